@@ -51,15 +51,15 @@ func (g *gate) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// read reads the arguments of a script: EVALSHA sha 1 prefix now worker ...
+// read reads the arguments of a script: EVALSHA sha 1 prefix command now worker ...
 func (c *gatedCall) read(args []any) {
-	c.worker = fmt.Sprint(args[5])
-	if args[1] == scripts.SHA("put") {
-		c.script, c.jids = "put", []string{fmt.Sprint(args[7])}
+	c.worker = fmt.Sprint(args[6])
+	if scripts.CommandOf(args) == "put" {
+		c.script, c.jids = "put", []string{fmt.Sprint(args[8])}
 		return
 	}
 	c.script = "put.many"
-	for at := 7; at < len(args); {
+	for at := 8; at < len(args); {
 		c.jids = append(c.jids, fmt.Sprint(args[at+1]))
 		var more int
 		_, _ = fmt.Sscan(fmt.Sprint(args[at+5]), &more)

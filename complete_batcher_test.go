@@ -32,9 +32,9 @@ func (h *firstFinish) ProcessPipelineHook(
 
 func (h *firstFinish) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); args[0] == "evalsha" && args[1] == scripts.SHA("finish") {
+		if args := cmd.Args(); scripts.CommandOf(args) == "finish" {
 			h.mu.Lock()
-			h.jobs = append(h.jobs, (len(args)-6)/5)
+			h.jobs = append(h.jobs, (len(args)-7)/5)
 			first := len(h.jobs) == 1
 			h.mu.Unlock()
 			if first {

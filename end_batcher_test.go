@@ -28,8 +28,7 @@ type firstEnd struct {
 }
 
 func isEnd(cmd redis.Cmder) bool {
-	args := cmd.Args()
-	return len(args) > 1 && args[1] == scripts.SHA("end")
+	return scripts.CommandOf(cmd.Args()) == "end"
 }
 
 func (h *firstEnd) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -238,7 +238,7 @@ func (c *Client) call(
 func (c *Client) send(
 	ctx context.Context, op, jid string, isNew bool, args []any,
 ) (any, error) {
-	if c.replicas != nil && commands.Command(op).Replicated() {
+	if c.replicas != nil && commands.Facts(op).Replicated {
 		return c.runReplicated(ctx, op, jid, isNew, args)
 	}
 	run := c.runner.Run

@@ -375,9 +375,6 @@ func (r *receiver) exchange(ctx context.Context, e exchange) {
 	p := c.runner.Pipeline()
 	setPlaces(e.reports)
 	batches := inBatches(e.reports)
-	if len(batches) > 0 {
-		p.Preload("finish", c.worker) // see workLoop.send
-	}
 	for _, batch := range batches {
 		args := []any{c.worker}
 		for _, report := range batch {

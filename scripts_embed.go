@@ -1,36 +1,20 @@
 package qless
 
 import (
-	"embed"
-	"io/fs"
+	_ "embed"
 
-	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/internal/script"
 )
 
-//go:generate go run ./internal/cmd/luabundle -o lua/flat -dropin lua/qless.lua
+//go:generate go run ./internal/cmd/luabundle -script lua/qless.lua -facts commands_gen.go
 
-//go:embed lua/flat/*.lua lua/qless.lua
-var luaFiles embed.FS
+//go:embed lua/qless.lua
+var scriptText string
 
-// commands holds all scripts.
-var commands = script.NewSet(flatScripts())
-
-func flatScripts() fs.FS {
-	scripts, err := fs.Sub(luaFiles, "lua/flat")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return scripts
-}
+// commands is the script that has all commands.
+var commands = script.New(scriptText, commandFacts)
 
 // DropInScript returns the script that clients of other languages load in place of their own
 // qless.lua, to run on current servers and to share queues with this package. It holds
 // every command: EVALSHA sha 0 COMMAND NOW ARG...
-func DropInScript() string {
-	text, err := luaFiles.ReadFile("lua/" + luasrc.DropInName)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return string(text)
-}
+func DropInScript() string { return scriptText }

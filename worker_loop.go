@@ -234,9 +234,6 @@ func (l *workLoop) reportOnly(ctx context.Context, reports []*report, err error)
 func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	w := l.w
 	p := w.client.runner.Pipeline()
-	// Make sure that a server that knows reserve also knows finish. Otherwise a reserve would
-	// overtake the reports before it, whose script has to be sent again.
-	p.Preload("finish", w.client.worker)
 	setPlaces(e.reports)
 	batches := inBatches(e.reports)
 	for _, batch := range batches {

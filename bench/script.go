@@ -19,18 +19,14 @@ import (
 // scripts is one implementation of the commands, called without a client library.
 type scripts struct {
 	name string
-	own  bool              // ours: one script per command, using the server's clock
-	text map[string]string // by command; "" is a single script for all commands
-	sha  map[string]string
+	own  bool // ours, as our client calls it: using the server's clock
+	text string
+	sha  string
 }
 
-func newScripts(name string, own bool, text map[string]string) *scripts {
-	s := &scripts{name: name, own: own, text: text, sha: map[string]string{}}
-	for command, script := range text {
-		sum := sha1.Sum([]byte(script))
-		s.sha[command] = hex.EncodeToString(sum[:])
-	}
-	return s
+func newScripts(name string, own bool, text string) *scripts {
+	sum := sha1.Sum([]byte(text))
+	return &scripts{name: name, own: own, text: text, sha: hex.EncodeToString(sum[:])}
 }
 
 // classicScripts loads a script with the interface EVALSHA sha 0 COMMAND NOW ARG...
@@ -43,7 +39,7 @@ func classicScripts(path string) (*scripts, error) {
 }
 
 func classic(name, text string) *scripts {
-	return newScripts(name, false, map[string]string{"": text})
+	return newScripts(name, false, text)
 }
 
 // scriptName names a script after its file, or after the package whose lua folder contains it.
@@ -62,38 +58,26 @@ func scriptName(path string) string {
 // dropIn is all our commands in one classic script.
 func dropIn() *scripts { return classic("qless-dropin", qless.DropInScript()) }
 
-// ownScripts bundles our scripts from a folder of sources.
+// ownScripts bundles our commands from a folder of sources.
 func ownScripts(name, folder string) (*scripts, error) {
-	sources := os.DirFS(folder)
-	commands, err := luasrc.Commands(sources)
+	text, err := luasrc.Build(os.DirFS(folder))
 	if err != nil {
-		return nil, err
-	}
-	text := map[string]string{}
-	for _, command := range commands {
-		if text[command], err = luasrc.Flatten(sources, command); err != nil {
-			return nil, fmt.Errorf("%s: %w", folder, err)
-		}
+		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	return newScripts(name, true, text), nil
 }
 
-// load loads the scripts into the server.
+// load loads the script into the server.
 func (s *scripts) load(ctx context.Context, rdb *redis.Client) error {
-	for _, text := range s.text {
-		if err := rdb.ScriptLoad(ctx, text).Err(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return rdb.ScriptLoad(ctx, s.text).Err()
 }
 
-// call returns the words that run a command. Our scripts read the server's clock, as our client
-// makes them do; classic ones take the time as an argument.
+// call returns the words that run a command. Ours reads the server's clock, as our client
+// makes it do; classic ones take the time as an argument.
 func (s *scripts) call(command string, args ...any) []any {
 	if s.own {
-		return append([]any{"evalsha", s.sha[command], 1, "ql:", ""}, args...)
+		return append([]any{"evalsha", s.sha, 1, "ql:", command, ""}, args...)
 	}
 	now := fmt.Sprintf("%.6f", float64(time.Now().UnixMicro())/1e6)
-	return append([]any{"evalsha", s.sha[""], 0, command, now}, args...)
+	return append([]any{"evalsha", s.sha, 0, command, now}, args...)
 }

@@ -10,11 +10,13 @@ import (
 
 // Facts are the machine-readable lines in the header of a command:
 //
+//	-- For      Go, other clients, or PHP
 //	-- Repeat   safe, or once, or once, unless new
 //	-- Waits    for replicas
+//	-- Hot
 //	-- Needs    hget publish zadd ...
 //
-// The line Waits is optional.
+// The lines Waits and Hot are optional.
 type Facts struct {
 	// Repeatable means that the command may be sent again if the connection breaks before its
 	// reply: it is idempotent.
@@ -26,19 +28,37 @@ type Facts struct {
 	// Replicated means that clients which wait for replicas do so after the command.
 	Replicated bool
 
-	// Needs lists the Redis commands that the script may call, sorted, as ACL rules name them. A
-	// user that needs publish also needs the channels of the namespace.
+	// Hot means that the command runs often: what it runs is in its branch of the script.
+	Hot bool
+
+	// Needs lists the Redis commands that the command may call for Go, sorted, as ACL rules name
+	// them. A user that needs publish also needs the channels of the namespace.
 	Needs []string
 }
 
-// FactsOf returns the facts in the header of a command. It is an error if the header lacks one.
-func FactsOf(sources fs.FS, command string) (Facts, error) {
-	header, _, err := read(sources, command+".lua")
+// FactsOf returns the facts in the headers of all commands, by name.
+func FactsOf(sources fs.FS) (map[string]Facts, error) {
+	t, err := read(sources)
 	if err != nil {
-		return Facts{}, err
+		return nil, err
 	}
+	all := map[string]Facts{}
+	for _, command := range t.names {
+		src := t.commands[command]
+		facts, problem := factsOf(src.header)
+		if problem != "" {
+			return nil, &Problem{src.file, 1, problem}
+		}
+		all[command] = facts
+	}
+	return all, nil
+}
+
+// factsOf returns the facts in a header, or what is wrong with it.
+func factsOf(header string) (facts Facts, problem string) {
 	fields := headerFields(header)
-	facts := Facts{Needs: strings.Fields(fields["Needs"])}
+	facts.Needs = strings.Fields(fields["Needs"])
+	facts.Hot = strings.Contains(header+"\n", "\n-- Hot\n")
 	switch fields["Repeat"] {
 	case "safe":
 		facts.Repeatable = true
@@ -46,39 +66,33 @@ func FactsOf(sources fs.FS, command string) (Facts, error) {
 		facts.RepeatableNew = true
 	case "once":
 	default:
-		return Facts{}, fmt.Errorf("%s: the header lacks \"Repeat safe\" or \"Repeat once\"", command)
+		return facts, `the header lacks "Repeat safe" or "Repeat once"`
 	}
 	if waits, ok := fields["Waits"]; ok {
 		if waits != "for replicas" {
-			return Facts{}, fmt.Errorf("%s: the header has \"Waits %s\", not \"Waits for replicas\"", command, waits)
+			return facts, fmt.Sprintf(`the header has "Waits %s", not "Waits for replicas"`, waits)
 		}
 		facts.Replicated = true
 	}
-	if len(facts.Needs) == 0 {
-		return Facts{}, fmt.Errorf("%s: the header lacks \"Needs\"", command)
+	if !strings.Contains(header, "\n-- KEYS[1]  the namespace prefix\n-- ARGV     ") {
+		return facts, `the header does not say what KEYS[1] and ARGV are`
 	}
-	return facts, nil
+	return facts, ""
 }
 
-// Check returns an error unless the header of every command has all facts, and lists the commands
-// that its script calls.
-func Check(sources fs.FS) error {
-	commands, err := Commands(sources)
-	if err != nil {
-		return err
-	}
-	for _, command := range commands {
-		facts, err := FactsOf(sources, command)
-		if err != nil {
-			return err
+// check refuses headers that are wrong.
+func (t *tree) check() error {
+	for _, command := range t.names {
+		src := t.commands[command]
+		facts, problem := factsOf(src.header)
+		if problem == "" {
+			if called := t.calls(src); !slices.Equal(facts.Needs, called) {
+				problem = fmt.Sprintf("the header needs\n  %s\nbut the command calls\n  %s",
+					strings.Join(facts.Needs, " "), strings.Join(called, " "))
+			}
 		}
-		script, err := Flatten(sources, command)
-		if err != nil {
-			return err
-		}
-		if called := Calls(script); !slices.Equal(facts.Needs, called) {
-			return fmt.Errorf("%s: the header needs\n  %s\nbut the script calls\n  %s", command,
-				strings.Join(facts.Needs, " "), strings.Join(called, " "))
+		if problem != "" {
+			return &Problem{src.file, 1, problem}
 		}
 	}
 	return nil
@@ -106,20 +120,72 @@ func headerFields(header string) map[string]string {
 	return fields
 }
 
-// calling finds the commands that a script calls: by call, or by a helper that takes the name.
-var calling = regexp.MustCompile(`\b(?:call|try|run|write_first|each_slice)\((?:(?:call|try|run), )?'([a-z]+)'` +
-	`(?:, '(numsub)')?`)
-
-// Calls returns the Redis commands that a flattened script may call, sorted, as ACL rules name them.
-func Calls(script string) []string {
-	var names []string
-	for _, m := range calling.FindAllStringSubmatch(script, -1) {
-		name := m[1]
-		if m[2] != "" {
-			name += "|" + m[2]
+// calls returns the Redis commands that a command may call for Go, sorted, as ACL rules name them.
+func (t *tree) calls(src *source) []string {
+	found := map[string]bool{}
+	seen := map[*symbol]bool{}
+	var visit func(any) bool
+	visit = func(x any) bool {
+		switch x := x.(type) {
+		case *choice:
+			if n, ok := x.branches[0].cond.(*name); ok && n.text == "classic" {
+				for _, b := range x.branches[1:] {
+					walkAll(b.body, visit)
+				}
+				return false
+			}
+		case *call:
+			if name := calledBy(x); name != "" {
+				found[name] = true
+			}
+		case *name:
+			if x.sym != nil && x.sym.kind == inLibrary && !seen[x.sym] {
+				seen[x.sym] = true
+				if x.sym.fn != nil {
+					walk(x.sym.fn, visit)
+				} else {
+					walk(x.sym.value, visit)
+				}
+			}
 		}
+		return true
+	}
+	walkAll(t.prologue.body, visit)
+	walkAll(src.body, visit)
+	var names []string
+	for name := range found {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return names
+}
+
+// callers are the functions that are given the name of a Redis command, first or after one of them.
+var callers = map[string]bool{"call": true, "try": true, "run": true, "write_first": true, "each_slice": true}
+
+// calledBy returns the Redis command that a call is of, or nothing.
+func calledBy(c *call) string {
+	n, ok := c.fn.(*name)
+	if !ok || !callers[n.text] {
+		return ""
+	}
+	args := c.args
+	if len(args) > 1 {
+		if first, ok := args[0].(*name); ok && callers[first.text] {
+			args = args[1:]
+		}
+	}
+	if len(args) == 0 {
+		return ""
+	}
+	command, ok := args[0].(*text)
+	if !ok {
+		return ""
+	}
+	if command.value == "pubsub" && len(args) > 1 {
+		if sub, ok := args[1].(*text); ok {
+			return command.value + "|" + sub.value
+		}
+	}
+	return command.value
 }

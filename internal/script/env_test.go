@@ -1,14 +1,15 @@
 package script_test
 
 import (
+	"io/fs"
 	"os"
 	"testing"
-	"testing/fstest"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/internal/script"
 	"github.com/qless/qless-go/internal/testkit"
 )
@@ -18,21 +19,36 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// qless has the commands of this project.
-var qless = script.NewSet(os.DirFS("../../lua/flat"))
+// qless is the script of this project.
+var qless = func() *script.Script {
+	sources := os.DirFS("../../lua")
+	text, err := fs.ReadFile(sources, luasrc.DropInName)
+	if err != nil {
+		panic(err)
+	}
+	all, err := luasrc.FactsOf(sources)
+	if err != nil {
+		panic(err)
+	}
+	commands := map[string]script.Facts{}
+	for name, f := range all {
+		commands[name] = script.Facts{Repeatable: f.Repeatable, RepeatableNew: f.RepeatableNew, Replicated: f.Replicated}
+	}
+	return script.New(string(text), commands)
+}()
 
 // small has commands that are easy to look into.
-var small = script.NewSet(fstest.MapFS{
-	"echo.lua":    source("return {#KEYS, KEYS[1], KEYS[2] or '', unpack(ARGV)}"),
-	"nothing.lua": source("return false"),
-	"broken.lua":  source("error('broken')"),
-	"push.lua":    source("return redis.call('rpush', KEYS[1] .. ARGV[2], ARGV[3])"),
-})
-
-// source returns the source of a command that is sent once.
-func source(body string) *fstest.MapFile {
-	return &fstest.MapFile{Data: []byte("-- A command.\n--\n-- Repeat   once\n-- Needs    rpush\n\n" + body + "\n")}
-}
+var small = script.New(`
+local command = ARGV[1]
+if command == 'echo' then
+  return {#KEYS, KEYS[1], KEYS[2] or '', unpack(ARGV)}
+elseif command == 'nothing' then
+  return false
+elseif command == 'push' then
+  return redis.call('rpush', KEYS[1] .. ARGV[3], ARGV[4])
+end
+error('broken')
+`, map[string]script.Facts{"echo": {}, "nothing": {}, "push": {}, "broken": {}})
 
 // An env is a real server of its own, and a runner on it.
 type env struct {
@@ -42,18 +58,18 @@ type env struct {
 	*script.Runner
 }
 
-func newEnv(t *testing.T, set *script.Set) *env {
+func newEnv(t *testing.T, s *script.Script) *env {
 	server := testkit.Start(t)
 	rdb := server.Client(t)
-	return &env{t, server, rdb, script.NewRunner(set, rdb, "ql:", nil)}
+	return &env{t, server, rdb, script.NewRunner(s, rdb, "ql:", nil)}
 }
 
 // proxied returns a proxy to the server, and a runner whose connection goes through it.
-func (e *env) proxied(set *script.Set) (*testkit.Proxy, *script.Runner) {
+func (e *env) proxied(s *script.Script) (*testkit.Proxy, *script.Runner) {
 	proxy := testkit.NewProxy(e.t, e.server.Addr())
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	e.t.Cleanup(func() { _ = rdb.Close() })
-	return proxy, script.NewRunner(set, rdb, "ql:", nil)
+	return proxy, script.NewRunner(s, rdb, "ql:", nil)
 }
 
 // run runs a command that must succeed.
@@ -64,15 +80,12 @@ func (e *env) run(name string, args ...any) any {
 	return reply
 }
 
-// load makes the server know commands.
-func (e *env) load(set *script.Set, names ...string) {
+// load makes the server know the script.
+func (e *env) load(s *script.Script) {
 	e.t.Helper()
-	for _, name := range names {
-		command := set.Command(name)
-		sha, err := e.rdb.ScriptLoad(e.t.Context(), command.Text()).Result()
-		require.NoError(e.t, err)
-		require.Equal(e.t, sha, command.SHA())
-	}
+	sha, err := e.rdb.ScriptLoad(e.t.Context(), s.Text()).Result()
+	require.NoError(e.t, err)
+	require.Equal(e.t, sha, s.SHA())
 }
 
 // list returns the elements of a list.

@@ -12,14 +12,13 @@ import (
 // A Pipeline runs several commands in one round trip, in order but not atomically. It is used once,
 // from one goroutine.
 type Pipeline struct {
-	runner    *Runner
-	calls     []*call
-	preloaded []*call
+	runner *Runner
+	calls  []*call
 }
 
 // call is a command of a pipeline.
 type call struct {
-	command *Command
+	command string
 	args    []any
 	cmd     *redisx.Cmd
 }
@@ -29,14 +28,14 @@ func (r *Runner) Pipeline() *Pipeline { return &Pipeline{runner: r} }
 
 // Add queues a command.
 func (p *Pipeline) Add(name string, args ...any) {
-	p.calls = append(p.calls, &call{command: p.runner.set.Command(name), args: args})
+	p.calls = append(p.calls, &call{command: name, args: args})
 }
 
 // Commands returns the names of the commands that were added.
 func (p *Pipeline) Commands() []string {
 	names := make([]string, len(p.calls))
 	for i, c := range p.calls {
-		names[i] = c.command.name
+		names[i] = c.command
 	}
 	return names
 }
@@ -44,24 +43,22 @@ func (p *Pipeline) Commands() []string {
 // Args returns the arguments of a command that was added.
 func (p *Pipeline) Args(i int) []any { return p.calls[i].args }
 
-// Preload names a command, with arguments that make it do nothing. A server that does not know some
-// script of the pipeline is sent this one first, so that it knows both or neither.
-func (p *Pipeline) Preload(name string, args ...any) {
-	p.preloaded = append(p.preloaded, &call{command: p.runner.set.Command(name), args: args})
-}
-
-// Exec sends the commands and returns the reply or error of each. Commands whose script the server
-// did not know are sent once more, the first of each script with its text.
+// Exec sends the commands and returns the reply or error of each. Those that a server did not know the
+// script of are sent again, the first one with its text.
 func (p *Pipeline) Exec(ctx context.Context) ([]any, []error) {
+	seen := p.runner.loader.seen()
 	p.send(ctx, p.calls, false)
-	var unknown []*call
-	for _, c := range p.calls {
-		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
-			unknown = append(unknown, c)
+	for unknown := p.unknown(); len(unknown) > 0; unknown = p.unknown() {
+		loaded, err := p.runner.loader.lead(ctx, seen)
+		if err != nil {
+			break
 		}
-	}
-	if len(unknown) > 0 {
-		p.send(ctx, append(p.preloaded, unknown...), true)
+		seen = p.runner.loader.seen()
+		p.send(ctx, unknown, loaded != nil)
+		if loaded != nil {
+			loaded()
+			break
+		}
 	}
 	replies := make([]any, len(p.calls))
 	failures := make([]error, len(p.calls))
@@ -76,14 +73,23 @@ func (p *Pipeline) Exec(ctx context.Context) ([]any, []error) {
 	return replies, failures
 }
 
-// send sends some of the commands; with texts, the first of each script has its text.
-func (p *Pipeline) send(ctx context.Context, calls []*call, texts bool) {
+// unknown returns the commands that a server did not know the script of.
+func (p *Pipeline) unknown() []*call {
+	var unknown []*call
+	for _, c := range p.calls {
+		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
+			unknown = append(unknown, c)
+		}
+	}
+	return unknown
+}
+
+// send sends some of the commands, the first one with the text of the script if it is to be loaded.
+func (p *Pipeline) send(ctx context.Context, calls []*call, load bool) {
 	pipe := p.runner.rdb.Pipeline()
-	sent := map[*Command]bool{}
-	for _, c := range calls {
-		whole := texts && !sent[c.command]
-		sent[c.command] = true
-		c.cmd = p.runner.newCmd(ctx, c.command, whole, c.command.Repeatable(), c.args)
+	for i, c := range calls {
+		repeatable := p.runner.script.Facts(c.command).Repeatable
+		c.cmd = p.runner.newCmd(ctx, c.command, load && i == 0, repeatable, c.args)
 		_ = pipe.Process(ctx, c.cmd) // queued: the error comes with the reply
 	}
 	_, err := pipe.Exec(ctx)

@@ -50,8 +50,7 @@ func CanWait(rdb redis.UniversalClient) bool {
 func (r *Runner) RunReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
-	command := r.set.Command(name)
-	return r.runReplicated(ctx, replicas, command, command.Repeatable(), args)
+	return r.runReplicated(ctx, replicas, name, r.script.Facts(name).Repeatable, args)
 }
 
 // RunNewReplicated is RunReplicated for a command whose arguments say that all jobs which it puts
@@ -59,12 +58,12 @@ func (r *Runner) RunReplicated(
 func (r *Runner) RunNewReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
-	command := r.set.Command(name)
-	return r.runReplicated(ctx, replicas, command, command.RepeatableNew(), args)
+	facts := r.script.Facts(name)
+	return r.runReplicated(ctx, replicas, name, facts.Repeatable || facts.RepeatableNew, args)
 }
 
 func (r *Runner) runReplicated(
-	ctx context.Context, replicas Replicas, command *Command, repeatable bool, args []any,
+	ctx context.Context, replicas Replicas, command string, repeatable bool, args []any,
 ) (any, error) {
 	var wait *redis.IntCmd
 	var moved string // where another master has sent the command to

@@ -13,12 +13,13 @@ import (
 
 // A Runner runs commands for one namespace. It is safe for concurrent use.
 type Runner struct {
-	set    *Set
+	script *Script
 	rdb    redis.UniversalClient
 	prefix string
 	clock  func() time.Time
 
 	cluster *redis.ClusterClient // nil unless rdb is one
+	loader  loader
 }
 
 // guardKey is a key that never exists. While a cluster moves a slot, its keys are split between two
@@ -29,30 +30,30 @@ const guardKey = "x:guard"
 
 // NewRunner returns a runner. The scripts use the time of the clock, or the server's time if it is
 // nil.
-func NewRunner(set *Set, rdb redis.UniversalClient, prefix string, clock func() time.Time) *Runner {
-	r := &Runner{set: set, rdb: rdb, prefix: prefix, clock: clock}
+func NewRunner(script *Script, rdb redis.UniversalClient, prefix string, clock func() time.Time) *Runner {
+	r := &Runner{script: script, rdb: rdb, prefix: prefix, clock: clock}
 	r.cluster, _ = rdb.(*redis.ClusterClient)
 	return r
 }
 
 // newCmd returns the call of a command, by the script's digest or with its whole text.
 func (r *Runner) newCmd(
-	ctx context.Context, c *Command, whole, repeatable bool, args []any,
+	ctx context.Context, command string, whole, repeatable bool, args []any,
 ) *redisx.Cmd {
 	now := ""
 	if r.clock != nil {
 		now = wire.FormatTime(r.clock())
 	}
-	line := make([]any, 0, 6+len(args))
+	line := make([]any, 0, 7+len(args))
 	if whole {
-		line = append(line, "eval", c.text)
+		line = append(line, "eval", r.script.text)
 	} else {
-		line = append(line, "evalsha", c.sha)
+		line = append(line, "evalsha", r.script.sha)
 	}
 	if r.cluster != nil {
-		line = append(line, 2, r.prefix, r.prefix+guardKey, now)
+		line = append(line, 2, r.prefix, r.prefix+guardKey, command, now)
 	} else {
-		line = append(line, 1, r.prefix, now)
+		line = append(line, 1, r.prefix, command, now)
 	}
 	line = append(line, args...)
 	if repeatable {
@@ -67,14 +68,13 @@ const attempts = 4
 // Run runs a command and returns the server's reply, or nil. A server that does not know the script
 // is sent its text.
 func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error) {
-	command := r.set.Command(name)
-	return r.runBy(ctx, r.way(command.Repeatable()), command, args)
+	return r.runBy(ctx, r.way(r.script.Facts(name).Repeatable), name, args)
 }
 
 // RunNew is Run for a command whose arguments say that all jobs which it puts are new.
 func (r *Runner) RunNew(ctx context.Context, name string, args ...any) (any, error) {
-	command := r.set.Command(name)
-	return r.runBy(ctx, r.way(command.RepeatableNew()), command, args)
+	facts := r.script.Facts(name)
+	return r.runBy(ctx, r.way(facts.Repeatable || facts.RepeatableNew), name, args)
 }
 
 // A way is how a command is sent.
@@ -92,24 +92,42 @@ func (r *Runner) way(repeatable bool) way {
 }
 
 // runBy runs a command that is sent in a certain way.
-func (r *Runner) runBy(
-	ctx context.Context, by way, command *Command, args []any,
-) (any, error) {
+func (r *Runner) runBy(ctx context.Context, by way, command string, args []any) (any, error) {
 	for attempt := 1; ; attempt++ {
-		cmd := r.newCmd(ctx, command, false, by.client, args)
-		err := by.send(ctx, cmd)
-		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			cmd = r.newCmd(ctx, command, true, by.client, args)
-			err = by.send(ctx, cmd)
-		}
-		if err == nil || errors.Is(err, redis.Nil) {
-			return cmd.Val(), nil
+		reply, err := r.runOnce(ctx, by, command, args)
+		if err == nil {
+			return reply, nil
 		}
 		r.doubt(ctx, err)
 		again := redisx.NeverRan(err) || by.resends && !redisx.IsAnswer(err)
 		if attempt == attempts || !again || !redisx.WhileAway.Wait(ctx, attempt) {
 			return nil, err
 		}
+	}
+}
+
+// runOnce runs a command. A server that does not know the script is sent its text.
+func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any) (any, error) {
+	for {
+		seen := r.loader.seen()
+		cmd := r.newCmd(ctx, command, false, by.client, args)
+		err := by.send(ctx, cmd)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			loaded, failed := r.loader.lead(ctx, seen)
+			switch {
+			case failed != nil:
+				return nil, failed
+			case loaded == nil:
+				continue // somebody else has sent it
+			}
+			cmd = r.newCmd(ctx, command, true, by.client, args)
+			err = by.send(ctx, cmd)
+			loaded()
+		}
+		if err == nil || errors.Is(err, redis.Nil) {
+			return cmd.Val(), nil
+		}
+		return nil, err
 	}
 }
 

@@ -3,9 +3,11 @@ package script_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,37 +16,35 @@ import (
 
 	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/internal/script"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
-func TestEveryCommandIsInTheSet(t *testing.T) {
+func TestEveryCommandHasFacts(t *testing.T) {
 	names, err := luasrc.Commands(os.DirFS("../../lua"))
 	require.NoError(t, err)
 	repeatable := 0
 	for _, name := range names {
-		command := qless.Command(name)
-		require.NotEmpty(t, command.Text())
-		require.Len(t, command.SHA(), 40)
-		require.Same(t, command, qless.Command(name))
-		if command.Repeatable() {
+		if qless.Facts(name).Repeatable {
 			repeatable++
 		}
 	}
 	require.NotZero(t, repeatable)
 	require.Less(t, repeatable, len(names))
-	require.Panics(t, func() { qless.Command("unknown") })
+	require.Panics(t, func() { qless.Facts("unknown") })
+	require.Len(t, qless.SHA(), 40)
 }
 
 func TestWhatScriptsAreGiven(t *testing.T) {
 	e := newEnv(t, small)
-	require.Equal(t, []any{int64(1), "ql:", "", "", "a", "b"}, e.run("echo", "a", "b"))
-	require.Equal(t, []any{int64(1), "ql:", "", ""}, e.run("echo"))
+	require.Equal(t, []any{int64(1), "ql:", "", "echo", "", "a", "b"}, e.run("echo", "a", "b"))
+	require.Equal(t, []any{int64(1), "ql:", "", "echo", ""}, e.run("echo"))
 	require.Nil(t, e.run("nothing"))
 
 	noon := time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 	clocked := script.NewRunner(small, e.rdb, "other:", func() time.Time { return noon })
 	reply, err := clocked.Run(t.Context(), "echo", "a")
 	require.NoError(t, err)
-	require.Equal(t, []any{int64(1), "other:", "", "1704196800.000000", "a"}, reply)
+	require.Equal(t, []any{int64(1), "other:", "", "echo", "1704196800.000000", "a"}, reply)
 }
 
 func TestAServerThatDoesNotKnowAScriptIsGivenIt(t *testing.T) {
@@ -54,13 +54,63 @@ func TestAServerThatDoesNotKnowAScriptIsGivenIt(t *testing.T) {
 		_, err := runner.Run(t.Context(), "echo")
 		require.NoError(t, err)
 	}
-	require.Equal(t, 2, proxy.Seen(small.Command("echo").SHA()))
-	require.Equal(t, 1, proxy.Seen(small.Command("echo").Text()))
+	require.Equal(t, 2, proxy.Seen(small.SHA()))
+	require.Equal(t, 1, proxy.Seen(small.Text()))
 	_, err := runner.Run(t.Context(), "broken")
 	require.ErrorContains(t, err, "broken")
 	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
 	_, err = runner.Run(t.Context(), "echo")
 	require.NoError(t, err)
+}
+
+// However many ask at once, a server is sent the text once: at first, and after it has forgotten it.
+func TestOneOfManyCallersSendsTheText(t *testing.T) {
+	e := newEnv(t, small)
+	proxy, runner := e.proxied(small)
+	for round := 1; round <= 3; round++ {
+		var callers sync.WaitGroup
+		errs := make([]error, 50)
+		for i := range errs {
+			callers.Go(func() {
+				if i%2 == 0 {
+					_, errs[i] = runner.Run(t.Context(), "echo")
+					return
+				}
+				p := runner.Pipeline()
+				p.Add("echo")
+				p.Add("nothing")
+				_, failures := p.Exec(t.Context())
+				errs[i] = errors.Join(failures...)
+			})
+		}
+		callers.Wait()
+		require.NoError(t, errors.Join(errs...))
+		require.Equal(t, round, proxy.Seen(small.Text()))
+		require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+	}
+}
+
+func TestACallerThatWaitsForTheTextEndsWithItsContext(t *testing.T) {
+	e := newEnv(t, small)
+	proxy, runner := e.proxied(small)
+	release := proxy.HoldReply("EVAL\r\n")
+	loads := make(chan error, 1)
+	go func() {
+		_, err := runner.Run(t.Context(), "echo")
+		loads <- err
+	}()
+	testkit.Until(t, "the text is sent", func() bool { return proxy.Seen("EVAL\r\n") == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := make(chan error, 1)
+	go func() {
+		_, err := runner.Run(ctx, "echo")
+		waits <- err
+	}()
+	testkit.Until(t, "another one asks", func() bool { return proxy.Seen("EVALSHA\r\n") == 2 })
+	cancel()
+	require.ErrorIs(t, testkit.Soon(t, "the one that waits", waits), context.Canceled)
+	release()
+	require.NoError(t, testkit.Soon(t, "the first caller", loads))
 }
 
 func TestTheTextOfAnUnknownScriptIsNotSentTwice(t *testing.T) {
@@ -75,17 +125,20 @@ func TestTheTextOfAnUnknownScriptIsNotSentTwice(t *testing.T) {
 
 func TestOnlyARepeatableCommandIsSentAgain(t *testing.T) {
 	e := newEnv(t, qless)
-	e.load(qless, "length", "pop")
+	e.load(qless)
 	proxy, runner := e.proxied(qless)
-	proxy.CutBeforeReply(qless.Command("length").SHA())
+	proxy.CutBeforeReply(sent("length"))
 	_, err := runner.Run(t.Context(), "length", "q")
 	require.NoError(t, err)
-	require.Equal(t, 2, proxy.Seen(qless.Command("length").SHA()))
-	proxy.CutBeforeReply(qless.Command("pop").SHA())
+	require.Equal(t, 2, proxy.Seen(sent("length")))
+	proxy.CutBeforeReply(sent("pop"))
 	_, err = runner.Run(t.Context(), "pop", "q", "w1", "1")
 	require.ErrorIs(t, err, io.EOF)
-	require.Equal(t, 1, proxy.Seen(qless.Command("pop").SHA()))
+	require.Equal(t, 1, proxy.Seen(sent("pop")))
 }
+
+// sent returns how a command is written on a connection.
+func sent(command string) string { return fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(command), command) }
 
 // A hook answers commands instead of a server.
 type hook struct{ answer func(redis.Cmder) error }
@@ -143,5 +196,5 @@ func TestScriptsOfAClusterNameAGuard(t *testing.T) {
 	}})
 	_, err := script.NewRunner(small, rdb, "{t}:ql:", nil).Run(t.Context(), "echo", "a")
 	require.NoError(t, err)
-	require.Equal(t, []any{"evalsha", small.Command("echo").SHA(), 2, "{t}:ql:", "{t}:ql:x:guard", "", "a"}, line)
+	require.Equal(t, []any{"evalsha", small.SHA(), 2, "{t}:ql:", "{t}:ql:x:guard", "echo", "", "a"}, line)
 }

@@ -1,12 +1,6 @@
 -- Starting jobs that have limits, or parking them: what each call that takes jobs knows of their
 -- limits is read and written once.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/limits.lua"
-
 -- When a parked job that is not the first of its limit is tried at the latest, in seconds, and how
 -- many of them in each second.
 local TRIED_AFTER = 60

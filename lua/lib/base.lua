@@ -1,13 +1,4 @@
 -- The basis of every command: the namespace and the names of keys.
---
--- KEYS[1]  the namespace prefix ("ql:" unless the caller chose another)
-
-local call = redis.call
-local prefix = KEYS[1]
-
--- Like call, but returns an error as a table with the field err. After a script's first write,
--- every command that a damaged key could fail is run this way, so that the rest is done anyway.
-local try = redis.pcall
 
 -- Fails if the server accepts no writes at all, such as a replica, or a master with too few
 -- replicas. The key never exists.

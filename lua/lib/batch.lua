@@ -1,10 +1,6 @@
 -- Batches: a job with the option b, {"n": how many members it has got}, depends on its members and,
 -- as long as the batch is open, on OPEN.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/options.lua"
-
 -- Whether the options text is that of a batch.
 local function is_batch(stored) -- cold
   return stored and has_option(stored, 'b')

@@ -1,7 +1,5 @@
 -- Commands with many arguments, in slices that fit Lua's stack.
 
--- @include "lib/base.lua"
-
 -- How many of these keys exist.
 local function count_existing(keys)
   local count = 0

@@ -1,10 +1,5 @@
 -- Canceling many jobs: those that can be, whatever becomes of the others.
 
--- @include "lib/base.lua"
--- @include "lib/cancel.lua"
--- @include "lib/events.lua"
--- @include "lib/report.lua"
-
 -- Reads a job that may be canceled with those among n, or leaves it out.
 local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)

@@ -1,17 +1,5 @@
 -- Canceling jobs: they are deleted.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/ended.lua"
--- @include "lib/events.lua"
--- @include "lib/failures.lua"
--- @include "lib/fair.lua"
--- @include "lib/json.lua"
--- @include "lib/options.lua"
--- @include "lib/tags.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- One of these jobs that is not among some, or nil.
 local function outsider(jids, among)
   for i = 1, #jids do

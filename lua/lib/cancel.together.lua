@@ -2,13 +2,6 @@
 -- are too many for one call, the caller names the others again. Those on which others depend come
 -- last, so that no job ever waits for one that is gone.
 
--- @include "lib/cancel.lua"
--- @include "lib/check.lua"
--- @include "lib/events.lua"
--- @include "lib/failures.lua"
--- @include "lib/surface.lua"
--- @include "lib/unlink.lua"
-
 -- How many jobs a call cancels at most.
 local MAX_CANCELED = 250
 
@@ -53,7 +46,7 @@ end
 -- Reads the first of these jobs: as many as a call may cancel, given what they wait for. None if
 -- the first waits for too many.
 local function read_first(jids) -- cold
-  local jobs, left = {}, MAX_UNLINKED
+  local jobs, left = {}, max_unlinked()
   for i = 1, #jids do
     local job = read_job_to_cancel(jids[i], left)
     left = left - #job.dependencies

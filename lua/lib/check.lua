@@ -59,9 +59,6 @@ local function json(area, name, text)
   return value
 end
 
--- The empty list. It must not be changed.
-local none = {}
-
 -- A JSON array of names, such as tags or jids; empty if there is no text.
 local function names(area, name, text)
   if not text then

@@ -1,31 +1,6 @@
 -- Completing one job, or many at once, each with its own outcome. What they share is read and
 -- written once.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/deps.lua"
--- @include "lib/ended.lua"
--- @include "lib/events.lua"
--- @include "lib/fair.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/limits.lua"
--- @include "lib/options.lua"
--- @include "lib/owner.lua"
--- @include "lib/policies.lua"
--- @include "lib/rest.lua"
--- @include "lib/result.lua"
--- @include "lib/sets.lua"
--- @include "lib/settings.lua"
--- @include "lib/stats.lua"
--- @include "lib/surface.lua"
--- @include "lib/tags.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- The maximum number of old jobs that one call deletes: more would stall the server.
 local PRUNED = 100
 
@@ -54,7 +29,7 @@ local function prune(before, excess, limit) -- cold
 end
 
 -- Whether a job of this call has limits.
-local limited = false
+local frees_limits = false
 
 -- Writes what every outcome changes, the result, and the data if there is any.
 local function settle_result(item, state, queue) -- cold
@@ -114,7 +89,7 @@ end
 
 -- Publishes that a job goes on to its next queue. See docs/wake.md for the mark.
 local function publish_advance(item, woken) -- cold
-  if woken or ALWAYS_MARKED == 1 then
+  if woken or not classic then
     publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) ..
       ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
   else
@@ -213,7 +188,7 @@ local function read_completed(item, worker)
   end
   if job[6] or job[7] then
     item.grace, item.stored = job[6], job[7]
-    limited = limited or job[7] and string.find(job[7], '^%a*c') ~= nil
+    frees_limits = frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
   end
   if item.next then
     return prepare_next(item)
@@ -262,7 +237,7 @@ local function columns(items)
 end
 
 -- Groups items by queue: {queue, items} for each.
-local function by_queue(items)
+local function items_by_queue(items)
   local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
@@ -309,7 +284,7 @@ local function read_config(queues)
 end
 
 -- Keeps the jobs that are complete for good, and deletes old ones.
-local function keep(items, keep_seconds, keep_count)
+local function keep_completed(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
   for i = 2, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
@@ -375,7 +350,7 @@ local function complete(worker, items)
   if #owned == 0 then
     return
   end
-  local queues = by_queue(owned)
+  local queues = items_by_queue(owned)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   -- Most jobs have no dependents, none is tracked, and none waits to be released: one command finds
@@ -419,7 +394,7 @@ local function complete(worker, items)
   if #finished > 0 then
     local kept = forgetting and remembered(finished) or finished
     if #kept > 0 then
-      keep(kept, finite(config[1], DEFAULT_JOBS_HISTORY),
+      keep_completed(kept, finite(config[1], DEFAULT_JOBS_HISTORY),
         finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
     end
     announce(finished, special)
@@ -429,7 +404,7 @@ local function complete(worker, items)
       wake(queues[i].queue)
     end
   end
-  if limited then
+  if frees_limits then
     stop_all_limited(owned)
   end
 end

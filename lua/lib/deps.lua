@@ -1,11 +1,5 @@
 -- Dependencies: a job waits in its queue's "depends" until the jobs it needs are complete.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/fair.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- What an open batch waits for besides its members: no job has this jid, so nobody completes it.
 local OPEN = 'x:open'
 

@@ -1,18 +1,6 @@
 -- Jobs that have fallen due: the server has no timer, so every command that asks a queue for jobs
 -- moves them.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/clock.lua"
--- @include "lib/fair.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/limits.lua"
--- @include "lib/options.lua"
--- @include "lib/surface.lua"
--- @include "lib/tags.lua"
--- @include "lib/work.lua"
-
 -- Puts the child of a recurring job that was due at the given time.
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),

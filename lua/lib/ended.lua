@@ -1,16 +1,5 @@
 -- What follows when a job that has options ends for good: it is complete, failed, canceled or expired.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/events.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/limits.lua"
--- @include "lib/options.lua"
--- @include "lib/policies.lua"
--- @include "lib/result.lua"
--- @include "lib/retention.lua"
--- @include "lib/unique.lua"
-
 -- The largest message, in bytes, that says how a job has ended. A larger one only has the state.
 local LARGEST_END = 65536
 

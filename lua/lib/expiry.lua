@@ -1,20 +1,6 @@
 -- Ending the lives of jobs (lib/lifetimes.lua). A job whose life has ended is deleted as by cancel. If
 -- others depend on it, it fails instead, in the group expired-<queue>.
 
--- @include "lib/base.lua"
--- @include "lib/cancel.lua"
--- @include "lib/clock.lua"
--- @include "lib/ended.lua"
--- @include "lib/events.lua"
--- @include "lib/failures.lua"
--- @include "lib/json.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/options.lua"
--- @include "lib/policies.lua"
--- @include "lib/stats.lua"
--- @include "lib/tags.lua"
--- @include "lib/wake.lua"
-
 -- After how many seconds a job is looked at again that can't be deleted now.
 local LOOK_AGAIN = 60
 
@@ -85,7 +71,7 @@ local function end_life(jid, as) -- cold
     end
     ends = now + LOOK_AGAIN
   elseif state == 'running' and has_option(stored, 's') then
-    ends = earlier(ends, now + LOOK_AGAIN) -- it may have to wait again
+    ends = sooner(ends, now + LOOK_AGAIN) -- it may have to wait again
   end
   note_life(jid, ends)
   return false

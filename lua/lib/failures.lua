@@ -1,13 +1,5 @@
 -- Failure groups: the jobs that failed for the same reason, newest first.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/clock.lua"
--- @include "lib/events.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/stats.lua"
-
 -- Adds a job to a group. Returns the server's error if that fails.
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)

@@ -8,12 +8,6 @@
 -- one drops the key. Scripts of other clients do not, so it also expires some time after the last job
 -- was taken.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/options.lua"
--- @include "lib/work.lua"
-
 -- The largest priority, on either side of 0, that leaves room for turns in a score.
 local MAX_FAIR_PRIORITY = 10000
 

@@ -1,12 +1,5 @@
 -- Reading jobs by their jids.
 
--- @include "lib/base.lua"
--- @include "lib/beside.lua"
--- @include "lib/clock.lua"
--- @include "lib/events.lua"
--- @include "lib/jobs.lua"
--- @include "lib/json.lua"
-
 -- The member of the JSON of a job that says when it is due, or ''.
 local function due_member(jid, queue, state) -- cold
   local due

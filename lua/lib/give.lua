@@ -1,19 +1,5 @@
 -- Failing, retrying and releasing a worker's job.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/ended.lua"
--- @include "lib/events.lua"
--- @include "lib/failures.lua"
--- @include "lib/history.lua"
--- @include "lib/limits.lua"
--- @include "lib/owner.lua"
--- @include "lib/result.lua"
--- @include "lib/retention.lua"
--- @include "lib/surface.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- Reads a job that this worker must hold, in item's queue if item.here is set, or that is to end
 -- whoever holds it, if item.anybody is. Returns why that is not so, or nil.
 local function read_owned(area, item, worker)

@@ -1,9 +1,5 @@
 -- The history of a job: a list of JSON entries [when, what, {details}].
 
--- @include "lib/base.lua"
--- @include "lib/json.lua"
--- @include "lib/settings.lua"
-
 -- The text of an entry. what is JSON; details is JSON or nil.
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'

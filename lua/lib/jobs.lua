@@ -1,14 +1,5 @@
 -- A job as clients read it.
 
--- @include "lib/base.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/limits.lua"
--- @include "lib/options.lua"
--- @include "lib/progress.lua"
--- @include "lib/settings.lua"
--- @include "lib/surface.lua"
-
 -- The places of the fields of a job that are read together. Taking a job reads those up to OPTIONS,
 -- and the next three of the few jobs that have them.
 local KLASS = 1
@@ -36,7 +27,7 @@ end
 
 -- How many jids of other jobs this call may still show. Without it, as for clients of other languages,
 -- it shows all.
-local related_left
+local related_left = false
 
 -- The most of them that Go gets, which reads the others with the command relations.
 local MAX_RELATED = 4000
@@ -47,10 +38,10 @@ local function related(jid, name, left_out) -- cold
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
-      return EMPTY_LIST
+      return empty_list
     elseif count > room then
       left_out[#left_out + 1] = name
-      return EMPTY_LIST
+      return empty_list
     end
     related_left = room - count
   end
@@ -71,7 +62,7 @@ local function relations_json(jid)
   if call('exists', dependents, dependencies) > 0 then
     return sets_json(jid)
   end
-  return ',"dependents":' .. EMPTY_LIST .. ',"dependencies":' .. EMPTY_LIST
+  return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
 end
 
 -- The members of the JSON of a job that has options.
@@ -112,7 +103,7 @@ local function job_json(job, tracked, more, newest)
     ',"expires":' .. finite(job[EXPIRES], 0) ..
     ',"worker":' .. encode(job[WORKER] or '') ..
     ',"priority":' .. priority ..
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or empty_list) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history .. related_jobs ..
     (job[OPTIONS] and extra_members(jid, job[OPTIONS], job[STATE], job[TIME]) or '') .. (more or '') .. '}'

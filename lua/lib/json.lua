@@ -1,11 +1,9 @@
 -- JSON as text, so that stored JSON need not be decoded and encoded again.
 
--- @include "lib/surface.lua"
-
 -- Lua has one empty table for both: cjson would write an empty list as {}.
 local function array(list)
   if #list == 0 then
-    return EMPTY_LIST
+    return empty_list
   end
   return cjson.encode(list)
 end
@@ -13,7 +11,7 @@ end
 -- A list of texts that are JSON themselves.
 local function joined(texts)
   if #texts == 0 then
-    return EMPTY_LIST
+    return empty_list
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
   elseif #texts == 2 then

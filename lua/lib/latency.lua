@@ -1,8 +1,5 @@
 -- For how long the jobs of a queue have been waiting that could be popped, by their scores.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
-
 local MAX_BANDS = 16
 
 -- How many jobs whose scores don't tell are read in each priority.

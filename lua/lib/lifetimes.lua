@@ -9,11 +9,6 @@
 --
 -- The sorted set x:until has jids by when the lives of these jobs end, or may end: the job decides.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/options.lua"
-
 -- The maximum number of lives that a call ends whose business is another one.
 local MAX_ENDED = 100
 
@@ -23,19 +18,19 @@ local function has_lifetime(text)
 end
 
 -- The earlier of two times, of which any may be missing.
-local function earlier(a, b) -- cold
+local function sooner(a, b) -- cold
   return a and b and math.min(a, b) or a or b
 end
 
 -- When a job in a state ends its life, or nil. since is when it was complete, or had failed.
 local function end_in_state(values, state, since) -- cold
-  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  local gone, done, failed = finite(values.t), finite(values.k), finite(values.K)
   if state == 'complete' then
-    return earlier(gone, complete and since + complete)
+    return sooner(gone, done and since + done)
   elseif state == 'failed' and failed then
     return failed >= 0 and since + failed or nil
   elseif state ~= 'failed' and state ~= 'running' then
-    return earlier(gone, finite(values.s))
+    return sooner(gone, finite(values.s))
   end
   return gone
 end

@@ -15,14 +15,6 @@
 -- The field x:parked of such a job is "TIME NAME". The job is parked while its own time is TIME, and
 -- it is scheduled: a job that was put or popped since then has another one.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/options.lua"
--- @include "lib/settings.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- The maximum number of limits of a job, and the longest name.
 local MAX_LIMITS = 8
 local MAX_NAME = 200

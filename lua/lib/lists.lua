@@ -5,10 +5,6 @@
 -- it is "PLACE JID", the place being counted from the oldest failure, because new ones come in at the
 -- other end.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
-
 -- The maximum number of jobs that one call shows or changes.
 local MAX_SHOWN = 500
 

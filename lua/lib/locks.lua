@@ -2,25 +2,6 @@
 -- once and gets the grace period, after which the job goes to the next worker that asks. A lock for
 -- which the job or the pop said how long it lasts has no grace period.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/clock.lua"
--- @include "lib/ended.lua"
--- @include "lib/events.lua"
--- @include "lib/expiry.lua"
--- @include "lib/failures.lua"
--- @include "lib/fair.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/limits.lua"
--- @include "lib/options.lua"
--- @include "lib/retention.lua"
--- @include "lib/settings.lua"
--- @include "lib/stats.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- The field grace of a job that gets no grace period, though its worker was not notified. To
 -- scripts of other clients it says, as 1 does, that there is nothing to wait for.
 local NO_GRACE = '1.0'

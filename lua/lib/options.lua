@@ -5,10 +5,6 @@
 -- that reads a job anyway reads the field too, and looks for a letter before the bar; only a cold
 -- function decodes the JSON. What can't be decoded counts as no options.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/strict.lua"
-
 -- The options that end with the life of a job: a job that is put again after it was complete or
 -- failed has them only if that put says so.
 local LIFETIMES = 'strwn'

@@ -1,10 +1,5 @@
 -- The check that a worker which finishes or renews a job holds its lock.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/options.lua"
--- @include "lib/settings.lua"
-
 -- Why this worker does not hold a job, or nil. since is when the worker took the job, if it knows:
 -- it may have lost the job and taken it again. Each command has words of its own for it, which
 -- other clients look for.

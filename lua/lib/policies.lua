@@ -5,19 +5,6 @@
 --
 -- The letter d of a job, which has no value, says that a job with the option waits for it.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/deps.lua"
--- @include "lib/events.lua"
--- @include "lib/failures.lua"
--- @include "lib/fair.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/options.lua"
--- @include "lib/retention.lua"
--- @include "lib/work.lua"
-
 -- How many jobs this call may still tell of failures. Later calls tell the others.
 local tellable = 200
 

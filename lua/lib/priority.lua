@@ -1,10 +1,5 @@
 -- The priority of a job.
 
--- @include "lib/base.lua"
--- @include "lib/fair.lua"
--- @include "lib/limits.lua"
--- @include "lib/options.lua"
-
 -- The score that a priority gives to a job with options where it waits: its next turn, if it takes
 -- turns. job is as in set_priority.
 local function score_by_options(job, priority) -- cold

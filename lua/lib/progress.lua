@@ -1,10 +1,6 @@
 -- How far a job is, as its worker said last: x:progress is DONE|TOTAL|ATTEMPT|TIME|NOTE. The letter
 -- p of the job's options, which has no value, says that there is any.
 
--- @include "lib/base.lua"
--- @include "lib/json.lua"
--- @include "lib/options.lua"
-
 -- The field for the progress of a job in this attempt to run it, at this time.
 local function progress_field(done, total, attempt, time, note) -- cold
   return number_json(done) .. '|' .. number_json(total) .. '|' .. number_json(attempt) .. '|' ..

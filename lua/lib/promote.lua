@@ -1,15 +1,6 @@
 -- Scheduled jobs that are not to wait any longer. A job that a limit keeps waiting (x:parked) only
 -- becomes due: the next pop tries it, and parks it again if need be.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/clock.lua"
--- @include "lib/fair.lua"
--- @include "lib/limits.lua"
--- @include "lib/report.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- Reads jobs that are to be promoted, in one queue unless that is ''. Leaves out those that do not wait
 -- for their time. Returns the scheduled ones by queue, and how many may be popped already.
 local function read_scheduled(jids, queue) -- cold

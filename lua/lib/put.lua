@@ -3,48 +3,22 @@
 -- Everything that can fail is read before the first write. If new jobs without dependencies go into
 -- one set, adding them to it is the first write, so nothing has to be read.
 
--- @include "lib/base.lua"
--- @include "lib/batch.lua"
--- @include "lib/bulk.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/deps.lua"
--- @include "lib/ended.lua"
--- @include "lib/events.lua"
--- @include "lib/expiry.lua"
--- @include "lib/failures.lua"
--- @include "lib/fair.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/limits.lua"
--- @include "lib/options.lua"
--- @include "lib/policies.lua"
--- @include "lib/replace.lua"
--- @include "lib/sets.lua"
--- @include "lib/settings.lua"
--- @include "lib/surface.lua"
--- @include "lib/tags.lua"
--- @include "lib/unique.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- Whether jobs of this call claim unique keys, whether some want to know if others fail, and whether
 -- some have lifetimes. If some have a fair share of their queue, turns is a table.
-local claiming, watching, mortal, turns = false, false, false, false
+local claiming, watching, put_mortal, put_turns = false, false, false, false
 
 -- The batches that get members by this call, by jid, or false.
-local batches = false
+local put_batches = false
 
 -- Fields of a job that few puts set, with their values.
-local function more_fields(backoff, options) -- cold
+local function more_fields(backoff, text) -- cold
   local more = {}
   if backoff then
     more[1], more[2] = 'backoff', backoff
   end
-  if options and options ~= '' then
+  if text and text ~= '' then
     more[#more + 1] = 'x:o'
-    more[#more + 1] = options
+    more[#more + 1] = text
   end
   return more
 end
@@ -82,7 +56,7 @@ local function keep_options(item, old, state) -- cold
   local text = merge_options(old, {o = given.o, drop = drop}, ended)
   if has_lifetime(text or old) then
     text = renew_lifetimes(text or old)
-    mortal = true
+    put_mortal = true
   end
   item.options = text or old
   if text then
@@ -91,7 +65,7 @@ local function keep_options(item, old, state) -- cold
     item.old.optionless = text == ''
   end
   item.share = has_option(text or old, 'g') and (text or old)
-  turns = turns or item.share and {}
+  put_turns = put_turns or item.share and {}
 end
 
 -- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
@@ -128,7 +102,7 @@ local function part_of(item)
 end
 
 -- Whether a put under a condition leaves an existing job in this state as it is.
-local function is_left(condition, state)
+local function is_left_alone(condition, state)
   if condition == 'finished' then
     return state ~= 'complete' and state ~= 'failed'
   elseif condition == 'idle' then
@@ -200,7 +174,7 @@ local function read_before(item, before, claims)
       reject('Put', 'Job ' .. item.jid .. ' is named twice')
     end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
+    if condition and is_left_alone(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
       if new and item.given.claim then
         claims[item.given.claim.k] = item
@@ -327,14 +301,14 @@ local function prepare(worker, groups, in_order) -- cold
   for g = 1, #groups do
     drop_left(groups[g])
   end
-  if batches then
-    read_batches('Put', batches, in_order)
+  if put_batches then
+    read_batches('Put', put_batches, in_order)
   end
   for _, item in ipairs(in_order) do
     must_link(item.jid, item.others, added)
   end
-  if batches then
-    for jid, batch in pairs(batches) do
+  if put_batches then
+    for jid, batch in pairs(put_batches) do
       batch.count = link_members(jid, batch.members, added)
     end
   end
@@ -403,9 +377,9 @@ local function place_all(queue, group)
       item.state = 'scheduled'
     else
       local score = item.score or item.at and past_score(item) or false
-      local share = turns and (item.share or item.given and item.given.share)
+      local share = put_turns and (item.share or item.given and item.given.share)
       if share and not score then
-        score = fair_score(queue, item.priority, share, turns)
+        score = fair_score(queue, item.priority, share, put_turns)
       end
       if not score and (item.priority or not first) then
         score = fractional_score(n, item.priority)
@@ -459,7 +433,7 @@ local function jids_of(group) -- cold
 end
 
 -- The shortest delay of a queue's jobs.
-local function soonest(group) -- cold
+local function soonest_of(group) -- cold
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
@@ -475,7 +449,7 @@ local function write_all(group, idle, tracked, known_empty)
   local details = '{"q":' .. quoted .. '}'
   local text = entry(now, '"put"', details)
   local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-  if idle or ALWAYS_MARKED == 1 then -- see docs/wake.md
+  if idle or not classic then -- see docs/wake.md
     first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
   end
   place_all(queue, group)
@@ -495,16 +469,16 @@ local function write_all(group, idle, tracked, known_empty)
     note_filled(queue, true)
   end
   if idle then
-    wake_several(queue, soonest(group), #group)
+    wake_several(queue, soonest_of(group), #group)
   end
 end
 
 -- Counts the members of batches, and watches the jobs that batches and items with a policy wait for.
 local function watch_all(items) -- cold
-  if batches then
-    grow_batches(batches)
+  if put_batches then
+    grow_batches(put_batches)
   end
-  for jid, batch in pairs(batches or none) do
+  for jid, batch in pairs(put_batches or none) do
     if batch.stored and has_option(batch.stored, 'f') then
       watch(jid, job_ended, batch.members)
     end
@@ -518,7 +492,7 @@ end
 
 -- Notes when the lives of items end, and ends up to two others for each put of a lifetime.
 local function enter_lives(items) -- cold
-  local entries, put = {}, 0
+  local entries, ended = {}, 0
   local before, ends -- of the item before: many are put with the same options
   for i = 1, #items do
     local item = items[i]
@@ -532,11 +506,11 @@ local function enter_lives(items) -- cold
       if ends then
         entries[#entries + 1], entries[#entries + 2] = ends, item.jid
       end
-      put = put + 1
+      ended = ended + 1
     end
   end
   each_slice(try, 'zadd', prefix .. 'x:until', entries)
-  end_lives(math.min(2 * put, MAX_ENDED))
+  end_lives(math.min(2 * ended, MAX_ENDED))
 end
 
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
@@ -549,7 +523,7 @@ local function put(worker, groups, in_order)
   -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
   -- none of them. The list has room for one job at once, because growing a table is expensive.
   local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
+  local plain, idle = #groups == 1 and not claiming and not put_batches, false
   for i = 1, #in_order do
     local item = in_order[i]
     local key = job_key(item.jid)
@@ -576,15 +550,14 @@ local function put(worker, groups, in_order)
       write_all(groups[g], idle, tracked, known_empty)
     end
   end
-  if watching or batches then
+  if watching or put_batches then
     watch_all(in_order)
   end
-  if mortal then
+  if put_mortal then
     enter_lives(in_order)
   end
   return found
 end
-
 
 -- Checks what few puts say, and returns the fields among it.
 local function read_rare(given, checked, delay) -- cold
@@ -595,19 +568,19 @@ local function read_rare(given, checked, delay) -- cold
   if given.o then
     given.o = read_options('Put', given.o, checked)
     if has_lifetime(given.o) then
-      given.o, mortal = read_lifetimes('Put', given.o, delay), true
+      given.o, put_mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
     read_limits('Put', given.o)
-    turns = turns or given.share and {}
+    put_turns = put_turns or given.share and {}
     read_replace('Put', given)
   end
   if given.batch then
-    batches = batches or {}
-    batches[named('Put', 'batch', given.batch)] = {members = {}}
+    put_batches = put_batches or {}
+    put_batches[named('Put', 'batch', given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
 end

@@ -3,9 +3,6 @@
 -- A cursor is a letter, k for the queues that are known to all clients and x for the others, and a
 -- cursor of that list.
 
--- @include "lib/base.lua"
--- @include "lib/lists.lua"
-
 local function queues_of(key) -- cold
   return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
 end

@@ -4,8 +4,6 @@
 -- histograms, BUCKET:COUNT with spaces between, of buckets from 0 to 80: bucket 0 has durations of less
 -- than 1 us, and bucket n those from 2^((n-1)/2) us on.
 
--- @include "lib/base.lua"
-
 -- How long rates are kept, in seconds: 3 days.
 local KEPT = 259200
 

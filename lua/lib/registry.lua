@@ -1,8 +1,6 @@
 -- The registry of workers: x:worker:<name> is SEEN|STARTED|JSON, as the worker said last. It expires
 -- unless the worker says so again.
 
--- @include "lib/base.lua"
-
 -- How long a worker is registered, in seconds.
 local REGISTERED = 150
 

@@ -10,14 +10,6 @@
 -- times of the first put of the waiting job and of its last one. If the job has another time since,
 -- it was popped or put in another way, and has been waiting since then.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/json.lua"
--- @include "lib/limits.lua"
--- @include "lib/options.lua"
--- @include "lib/work.lua"
-
 -- The options that stay when a job is replaced: who waits for it, for whom it waits, and that it is a
 -- batch.
 local STAYING = 'bdfw'
@@ -73,9 +65,9 @@ local function due_of(item, jid, queue, job) -- cold
   local due = not score and finite(call('zscore', queue_key(queue, 'scheduled'), jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)
-    local due = at and (priority - at) * 10000000000 or 0
-    if due <= now or not item.given.share then
-      return due <= now and due or item.first
+    local in_work = at and (priority - at) * 10000000000 or 0
+    if in_work <= now or not item.given.share then
+      return in_work <= now and in_work or item.first
     end
     local stays = queue == item.queue and priority == finite(item.priority, 0)
     return now, stays and score

@@ -1,12 +1,9 @@
 -- What a command answers that changes many jobs, and leaves out those that can't be changed.
 
--- @include "lib/check.lua"
--- @include "lib/json.lua"
-
 -- The maximum number of jobs that one call names.
 local MAX_NAMED = 500
 
-local left_out = {}
+local left_alone = {}
 
 -- The jids from ARGV[first] on, each once.
 local function read_jids(area, first) -- cold
@@ -25,10 +22,10 @@ end
 
 -- Notes why a job is left as it is: a code, and words.
 local function leave_out(jid, code, why)
-  left_out[#left_out + 1] = {jid, code, why}
+  left_alone[#left_alone + 1] = {jid, code, why}
 end
 
 -- JSON {count, left: [[jid, code, why], ...]}, and more members.
 local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+  return '{"count":' .. count .. ',"left":' .. array(left_alone) .. (more or '') .. '}'
 end

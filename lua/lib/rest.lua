@@ -7,13 +7,6 @@
 -- nothing is left. If it ends before that, the work is taken up by every later call that completes a
 -- job, and by every worker that says that it runs. To everybody else the dependents still wait.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/clock.lua"
--- @include "lib/deps.lua"
--- @include "lib/ended.lua"
--- @include "lib/policies.lua"
-
 -- How many dependents a call of Go releases at most.
 local RELEASED = 250
 

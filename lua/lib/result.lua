@@ -1,9 +1,6 @@
 -- The results of jobs: x:result is STATE|TIME|JSON, and belongs to the end of a job that left the
 -- hash with this state and time. A job that has ended in another way since has no result.
 
--- @include "lib/base.lua"
--- @include "lib/options.lua"
-
 -- The result of a job that is in this state since this time.
 local function result_field(state, time, result) -- cold
   return state .. '|' .. (time or '') .. '|' .. result

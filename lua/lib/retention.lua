@@ -7,15 +7,6 @@
 -- they failed. Jobs that failed without it, by a script that knows no such settings or before there
 -- were any, are found at the end of their group.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/failures.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/options.lua"
--- @include "lib/tags.lua"
-
 -- How many old jobs of the list a call looks at. A failure deletes no more than that in all.
 local MAX_FILED = 100
 

@@ -2,10 +2,6 @@
 -- workers follow are also in the sorted set x:schedule-ids, with what they put in the hash
 -- x:schedule:<id>, and who follows them in x:follow:<id>: by worker, "since seen digest".
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/clock.lua"
-
 -- How long a worker counts as following a schedule after it has looked at it: three times as long as
 -- workers take to look again.
 local FOLLOWED = 180

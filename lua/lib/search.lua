@@ -1,10 +1,6 @@
 -- Looking for jobs in a list: those of a klass, with a tag, with a text in their jid, or with one in
 -- their data.
 
--- @include "lib/base.lua"
--- @include "lib/json.lua"
--- @include "lib/lists.lua"
-
 -- Data larger than this is neither searched nor shown.
 local LARGEST_DATA = 262144
 

@@ -1,7 +1,5 @@
 -- The settings of a namespace, and their defaults.
 
--- @include "lib/base.lua"
-
 local DEFAULT_HEARTBEAT = 60
 local DEFAULT_GRACE_PERIOD = 10
 local DEFAULT_STATS_HISTORY = 30

@@ -1,11 +1,6 @@
 -- Statistics by queue and day: how long jobs waited and ran (mean, variance, histogram),
 -- and how many were retried and failed. Variance is kept by Welford's method in vk.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/clock.lua"
--- @include "lib/settings.lua"
-
 -- Midnight (UTC) of the day that a time is in.
 local function day_of(at)
   return at - at % 86400
@@ -66,7 +61,7 @@ local function begin_day(kind, day, queue) -- cold
 end
 
 -- The histogram bucket of a duration: by seconds, minutes, hours, then days.
-local function bucket(seconds)
+local function bucket_of(seconds)
   if seconds < 60 then
     return 's' .. math.floor(seconds)
   elseif seconds < 3600 then
@@ -86,7 +81,7 @@ local function count_buckets(durations)
     if seconds >= 0 and seconds < 1 then
       short = short + 1
     else
-      local name = bucket(seconds)
+      local name = bucket_of(seconds)
       if not seen[name] then
         fields[#fields + 1] = name
       end

@@ -1,7 +1,5 @@
 -- JSON that every parser reads: cjson reads more than that.
 
--- @include "lib/check.lua"
-
 -- Whether a strict parser accepts what cjson accepted: cjson allows control characters in
 -- strings, and numbers such as nan, 0x10 and 1.
 local function is_strict(text) -- cold

@@ -1,11 +1,5 @@
 -- A job as a list shows it: what fits into a line.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/json.lua"
--- @include "lib/limits.lua"
--- @include "lib/search.lua"
-
 -- How much of the message of a failure is shown.
 local SHOWN_MESSAGE = 256
 

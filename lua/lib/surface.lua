@@ -1,23 +1,29 @@
--- What the commands do in one way here, and in another one in the drop-in script: there,
--- dropin/surface.lua takes the place of this file.
-
--- @include "lib/events.lua"
-
--- An empty list in a reply.
-local EMPTY_LIST = '[]'
-
--- 1 if all messages about jobs that are ready are marked, else 0.
-local ALWAYS_MARKED = 1
+-- What commands do for clients of other languages as qless-core's script does it, so that these, and
+-- their tests, can't tell the scripts apart; and in another way for Go.
 
 -- How many dependencies a call removes at most that cancels or ends a job.
-local MAX_UNLINKED = 1000
+local function max_unlinked()
+  return classic and 1000000000 or 1000
+end
+
+-- Publishes a message of which the scripts of other clients say nothing. A subscriber of theirs to a
+-- pattern of channels would not expect it, so somebody has to subscribe to its channel.
+local function publish_ours(channel, message)
+  if classic then
+    local heard = try('pubsub', 'numsub', prefix .. channel)
+    if not heard.err and heard[2] == 0 then
+      return
+    end
+  end
+  publish(channel, message)
+end
 
 -- Publishes the name of a new queue.
 local function publish_queue(queue)
-  publish('x:queues', queue)
+  publish_ours('x:queues', queue)
 end
 
--- Publishes an event of which the scripts of other clients say nothing.
+-- Publishes an event.
 local function publish_more(event)
-  publish('x:log', cjson.encode(event))
+  publish_ours('x:log', cjson.encode(event))
 end

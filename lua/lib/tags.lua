@@ -1,10 +1,5 @@
 -- Tags: the jobs of each tag, and their number. A counter changes only with its set.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/json.lua"
--- @include "lib/sets.lua"
-
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)

@@ -1,23 +1,5 @@
 -- Taking jobs out of queues and locking them for a worker: what pop and reserve share.
 
--- @include "lib/admit.lua"
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/due.lua"
--- @include "lib/events.lua"
--- @include "lib/fair.lua"
--- @include "lib/history.lua"
--- @include "lib/jobs.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/limits.lua"
--- @include "lib/locks.lua"
--- @include "lib/options.lua"
--- @include "lib/settings.lua"
--- @include "lib/stats.lua"
--- @include "lib/work.lua"
-
 -- The number of locks from which on a sorted set is better off not being a list.
 local MANY_LOCKS = 6
 
@@ -29,7 +11,7 @@ local SLICE = 500
 
 -- The maximum number of jobs that a call parks, and how many it has parked.
 local MAX_PARKED = 200
-local parked = 0
+local parked_here = 0
 
 -- How many bytes of data a call hands out at most, unless one job has more, and those it has so far.
 local most_bytes, taken_bytes = math.huge, 0
@@ -124,7 +106,7 @@ local function open_queue(queue, settings, wanted)
 end
 
 -- How many of the wanted jobs may be taken at once, so that the call does not drop too many.
-local function within(wanted)
+local function within_drops(wanted)
   return wanted + dropped < MAX_DROPPED and wanted or MAX_DROPPED - dropped
 end
 
@@ -182,7 +164,7 @@ local function may_start(jid, job, ready, settings, run) -- cold
   elseif run and settings.direct and ready >= settings.direct then
     settings.stopped = true
     return false
-  elseif run and parked >= MAX_PARKED then
+  elseif run and parked_here >= MAX_PARKED then
     settings.stopped, dropped = true, MAX_DROPPED
     return false
   end
@@ -191,7 +173,7 @@ local function may_start(jid, job, ready, settings, run) -- cold
   end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
-    parked = parked + 1
+    parked_here = parked_here + 1
     job.refused, settings.parked = refused, true
   else
     job.limits = found
@@ -204,7 +186,7 @@ end
 local function alike(count, jobs, taken, settings, run) -- cold
   local text = jobs[1][OPTIONS]
   if count == 1 or not text or string.find(text, '^%a*[st]')
-    or run and (parked > 0 or settings.direct and taken + count > settings.direct) then
+    or run and (parked_here > 0 or settings.direct and taken + count > settings.direct) then
     return nil
   end
   for i = 1, count do
@@ -219,7 +201,7 @@ end
 -- started before. Returns how many of the jobs are not left where they are, and the limits of all of
 -- them if these are the same and have room for all.
 local function admit_all(jids, count, jobs, taken, settings, run) -- cold
-  local before, text = parked, alike(count, jobs, taken, settings, run)
+  local before, text = parked_here, alike(count, jobs, taken, settings, run)
   local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
@@ -227,7 +209,7 @@ local function admit_all(jids, count, jobs, taken, settings, run) -- cold
   for i = 1, count do
     local stored = jobs[i][OPTIONS]
     if stored and string.find(stored, '^%a*c')
-      and not may_start(jids[i], jobs[i], taken + i - 1 - parked + before, settings, run) then
+      and not may_start(jids[i], jobs[i], taken + i - 1 - parked_here + before, settings, run) then
       return i - 1
     end
   end

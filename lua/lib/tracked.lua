@@ -2,9 +2,6 @@
 -- expired until somebody untracks it. So that they do not become more and more, those that track jobs
 -- with Go, and sweeps, drop some.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
-
 -- Drops the jobs that are gone among some of the tracked ones. The next call looks at those that
 -- follow: x:sweep has how many precede them.
 local function untrack_gone(limit) -- cold

@@ -1,22 +1,5 @@
 -- Putting failed jobs back into queues, with fresh retries.
 
--- @include "lib/base.lua"
--- @include "lib/bulk.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/failures.lua"
--- @include "lib/fair.lua"
--- @include "lib/history.lua"
--- @include "lib/json.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/options.lua"
--- @include "lib/report.lua"
--- @include "lib/settings.lua"
--- @include "lib/surface.lua"
--- @include "lib/unique.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
-
 -- Reads a job that goes into a queue, or into its own if that is nil. Returns nil if the job is
 -- gone.
 local function read_failed(jid, queue)

@@ -9,12 +9,6 @@
 -- it: the value a of u, or, if another script has deleted the job, the text in x:before:KEY, which is
 -- kept for a week.
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/clock.lua"
--- @include "lib/lifetimes.lua"
--- @include "lib/options.lua"
-
 -- For how many seconds it is known which job another one follows.
 local BEFORE_FOR = '604800'
 

@@ -1,13 +1,9 @@
 -- Jobs to be canceled or ended that wait for too many others for one call.
 
--- @include "lib/base.lua"
--- @include "lib/deps.lua"
--- @include "lib/surface.lua"
-
 -- Has a job wait for fewer others, and for one that is never complete: so that it does not run if
 -- nobody goes on with it.
 local function unlink_some(jid) -- cold
-  local others = call('spop', job_key(jid) .. '-dependencies', MAX_UNLINKED)
+  local others = call('spop', job_key(jid) .. '-dependencies', max_unlinked())
   for i = 1, #others do
     try('srem', job_key(others[i]) .. '-dependents', jid)
   end

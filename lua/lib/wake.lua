@@ -6,10 +6,6 @@
 -- x:wake:<worker>. A command that makes a job ready wakes one of them. A worker that is busy again
 -- has left x:idle, and one that is gone does not listen; then the next one is tried.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/events.lua"
-
 -- How many workers that do not listen are skipped: first from the longest idle, where killed
 -- workers accumulate, then from the latest.
 local PASSED = 100

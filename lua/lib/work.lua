@@ -1,9 +1,5 @@
 -- A queue's waiting jobs, by priority, then age.
 
--- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/surface.lua"
-
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end

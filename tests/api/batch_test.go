@@ -330,8 +330,8 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			e, proxy, client := proxied(t)
 			b := e.batch(qless.OnFailureRun)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put.many")).Err())
-			c.cut(proxy, scripts.SHA("put.many"))
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			c.cut(proxy, scripts.Sent("put.many"))
 			jids, err := client.Batch(b.ID()).Add(t.Context(), "q", specs(3))
 			require.NoError(t, err)
 			require.Len(t, jids, 3)
@@ -339,7 +339,7 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 			require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 3, Total: 3}, e.status(b))
 			require.Equal(t, 3, e.counts("q").Waiting)
 
-			c.cut(proxy, scripts.SHA("put.many"))
+			c.cut(proxy, scripts.Sent("put.many"))
 			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named")))
 			requireCode(t, qless.ErrUnavailable, err)
 			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named"), qless.IfAbsent()))

@@ -432,13 +432,12 @@ func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			e, proxy, client := proxied(t)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put")).Err())
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put.many")).Err())
-			proxy.CutBeforeReply(scripts.SHA("put"))
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			proxy.CutBeforeReply(scripts.Sent("put"))
 			requireCode(t, qless.ErrUnavailable,
 				errOf(client.Queue("q").Put(t.Context(), "K", nil, option)))
 			require.Equal(t, 1, seen(proxy, "put"))
-			proxy.CutBeforeReply(scripts.SHA("put.many"))
+			proxy.CutBeforeReply(scripts.Sent("put.many"))
 			requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{option}},
 			})))
@@ -446,8 +445,8 @@ func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
 		})
 	}
 	e, proxy, client := proxied(t)
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put")).Err())
-	proxy.CutBeforeReply(scripts.SHA("put"))
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+	proxy.CutBeforeReply(scripts.Sent("put"))
 	require.NoError(t, errOf(client.Queue("q").Put(t.Context(), "K", nil, qless.KeepFor(time.Hour),
 		qless.TTL(time.Hour), qless.StartBy(time.Second), qless.KeepFailedFor(qless.Forever))))
 	require.Equal(t, 2, seen(proxy, "put"))

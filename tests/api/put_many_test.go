@@ -81,7 +81,7 @@ func TestPutManyIsAllOrNothing(t *testing.T) {
 
 func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
 	e, proxy, client := proxied(t)
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put.many")).Err())
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
 	jobs := make([]qless.JobSpec, 2500)
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}

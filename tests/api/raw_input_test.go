@@ -192,9 +192,6 @@ func TestABadNowChangesNothing(t *testing.T) {
 	e := stage(t)
 	for _, call := range calls {
 		words, _ := split(call)
-		if !strings.Contains(scripts.Text(words[0]), "local now") {
-			continue // the time does not matter to it
-		}
 		for _, now := range []string{"x", "nan", "inf", "1e400", "{}"} {
 			args := []any{words[0], now}
 			for _, word := range words[1:] {

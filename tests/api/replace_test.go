@@ -647,8 +647,8 @@ func TestPutsThatReplaceAreSentAgain(t *testing.T) {
 						e.pop("q")
 						jid = ""
 					}
-					require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(command)).Err())
-					c.cut(proxy, scripts.SHA(command))
+					require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+					c.cut(proxy, scripts.Sent(command))
 					found, err := put(client)
 					require.NoError(t, err)
 					require.Equal(t, 2, seen(proxy, command))

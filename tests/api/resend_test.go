@@ -24,7 +24,7 @@ func proxied(t *testing.T) (*env, *testkit.Proxy, *qless.Client) {
 
 // seen returns how often a command was sent, by its digest or its text.
 func seen(proxy *testkit.Proxy, command string) int {
-	return proxy.Seen(scripts.SHA(command)) + proxy.Seen(scripts.Text(command))
+	return proxy.Seen(scripts.Sent(command))
 }
 
 // cuts are the two ways to lose a connection before the answer of a command comes.
@@ -76,10 +76,10 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 				jobs, err := client.Queue("q").Pop(t.Context(), 1)
 				require.NoError(t, err)
 				running := *jobs[0]
-				require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(command)).Err())
+				require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
 
 				before, popped := e.dump(), seen(proxy, command)
-				c.cut(proxy, scripts.SHA(command))
+				c.cut(proxy, scripts.Sent(command))
 				err = call(t.Context(), client, &running)
 				requireCode(t, qless.ErrUnavailable, err)
 				require.Equal(t, popped+1, seen(proxy, command))
@@ -126,8 +126,8 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 				e.put("q")
 				jobs, err := client.Queue("q").Pop(t.Context(), 1)
 				require.NoError(t, err)
-				require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(command)).Err())
-				c.cut(proxy, scripts.SHA(command))
+				require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+				c.cut(proxy, scripts.Sent(command))
 				require.NoError(t, call(t.Context(), client, jobs[0]))
 				require.Equal(t, 2, seen(proxy, command))
 			})
@@ -161,8 +161,8 @@ func TestPutsOfNewJobsAreSentAgainAndPutThemOnce(t *testing.T) {
 						t.Cleanup(func() { _ = rdb.Close() })
 						client = e.client(rdb, options...)
 					}
-					require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(command)).Err())
-					c.cut(proxy, scripts.SHA(command))
+					require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+					c.cut(proxy, scripts.Sent(command))
 					jids, err := put(t.Context(), client)
 					if options != nil {
 						requireCode(t, qless.ErrNotReplicated, err)
@@ -209,8 +209,8 @@ func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {
 			e, proxy, client := proxied(t)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put.many")).Err())
-			c.cut(proxy, scripts.SHA("put.many"))
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			c.cut(proxy, scripts.Sent("put.many"))
 			_, err := client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.IfAbsent()}},
 			})
@@ -225,8 +225,8 @@ func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {
 			e, proxy, client := proxied(t)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put")).Err())
-			c.cut(proxy, scripts.SHA("put"))
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			c.cut(proxy, scripts.Sent("put"))
 			put := func() (string, error) {
 				return client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent())
 			}

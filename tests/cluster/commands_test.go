@@ -34,6 +34,7 @@ func TestEveryCommandWorksOnACluster(t *testing.T) {
 
 // runForOthers runs the commands that only clients of other languages use.
 func runForOthers(t *testing.T, rdb redis.Scripter, namespace string) {
+	script := redis.NewScript(scripts.Text())
 	for command, args := range map[string][]any{
 		"popByJid":     {"q", "gone", "w"},
 		"subscription": {"q", "add", "topic"},
@@ -42,8 +43,7 @@ func runForOthers(t *testing.T, rdb redis.Scripter, namespace string) {
 		"workerJobs":   {"w"},
 		"workersCount": nil,
 	} {
-		args = append([]any{"1704196800"}, args...)
-		script := redis.NewScript(scripts.Text(command))
+		args = append([]any{command, "1704196800"}, args...)
 		require.NoError(t, script.Run(t.Context(), rdb, []string{namespace}, args...).Err(), command)
 	}
 }

@@ -56,24 +56,14 @@ func dropIn(t *testing.T, client *redis.Client, _ string) calling {
 	}
 }
 
-// scripts calls the script of each command.
+// scripts calls the same script as Go does: with the prefix as its key.
 func scripts(t *testing.T, client *redis.Client, prefix string) calling {
 	t.Helper()
-	flat := os.DirFS(sources + "/flat")
-	names, err := luasrc.Commands(flat)
+	script, err := fs.ReadFile(os.DirFS(sources), luasrc.DropInName)
 	require.NoError(t, err)
-	shas := map[string]string{}
-	for _, name := range names {
-		script, err := fs.ReadFile(flat, name+".lua")
-		require.NoError(t, err)
-		shas[name] = load(t, client, string(script))
-	}
+	sha := load(t, client, string(script))
 	return func(command []string) []any {
-		sha, ok := shas[command[0]]
-		if !ok {
-			return nil
-		}
-		return append([]any{"EVALSHA", sha, 1, prefix}, anys(command[1:])...)
+		return append([]any{"EVALSHA", sha, 1, prefix}, anys(command)...)
 	}
 }
 

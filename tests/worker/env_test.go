@@ -25,9 +25,7 @@ func newLiveEnv(t testing.TB, arguments ...string) *env {
 	e := newEnvOn(t, testkit.Start(t, arguments...))
 	e.live = true
 	e.Client = e.client(e.rdb, qless.WithClock(nil))
-	for _, script := range []string{"reserve", "finish", "renew", "schedule", "schedule.last"} {
-		require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(script)).Err()) // one trip, not two
-	}
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err()) // one trip, not two
 	return e
 }
 

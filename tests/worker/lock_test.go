@@ -174,7 +174,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 	} {
 		t.Run(script, func(t *testing.T) {
 			e := newLiveEnv(t)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(script)).Err())
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
 			w := e.worker(qless.WorkerConfig{Concurrency: 1})
 			ended := make(chan error, 1)
 			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
@@ -208,7 +208,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
 	e := newLiveEnv(t)
 	e.set(qless.ConfigHeartbeat, "20")
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("complete")).Err())
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	causes := make(chan error, 1)
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {

@@ -40,7 +40,7 @@ func (w *testWorker) beforeItHears(jid string, run func() error) {
 func TestAnOutcomeThatDidNotArriveIsToldAgain(t *testing.T) {
 	e := newLiveEnv(t)
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
-	proxy.CutAfterRequest(scripts.SHA("finish"))
+	proxy.CutAfterRequest(scripts.Sent("finish"))
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(e.put("q")))
 	require.Equal(t, 1, w.count(func(c tapped) bool { return c.script == "finish" && c.err != nil }))
 }
@@ -49,7 +49,7 @@ func TestAnOutcomeThatDidNotArriveIsToldAgain(t *testing.T) {
 func TestAnOutcomeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 	e := newLiveEnv(t)
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
-	proxy.CutBeforeReply(scripts.SHA("finish"))
+	proxy.CutBeforeReply(scripts.Sent("finish"))
 	jid := e.put("q")
 	require.Contains(t, w.outcome(jid).answer, "is not currently running: complete")
 	w.stop()
@@ -111,7 +111,7 @@ func (*pauser) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return ne
 func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, calls []redis.Cmder) error {
 		err := next(ctx, calls)
-		if err != nil && calls[len(calls)-1].Args()[1] == scripts.SHA("reserve") &&
+		if err != nil && scripts.CommandOf(calls[len(calls)-1].Args()) == "reserve" &&
 			!redis.HasErrorPrefix(err, "NOSCRIPT") {
 			p.once.Do(p.worker.Pause)
 		}
@@ -128,7 +128,7 @@ func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *te
 	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
 	pause := &pauser{worker: w.Worker}
 	w.rdb.AddHook(pause)
-	proxy.CutBeforeReply(scripts.SHA("reserve"))
+	proxy.CutBeforeReply(scripts.Sent("reserve"))
 	require.NoError(t, w.Start(context.Background()))
 	isIdle := func() bool { return e.rdb.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val() }
 	until(t, "it is paused", func() bool { return w.Stats().Paused })
@@ -149,7 +149,7 @@ func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	w.start()
 	e.put("q", qless.JID("j"), qless.Retries(1))
 	soon(t, "the first run", running)
-	proxy.CutBeforeReply(scripts.SHA("finish"))
+	proxy.CutBeforeReply(scripts.Sent("finish"))
 	end <- qless.RetryIn(0, errors.New("again"))
 	soon(t, "the second run", running)
 	end <- nil

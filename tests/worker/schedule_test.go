@@ -359,7 +359,7 @@ func TestAServerClockThatIsPutBackALittlePutsNothingTwice(t *testing.T) {
 func TestAJobThatIsNotYetDueOnTheServerIsPutWhenItIs(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("* * * * *"))
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("schedule")).Err()) // one trip, not two
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err()) // one trip, not two
 	w := e.newFollower(schedule("* * * * *"))
 	w.instead("schedule.last", func(send func() error) error {
 		w.instead("schedule.last", nil)

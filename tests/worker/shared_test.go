@@ -303,7 +303,7 @@ func (d *deafness) alter(cmd redis.Cmder) {
 		return
 	}
 	reply, ok := own.Val().([]any)
-	if !ok || len(reply) != 4 || !d.isNew(fmt.Sprint(cmd.Args()[5])) {
+	if !ok || len(reply) != 4 || !d.isNew(fmt.Sprint(cmd.Args()[6])) {
 		return
 	}
 	reply[3] = int64(-1)

@@ -261,7 +261,7 @@ func (p *tap) note(cmd redis.Cmder, trip string) {
 	if c.err == redis.Nil {
 		c.err = nil
 	}
-	for _, arg := range cmd.Args()[5:] {
+	for _, arg := range cmd.Args()[6:] {
 		c.args = append(c.args, fmt.Sprint(arg))
 	}
 	if reply, ok := cmd.(interface{ Val() any }); ok {
@@ -278,26 +278,5 @@ func (p *tap) note(cmd redis.Cmder, trip string) {
 	p.changed = make(chan struct{})
 }
 
-// scriptName returns which script a command runs, if any.
-func scriptName(cmd redis.Cmder) string {
-	args := cmd.Args()
-	if len(args) < 5 || !strings.HasPrefix(fmt.Sprint(args[0]), "eval") {
-		return ""
-	}
-	return scriptNames()[fmt.Sprint(args[1])]
-}
-
-// scriptNames returns the names of the scripts by their digests and by their texts.
-var scriptNames = sync.OnceValue(func() map[string]string {
-	names := map[string]string{}
-	for _, name := range []string{
-		"reserve", "finish", "renew", "wake", "schedule", "schedule.last", "put", "workers",
-		"worker.deregister", "queues.ready", "progress", "worker.register", "rates.add",
-		"schedule.register", "schedule.leave", "complete", "fail", "retry", "release", "requeue",
-		"timeout", "cancel",
-	} {
-		names[scripts.SHA(name)] = name
-		names[scripts.Text(name)] = name
-	}
-	return names
-})
+// scriptName returns which command of ours a Redis command runs, if any.
+func scriptName(cmd redis.Cmder) string { return scripts.CommandOf(cmd.Args()) }

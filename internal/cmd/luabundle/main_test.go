@@ -9,16 +9,25 @@ import (
 )
 
 func TestACommandWithoutFactsFailsTheBundle(t *testing.T) {
-	src, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
-	write := func(header string) {
-		text := header + "\n\nreturn redis.call('get', KEYS[1])\n"
-		require.NoError(t, os.WriteFile(filepath.Join(src, "a.lua"), []byte(text), 0o600))
+	src, out := t.TempDir(), t.TempDir()
+	script, facts := filepath.Join(out, "all.lua"), filepath.Join(out, "facts.go")
+	write := func(file, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(src, file)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(src, file), []byte(text), 0o600))
 	}
-	write("-- a: gets.")
-	require.ErrorContains(t, run(src, out, "", filepath.Join(out, "all.lua")), `a: the header lacks "Repeat`)
-	require.NoDirExists(t, out)
+	command := func(header string) {
+		write("commands/a.lua", header+"\n\nreturn call('get', prefix)\n")
+	}
+	write("prologue.lua", "local call, prefix, command = redis.call, KEYS[1], ARGV[1]\n")
+	command("-- a: gets.")
+	require.ErrorContains(t, run(src, script, facts, ""), `commands/a.lua:1: the header lacks "Repeat`)
+	require.NoFileExists(t, script)
 
-	write("-- a: gets.\n--\n-- Repeat   safe\n-- Needs    get")
-	require.NoError(t, run(src, out, "", ""))
-	require.FileExists(t, filepath.Join(out, "a.lua"))
+	command("-- a: gets.\n--\n-- KEYS[1]  the namespace prefix\n-- ARGV     NOW\n-- Repeat   safe\n-- Needs    get")
+	require.NoError(t, run(src, script, facts, filepath.Join(out, "plain")))
+	require.FileExists(t, script)
+	require.FileExists(t, filepath.Join(out, "plain", "a.lua"))
+	text, err := os.ReadFile(facts)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"a": {Repeatable: true},`)
 }

@@ -25,52 +25,48 @@ var Root = func() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }()
 
-// Flat is the folder of the flattened scripts.
-func Flat() fs.FS { return os.DirFS(filepath.Join(Root, "lua", "flat")) }
+// Sources is the folder of the Lua sources.
+func Sources() fs.FS { return os.DirFS(filepath.Join(Root, "lua")) }
 
 // Names returns the names of all commands.
 func Names() []string {
-	names, err := luasrc.Commands(Flat())
+	names, err := luasrc.Commands(Sources())
 	if err != nil {
 		panic(err)
 	}
 	return names
 }
 
-// known has the scripts that were used, by command.
-var known sync.Map
+// script is the script that has every command.
+var script = sync.OnceValue(func() *redis.Script { return redis.NewScript(qless.DropInScript()) })
 
-// script is a flattened command.
-type script struct {
-	*redis.Script
-	text string
+// Text returns the script.
+func Text() string { return qless.DropInScript() }
+
+// SHA returns the digest by which a server knows the script.
+func SHA() string { return script().Hash() }
+
+// CommandOf returns the command that the arguments of a Redis command run, or nothing.
+func CommandOf(args []any) string {
+	if len(args) < 4 || args[1] != SHA() && args[1] != Text() {
+		return ""
+	}
+	keys, _ := args[2].(int)
+	if len(args) < 4+keys {
+		return ""
+	}
+	name, _ := args[3+keys].(string)
+	return name
 }
 
-func of(command string) script {
-	if s, ok := known.Load(command); ok {
-		return s.(script)
-	}
-	text, err := fs.ReadFile(Flat(), command+".lua")
-	if err != nil {
-		panic(err)
-	}
-	s := script{Script: redis.NewScript(string(text)), text: string(text)}
-	known.Store(command, s)
-	return s
+// Sent returns how a command of this project is written on a connection, for a [testkit.Proxy].
+func Sent(command string) string {
+	return fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(command), command)
 }
-
-// Text returns the flattened script of a command.
-func Text(command string) string { return of(command).text }
-
-// SHA returns the digest by which a server knows a command.
-func SHA(command string) string { return of(command).Hash() }
-
-// dropIn is the script that has every command.
-var dropIn = sync.OnceValue(func() *redis.Script { return redis.NewScript(qless.DropInScript()) })
 
 // RunDropIn runs a command, NOW and arguments as clients of other languages do.
 func RunDropIn(ctx context.Context, rdb *redis.Client, line ...any) (any, error) {
-	reply, err := dropIn().Run(ctx, rdb, nil, line...).Result()
+	reply, err := script().Run(ctx, rdb, nil, line...).Result()
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}
@@ -95,8 +91,8 @@ func Run(ctx context.Context, rdb *redis.Client, namespace string, at time.Time,
 
 // RunAt is Run with the text of a time.
 func RunAt(ctx context.Context, rdb *redis.Client, namespace, at, command string, args ...any) (any, error) {
-	args = append([]any{at}, args...)
-	reply, err := of(command).Run(ctx, rdb, []string{namespace}, args...).Result()
+	args = append([]any{command, at}, args...)
+	reply, err := script().Run(ctx, rdb, []string{namespace}, args...).Result()
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}

@@ -17,8 +17,6 @@ import (
 
 // A Guide notes which scripts the clients run that have it as a hook.
 type Guide struct {
-	names map[string]string // by digest and by text
-
 	mu   sync.Mutex
 	seen map[string]bool
 }
@@ -26,12 +24,7 @@ type Guide struct {
 // NewGuide returns a guide who has seen nothing.
 func NewGuide(t testing.TB) *Guide {
 	t.Helper()
-	g := &Guide{names: map[string]string{}, seen: map[string]bool{}}
-	for _, name := range scripts.Names() {
-		g.names[scripts.SHA(name)] = name
-		g.names[scripts.Text(name)] = name
-	}
-	return g
+	return &Guide{seen: map[string]bool{}}
 }
 
 // Missing returns the scripts that nobody ran.
@@ -66,16 +59,13 @@ func (g *Guide) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 func (g *Guide) note(cmd redis.Cmder) {
-	args := cmd.Args()
-	if len(args) < 2 || cmd.Err() != nil && cmd.Err() != redis.Nil {
+	name := scripts.CommandOf(cmd.Args())
+	if name == "" || cmd.Err() != nil && cmd.Err() != redis.Nil {
 		return
 	}
-	text, _ := args[1].(string)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if name, ok := g.names[text]; ok {
-		g.seen[name] = true
-	}
+	g.seen[name] = true
 }
 
 // soon returns the next event.

@@ -1,0 +1,120 @@
+package luasrc
+
+// symbolKind says where a symbol is declared.
+type symbolKind int
+
+const (
+	inBlock symbolKind = iota
+	atTop              // of a file
+	inPrologue
+	inLibrary
+)
+
+// A symbol is what a name stands for: a variable, a parameter or a function.
+type symbol struct {
+	name     string
+	file     string
+	line     int
+	kind     symbolKind
+	assigned bool      // given another value after its declaration
+	fn       *function // if it was declared as a function
+	value    expr      // what a variable at the top of a file begins with; nil for nil
+}
+
+// An expr is an expression.
+type expr interface{}
+
+// A stat is a statement.
+type stat interface{}
+
+type (
+	// A name is a use of a symbol, or of a global variable, which has none.
+	name struct {
+		text string
+		sym  *symbol
+		line int
+		set  bool // it is assigned to here
+	}
+
+	// A literal is nil, true, false, a number or ....
+	literal struct{ text string }
+
+	// A text is a string.
+	text struct{ value string }
+
+	// A function is the value of a function: its parameters and its body.
+	function struct {
+		params   []*symbol
+		variadic bool
+		body     []stat
+		line     int
+		cold     bool // it seldom runs
+	}
+
+	binary struct {
+		op   string
+		a, b expr
+	}
+
+	unary struct {
+		op string
+		x  expr
+	}
+
+	// An index is x[key]; x.field if the key is a text that is a name.
+	index struct{ x, key expr }
+
+	// A call is fn(args...).
+	call struct {
+		fn   expr
+		args []expr
+		line int
+	}
+
+	// A table is a constructor. Items without a key are those of its list.
+	table struct{ items []item }
+	item  struct{ key, value expr }
+
+	// A paren is an expression in brackets, of which there is one value.
+	paren struct{ x expr }
+)
+
+type (
+	local struct {
+		syms   []*symbol
+		values []expr
+	}
+	localFunction struct {
+		sym *symbol
+		fn  *function
+	}
+	assign struct{ targets, values []expr }
+	run    struct{ call *call }
+	block  struct{ body []stat }
+	while  struct {
+		cond expr
+		body []stat
+	}
+	repeat struct {
+		body []stat
+		cond expr
+	}
+	// A branch has a nil condition for else.
+	branch struct {
+		cond expr
+		body []stat
+	}
+	choice  struct{ branches []branch }
+	forStep struct {
+		sym            *symbol
+		from, to, step expr
+		body           []stat
+	}
+	forEach struct {
+		syms   []*symbol
+		values []expr
+		body   []stat
+	}
+	ret   struct{ values []expr }
+	leave struct{} // break
+)

@@ -1,0 +1,52 @@
+// Package script runs the commands of one Lua script on the server that has a namespace: by the
+// script's digest, alone or in a pipeline. A server that does not know the script is sent its text,
+// once. A command runs again if it certainly did not run.
+package script
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+)
+
+// Facts are what has to be known of a command to run it.
+type Facts struct {
+	// Repeatable means that the command may be sent again if the connection breaks before its
+	// reply: it is idempotent. Any other command is sent once, and the caller gets the error that
+	// its outcome is unknown: a pop that runs twice would strand the jobs of the first until their
+	// locks end.
+	Repeatable bool
+
+	// RepeatableNew means the same for calls that say that all jobs which they put are new.
+	RepeatableNew bool
+
+	// Replicated means that clients which wait for replicas do so after the command.
+	Replicated bool
+}
+
+// A Script is the text that has all commands. It is safe for concurrent use.
+type Script struct {
+	text     string
+	sha      string
+	commands map[string]Facts
+}
+
+// New returns a script with its commands.
+func New(text string, commands map[string]Facts) *Script {
+	sum := sha1.Sum([]byte(text))
+	return &Script{text: text, sha: hex.EncodeToString(sum[:]), commands: commands}
+}
+
+// Text returns the script.
+func (s *Script) Text() string { return s.text }
+
+// SHA returns the digest by which a server knows the script.
+func (s *Script) SHA() string { return s.sha }
+
+// Facts returns the facts of a command. It panics if the script has no such command.
+func (s *Script) Facts(command string) Facts {
+	facts, ok := s.commands[command]
+	if !ok {
+		panic("qless: there is no command " + command)
+	}
+	return facts
+}

@@ -1,0 +1,25 @@
+-- await: how a job has ended, and its result. If it has not ended yet, the script that ends it
+-- publishes that on PREFIX x:done:<jid>.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid [, 'progress']
+-- Returns  as result does. With 'progress', the JSON of a job that has not ended and has said how far
+--          it is has a member for that; PREFIX x:progress:<jid> tells the rest
+-- Errors   Job()
+-- Cost     1 command; 3 if the job has not ended, 4 with its progress
+-- Repeat   safe
+-- Needs    hget hmget hset time
+
+local jid = required('Job', 'jid', ARGV[2])
+local found, ended = read_end(call, jid)
+if found and not ended then
+  local key = job_key(jid)
+  local stored = call('hget', key, 'x:o')
+  if not (stored and has_option(stored, 'w')) then
+    call('hset', key, 'x:o', with_letter(stored, 'w'))
+  end
+  if stored and ARGV[3] == 'progress' then
+    found = string.sub(found, 1, -2) .. progress_member(jid, stored) .. '}'
+  end
+end
+return found

@@ -1,0 +1,33 @@
+-- batch.commit: ends the time in which a batch waits for more members. If it has no members left to
+-- wait for, it goes where it goes when a job that it waits for is complete.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid
+-- Returns  how many members it waits for
+-- Errors   Batch.commit() when there is no such job, or it is not a batch
+-- Cost     5 commands, 8 more if the batch is ready
+-- Repeat   safe
+-- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time unlink zadd
+--          zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
+
+local jid = required('Job', 'jid', ARGV[2])
+local job = call('hmget', job_key(jid), 'state', 'x:o')
+if not job[1] then
+  reject('Batch.commit', 'Job ' .. jid .. ' does not exist')
+elseif not is_batch(job[2]) then
+  reject('Batch.commit', 'Job ' .. jid .. ' is not a batch')
+end
+local dependencies = job_key(jid) .. '-dependencies'
+local left = call('scard', dependencies)
+if call('sismember', dependencies, OPEN) == 0 then
+  return left
+end
+if left == 1 and job[1] == 'depends' then
+  local problem = free(jid, true)
+  if problem then
+    must_write()
+    reject('Batch.commit', problem)
+  end
+end
+undepend(jid, OPEN)
+return left - 1

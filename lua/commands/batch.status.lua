@@ -1,0 +1,45 @@
+-- batch.status: how far a batch is, and some of the members that it waits for, in no particular
+-- order.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid [, the cursor of the last call or '']
+-- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
+--          pending, how many of them it waits for; failed, an object with the groups of those whose
+--          failure was told to it; with a cursor also cursor and jids: about 500 of those that it
+--          waits for, and a cursor, which is empty at the end
+-- Errors   Batch.status() when there is no such job, or it is not a batch
+-- Cost     3 commands, 4 with a cursor
+-- Repeat   safe
+-- Needs    hmget scard sismember sscan time
+
+local jid = required('Job', 'jid', ARGV[2])
+local cursor = ARGV[3] and scan_cursor('Batch.status', ARGV[3])
+local job = call('hmget', job_key(jid), 'state', 'x:o')
+if not job[1] then
+  reject('Batch.status', 'Job ' .. jid .. ' does not exist')
+elseif not is_batch(job[2]) then
+  reject('Batch.status', 'Job ' .. jid .. ' is not a batch')
+end
+
+local dependencies = job_key(jid) .. '-dependencies'
+local open = call('sismember', dependencies, OPEN) == 1
+local pending = call('scard', dependencies) - (open and 1 or 0)
+
+-- Some of the members that it waits for, from the cursor on, as a part of the JSON.
+local function members()
+  local found, jids = call('sscan', dependencies, cursor, 'COUNT', SCANNED), {}
+  for _, other in ipairs(found[2]) do
+    if other ~= OPEN then
+      jids[#jids + 1] = other
+    end
+  end
+  return ',"cursor":' .. cjson.encode(next_part(found)) .. ',"jids":' .. array(jids)
+end
+
+local _, values = split_options(job[2])
+local own = type(values.b) == 'table' and values.b or none
+local failed = type(values.f) == 'table' and values.f.failed
+return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
+  ',"total":' .. number_json(finite(own.n, 0)) .. ',"pending":' .. number_json(pending) ..
+  ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
+  (cursor and members() or '') .. '}'

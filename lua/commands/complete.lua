@@ -1,0 +1,71 @@
+-- complete: completes a worker's job, for good or to continue in its next queue.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, worker, queue, data, then pairs: result json; since time: only a job that runs
+--          since then; next queue; delay n, depends json, priority n, retries n, tags json, o text,
+--          drop letters (which need next); checked 1 from a caller that has checked that the data
+--          is JSON, and for whom no delay means none; o and drop as in put
+-- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked, 'complete+'
+--          when jobs that waited are still to be released, which sweep does
+-- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
+-- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs. Releases at most 250
+--          dependents if checked, else all: 1000 take about 10 ms
+-- Repeat   once
+-- Hot
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+
+local jid = required('Job', 'jid', ARGV[2])
+local worker = required('Complete', 'worker', ARGV[3])
+local queue = required('Complete', 'queue', ARGV[4])
+local data = ARGV[5]
+local given = options('Complete', 6, #ARGV)
+if not given.checked then
+  json('Complete', 'data', data)
+  if given.result then
+    given.result = strict_json('Complete', 'result', given.result)
+  end
+end
+if not given.next and (given.delay or given.depends) then
+  local option = given.delay and 'delay' or 'depends'
+  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
+end
+local change = read_change('Complete', given)
+if change and not given.next then
+  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
+end
+
+local depends, delay = none, 0
+if given.depends then
+  depends = read_dependencies('Complete', given.depends)
+end
+if given.delay then
+  delay = number('Complete', 'delay', given.delay)
+end
+
+local item = {
+  jid = jid,
+  queue = queue,
+  data = data,
+  next = given.next,
+  delay = delay,
+  checked = given.checked,
+  depends = depends,
+  change = change,
+  since = given.since or false,
+  key = false, retries = false, began = false, state = false,
+}
+if given.result then
+  item.result = given.result -- seldom, and growing a table is expensive
+end
+must_publish()
+if given.checked then
+  releasable = RELEASED
+end
+complete(worker, {item})
+if item.problem then
+  reject('Complete', item.problem)
+end
+return item.state

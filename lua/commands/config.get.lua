@@ -1,0 +1,53 @@
+-- config.get: one setting, or all of them.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, [key], or '', 'from', the cursor of the last call or ''
+-- Returns  the value, an integer when it is a default, nil when it has none; or JSON of all,
+--          with the defaults of those that are not set, but for those of backoff;
+--          from: JSON {cursor, settings} of about 500 that are set, and a cursor, which is empty at
+--          the end
+-- Errors   Config.get()
+-- Cost     1 command
+-- Repeat   safe
+-- Needs    hget hgetall hscan time
+
+-- Defaults that only clients in PHP expect, and ask for by name.
+local unlisted = {
+  ['backoff-initial-delay'] = DEFAULT_BACKOFF_INITIAL_DELAY,
+  ['backoff-factor'] = DEFAULT_BACKOFF_FACTOR,
+}
+
+-- max-job-history and max-worker-age also have defaults, which clients of other languages do not
+-- expect here.
+local defaults = {
+  ['application'] = 'qless',
+  ['heartbeat'] = DEFAULT_HEARTBEAT,
+  ['grace-period'] = DEFAULT_GRACE_PERIOD,
+  ['stats-history'] = DEFAULT_STATS_HISTORY,
+  ['histogram-history'] = DEFAULT_HISTOGRAM_HISTORY,
+  ['jobs-history-count'] = DEFAULT_JOBS_HISTORY_COUNT,
+  ['jobs-history'] = DEFAULT_JOBS_HISTORY,
+}
+
+-- Some of the settings that are set, from a cursor on.
+local function settings_from(cursor) -- cold
+  local found = call('hscan', prefix .. 'config', scan_cursor('Config.get', cursor), 'COUNT', SCANNED)
+  local set, some = {}, found[2]
+  for i = 1, #some, 2 do
+    set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
+  end
+  return '{"cursor":' .. cjson.encode(next_part(found)) .. ',"settings":{' ..
+    table.concat(set, ',') .. '}}'
+end
+
+local key = ARGV[2]
+if ARGV[3] == 'from' then
+  return settings_from(required('Config.get', 'cursor', ARGV[4]))
+elseif key then
+  return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
+end
+local set = call('hgetall', prefix .. 'config')
+for i = 1, #set, 2 do
+  defaults[set[i]] = set[i + 1]
+end
+return cjson.encode(defaults)

@@ -1,0 +1,19 @@
+-- config.set: changes a setting.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, key, value
+-- Returns  nil
+-- Errors   config.set()
+-- Cost     2 commands
+-- Repeat   safe
+-- Needs    exists hset publish srem time zadd zpopmax zpopmin
+
+local option = required('config.set', 'option', ARGV[2])
+local value = ARGV[3]
+if not value then
+  reject('config.set', 'Arg "value" missing')
+end
+must_publish()
+call('hset', prefix .. 'config', option, value)
+publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
+wake_for_limit(option)

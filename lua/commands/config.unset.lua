@@ -1,0 +1,15 @@
+-- config.unset: resets a setting to its default.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, key
+-- Returns  nil
+-- Errors   config.unset()
+-- Cost     2 commands
+-- Repeat   safe
+-- Needs    exists hdel hset publish srem time zadd zpopmax zpopmin
+
+local option = required('config.unset', 'option', ARGV[2])
+must_publish()
+call('hdel', prefix .. 'config', option)
+publish('log', cjson.encode({event = 'config_unset', option = option}))
+wake_for_limit(option)

@@ -1,0 +1,61 @@
+-- depart: deregisters a worker that stops, and wakes other workers for what it waited for.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, claim, relays, queue...
+--          claim     the claim that its last reserve returned
+--          relays    '1' when it listened for puts by other scripts: another worker takes over
+-- Returns  nil
+-- Errors   Depart()
+-- Cost     5 commands, 2 for each queue; with more than 16 queues 3 more, or 2 and 1 less for each
+--          while others have the same
+-- Repeat   once
+-- Needs    del exists hmget hset publish spop srem time zadd zpopmax zpopmin zrange zrem
+
+local worker = required('Depart', 'worker', ARGV[2])
+local claim, relays = required('Depart', 'claim', ARGV[3]), ARGV[4]
+
+-- Whether the worker still holds a job. A job that was timed out stays among its jobs, even if
+-- another worker has it.
+local function holds_jobs(key)
+  for _, jid in ipairs(try('zrange', key, 0, -1)) do
+    local job = try('hmget', job_key(jid), 'worker', 'state')
+    if job[1] == worker and job[2] == 'running' then
+      return true
+    end
+  end
+  return false
+end
+
+-- Removes the worker from those with its list of queues. Returns what stands for them in each queue
+-- if it was the last one.
+local function leave_list(list) -- cold
+  try('zrem', waiters_key(list), worker)
+  if call('exists', waiters_key(list)) == 1 then
+    return nil
+  end
+  call('del', listed_key(list))
+  return '\1' .. list
+end
+
+try('zrem', prefix .. 'workers', worker)
+if not holds_jobs(worker_key(worker)) then
+  call('del', worker_key(worker))
+end
+call('del', registry_key(worker))
+try('srem', prefix .. 'x:idle', worker)
+local waits = worker -- the entry in each queue
+if #ARGV - 4 > FEW_QUEUES then
+  waits = leave_list(list_name(table.concat(ARGV, '\0', 5)))
+end
+for i = 5, waits and #ARGV or 0 do
+  try('zrem', prefix .. 'x:idle:' .. ARGV[i], waits)
+end
+if claim ~= '' then
+  call('del', prefix .. 'x:due:' .. claim)
+end
+for i = 5, #ARGV do
+  wake(ARGV[i])
+end
+if relays == '1' then
+  wake_any()
+end

@@ -1,0 +1,92 @@
+-- depends: adds or removes dependencies of a job, which must have some.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'fewer', which ends 1,000
+-- Returns  1; of 'fewer', how many are left
+-- Errors   Depends() when the job's state is not depends, or a jid is none
+-- Cost     2 commands, 3 for each jid
+-- Repeat   once
+-- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
+--          publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink zadd
+--          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
+
+-- How many dependencies 'fewer' ends at most.
+local MAX_REMOVED = 1000
+
+local jid = required('Job', 'jid', ARGV[2])
+local action = required('Depends', 'command', ARGV[3])
+local job = call('hmget', job_key(jid), 'state', 'x:o')
+local state = job[1]
+if state ~= 'depends' then
+  -- The state of a job that does not exist is false.
+  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
+end
+
+local function add()
+  local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
+  if problem then
+    reject('Depends', problem)
+  end
+  local watches = job[2] and has_option(job[2], 'f')
+  if watches then
+    must_publish()
+  end
+  local failed = link(jid, others, {})
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+  if watches then
+    watch(jid, job_ended)
+  end
+end
+
+-- Whether all that the job waits for is among some.
+local function are_all(ended)
+  local key, seen, count = job_key(jid) .. '-dependencies', {}, 0
+  for i = 1, #ended do
+    if not seen[ended[i]] then
+      count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
+    end
+  end
+  return count == call('scard', key)
+end
+
+-- Moving a job without dependencies to where it goes is the first write, because it may fail.
+local function remove(ended, is_free)
+  if is_free then
+    local problem = free(jid, false)
+    if problem then
+      must_write()
+      reject('Depends', problem)
+    end
+  end
+  for _, other in ipairs(ended) do
+    undepend(jid, other)
+  end
+end
+
+-- Ends some of the dependencies. Returns how many are left.
+local function remove_some()
+  local key = job_key(jid) .. '-dependencies'
+  local left = math.max(0, call('scard', key) - MAX_REMOVED)
+  remove(call('srandmember', key, MAX_REMOVED), left == 0)
+  return left
+end
+
+if action == 'on' then
+  add()
+elseif action == 'fewer' then
+  return remove_some()
+elseif action == 'off' and ARGV[4] == 'all' then
+  remove(call('smembers', job_key(jid) .. '-dependencies'), true)
+elseif action == 'off' then
+  local ended = {}
+  for i = 4, #ARGV do
+    ended[i - 3] = ARGV[i]
+  end
+  remove(ended, #ended > 0 and are_all(ended))
+else
+  reject('Depends', 'Argument "command" must be "on" or "off"')
+end
+return true

@@ -1,0 +1,128 @@
+-- end: completes or fails a job, whichever worker has it, if any; or has it run again.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, 'complete' or 'failed', group, message, tries [, result]
+--          group, message  of a job that fails; else ''
+--          tries    how many calls it takes to end the job: the others put a job that runs, or was
+--                   timed out, back into its queue, and leave one that waits as it is. The job's
+--                   option n counts those calls, unless tries is 0
+--          result   JSON
+-- Returns  the state of the job: 'complete', 'failed', or that in which it goes on; with '!' before
+--          it if the job had ended before, and was left as it is. 'complete+' or 'failed+' if jobs
+--          that waited are still to be released or told, which sweep does. 'unlinked' if it waited
+--          for more than 1,000 others: now it waits for fewer, and for ever, and the caller asks
+--          again. Nil if there is no such job
+-- Errors   Job(), End()
+-- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a worker
+--          has it; 3 more with tries
+-- Repeat   once
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+
+local jid = required('Job', 'jid', ARGV[2])
+local as, group, message = ARGV[3], ARGV[4] or '', ARGV[5] or ''
+local tries = whole('End', 'tries', ARGV[6])
+local result = ARGV[7]
+if as ~= 'complete' and as ~= 'failed' then
+  reject('End', 'Unknown state "' .. tostring(as) .. '"')
+end
+if as == 'failed' then
+  required('End', 'group', group ~= '' and group)
+end
+if result then
+  result = strict_json('End', 'result', result)
+end
+
+local key = job_key(jid)
+local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o',
+  'x:place')
+local state, queue, worker = job[1], job[2], job[3] or ''
+if not state then
+  return false
+elseif state == 'complete' or state == 'failed' then
+  return '!' .. state
+elseif not queue then
+  reject('End', 'Job ' .. jid .. ' is in no queue')
+end
+
+local _, values = split_options(job[7])
+local calls = finite(values.n, 0) + 1
+local held = state == 'running' or state == 'stalled'
+
+-- Counts this call, unless the job is deleted by now.
+local function count_call()
+  if tries > 0 and call('exists', key) == 1 then
+    call('hset', key, 'x:o', with_value(call('hget', key, 'x:o'), 'n', calls))
+  end
+end
+
+-- Puts the job back in its place or, if that is not known, before those of its priority. Returns
+-- its state.
+local function requeue_in_place()
+  local item = {
+    jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0,
+  }
+  local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
+  if job[8] then
+    score = work_score(finite(job[8], now), job[4])
+    fields[7], fields[8] = 'time', job[8]
+  end
+  local _, problem = enqueue(item, queue, score)
+  if problem then
+    reject('End', problem)
+  end
+  give_up(item, worker, fields)
+  wake_for(queue, 0)
+  if job[7] then
+    stop_limited(jid, job[7])
+  end
+  return 'waiting'
+end
+
+-- Completes or fails the job. Returns its state.
+local function end_now()
+  local others = call('smembers', key .. '-dependencies')
+  local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
+  local problem
+  if as == 'complete' then
+    item.delay, item.depends = 0, none
+    complete(worker, {item})
+    problem, as = item.problem, item.state
+  else
+    item.group, item.message = group, message
+    problem = fail(worker, item)
+    as = tellable > 0 and as or 'failed+'
+  end
+  if problem then
+    reject('End', problem)
+  end
+  for i = 1, #others do
+    undepend(jid, others[i])
+  end
+  return as
+end
+
+must_publish()
+if state == 'depends' and calls >= tries
+  and call('scard', key .. '-dependencies') > max_unlinked() then
+  unlink_some(jid)
+  return 'unlinked'
+end
+releasable = RELEASED
+if calls >= tries then
+  state = end_now()
+elseif held then
+  state = requeue_in_place()
+else
+  must_write()
+end
+if state ~= 'waiting' and job[1] == 'waiting' and job[7] and has_option(job[7], 'g') then
+  leave_turns(queue, job[4])
+end
+count_call()
+if held and worker ~= '' then
+  lock_lost(jid, worker)
+end
+return state

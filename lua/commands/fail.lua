@@ -1,0 +1,39 @@
+-- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, worker, group, message [, data [, result [, since]]]
+--          since: only a job that runs since this time, unless it is ''; then result may be '', too
+-- Returns  the jid
+-- Errors   Fail() when the job is not this worker's or not running
+-- Cost     11 commands; tells at most 200 jobs that wait for this one
+-- Repeat   once
+-- Hot
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
+
+local jid = required('Job', 'jid', ARGV[2])
+local worker = required('Fail', 'worker', ARGV[3])
+local group = required('Fail', 'group', ARGV[4])
+local message, data = ARGV[5], ARGV[6]
+if not message then
+  reject('Fail', 'Arg "message" missing')
+end
+if data then
+  json('Fail', 'data', data)
+end
+local item = {jid = jid, group = group, message = message, data = data or ''}
+if ARGV[7] and (ARGV[7] ~= '' or not ARGV[8]) then
+  item.result = strict_json('Fail', 'result', ARGV[7])
+end
+if ARGV[8] and ARGV[8] ~= '' then
+  item.since = ARGV[8]
+end
+
+must_publish()
+local problem = fail(worker, item)
+if problem then
+  reject('Fail', problem)
+end
+return jid

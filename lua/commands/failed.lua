@@ -1,0 +1,34 @@
+-- failed: how many jobs failed by group, or the jobs of a group, newest failure first.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, [group [, start, limit]], or '', 0, 0, 'from', the cursor of the last call or ''
+-- Returns  JSON {group: count}, or JSON {total, jobs} with jids;
+--          from: JSON {cursor, groups} of about 500 groups, and a cursor, which is empty at the end
+-- Errors   Failed()
+-- Cost     1 command and one a group
+-- Repeat   safe
+-- Needs    llen lrange smembers sscan time
+
+local group = ARGV[2]
+local start = integer('Failed', 'start', ARGV[3] or 0)
+local limit = integer('Failed', 'limit', ARGV[4] or 25)
+
+-- The JSON of the number of jobs in groups.
+local function counts_of(groups)
+  local counts = {}
+  for i = 1, #groups do
+    counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
+  end
+  return '{' .. table.concat(counts, ',') .. '}'
+end
+
+if ARGV[5] == 'from' then
+  local cursor = scan_cursor('Failed', required('Failed', 'cursor', ARGV[6]))
+  local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', SCANNED)
+  return '{"cursor":' .. cjson.encode(next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+elseif group then
+  local key = prefix .. 'f:' .. group
+  local jids = call('lrange', key, start, start + limit - 1)
+  return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
+end
+return counts_of(call('smembers', prefix .. 'failures'))

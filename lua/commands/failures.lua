@@ -1,0 +1,48 @@
+-- failures: the jobs of a failure group by klass, from the latest failure on. Changes nothing.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, group, cursor of the last call or '', count (at most 1000)
+-- Returns  JSON {total, looked, cursor, klasses: [{klass, count, first, last, message, jid}, ...]}: how
+--          many failed jobs there are, how many were looked at, a cursor, which is empty at the end, and
+--          for each klass how many have failed, when first and last, and with what message last
+-- Errors   Failures()
+-- Cost     3 commands, and 1 for each job that it looks at
+-- Repeat   safe
+-- Needs    hmget llen lrange time zcard zcount zrange zrank zrevrange zscore
+
+local klasses, found = {}, {}
+
+local function count_failure(jid)
+  local job = try('hmget', job_key(jid), 'klass', 'failure')
+  local name, failure = job[1] or '', list_of(job[2])
+  local klass, at = klasses[name], finite(failure.when)
+  if not klass then
+    klass = {klass = name, count = 0}
+    klasses[name], found[#found + 1] = klass, klass
+  end
+  klass.count = klass.count + 1
+  if at and (not klass.last or at > klass.last) then
+    local message = type(failure.message) == 'string' and failure.message or ''
+    klass.last, klass.message, klass.jid = at, string.sub(message, 1, SHOWN_MESSAGE), jid
+  end
+  klass.first = at and math.min(klass.first or at, at) or klass.first
+end
+
+local group = named('Failures', 'group', ARGV[2])
+local cursor = required('Failures', 'cursor', ARGV[3])
+local count = whole('Failures', 'count', ARGV[4])
+if count < 1 or count > 1000 then
+  reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[4])
+end
+local list = open_list('Failures', 'failed', group)
+local offset = after_cursor('Failures', list, cursor)
+local jids = read_list(list, offset, count)
+for i = 1, #jids do
+  count_failure(jids[i])
+end
+for i = 1, #found do
+  found[i] = cjson.encode(found[i])
+end
+local next_cursor = #jids == count and cursor_at(list, offset + count - 1, jids[count]) or ''
+return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' ..
+  cjson.encode(next_cursor) .. ',"klasses":' .. joined(found) .. '}'

@@ -1,0 +1,31 @@
+-- find: the jobs of a list that have a klass, a tag, or a text in their jid or data. Changes nothing.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, list, name, cursor, count, limit, bytes, klass, tag, text in the jid, text in the data
+--          list, name, bytes: as in list
+--          cursor: what the last call returned, or ''
+--          count: how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of data
+--          to search; limit: when to stop, or 0
+--          an empty klass, tag or text matches all
+-- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the end
+--          of the list, and what list shows of those that were found
+-- Errors   Find(), Queue()
+-- Cost     3 commands, 1 more unless it comes to the end, and 1 for each job that it looks at; 2
+--          more for text in the data; 3 for each that it finds. A cursor whose job has left costs 1
+--          for each time that the jobs with its score can be halved
+-- Repeat   safe
+-- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrank zrevrange zscore
+
+local MAX_LOOKED = 1000
+
+local cursor = required('Find', 'cursor', ARGV[4])
+local count, limit = whole('Find', 'count', ARGV[5]), whole('Find', 'limit', ARGV[6])
+local bytes = whole('Find', 'bytes', ARGV[7])
+if count < 1 or count > MAX_LOOKED then
+  reject('Find', 'Arg "count" is not from 1 to ' .. MAX_LOOKED .. ': ' .. ARGV[5])
+end
+local list = open_list('Find', ARGV[2], ARGV[3])
+local jids, scores, looked, next_cursor =
+  search('Find', list, cursor, count, limit, read_filter(8))
+return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) ..
+  ',"items":' .. summaries(list, jids, scores, bytes) .. '}'

@@ -1,0 +1,156 @@
+-- finish: completes, fails, retries or releases many jobs of a worker. Each has its own outcome:
+-- one that is refused does not affect the others.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
+--          n arguments:
+--          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
+--                    o text, drop letters, since time, result json
+--          fail      group, message [, since [, result]]
+--          retry     delay [, group, message [, since [, result]]]: spends a retry. The result is
+--                    that of a job that has failed because it had none left
+--          release   delay [, since [, place [, throttled json]]]: spends none. Jobs without a
+--                    delay that have places are taken in the order of these, after one that has
+--                    none. throttled lists limits of the job that are held for the delay, all if it
+--                    is empty
+--          data may be '', which leaves the job's data as it is
+--          result is the job's result, if it has ended
+--          since is when the worker took the job, as reserve returned it: a job that it has lost
+--          and taken again since then is refused
+-- Returns  an array with one text for each job: its state after complete, the retries that are
+--          left after retry, or '!' and why it could not be done, as the single commands say it. A
+--          text ends in '+' when jobs that waited are still to be released, or told that one has
+--          failed, which sweep does
+-- Errors   Finish(); nothing is written then
+-- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
+--          250 dependents, or as many as there are jobs, and tells 200
+-- Repeat   once
+-- Hot
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+
+local worker = required('Finish', 'worker', ARGV[2])
+
+-- The text of an argument up to ARGV[last]; nil if it is empty or missing.
+local function given_text(i, last)
+  return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
+end
+
+-- Reads the arguments of an action, from ARGV[first] to ARGV[last]. Jobs to complete have no action.
+local function read_details(item, action, first, last) -- cold
+  item.action, item.delay = action ~= 'complete' and action or nil, 0
+  if action == 'complete' then
+    local given = options('Finish', first, last)
+    item.next, item.since, item.checked = given.next, given.since, true
+    item.delay = number('Finish', 'delay', given.delay or 0)
+    item.depends = read_dependencies('Finish', given.depends)
+    item.change, item.result = read_change('Finish', given), given.result
+  elseif action == 'fail' then
+    item.group = required('Finish', 'group', ARGV[first])
+    item.message = ARGV[first + 1] or ''
+    item.since = given_text(first + 2, last)
+    item.result = given_text(first + 3, last)
+  elseif action == 'retry' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+    item.group = given_text(first + 1, last)
+    item.message = item.group and ARGV[first + 2]
+    item.since = given_text(first + 3, last)
+    item.result = given_text(first + 4, last)
+  elseif action == 'release' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+    item.since = given_text(first + 1, last)
+    item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
+    item.throttled = first + 3 <= last and names('Finish', 'throttled', ARGV[first + 3]) or nil
+  else
+    reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
+  end
+  if item.result then
+    json('Finish', 'result', item.result)
+  end
+end
+
+-- Reads the job whose arguments begin at ARGV[at]. Returns it, and where the next one begins. The
+-- fields of most jobs are named at once, because growing a table is expensive: not as nil, which
+-- takes up room without being there.
+local function read_item(at)
+  local jid = required('Finish', 'jid', ARGV[at + 1])
+  local queue = required('Finish', 'queue', ARGV[at + 2])
+  local item = {
+    jid = jid,
+    queue = queue,
+    data = ARGV[at + 3],
+    key = false, retries = false, began = false, state = false,
+  }
+  if item.data ~= '' then
+    json('Finish', 'data', item.data)
+  end
+  local first = at + 5
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
+  end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  read_details(item, ARGV[at], first, last)
+  return item, last + 1
+end
+
+-- Fails, retries or releases each of the items.
+local function give(items) -- cold
+  for i = 1, #items do
+    local item = items[i]
+    if item.action == 'fail' then
+      item.problem = fail(worker, item)
+    elseif item.action == 'retry' then
+      item.here = true
+      item.problem = retry(worker, item)
+    elseif item.action == 'release' then
+      item.problem = release(worker, item)
+    end
+    if tellable <= 0 and item.action and not item.problem then
+      item.state = tostring(item.remaining) .. '+'
+    end
+  end
+end
+
+-- Those of the items that are to be completed, when there are others.
+local function to_complete(items) -- cold
+  local found = {}
+  for i = 1, #items do
+    if not items[i].action then
+      found[#found + 1] = items[i]
+    end
+  end
+  return found
+end
+
+local items, completed = {}, 0
+local at, n = 3, 0
+while at <= #ARGV do
+  n = n + 1
+  items[n], at = read_item(at)
+  if not items[n].action then
+    completed = completed + 1
+  end
+end
+if n > 1000 then
+  reject('Finish', 'More than 1000 jobs')
+end
+must_publish()
+releasable = math.max(RELEASED, n)
+if completed == n then
+  complete(worker, items)
+else
+  complete(worker, to_complete(items))
+  give(items)
+end
+local outcomes = sized(items)
+for i = 1, n do
+  local item = items[i]
+  if item.problem then
+    outcomes[i] = '!' .. item.problem
+  else
+    outcomes[i] = item.state or tostring(item.remaining)
+  end
+end
+return outcomes

@@ -1,0 +1,11 @@
+-- holder: which job holds a unique key.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, key
+-- Returns  its jid, or nil
+-- Errors   Holder()
+-- Cost     2 commands
+-- Repeat   safe
+-- Needs    get hmget lrange time
+
+return (holder_of(required('Holder', 'key', ARGV[2])))

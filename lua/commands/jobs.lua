@@ -1,0 +1,140 @@
+-- jobs: the jids of the jobs in a state.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, 'complete' [, offset, count [, 'total']], or
+--          'complete', queue [, offset, count], or
+--          running, stalled, scheduled, depends, recurring or waiting,
+--          queue [, offset, count [, 'total']]
+--          where a count of -1 means all running, stalled or recurring ones
+--          complete, with three arguments or a first one that names a queue, is for clients in
+--          PHP: all that are complete when the queue is '', else those among the last 1000 that
+--          were completed in this queue
+-- Returns  an array of jids; with 'total', JSON {total, jobs}, total being how many there are
+-- Errors   Jobs()
+-- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides, of which it moves at
+--          most 1000; complete with a queue: 1 for each job that is looked at
+-- Repeat   safe
+-- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush time unlink
+--          zadd zcard zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+
+-- How many due jobs a call moves at most. Others are left out.
+local MAX_MOVED = 1000
+
+-- How many of the completed jobs are searched for those of a queue.
+local MAX_LOOKED_UP = 1000
+
+-- Reads offset, count and whether the total is wanted, from ARGV[first] on.
+local function page(first)
+  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25),
+    ARGV[first + 2] == 'total'
+end
+
+-- The reply for a part of a list, with the length of the whole if that is given.
+local function reply(jids, total)
+  if total then
+    return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+  end
+  return jids
+end
+
+-- Whether there is, or was, such a queue.
+local function is_queue(name) -- cold
+  return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
+end
+
+-- The queue that the arguments of complete name, or nil.
+local function names_queue()
+  local first = ARGV[3]
+  if #ARGV >= 5 and ARGV[5] ~= 'total' or first == ''
+    or first and not finite(first) and is_queue(first) then
+    return first
+  end
+end
+
+-- The queue of the last put among some entries of a history, or nil.
+local function last_put(entries)
+  for i = #entries, 1, -1 do
+    local happened = list_of(entries[i])
+    if happened[2] == 'put' and type(happened[3]) == 'table' then
+      return happened[3].q or happened[3].queue -- reqless says queue
+    end
+  end
+end
+
+-- The queue that a complete job was in. The last entries of its history nearly always tell.
+local function queue_of(jid)
+  local history = job_key(jid) .. '-history'
+  return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
+end
+
+-- A page of the jobs that were completed in a queue, latest first.
+local function completed_in(queue, offset, count)
+  local found, skip = {}, math.max(0, offset)
+  for first = 0, MAX_LOOKED_UP - 1, 100 do
+    local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
+    for i = 1, #jids do
+      if #found >= count then
+        return found
+      elseif queue_of(jids[i]) == queue then
+        if skip > 0 then
+          skip = skip - 1
+        else
+          found[#found + 1] = jids[i]
+        end
+      end
+    end
+  end
+  return found
+end
+
+local state = ARGV[2]
+if not state then
+  reject('Jobs', 'Arg "state" missing')
+end
+if state == 'complete' then
+  local first, theirs = 3, names_queue()
+  if theirs then
+    first = 4
+  end
+  local offset, count, total = page(first)
+  if theirs and theirs ~= '' then
+    return completed_in(theirs, offset, count)
+  end
+  local key = prefix .. 'completed'
+  return reply(call('zrevrange', key, offset, offset + count - 1), total and call('zcard', key))
+end
+
+local queue = required('Jobs', 'queue', ARGV[3])
+local offset, count, total = page(4)
+local last = offset + count - 1
+if state == 'waiting' then
+  local key = queue_key(queue, 'work')
+  local jids = count == 0 and {} or call('zrevrange', key, offset, last)
+  return reply(jids, total and call('zcard', key))
+elseif state == 'running' then
+  local key = queue_key(queue, 'locks')
+  local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
+  return reply(jids, total and call('zcount', key, stamp, '+inf'))
+elseif state == 'stalled' then
+  local key = queue_key(queue, 'locks')
+  local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
+  return reply(jids, total and call('zcount', key, '-inf', stamp))
+elseif state == 'scheduled' then
+  local key, due = queue_key(queue, 'scheduled'), 0
+  if is_due(queue, 'scheduled') then
+    bring_due(queue, false, true, MAX_MOVED)
+    due = call('zcount', key, 0, stamp)
+  end
+  if offset >= 0 and last >= 0 then
+    offset, last = offset + due, last + due
+  end
+  return reply(call('zrange', key, offset, last), total and call('zcard', key) - due)
+elseif state == 'depends' then
+  local key = queue_key(queue, 'depends')
+  return reply(call('zrange', key, offset, last), total and call('zcard', key))
+elseif state == 'recurring' then
+  local key = queue_key(queue, 'recur')
+  local jids = call('zrangebyscore', key, 0, '+inf', 'LIMIT', offset, count)
+  return reply(jids, total and call('zcount', key, 0, '+inf'))
+end
+reject('Jobs', 'Unknown type "' .. state .. '"')

@@ -1,0 +1,47 @@
+-- latency: for how long the oldest jobs of queues have been waiting that could be popped, by priority.
+-- Changes nothing: what has fallen due counts where it is.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue...
+-- Returns  JSON, for each queue: {bands: [{priority, waited}, ...], next [, more]}, from the highest
+--          priority on, at most 16 of them, then with more; next is when the first scheduled or
+--          recurring job falls due, or fell due; it is missing if there is none
+-- Errors   Latency() when none is named
+-- Cost     3 commands a queue, 4 for each priority, 1 for each due job; for jobs that were timed out,
+--          released or got another priority 2, and 1 for each, at most 8 in each priority
+-- Repeat   safe
+-- Needs    hmget time zrange zrevrangebyscore
+
+-- Adds the first job of a part of a queue, if it is due. Returns when it is, or nil.
+local function add_due(bands, queue, part)
+  local first = call('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')
+  local due = tonumber(first[2])
+  if due and due <= now then
+    local key = part == 'recur' and recur_key(first[1]) or job_key(first[1])
+    add_wait(bands, finite(try('hmget', key, 'priority')[1], 0), due)
+  end
+  return due
+end
+
+local function latency(queue)
+  local bands = {}
+  local more = add_waiting(bands, queue)
+  local scheduled, recur = add_due(bands, queue, 'scheduled'), add_due(bands, queue, 'recur')
+  table.sort(bands, function(a, b)
+    return a.priority > b.priority
+  end)
+  for i = 1, #bands do
+    bands[i] = '{"priority":' .. number_json(bands[i].priority) .. ',"waited":' ..
+      number_json(bands[i].waited) .. '}'
+  end
+  local next_due = math.min(scheduled or math.huge, recur or math.huge)
+  return '{"bands":' .. joined(bands) .. (next_due < math.huge and
+    ',"next":' .. number_json(next_due) or '') .. (more and ',"more":true' or '') .. '}'
+end
+
+named('Latency', 'queue', ARGV[2])
+local found = {}
+for i = 2, #ARGV do
+  found[i - 1] = latency(ARGV[i])
+end
+return joined(found)

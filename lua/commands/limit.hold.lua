@@ -1,0 +1,24 @@
+-- limit.hold: has no job with a limit be started for some time.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, name, seconds
+--          seconds  from now, in place of what was held before; 0 ends that
+-- Returns  nil
+-- Errors   Limit()
+-- Cost     2 commands, and 12 for each job that goes back, at most 100
+-- Repeat   safe
+-- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time zadd
+--          zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
+
+local name = check_limit_name('Limit', required('Limit', 'name', ARGV[2]))
+local seconds = number('Limit', 'seconds', ARGV[3])
+if seconds < 0 then
+  reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[3])
+end
+must_publish()
+if seconds > 0 then
+  call('hset', prefix .. 'x:limits', name .. ' hold', exact(now + seconds))
+else
+  call('hdel', prefix .. 'x:limits', name .. ' hold')
+end
+limit_freed(name)

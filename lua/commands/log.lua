@@ -1,0 +1,25 @@
+-- log: adds an entry to a job's history.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, message [, json]
+-- Returns  nil
+-- Errors   Log() when there is no such job
+-- Cost     2 commands
+-- Repeat   once
+-- Needs    hdel hget hmget lindex llen lpush ltrim rpush time
+
+local jid = required('Log', 'jid', ARGV[2])
+local message = required('Log', 'message', ARGV[3])
+-- The history is part of the job's JSON: an unreadable entry would make the job unreadable.
+local data = ARGV[4] and strict_json('Log', 'data', ARGV[4])
+
+local job = call('hmget', job_key(jid), 'state', 'history')
+if not job[1] then
+  reject('Log', 'Job ' .. jid .. ' does not exist')
+end
+local list, text = job_key(jid) .. '-history', entry(now, cjson.encode(message), data)
+call('llen', list) -- fails before anything is written, or not at all
+adopt_history(jid, job[2])
+if type(record(job_key(jid), text)) == 'table' then
+  call('rpush', list, text) -- the same error, for the caller
+end

@@ -1,0 +1,15 @@
+-- multiget: several jobs.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, x:due if the JSON is to say when jobs are due, jid...
+-- Returns  a JSON array of those that exist; with x:due and large data an array: that JSON, in which
+--          beside says which data a job has; a JSON array of the jids for which there was no room, or
+--          ''; and the data. With x:due, dependents and dependencies that are thousands in all are
+--          not shown, but named in left_out
+-- Errors   none
+-- Cost     4 commands a job, and more of one as for get
+-- Repeat   safe
+-- Needs    exists hdel hget hmget hstrlen lrange rpush scard smembers time zscore
+
+local asks_due = ARGV[2] == 'x:due'
+return find_jobs(ARGV, asks_due and 3 or 2, asks_due)

@@ -1,0 +1,282 @@
+-- overview: the figures of queues, workers, failures and limits, for metrics. Changes nothing: what
+-- has fallen due counts as waiting where it is.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, offset, count, more, queue...: which of the queues, in the order in which they were
+--          first seen; 1 for all figures, or 0 for those of queues alone; and the queues of which
+--          the statistics of today are wanted
+-- Returns  an array: the time; how many queues there are; the names of those wanted, and the
+--          max-concurrency of each; the names of those that are paused; for each of those wanted that has
+--          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends, recurring,
+--          and oldest in milliseconds; for each with statistics {name, retries, failed, failures,
+--          expired, wait, run}, the last two as fields and values; the keys that are damaged, whose
+--          figures are nil; and with more how many workers were seen lately, failure groups with
+--          their sizes, at most 1000, and limits, at most 100: the name, the definition, how many
+--          slots are taken, how many jobs are parked; of more than some 1000 limits, the first by
+--          name of some that are always the same unless limits come or go
+-- Errors   Overview()
+-- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
+--          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if
+--          scores don't tell; 4 for statistics; with more also 4, 1 a failure group and 2 a limit
+-- Repeat   safe
+-- Needs    exists hget hgetall hmget hscan llen smismember sscan time zcard zcount zrange zrevrange zrevrangebyscore
+
+local MAX_GROUPS = 1000
+local MAX_LISTED = 100
+
+-- How many limits are read.
+local MAX_SHOWN_LIMITS = 1000
+
+local damaged = {}
+
+-- A reply, or false if it is the error of a damaged key, which is noted.
+local function sound(reply, key)
+  if type(reply) == 'table' and reply.err then
+    damaged[#damaged + 1] = key
+    return false
+  end
+  return reply
+end
+
+-- Where the jobs of a priority begin that take turns, as text: to write a number costs more than
+-- most commands that it is given to.
+local turns = {}
+
+-- The priority of the job at a place of work, and since when it waits, if its score tells.
+local function told_by_score(work, place)
+  local score = tonumber(call('zrevrange', work, place, place, 'WITHSCORES')[2])
+  if score then
+    local priority = math.ceil(score)
+    local lack = priority - score
+    local at = lack * 10000000000
+    if lack >= NO_TIME and lack < TURNS and at <= now + 1 then
+      return priority, at
+    end
+  end
+end
+
+-- Since when the oldest of some waiting jobs waits, as the first score of each priority tells if
+-- all jobs are in the order of their ages, which they are in most queues. Otherwise nil.
+local function first_of_all(work, waiting)
+  local since, rank, place = now, 0, '0'
+  for _ = 1, MAX_BANDS do
+    local priority, at = told_by_score(work, place)
+    if not priority then
+      return nil
+    end
+    since, rank = math.min(since, at), rank + 1
+    if rank < waiting then
+      turns[priority] = turns[priority] or exact(priority - TURNS)
+      rank = waiting - call('zcount', work, '-inf', turns[priority])
+    end
+    if rank == waiting then
+      return since
+    end
+    place = exact(rank)
+  end
+end
+
+-- Since when the oldest of some waiting jobs waits.
+local function waiting_since(queue, work, waiting)
+  local at = first_of_all(work, waiting)
+  if at then
+    return at
+  end
+  local bands, longest = {}, 0
+  add_waiting(bands, queue)
+  for i = 1, #bands do
+    longest = math.max(longest, bands[i].waited)
+  end
+  return now - longest
+end
+
+-- When the first job of a part of a queue falls due, or fell due.
+local function first_due(key)
+  return finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
+end
+
+local function size_of(key)
+  return sound(try('zcard', key), key)
+end
+
+-- Adds the figures of a queue, at a place in the list of queues, that has so many of these parts.
+-- Sizes are asked for until all that there are have been found.
+local function add_figures(found, at, queue, parts, work, locks, scheduled, recur, depends)
+  local waiting, held, stalled, ahead, due, repeated, dependent = size_of(work), 0, 0, 0, 0, 0, 0
+  local since = now
+  if waiting ~= 0 then
+    parts = parts - 1
+    since = waiting and math.min(since, waiting_since(queue, work, waiting)) or since
+  end
+  if parts > 0 then
+    held = size_of(locks)
+    parts = held == 0 and parts or parts - 1
+    stalled = held and held > 0 and call('zcount', locks, '0', stamp) or held
+  end
+  if parts > 0 then
+    ahead = size_of(scheduled)
+    parts = ahead == 0 and parts or parts - 1
+    due = ahead and ahead > 0 and call('zcount', scheduled, '-inf', stamp) or 0
+    since = due > 0 and math.min(since, first_due(scheduled)) or since
+  end
+  if parts > 0 then
+    repeated = size_of(recur)
+    parts = repeated == 0 and parts or parts - 1
+    since = repeated and repeated > 0 and math.min(since, first_due(recur)) or since
+  end
+  if parts > 0 then
+    dependent = size_of(depends)
+  end
+  local n = #found
+  found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7],
+    found[n + 8] = at, waiting and waiting + due, held and held - stalled, stalled,
+    ahead and ahead - due, dependent, repeated,
+    waiting and ahead and repeated and math.floor((now - since) * 1000)
+end
+
+-- The figures of the queues that have any jobs. Most have none, and most of the cost of an overview
+-- would be to say so.
+local function all_figures(queues)
+  local found = {}
+  for i = 1, #queues do
+    local key = queue_key(queues[i], '')
+    local work, locks, scheduled = key .. 'work', key .. 'locks', key .. 'scheduled'
+    local recur, depends = key .. 'recur', key .. 'depends'
+    local parts = call('exists', work, locks, scheduled, recur, depends)
+    if parts > 0 then
+      add_figures(found, i, queues[i], parts, work, locks, scheduled, recur, depends)
+    end
+  end
+  return found
+end
+
+local function most_running(queues)
+  local fields = {}
+  for i = 1, #queues do
+    fields[i] = queues[i] .. '-max-concurrency'
+  end
+  local config = prefix .. 'config'
+  return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
+end
+
+-- Those of some queues that are paused.
+local function paused_queues(queues)
+  local key, paused = prefix .. 'paused_queues', {}
+  local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or none
+  for i = 1, #flags do
+    if flags[i] == 1 then
+      paused[#paused + 1] = queues[i]
+    end
+  end
+  return paused
+end
+
+-- The queues from offset on: those that are listed in queues, then those of x:queues.
+local function queue_names(offset, count)
+  local listed, more = prefix .. 'queues', prefix .. 'x:queues'
+  local here, there = size_of(listed) or 0, size_of(more) or 0
+  local found = {}
+  if count > 0 and offset < here then
+    found = call('zrange', listed, offset, offset + count - 1)
+  end
+  local from = math.max(offset - here, 0)
+  if #found < count and from < there then
+    for _, queue in ipairs(call('zrange', more, from, from + count - #found - 1)) do
+      found[#found + 1] = queue
+    end
+  end
+  return found, here + there
+end
+
+local function day_figures(queue)
+  local day = day_of(now)
+  local key, own = stats_key('stats', day, queue), own_stats_key(day, queue)
+  local waits, runs = stats_key('wait', day, queue), stats_key('run', day, queue)
+  local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
+  local retries, failed, failures = unpack(counts or none)
+  return {
+    queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''),
+    sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits),
+    sound(try('hgetall', runs), runs),
+  }
+end
+
+local function workers_seen()
+  local config, workers = prefix .. 'config', prefix .. 'workers'
+  local age = sound(try('hget', config, 'max-worker-age'), config)
+  local from = now - finite(age, DEFAULT_MAX_WORKER_AGE)
+  return sound(try('zcount', workers, '(' .. exact(from), '+inf'), workers)
+end
+
+-- What a scan finds until there are as many items as are wanted, or all; or false if the key is
+-- damaged.
+local function scanned(scan, key, wanted) -- cold
+  local found, cursor = {}, '0'
+  repeat
+    local reply = sound(scan(key, cursor, wanted), key)
+    if not reply then
+      return false
+    end
+    cursor = reply[1]
+    for _, item in ipairs(reply[2]) do
+      found[#found + 1] = item
+    end
+  until cursor == '0' or #found >= wanted
+  return found
+end
+
+local function scan_set(key, cursor, count)
+  return try('sscan', key, cursor, 'COUNT', count)
+end
+
+local function scan_hash(key, cursor, count)
+  return try('hscan', key, cursor, 'COUNT', count)
+end
+
+local function group_sizes()
+  local key = prefix .. 'failures'
+  local groups, found = scanned(scan_set, key, MAX_GROUPS), {}
+  for i = 1, math.min(#(groups or none), MAX_GROUPS) do
+    local group = prefix .. 'f:' .. groups[i]
+    found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
+  end
+  return groups and found
+end
+
+local function limit_figures()
+  local key = prefix .. 'x:limits'
+  local stored, listed, defined = scanned(scan_hash, key, MAX_SHOWN_LIMITS), {}, {}
+  for i = 1, #(stored or none), 2 do
+    if not string.find(stored[i], ' ', 1, true) then
+      listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
+    end
+  end
+  table.sort(listed)
+  local found = {}
+  for i = 1, math.min(#listed, MAX_LISTED) do
+    local name = listed[i]
+    found[i] = {
+      name, defined[name], size_of(limit_key(name, 'held')), size_of(limit_key(name, 'wait')),
+    }
+  end
+  return stored and found
+end
+
+local offset = whole('Overview', 'offset', ARGV[2] or 0)
+local count = whole('Overview', 'count', ARGV[3] or 0)
+local more = whole('Overview', 'more', ARGV[4] or 1) == 1
+for i = 5, #ARGV do
+  named('Overview', 'queue', ARGV[i])
+end
+local queues, total = queue_names(offset, count)
+local found = {
+  stamp, total, queues, most_running(queues), paused_queues(queues),
+  all_figures(queues), {}, damaged,
+}
+for i = 5, #ARGV do
+  found[7][i - 4] = day_figures(ARGV[i])
+end
+if more then
+  found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()
+end
+return found

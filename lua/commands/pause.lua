@@ -1,0 +1,16 @@
+-- pause: keeps queues from giving jobs until they are unpaused.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue...
+-- Returns  nil
+-- Errors   Pause() when none is named
+-- Cost     2 commands for each
+-- Repeat   safe
+-- Needs    publish sadd time
+
+required('Pause', 'queue', ARGV[2])
+for i = 2, #ARGV do
+  if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
+    publish_more({event = 'paused', queue = ARGV[i]})
+  end
+end

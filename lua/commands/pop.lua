@@ -1,0 +1,99 @@
+-- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, worker, count [, 'timed' or '' [, lock]]
+-- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
+--          none when it is paused or its running jobs have reached <queue>-max-concurrency.
+--          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
+--          timed: each also has put_at, when it was put, or popped before if it was given back, and
+--          popped_at, since when it is this worker's; both as text. With large data, it is an array:
+--          that JSON, in which beside says which data a job has; 'more' if the queue may have more
+--          jobs for which there was no room, or ''; and the data. Dependents that are thousands in
+--          all are not shown, but named in left_out
+--          lock: for how many seconds the jobs are locked, without a grace period after that,
+--          whatever their options and the queue say
+-- Errors   Queue(), Pop()
+-- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
+--          one more; a job with a long history is expensive to read
+-- Repeat   once
+-- Hot
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
+--          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+
+local queue = required('Queue', 'queue', ARGV[2])
+local worker = required('Pop', 'worker', ARGV[3])
+local count = whole('Pop', 'count', ARGV[4])
+local timed = ARGV[5] == 'timed'
+local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
+if lock_for and lock_for < 0 then
+  reject('Pop', 'Arg "lock" is negative: ' .. ARGV[6])
+end
+
+must_publish()
+local settings = read_settings(queue)
+if lock_for then
+  settings.lock_time = lock_for
+end
+if timed then
+  related_left = MAX_RELATED
+end
+-- One command asks for what many namespaces and queues have none of.
+settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
+  queue_key(queue, 'recur'), queue_key(queue, 'scheduled')) > 0
+if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
+  return empty_list
+end
+
+-- The same, with when the job was put and popped.
+local function timed_json(jid, job, tracked, its_worker, expires)
+  local data = job[DATA]
+  local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
+  local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
+    ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
+  large.text = large.text + #text
+  return text
+end
+
+-- How many jobs are taken before the length of their JSON is looked at: they may have long histories.
+local AT_ONCE = 50
+
+local out, show, at_once, is_left = {}, popped_json, count, false
+if timed then
+  show, at_once, most_bytes = timed_json, AT_ONCE, MAX_LARGE
+end
+count = allowed(queue, settings, count)
+if count > 0 then
+  settings.most = count
+  local run
+  local jids = open_queue(queue, settings, math.min(count, at_once)) -- lost jobs
+  is_left = settings.left or jids ~= none and at_once < count
+  while jids do
+    lock(queue, jids, worker, settings, show, out, run)
+    local more = within_drops(math.min(count - #out, at_once))
+    if is_left and out[1] or settings.stopped or large.text >= MAX_TEXT then
+      is_left = true
+      break
+    elseif more <= 0 then
+      break
+    end
+    jids, run = best_of_work(call, queue, more), call
+    if #jids == 0 and not (settings.parked and bring_more(queue, settings, more)) then
+      break
+    end
+  end
+end
+if met_limits then
+  settle_limits()
+elseif #out == 0 and settings.tracked then
+  local coming = try('zrange', queue_key(queue, 'scheduled'), 0, 0)
+  if coming[1] then
+    try_parked(coming[1], queue)
+  end
+end
+write_first('zadd', prefix .. 'workers', stamp, worker)
+if large[1] or is_left then
+  return with_large(joined(out), is_left and out[1] and 'more' or '')
+end
+return joined(out)

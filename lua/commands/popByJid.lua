@@ -1,0 +1,41 @@
+-- popByJid: locks one chosen job of a queue for a worker, if it is waiting there. For clients in
+-- PHP.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, jid, worker
+-- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
+--          queue, its life has ended, its limits have no room, or the queue is paused. Its running
+--          jobs may exceed <queue>-max-concurrency and <queue>-max-rate
+-- Errors   Queue(), Pop()
+-- Cost     3 commands when there is no such job, else 17
+-- Repeat   once
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
+--          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+
+local queue = required('Queue', 'queue', ARGV[2])
+local jid = required('Pop', 'jid', ARGV[3])
+local worker = required('Pop', 'worker', ARGV[4])
+
+must_publish()
+local job = call('hmget', job_key(jid), 'state', 'queue', 'x:o')
+if job[1] ~= 'waiting' or job[2] ~= queue or
+  call('sismember', prefix .. 'paused_queues', queue) == 1 then
+  return '[{}]'
+end
+local settings = read_settings(queue)
+if job[3] and string.find(job[3], '^%a*c') then
+  settings.score = call('zscore', queue_key(queue, 'work'), jid)
+end
+call('zcard', queue_key(queue, 'locks')) -- fails unless the job can be locked
+if call('zrem', queue_key(queue, 'work'), jid) == 0 then
+  return '[{}]'
+end
+local out = {}
+lock(queue, {jid}, worker, settings, popped_json, out)
+if met_limits then
+  settle_limits()
+end
+write_first('zadd', prefix .. 'workers', stamp, worker)
+return dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'

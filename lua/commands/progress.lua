@@ -1,0 +1,64 @@
+-- progress: records how far jobs of a worker are, and tells those who wait for them.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, then for each job: jid, since, done, total, note
+--          since  only a job that runs since this time, unless it is ''
+--          total  0 if it is not known
+-- Returns  an array with one text for each job: empty, or '!' and why nothing was recorded
+-- Errors   Progress(); nothing is written then
+-- Cost     2 commands a job, 3 if somebody waits for it
+-- Repeat   safe
+-- Needs    hmget hset publish time
+
+local worker = required('Progress', 'worker', ARGV[2])
+if (#ARGV - 2) % 5 ~= 0 then
+  reject('Progress', 'Each job needs 5 args')
+end
+
+local function amount(name, text)
+  local n = number('Progress', name, text)
+  if n < 0 then
+    reject('Progress', 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
+
+-- Records the progress of one job. Returns why that is impossible, or nil.
+local function set(item)
+  local key = job_key(item.jid)
+  local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
+  local problem = job.err or
+    not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
+  if problem then
+    return problem
+  end
+  local attempt = math.max(0, finite(job[4], 0) - math.max(0, finite(job[5], 0))) + 1
+  local text = progress_field(item.done, item.total, attempt, now, item.note)
+  local stored = job[6] or ''
+  if has_option(stored, 'p') then
+    call('hset', key, 'x:progress', text)
+  else
+    call('hset', key, 'x:progress', text, 'x:o', with_letter(stored, 'p'))
+  end
+  if has_option(stored, 'w') then
+    publish('x:progress:' .. item.jid, progress_json(text))
+  end
+end
+
+local items = {}
+for i = 3, #ARGV, 5 do
+  items[#items + 1] = {
+    jid = named('Progress', 'jid', ARGV[i]),
+    since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil,
+    done = amount('done', ARGV[i + 2]),
+    total = amount('total', ARGV[i + 3]),
+    note = ARGV[i + 4],
+  }
+end
+must_publish()
+local outcomes = {}
+for i = 1, #items do
+  local problem = set(items[i])
+  outcomes[i] = problem and '!' .. problem or ''
+end
+return outcomes

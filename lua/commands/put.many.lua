@@ -1,0 +1,67 @@
+-- put.many: puts many jobs into queues.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, checked ('1' from a caller that has checked that all JSON is JSON, 'new' if
+--          besides all jids are fresh random ones, or ''),
+--          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
+--          the other pairs of put
+-- Returns  nil, or an array with an array for each put that has left a job as it is, or replaced
+--          one: its place among the jobs from 0, and the two values that put returns
+-- Errors   Queue(), Put(); nothing is written then
+-- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
+-- Repeat   once, unless new
+-- Waits    for replicas
+-- Hot
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
+--          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
+
+local items, seen = {}, {}
+
+-- Groups the jobs by queue.
+local function grouped() -- cold
+  local groups, found = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local group = found[item.queue]
+    if not group then
+      group = {}
+      found[item.queue] = group
+      groups[#groups + 1] = group
+    end
+    group[#group + 1] = item
+  end
+  return groups
+end
+
+local checked, several = ARGV[3] ~= '' and ARGV[3], false
+local at, n = 4, 0
+while at <= #ARGV do
+  local queue = ARGV[at]
+  if n == 0 or queue ~= items[n].queue then
+    queue = named('Queue', 'queue', queue)
+    several = n > 0 or several
+  end
+  local first = at + 6
+  local last = first - 1
+  if ARGV[at + 5] ~= '0' then
+    last = last + whole('Put', 'n', ARGV[at + 5])
+  end
+  local item = read_put(queue, at + 1, first, last, checked, items[n])
+  if seen[item.jid] then
+    reject('Put', 'Job ' .. item.jid .. ' is named twice')
+  end
+  n = n + 1
+  items[n], seen[item.jid] = item, true
+  at = last + 1
+end
+if n > 1000 then
+  reject('Put', 'More than 1000 jobs')
+end
+if n > 0 then
+  local left = put(ARGV[2], several and grouped() or {items}, items)
+  if left and left[1] then
+    return left
+  end
+end

@@ -1,0 +1,102 @@
+-- rates.add: adds what a worker has counted to the rates of a minute (lib/rates.lua), once.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, run, number, age, then for each queue and klass, at most 1000: queue, klass, counts
+--          run     names the sender; x:rates:sent:<run> is the last number that it has sent
+--          number  greater than the one before, or the same if that may have been lost
+--          age     how many seconds ago it was counted: that is the minute
+--          counts  a value, as lib/rates.lua has it
+-- Returns  1, or 0 if it was added before, or is too old
+-- Errors   Rates.add()
+-- Cost     6 commands, 7 for the first of a minute
+-- Repeat   safe
+-- Needs    expire get hlen hmget hset set time
+
+local run = named('Rates.add', 'run', ARGV[2])
+local sent = whole('Rates.add', 'number', ARGV[3])
+local began = math.min(now - number('Rates.add', 'age', ARGV[4]), now)
+if (#ARGV - 4) % 3 ~= 0 then
+  reject('Rates.add', 'Each klass needs 3 args')
+end
+if #ARGV > 4 + 3 * 1000 then
+  reject('Rates.add', 'More than 1000 klasses')
+end
+
+-- The parts of a value, or nil if it is none.
+local function parts_of(counts)
+  return string.match(counts, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')
+end
+
+-- The sum of two histograms.
+local function sum_histograms(one, other)
+  local counts, order = {}, {}
+  for bucket, count in string.gmatch(one .. ' ' .. other, '(%d+):(%d+)') do
+    if not counts[bucket] then
+      order[#order + 1] = bucket
+    end
+    counts[bucket] = (counts[bucket] or 0) + count
+  end
+  for i = 1, #order do
+    order[i] = order[i] .. ':' .. string.format('%d', counts[order[i]])
+  end
+  return table.concat(order, ' ')
+end
+
+-- The sum of two values. One that is damaged or missing counts as nothing.
+local function sum(stored, added)
+  local completed, failed, retried, wait, ran = parts_of(stored or '')
+  if not completed then
+    return added
+  end
+  local more = {parts_of(added)}
+  return string.format('%d,%d,%d|', completed + more[1], failed + more[2], retried + more[3]) ..
+    sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
+end
+
+-- The values by field, and the fields.
+local added, fields = {}, {}
+for i = 5, #ARGV, 3 do
+  local field, counts = rate_field(ARGV[i], ARGV[i + 1]), ARGV[i + 2]
+  if not parts_of(counts) then
+    reject('Rates.add', 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200))
+  end
+  if not added[field] then
+    fields[#fields + 1] = field
+  end
+  added[field] = sum(added[field], counts)
+end
+if not added[REST] then
+  fields[#fields + 1] = REST
+end
+
+if began < now - KEPT or finite(call('get', prefix .. 'x:rates:sent:' .. run), -1) >= sent then
+  return 0
+end
+local key = rates_key(began)
+local stored, count = call('hmget', key, unpack(fields)), call('hlen', key)
+local update, fresh = {}, count == 0
+local rest, rest_stored = added[REST], nil
+for i = 1, #fields do
+  local field = fields[i]
+  if field == REST then
+    rest_stored = stored[i]
+  elseif stored[i] or count < MAX_NAMES then
+    count = stored[i] and count or count + 1
+    update[#update + 1] = field
+    update[#update + 1] = sum(stored[i], added[field])
+  else
+    rest = sum(rest, added[field])
+  end
+end
+if rest then
+  update[#update + 1] = REST
+  update[#update + 1] = sum(rest_stored, rest)
+end
+call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', REMEMBERED)
+if #update > 0 then
+  try('hset', key, unpack(update))
+end
+if fresh then
+  try('expire', key, KEPT)
+end
+return 1

@@ -1,0 +1,62 @@
+-- recur: puts a job into a queue again and again, at an interval.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n,
+--          tags json, retries n, backlog n, keep 1 when one that exists keeps its time, if its
+--          queue and interval do not change
+-- Returns  the jid
+-- Errors   Queue(), Recur()
+-- Cost     4 commands
+-- Repeat   once
+-- Waits    for replicas
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
+
+local queue = named('Queue', 'queue', ARGV[2])
+local jid = named('Recur', 'jid', ARGV[3])
+local klass, data = ARGV[4], ARGV[5]
+if not klass then
+  reject('Recur', 'Arg "klass" missing')
+end
+json('Recur', 'data', data)
+if ARGV[6] ~= 'interval' then
+  reject('Recur', 'schedule type "' .. tostring(ARGV[6]) .. '" unknown')
+end
+local interval = number('Recur', 'interval', ARGV[7])
+local offset = number('Recur', 'offset', ARGV[8])
+if interval <= 0 then
+  reject('Recur', 'Arg "interval" must be greater than 0')
+end
+local given = options('Recur', 9, #ARGV)
+local priority = number('Recur', 'priority', given.priority or 0)
+local retries = number('Recur', 'retries', given.retries or 0)
+local backlog = number('Recur', 'backlog', given.backlog or 0)
+local tags = names('Recur', 'tags', given.tags)
+
+local old = call('hmget', recur_key(jid), 'count', 'queue', 'interval')
+local kept = given.keep and old[2] == queue and finite(old[3]) == interval
+  and call('zscore', queue_key(queue, 'recur'), jid)
+if not kept then
+  call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
+end
+if old[2] and old[2] ~= queue then
+  try('zrem', queue_key(old[2], 'recur'), jid)
+end
+call('hset', recur_key(jid),
+  'jid', jid,
+  'klass', klass,
+  'data', data,
+  'priority', priority,
+  'tags', array(tags),
+  'state', 'recur',
+  'queue', queue,
+  'type', 'interval',
+  'count', old[1] or 0,
+  'interval', interval,
+  'retries', retries,
+  'backlog', backlog)
+know_queue(queue)
+if not kept then
+  note_filled(queue)
+  wake_for(queue, offset)
+end
+return jid

@@ -1,0 +1,56 @@
+-- recur.update: changes a recurring job; jobs that it has already put stay as they are.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, then pairs: priority, interval, retries, data, klass, queue, backlog
+-- Returns  1
+-- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
+-- Cost     3 commands
+-- Repeat   once
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
+
+local jid = required('Recurring', 'jid', ARGV[2])
+local key = recur_key(jid)
+local old = call('hmget', key, 'queue', 'interval')
+local queue, interval = old[1], finite(old[2], 0)
+if not queue then
+  reject('Recur', 'No recurring job ' .. jid)
+end
+
+local numeric = {priority = true, interval = true, retries = true, backlog = true}
+local changes = options('Recur', 3, #ARGV)
+for option, value in pairs(changes) do
+  if numeric[option] then
+    changes[option] = number('Recur', option, value)
+  elseif option == 'data' then
+    json('Recur', 'data', value)
+  elseif option == 'queue' then
+    named('Recur', 'queue', value)
+  elseif option ~= 'klass' then
+    reject('Recur', 'Unrecognized option "' .. option .. '"')
+  end
+end
+if changes.interval and changes.interval <= 0 then
+  reject('Recur', 'Arg "interval" must be greater than 0')
+end
+
+-- The time of the next job and its queue are written first, because that may fail.
+local due = tonumber(call('zscore', queue_key(queue, 'recur'), jid) or nil) or now
+if changes.interval then
+  due = due + changes.interval - interval
+end
+if changes.queue or changes.interval then
+  local target = changes.queue or queue
+  call('zadd', queue_key(target, 'recur'), exact(due), jid)
+  if target ~= queue then
+    try('zrem', queue_key(queue, 'recur'), jid)
+  end
+  if changes.queue then
+    know_queue(target)
+  end
+  note_filled(target)
+  wake_for(target, due - now)
+end
+for option, value in pairs(changes) do
+  call('hset', key, option, value)
+end
+return true

@@ -1,0 +1,67 @@
+-- renew: renews a worker's locks on many jobs.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, jid...
+-- Returns  an array with one text for each job: for how many seconds it is locked from now, or
+--          '!' and why it could not be renewed
+-- Errors   Renew()
+-- Cost     4 commands, 1 for each queue and 2 for each job
+-- Repeat   once
+-- Needs    del hdel hmget hset time zadd
+
+local worker = required('Renew', 'worker', ARGV[2])
+
+local heartbeats = {} -- by queue
+local outcomes, by_queue, all = {}, {}, {}
+
+-- Reads a job and records its lock's new end. Returns why it can't be renewed, or nil.
+local function read_lock(jid, i)
+  local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace', 'x:o')
+  local queue = job[1]
+  local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
+  if problem or not queue then
+    return problem or 'Job ' .. jid .. ' is in no queue'
+  end
+  local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
+  if not seconds then
+    seconds = kept_lock_time(heartbeat_of(queue))
+    heartbeats[queue] = seconds
+  end
+  local its = by_queue[queue] or {jobs = {}, locks = {}}
+  by_queue[queue] = its
+  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4], lasts = seconds}
+  its.locks[#its.locks + 1] = exact(now + seconds)
+  its.locks[#its.locks + 1] = jid
+end
+
+-- Renews the locks of one queue, all of them or none.
+local function renew_queue(queue, its)
+  local reply = write_first('zadd', queue_key(queue, 'locks'), unpack(its.locks))
+  for i, job in ipairs(its.jobs) do
+    if type(reply) == 'table' then
+      outcomes[job.at] = '!' .. reply.err
+    else
+      local expires = its.locks[2 * i - 1]
+      call('hset', job_key(job.jid), 'expires', expires)
+      if job.grace then
+        call('hdel', job_key(job.jid), 'grace')
+      end
+      all[#all + 1] = expires
+      all[#all + 1] = job.jid
+      outcomes[job.at] = exact(job.lasts)
+    end
+  end
+end
+
+for i = 3, #ARGV do
+  local problem = read_lock(ARGV[i], i - 2)
+  if problem then
+    outcomes[i - 2] = '!' .. problem
+  end
+end
+for queue, its in pairs(by_queue) do
+  renew_queue(queue, its)
+end
+each_slice(try, 'zadd', worker_key(worker), all)
+try('zadd', prefix .. 'workers', stamp, worker)
+return outcomes

@@ -1,0 +1,17 @@
+-- requeue: put, for a job that must exist.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, queue, jid, klass, data, delay, then the pairs of put
+-- Returns  what put returns
+-- Errors   Requeue() when there is no such job, else those of put
+-- Cost     put and one command
+-- Repeat   once
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
+--          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
+
+if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
+  reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
+end
+return put_from_arguments(2)

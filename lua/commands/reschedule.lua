@@ -1,0 +1,49 @@
+-- reschedule: changes when a job that waits or is scheduled can be popped. Nothing else of it changes.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, seconds
+-- Returns  the state that the job was in: it was left as it is unless that is waiting or scheduled. Nil
+--          if there is no such job
+-- Errors   Job(), Reschedule(), also when the job's life would end before
+-- Cost     8 commands
+-- Repeat   once
+-- Needs    exists expire hdel hmget hset lrange publish sadd srem time unlink zadd zcard zpopmax
+--          zpopmin zrangebyscore zrem zrevrangebyscore zscore
+
+local jid = required('Job', 'jid', ARGV[2])
+local delay = number('Reschedule', 'seconds', ARGV[3])
+if delay < 0 then
+  reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[3])
+end
+local key = job_key(jid)
+local job = call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked')
+local state, queue, stored = job[1], job[2], job[4]
+if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then
+  return state
+end
+local ends = stored and has_lifetime(stored) and end_of_life(jid, stored, 'waiting', now)
+if ends and ends <= now + delay then
+  reject('Reschedule', 'StartBy or TTL of job ' .. jid .. ' is over before')
+end
+local work, scheduled = queue_key(queue, 'work'), queue_key(queue, 'scheduled')
+call('zcard', work) -- fails before anything is written
+call('zcard', scheduled)
+must_publish()
+if delay > 0 then
+  call('zadd', scheduled, exact(now + delay), jid)
+  call('zrem', work, jid)
+  call('hset', key, 'state', 'scheduled')
+  if stored and has_option(stored, 'g') then
+    leave_turns(queue, job[3])
+  end
+else
+  call('zadd', work, score_of(queue, job[3], stored, {}), jid)
+  call('zrem', scheduled, jid)
+  call('hset', key, 'state', 'waiting')
+end
+if job[5] then -- it waits for its time now, and no more for a limit
+  score_before(jid)
+end
+note_filled(queue)
+wake_for(queue, delay)
+return state

@@ -1,0 +1,48 @@
+-- retry: requeues a worker's job and uses up one of its retries.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data [,
+--          result]]]]]
+--          here: only a job that runs in this queue, and, unless it is '', since this time; group
+--          and message may be '' then. Else the job goes to the queue from wherever it runs
+--          result: that of a job that has failed because it had no retries left
+-- Returns  the retries that are left; below 0 the job has failed, in the given group
+--          or in failed-retries-<queue>
+-- Errors   Retry() when the job is not this worker's, not running, or not here
+-- Cost     7 commands; a job that fails tells at most 200 that wait for it
+-- Repeat   once
+-- Hot
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
+
+local item = {
+  jid = required('Job', 'jid', ARGV[2]),
+  queue = required('Retry', 'queue', ARGV[3]),
+  data = '',
+  delay = number('Retry', 'delay', ARGV[5] or 0),
+  group = ARGV[6],
+  message = ARGV[7],
+}
+if ARGV[8] == 'here' then
+  item.here = true
+  item.since = ARGV[9] ~= '' and ARGV[9] or nil
+  if item.group == '' then
+    item.group = nil
+  end
+  if ARGV[10] then
+    item.data = ARGV[10]
+    json('Retry', 'data', item.data)
+  end
+  if ARGV[11] then
+    item.result = ARGV[11]
+    json('Retry', 'result', item.result)
+  end
+end
+must_publish()
+local problem = retry(required('Retry', 'worker', ARGV[4]), item)
+if problem then
+  reject('Retry', problem)
+end
+return item.remaining

@@ -1,0 +1,18 @@
+-- schedule.forget: forgets a schedule, unless a worker follows it: it would come back.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, id
+-- Returns  'forgotten', 'followed' or 'unknown'
+-- Errors   Schedule.forget()
+-- Cost     4 commands
+-- Repeat   once
+-- Needs    del hdel hgetall time zrem
+
+local id = required('Schedule.forget', 'id', ARGV[2])
+if is_followed(id) then
+  return 'followed'
+end
+local removed = call('zrem', prefix .. 'x:schedule-ids', id)
+local known = call('hdel', prefix .. 'x:schedules', id)
+call('del', schedule_key(id), follow_key(id))
+return removed + known > 0 and 'forgotten' or 'unknown'

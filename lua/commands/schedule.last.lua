@@ -1,0 +1,46 @@
+-- schedule.last: when a schedule was last due, and what time it is. A new schedule counts as due
+-- now, so that its first job is the next one. Notes which worker asks, as one that follows it.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, id [, worker, digest]
+--          digest stands for what the worker puts, and when
+-- Returns  {last, now, what}, as text; last is not after now. What is empty, 'register' if the
+--          worker is to register the schedule, or 'differs' if others follow another one
+-- Errors   Schedule.last()
+-- Cost     5 commands, 2 more for a new schedule or worker
+-- Repeat   once
+-- Needs    expire hdel hget hgetall hmget hset time
+
+-- Notes that a worker follows the schedule. What the last worker has registered that began to follow
+-- it holds, as long as somebody follows that.
+local function note_follower(id, worker, digest)
+  local key = follow_key(id)
+  local since, _, before = read_follower(try('hget', key, worker))
+  local schedule = try('hmget', schedule_key(id), 'digest', 'seen')
+  local registered = schedule[1]
+  try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+  try('expire', key, FOLLOWED)
+  try('hset', schedule_key(id), 'seen', stamp)
+  if math.floor(finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
+    drop_gone(id) -- once a minute, whoever looks
+  end
+  if registered == digest then
+    return ''
+  elseif before ~= digest or type(registered) ~= 'string' or not is_followed(id, registered) then
+    return 'register'
+  end
+  return 'differs'
+end
+
+local id = required('Schedule.last', 'id', ARGV[2])
+local worker = ARGV[3]
+local digest = worker and named('Schedule.last', 'digest', ARGV[4])
+local key = prefix .. 'x:schedules'
+local last = finite(call('hget', key, id))
+-- A time much later than now came from a clock that was ahead. If it is only a little later, the
+-- server's own clock was set back, and what was put since then must not be put again.
+if not last or last > now + 60 then
+  call('hset', key, id, stamp)
+  last = now
+end
+return {exact(math.min(last, now)), stamp, worker and note_follower(id, worker, digest) or ''}

@@ -1,0 +1,26 @@
+-- schedule.register: stores what a schedule puts, and when, in place of what was registered before.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, id, digest, spec, on_missed, queue, klass, jid, data, pairs
+--          jid     that of every job, or ''
+--          data    that of the jobs; '' with pairs '' if the schedule is too large to be stored
+--          pairs   a JSON array: the options of the jobs, as put takes them
+-- Returns  nil
+-- Errors   Schedule.register()
+-- Cost     6 commands, 1 for each worker that follows it no more
+-- Repeat   safe
+-- Needs    hdel hget hgetall hset time zadd
+
+local id = named('Schedule.register', 'id', ARGV[2])
+local digest = named('Schedule.register', 'digest', ARGV[3])
+local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
+local values = {'digest', digest}
+for i = 1, #fields do
+  values[#values + 1] = fields[i]
+  values[#values + 1] = required('Schedule.register', fields[i], ARGV[i + 3])
+end
+
+call('zadd', prefix .. 'x:schedule-ids', 0, id)
+local since = try('hget', schedule_key(id), 'since')
+try('hset', schedule_key(id), 'since', type(since) == 'string' and since or stamp, unpack(values))
+drop_gone(id)

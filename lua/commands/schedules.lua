@@ -1,0 +1,54 @@
+-- schedules: the schedules that are registered, by id.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, then an id, or the offset and the limit of a list
+-- Returns  JSON {now, total, items}, with fewer items than wanted if they have many followers, but
+--          one if there is any, where an item is {id, due, followers, fields}: when it was last
+--          due, the hash of its followers as a list, and its spec, on_missed, queue, klass, digest,
+--          since, seen, last, jid, missed and, of a single one, only, data and pairs
+-- Errors   Schedules()
+-- Cost     2 commands, 3 for each
+-- Repeat   safe
+-- Needs    hget hgetall hmget time zcard zrange zscore
+
+local FIELDS = {
+  'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed',
+}
+
+-- How many followers a list shows, and how many it has shown.
+local MAX_FOLLOWERS = 1000
+local shown = 0
+
+local function item(id, fields)
+  local read = try('hmget', schedule_key(id), unpack(fields))
+  local followers = try('hgetall', follow_key(id))
+  local due = try('hget', prefix .. 'x:schedules', id)
+  shown = shown + #followers / 2
+  return cjson.encode({
+    id = id,
+    due = type(due) == 'string' and due,
+    followers = followers.err and none or followers,
+    fields = read.err and none or read,
+  })
+end
+
+local ids, total = {}, 0
+if ARGV[3] then
+  local offset = whole('Schedules', 'offset', ARGV[2])
+  local limit = whole('Schedules', 'limit', ARGV[3])
+  total = call('zcard', prefix .. 'x:schedule-ids')
+  ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
+elseif call('zscore', prefix .. 'x:schedule-ids', required('Schedules', 'id', ARGV[2])) then
+  ids, total = {ARGV[2]}, 1
+  for _, field in ipairs({'only', 'data', 'pairs'}) do
+    FIELDS[#FIELDS + 1] = field
+  end
+end
+local items = {}
+for i = 1, #ids do
+  if shown >= MAX_FOLLOWERS then
+    break
+  end
+  items[i] = item(ids[i], FIELDS)
+end
+return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. joined(items) .. '}'

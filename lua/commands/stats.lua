@@ -1,0 +1,50 @@
+-- stats: a queue's statistics of one day.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, date (any time of that day)
+-- Returns  JSON {retries, failed, failures, wait, run}, and expired, if any jobs have; wait and run are
+--          {count, mean, std, histogram}; the histogram has 60 seconds, 59 minutes, 23 hours and
+--          6 days
+-- Errors   Stats()
+-- Cost     4 commands
+-- Repeat   safe
+-- Needs    hget hmget time
+
+local queue = required('Queue', 'queue', ARGV[2])
+local day = day_of(number('Stats', 'date', ARGV[3]))
+
+local fields = {'total', 'mean', 'vk'}
+local function add_buckets(unit, first, last)
+  for i = first, last do
+    fields[#fields + 1] = unit .. i
+  end
+end
+add_buckets('s', 0, 59)
+add_buckets('m', 1, 59)
+add_buckets('h', 1, 23)
+add_buckets('d', 1, 6)
+
+local function summary(kind)
+  local values = call('hmget', stats_key(kind, day, queue), unpack(fields))
+  local count = finite(values[1], 0)
+  local std = 0
+  if count > 1 then
+    std = math.sqrt(math.max(finite(values[3], 0), 0) / (count - 1))
+  end
+  local histogram = {}
+  for i = 4, #fields do
+    histogram[i - 3] = finite(values[i], 0)
+  end
+  return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
+end
+
+local expired = finite(call('hget', own_stats_key(day, queue), 'expired'), 0)
+local counts = call('hmget', stats_key('stats', day, queue), 'retries', 'failed', 'failures')
+return cjson.encode({
+  retries = finite(counts[1], 0),
+  failed = finite(counts[2], 0),
+  failures = finite(counts[3], 0),
+  expired = expired > 0 and expired or nil,
+  wait = summary('wait'),
+  run = summary('run'),
+})

@@ -1,0 +1,67 @@
+-- subscription: patterns of topics that queues subscribe to. Clients in PHP match them.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, 'add', 'remove' or 'exists', topic / queue, 'get' / queue, 'all'
+-- Returns  JSON. add: the queue's name, once for each of its patterns; remove, exists: whether the
+--          queue had this pattern; get: the key of the queue's patterns, in an array, which is
+--          empty when there are none; all: the queues of each pattern. That finds the queues that
+--          subscribed by this script, and those that ever had a job
+-- Errors   Subscription()
+-- Cost     3 commands; all: 2, and 1 for each queue
+-- Repeat   safe
+-- Needs    exists hdel hexists hkeys hset sadd smembers srem time zrange
+
+local queue = required('Subscription', 'queue', ARGV[2])
+local action = required('Subscription', 'action', ARGV[3])
+
+local function topics_key(name)
+  return prefix .. 'topics' .. name
+end
+
+local key = topics_key(queue)
+
+-- The queues that may have patterns, by name.
+local function subscribers()
+  local all = call('smembers', prefix .. 'x:topics')
+  union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
+  table.sort(all)
+  return all
+end
+
+-- The queues of each pattern, by name.
+local function all_topics()
+  local by_topic = {}
+  for _, name in ipairs(subscribers()) do
+    for _, topic in ipairs(try('hkeys', topics_key(name))) do
+      by_topic[topic] = by_topic[topic] or {}
+      table.insert(by_topic[topic], name)
+    end
+  end
+  return by_topic
+end
+
+if action == 'all' then
+  return cjson.encode(all_topics())
+elseif action == 'get' then
+  return array(call('exists', key) == 1 and {key} or {})
+end
+
+local topic = required('Subscription', 'topic', ARGV[4])
+if action == 'add' then
+  call('hset', key, topic, queue)
+  try('sadd', prefix .. 'x:topics', queue)
+  local topics = call('hkeys', key)
+  for i = 1, #topics do
+    topics[i] = queue
+  end
+  return array(topics)
+elseif action == 'remove' then
+  local removed = call('hdel', key, topic) == 1
+  if removed and call('exists', key) == 0 then
+    try('srem', prefix .. 'x:topics', queue)
+  end
+  return tostring(removed)
+elseif action == 'exists' then
+  return tostring(call('hexists', key, topic) == 1)
+end
+reject('Subscription', 'Unknown action "' .. action .. '"')

@@ -1,0 +1,186 @@
+-- sweep: clears away what nobody else has met: jobs whose lives have ended, and failed jobs that are
+-- too old or too many, and tracked jobs that are gone. Tells the jobs that wait for failed ones, as
+-- the script that fails a job does, of failures by scripts that tell nobody, and releases the jobs
+-- that waited for a complete one which had too many of them for one call. Of queues that are named,
+-- moves the jobs that have fallen due, and those whose locks have ended, to where a pop would find
+-- them.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others;
+--          '' alone: only what is to be done about failed jobs, as workers ask for now and then
+-- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended;
+--          '' alone: 1 if the next call goes on among the failed jobs, 0 if it begins again
+-- Errors   none
+-- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
+--          are to be released; it ends at most 100 lives, looks at 100 failed jobs, of 100 groups
+--          at most, and 100 tracked ones, fewer failed ones if hundreds wait for them, and releases
+--          250. 3 more for each queue, '*' 3 more; it moves at most 100 jobs of queues
+-- Repeat   safe
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
+--          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zrevrangebyscore zscore
+--
+-- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in it,
+-- where the next sweep looks at failed jobs, and how many known queues, and tracked jobs, come before
+-- those that it looks at.
+
+-- How many failed jobs a sweep looks at, and how many tracked ones.
+local LOOKED = 100
+
+-- How many jobs of queues it moves.
+local MAX_DUE = 100
+
+-- How many of the known queues it looks at.
+local MAX_QUEUES = 100
+
+-- Some of the failure groups, sorted, from the one named first on, and the cursor of those that follow.
+local function some_groups(cursor, first)
+  local reply, groups = try('sscan', prefix .. 'failures', cursor, 'COUNT', LOOKED), {}
+  for _, group in ipairs(reply[2] or {}) do
+    if group >= first then
+      groups[#groups + 1] = group
+    end
+  end
+  table.sort(groups)
+  return groups, reply[1] or '0'
+end
+
+-- Tells the jobs that wait for failed ones in a group, beginning at a place in it, and stops when it
+-- has told enough. Returns how many it has told, and how many failed jobs it has looked at.
+local function tell_group(group, from, limit)
+  local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
+  for i = 1, #jids do
+    if tellable <= 0 then
+      return told, i - 1
+    end
+    local job = try('hmget', job_key(jids[i]), 'state', 'x:o')
+    if job[1] == 'failed' and job[2] and has_option(job[2], 'd') then
+      told = told + tell_all({jids[i]}, '0', job_ended, true)
+    end
+  end
+  return told, #jids
+end
+
+-- Deletes and tells what is to be done about failed jobs, in groups from where the last sweep stopped
+-- on. Returns how many.
+local function sweep_failures()
+  local sweep, left, done = prefix .. 'x:sweep', LOOKED, 0
+  local at = try('hmget', sweep, 'cursor', 'group', 'from')
+  local cursor, first, from = at[1] or '0', at[2] or '', finite(at[3], 0)
+  local _, keep = read_failing()
+  if keep and keep.seconds >= 0 then
+    done = clear_list(keep.seconds)
+  end
+  repeat
+    local groups, next_cursor = some_groups(cursor, first)
+    for i = 1, #groups do
+      local group = groups[i]
+      if group ~= first then
+        from = 0
+      end
+      local cleared = keep and clear_group(group, keep, left) or 0
+      local told, looked = tell_group(group, from, left)
+      done, left = done + cleared + told, left - math.max(cleared, looked, 1)
+      if left <= 0 or tellable <= 0 then
+        try('hset', sweep, 'cursor', cursor, 'group', group, 'from', from + looked)
+        return done
+      end
+    end
+    cursor, first, from = next_cursor, '', 0
+  until cursor == '0'
+  try('hdel', sweep, 'cursor', 'group', 'from')
+  return done
+end
+
+-- How many jobs of queues may still be moved.
+local room = MAX_DUE
+
+local function count_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp)
+end
+
+-- Puts jobs whose locks have ended before all others of their queue.
+local function hand_back_lost(queue, jids) -- cold
+  for i = 1, #jids do
+    call('zadd', queue_key(queue, 'work'), '+inf', jids[i])
+    call('zrem', queue_key(queue, 'locks'), jids[i])
+    call('hset', job_key(jids[i]), 'state', 'waiting', 'worker', '', 'expires', '0')
+    stop_limited(jids[i], try('hget', job_key(jids[i]), 'x:o'))
+  end
+end
+
+-- Moves what is due in a queue. Returns how many jobs.
+local function move_due(queue, lost, recur, scheduled) -- cold
+  call('zrem', queue_key(queue, 'work'), '') -- fails if jobs could not be added later
+  if lost > 0 then
+    local cap = read_failing()
+    hand_back_lost(queue, expire(queue, math.min(lost, room), read_lost_settings(cap)))
+  end
+  local locks = lost - count_due(queue, 'locks')
+  bring_due(queue, recur > 0, scheduled > 0, room - locks)
+  wake(queue)
+  return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
+end
+
+-- Moves what is due in a queue, if there is room for more. Returns how many jobs, or raises an error.
+local function sweep_queue(queue)
+  local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
+  local scheduled = count_due(queue, 'scheduled')
+  if room <= 0 or lost + recur + scheduled == 0 then
+    return 0
+  end
+  return move_due(queue, lost, recur, scheduled)
+end
+
+-- The known queues that it is the turn of.
+local function next_queues() -- cold
+  local at = finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
+  local queues = try('zrange', prefix .. 'queues', at, at + MAX_QUEUES - 1)
+  if #queues < MAX_QUEUES then
+    local first = math.max(0, at - finite(try('zcard', prefix .. 'queues'), 0))
+    local unlisted = try('zrange', prefix .. 'x:queues', first, first + MAX_QUEUES - #queues - 1)
+    for i = 1, #unlisted do
+      queues[#queues + 1] = unlisted[i]
+    end
+  end
+  if #queues == MAX_QUEUES then
+    try('hset', prefix .. 'x:sweep', 'at', at + MAX_QUEUES)
+  elseif at > 0 then
+    try('hdel', prefix .. 'x:sweep', 'at')
+  end
+  return queues
+end
+
+-- Moves what is due in queues. Returns how many jobs.
+local function sweep_queues(queues)
+  if queues[1] == '*' then
+    queues = next_queues()
+  end
+  local done = 0
+  for i = 1, #queues do
+    local fine, moved = pcall(sweep_queue, queues[i])
+    if fine then
+      done, room = done + moved, room - moved
+    end
+  end
+  return done
+end
+
+must_publish()
+if ARGV[2] == '' then
+  sweep_failures()
+  return call('hexists', prefix .. 'x:sweep', 'cursor')
+end
+local done = end_lives(MAX_ENDED)
+if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
+  done = done + settle_rest()
+  if try('exists', prefix .. 'failures') == 1 then
+    done = done + sweep_failures()
+  end
+  untrack_gone(LOOKED)
+end
+if ARGV[2] then
+  done = done + sweep_queues({unpack(ARGV, 2)})
+end
+return done

@@ -1,0 +1,16 @@
+-- tags: the tags that at least one job has. For clients in PHP.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, offset, count
+-- Returns  a JSON array
+-- Errors   Tags()
+-- Cost     1 command
+-- Repeat   safe
+-- Needs    time zrangebyscore
+
+local offset = whole('Tags', 'offset', ARGV[2])
+local count = whole('Tags', 'count', ARGV[3])
+if count == 0 then
+  reject('Tags', 'Arg "count" is 0')
+end
+return array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))

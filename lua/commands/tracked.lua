@@ -1,0 +1,13 @@
+-- tracked: the jids of the tracked jobs, those of jobs that are gone among them. For clients in
+-- PHP.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW
+-- Returns  a JSON array, oldest first, of the jobs that were tracked less than jobs-history ago
+-- Errors   none
+-- Cost     2 commands
+-- Repeat   safe
+-- Needs    hget time zrangebyscore
+
+local keep = finite(call('hget', prefix .. 'config', 'jobs-history'), DEFAULT_JOBS_HISTORY)
+return array(call('zrangebyscore', prefix .. 'tracked', '(' .. exact(now - keep), '+inf'))

@@ -1,0 +1,17 @@
+-- unpause: lets paused queues give jobs again.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue...
+-- Returns  nil
+-- Errors   Unpause() when none is named
+-- Cost     2 commands for each, and those that wake a worker
+-- Repeat   safe
+-- Needs    exists hset publish srem time zadd zpopmax zpopmin
+
+required('Unpause', 'queue', ARGV[2])
+for i = 2, #ARGV do
+  if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
+    publish_more({event = 'unpaused', queue = ARGV[i]})
+  end
+  wake(ARGV[i])
+end

@@ -1,0 +1,38 @@
+-- worker.register: tells that a worker runs, and what it is, for 150 seconds. Releases some of the jobs
+-- that waited for a complete one which had too many of them for one call. Has one worker look at the
+-- failed jobs every 5 minutes.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, age, json
+--          age   how many seconds ago the worker was started
+--          json  an object that describes it, for workers with 'registered'
+-- Returns  1 if such jobs are still to be released, which sweep does; 2 if this worker is to look at
+--          the failed jobs, which sweep does; else nil
+-- Errors   Worker.register()
+-- Cost     5 commands, 1 more when jobs have failed; it releases at most 250 jobs
+-- Repeat   safe
+-- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
+--          publish rpush sadd scard set sismember smembers spop srandmember srem sscan time unlink
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
+
+-- For how many seconds no other worker looks at the failed jobs.
+local SWEPT = 300
+
+local worker = named('Worker.register', 'worker', ARGV[2])
+local started = now - number('Worker.register', 'age', ARGV[3])
+json('Worker.register', 'json', ARGV[4])
+call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[4], 'EX', REGISTERED)
+try('zadd', prefix .. 'workers', stamp, worker)
+if try('exists', prefix .. 'x:rest') == 1 then
+  local _, more = settle_rest()
+  if more then
+    return 1
+  end
+end
+if try('exists', prefix .. 'failures') == 1 then
+  local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', SWEPT)
+  if leased and not leased.err then
+    return 2
+  end
+end

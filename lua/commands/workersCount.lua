@@ -1,0 +1,11 @@
+-- workersCount: how many workers there are, those not seen for long among them. For clients in PHP.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW
+-- Returns  an integer
+-- Errors   none
+-- Cost     1 command
+-- Repeat   safe
+-- Needs    time zcard
+
+return call('zcard', prefix .. 'workers')

@@ -1,0 +1,43 @@
+-- What every call begins with.
+--
+-- KEYS[1]  the namespace prefix, from Go; other clients have no key, and the prefix ql:
+-- ARGV     COMMAND, NOW and the command's arguments. Commands see ARGV without COMMAND
+
+local call = redis.call
+
+-- Like call, but returns an error as a table with the field err. After a script's first write,
+-- every command that a damaged key could fail is run this way, so that the rest is done anyway.
+local try = redis.pcall
+
+-- Whether a client of another language calls, which expects what qless-core's script does.
+local classic = not KEYS[1]
+local prefix = KEYS[1] or 'ql:'
+local command = table.remove(ARGV, 1)
+
+-- To Lua, an empty list is the same as an empty object, and cjson writes both like this.
+local empty_list = classic and '{}' or '[]'
+
+-- A list of nothing, which nobody changes.
+local none = {}
+
+-- Clients older than the worker's name in put, such as qless-py 0.11.4, have an argument less.
+if classic and command == 'put' and #ARGV % 2 == 0 then
+  table.insert(ARGV, 2, '')
+end
+
+-- stamp is the time in seconds as text, stored as it was given; now is its value. The server's clock
+-- says it if NOW is empty.
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp) -- tonumber reads a text twice
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
