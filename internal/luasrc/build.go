@@ -3,6 +3,7 @@ package luasrc
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -11,7 +12,15 @@ import (
 const (
 	libName   = "lib"
 	stateName = "var"
+	makerName = "library" // the function that makes the first one
 )
+
+// handed are the values that the library is given by the branch that needs it first. It finds the others
+// again: a function that uses many variables from outside is expensive to make, and most calls need none
+// of the library.
+var handed = []string{"stamp", "now", "none"}
+
+var makerCall = makerName + "(" + strings.Join(handed, ", ") + ")"
 
 // Build returns the one script: what every call begins with, the commands that run often, each with all
 // that it runs in its branch, the library, which makes a function when it is first called, and the other
@@ -67,9 +76,12 @@ func (b *builder) build() (string, error) {
 	p.line("")
 	b.printLibrary(p)
 	p.line("")
+	p.named = b.namedHot
 	p.stat(&choice{branches})
+	p.named = b.named
 	p.line("")
 	p.line("-- The commands that seldom run.")
+	p.line(makerCall)
 	b.printState(p)
 	rest = append(rest, branch{nil, []stat{unknownCommand}})
 	p.stat(&choice{rest})
@@ -93,10 +105,11 @@ func (b *builder) isHot(command string) bool {
 	return facts.Hot
 }
 
-// rank puts the commands of a job's usual life before the others.
-func (b *builder) rank(command string) int {
-	return slices.Index([]string{"heartbeat", "complete", "put", "pop"}, command) * -1
-}
+// usual are the commands of a job's usual life, which are looked for first.
+var usual = []string{"finish", "reserve", "put.many", "heartbeat", "complete", "pop", "put"}
+
+// rank puts the usual commands before the others.
+func (b *builder) rank(command string) int { return -slices.Index(usual, command) }
 
 // named returns how a name is written in the script.
 func (b *builder) named(n *name) string {
@@ -107,6 +120,15 @@ func (b *builder) named(n *name) string {
 		return libName + "." + n.sym.name
 	}
 	return stateName + "." + n.sym.name
+}
+
+// namedHot returns the same in the branch of a command that runs often, for which there may be no
+// library so far.
+func (b *builder) namedHot(n *name) string {
+	if n.sym != nil && n.sym.kind == inLibrary && n.sym.fn != nil {
+		return makerCall + "." + n.sym.name
+	}
+	return b.named(n)
 }
 
 // isConstant reports whether a symbol stands for a text or a number that never changes.
@@ -304,7 +326,11 @@ func (b *builder) hotBranch(command string) ([]stat, error) {
 	var state table
 	for _, sym := range order {
 		switch {
-		case sym.fn == nil && elsewhere[sym]: // stays in the table
+		case sym.fn == nil && elsewhere[sym] && (sym.assigned || sym.value == nil): // stays in the table
+		case sym.fn == nil && elsewhere[sym]:
+			copied := c.declared(sym)
+			copied.kind = inBlock
+			own = append(own, &local{[]*symbol{copied}, []expr{&name{text: sym.name, sym: sym}}})
 		case sym.fn == nil:
 			value := c.expr(sym.value)
 			copied := c.declared(sym)
@@ -343,80 +369,111 @@ func (b *builder) hotBranch(command string) ([]stat, error) {
 	return append(shared, body...), nil
 }
 
-// lift moves the cold functions of a command into the library, and with them what they use of the
-// command.
+// lift moves the cold functions of a command into the library. What they use of the command, they find
+// there, too: copies of its other functions, and its variables.
 func (b *builder) lift(src *source) error {
-	lifted := map[*symbol]bool{}
+	twins := map[*symbol]*symbol{}
 	var add func(code any)
+	lift := func(sym *symbol) {
+		if sym.kind == atTop && twins[sym] == nil {
+			twin := *sym
+			twin.kind = inLibrary
+			twins[sym] = &twin
+			if sym.fn != nil {
+				add(sym.fn)
+			} else {
+				twin.value = nil
+			}
+		}
+	}
 	add = func(code any) {
 		walk(code, func(x any) bool {
-			if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == atTop && !lifted[n.sym] {
-				lifted[n.sym] = true
-				if n.sym.fn != nil {
-					add(n.sym.fn)
-				}
+			if n, ok := x.(*name); ok && n.sym != nil {
+				lift(n.sym)
 			}
 			return true
 		})
 	}
 	for _, sym := range src.syms {
 		if sym.fn != nil && sym.fn.cold {
-			lifted[sym] = true
-			add(sym.fn)
+			lift(sym)
 		}
 	}
+	c := copier{syms: maps.Clone(twins)}
 	for _, sym := range src.syms {
-		if !lifted[sym] || sym.fn == nil {
+		twin := twins[sym]
+		if twin == nil || sym.fn == nil {
 			continue
 		}
 		if other := b.made[sym.name]; other != nil {
 			return &Problem{sym.file, sym.line, fmt.Sprintf("%s is in %s:%d, too", sym.name, other.file, other.line)}
 		}
 		b.made[sym.name] = sym
+		twin.fn = c.expr(sym.fn).(*function)
 	}
-	// Functions go; variables are assigned to where they were declared.
+	edit(src.body, func(x expr) expr {
+		if n, ok := x.(*name); ok && twins[n.sym] != nil && !staysLocal(n.sym) {
+			return &name{text: n.text, sym: twins[n.sym], line: n.line, set: n.set}
+		}
+		return x
+	})
 	src.body = replace(src.body, func(s stat) []stat {
 		switch s := s.(type) {
 		case *localFunction:
-			if lifted[s.sym] {
+			if twins[s.sym] != nil && s.fn.cold {
 				return nil
 			}
 		case *local:
-			if !slices.ContainsFunc(s.syms, func(sym *symbol) bool { return lifted[sym] }) {
-				return []stat{s}
-			}
-			return liftedLocal(s, lifted)
+			return withTwins(s, twins)
 		}
 		return []stat{s}
 	})
-	for sym := range lifted {
-		sym.kind = inLibrary
-		if sym.fn == nil {
-			sym.value, sym.assigned = nil, true
-		}
-	}
 	return nil
 }
 
-// liftedLocal returns a declaration some of whose variables are declared elsewhere.
-func liftedLocal(s *local, lifted map[*symbol]bool) []stat {
-	var kept []*symbol
-	var targets []expr
-	for _, sym := range s.syms {
-		if !lifted[sym] {
-			kept = append(kept, sym)
-		}
-		targets = append(targets, &name{text: sym.name, sym: sym, set: true})
+// staysLocal reports whether a symbol that is in the library, too, is still used in its command: a
+// variable that never changes, or a function that often runs.
+func staysLocal(sym *symbol) bool {
+	if sym.fn != nil {
+		return !sym.fn.cold
 	}
-	var all []stat
-	if len(kept) > 0 {
-		all = append(all, &local{syms: kept})
+	return !sym.assigned
+}
+
+// withTwins returns a declaration whose variables are in the library, too, or only there.
+func withTwins(s *local, twins map[*symbol]*symbol) []stat {
+	var kept []*symbol
+	var targets, copied, originals []expr
+	for _, sym := range s.syms {
+		own := &name{text: sym.name, sym: sym, set: true}
+		twin := &name{text: sym.name, sym: twins[sym], set: true}
+		switch {
+		case twin.sym == nil:
+			kept, targets = append(kept, sym), append(targets, own)
+		case staysLocal(sym):
+			kept, targets = append(kept, sym), append(targets, own)
+			copied, originals = append(copied, twin), append(originals, own)
+		default:
+			targets = append(targets, twin)
+		}
 	}
 	values := s.values
 	if len(values) == 0 {
 		values = []expr{&literal{"nil"}}
 	}
-	return append(all, &assign{targets, values})
+	var all []stat
+	switch {
+	case len(kept) == len(s.syms):
+		all = []stat{s}
+	case len(kept) > 0:
+		all = []stat{&local{syms: kept}, &assign{targets, values}}
+	default:
+		all = []stat{&assign{targets, values}}
+	}
+	if len(copied) > 0 {
+		all = append(all, &assign{copied, originals})
+	}
+	return all
 }
 
 // printLibrary writes the table of functions, each of which is made when it is first called.
@@ -436,41 +493,67 @@ func (b *builder) printLibrary(p *printer) {
 	p.line("-- The functions of the library: each is made when it is first called. They are found by the lengths")
 	p.line("-- of their names, and then by these.")
 	p.line("local " + libName)
+	p.line("local function " + makerCall)
+	p.indent++
+	p.line("if " + libName + " then")
+	p.line("  return " + libName)
+	p.line("end")
+	b.printFound(p)
 	p.line(libName + " = setmetatable({}, {__index = function(_, name)")
 	p.indent++
 	p.line("local length = #name")
-	b.printSizes(p, sizes, bySize)
+	keyword := "if"
+	for _, size := range sizes {
+		p.line(fmt.Sprintf("%s length == %d then", keyword, size))
+		p.indent++
+		b.printMakers(p, bySize[size])
+		p.indent--
+		keyword = "elseif"
+	}
+	if len(sizes) > 0 {
+		p.line("end")
+	}
 	p.line("return " + libName + "[name]")
 	p.indent--
 	p.line("end})")
+	p.line("return " + libName)
+	p.indent--
+	p.line("end")
 }
 
-func (b *builder) printSizes(p *printer, sizes []int, bySize map[int][]*symbol) {
-	if len(sizes) == 1 {
-		for i, sym := range bySize[sizes[0]] {
-			keyword := "elseif"
-			if i == 0 {
-				keyword = "if"
-			}
-			p.line(keyword + " name == " + quoted(sym.name) + " then")
-			p.indent++
-			p.line("function " + libName + "." + sym.name + p.params(sym.fn))
-			p.inner(sym.fn.body)
-			p.line("end")
-			p.indent--
+// printFound writes what the library needs of the prologue and is not handed.
+func (b *builder) printFound(p *printer) {
+	used := map[*symbol]bool{}
+	for sym := range b.lib {
+		if sym.fn == nil {
+			continue
 		}
-		p.line("end")
-		return
+		walk(sym.fn, func(x any) bool {
+			if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == inPrologue {
+				used[n.sym] = true
+			}
+			return true
+		})
 	}
-	middle := len(sizes) / 2
-	p.line(fmt.Sprintf("if length < %d then", sizes[middle]))
-	p.indent++
-	b.printSizes(p, sizes[:middle], bySize)
-	p.indent--
-	p.line("else")
-	p.indent++
-	b.printSizes(p, sizes[middle:], bySize)
-	p.indent--
+	for _, sym := range b.prologue.syms {
+		if used[sym] && !slices.Contains(handed, sym.name) {
+			p.stat(&local{[]*symbol{sym}, []expr{sym.value}})
+		}
+	}
+}
+
+// printMakers writes what makes the functions whose names have a length.
+func (b *builder) printMakers(p *printer, syms []*symbol) {
+	keyword := "if"
+	for _, sym := range syms {
+		p.line(keyword + " name == " + quoted(sym.name) + " then")
+		p.indent++
+		p.line("function " + libName + "." + sym.name + p.params(sym.fn))
+		p.inner(sym.fn.body)
+		p.line("end")
+		p.indent--
+		keyword = "elseif"
+	}
 	p.line("end")
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/internal/script"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestEveryCommandHasFacts(t *testing.T) {
@@ -88,29 +87,6 @@ func TestOneOfManyCallersSendsTheText(t *testing.T) {
 		require.Equal(t, round, proxy.Seen(small.Text()))
 		require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
 	}
-}
-
-func TestACallerThatWaitsForTheTextEndsWithItsContext(t *testing.T) {
-	e := newEnv(t, small)
-	proxy, runner := e.proxied(small)
-	release := proxy.HoldReply("EVAL\r\n")
-	loads := make(chan error, 1)
-	go func() {
-		_, err := runner.Run(t.Context(), "echo")
-		loads <- err
-	}()
-	testkit.Until(t, "the text is sent", func() bool { return proxy.Seen("EVAL\r\n") == 1 })
-	ctx, cancel := context.WithCancel(t.Context())
-	waits := make(chan error, 1)
-	go func() {
-		_, err := runner.Run(ctx, "echo")
-		waits <- err
-	}()
-	testkit.Until(t, "another one asks", func() bool { return proxy.Seen("EVALSHA\r\n") == 2 })
-	cancel()
-	require.ErrorIs(t, testkit.Soon(t, "the one that waits", waits), context.Canceled)
-	release()
-	require.NoError(t, testkit.Soon(t, "the first caller", loads))
 }
 
 func TestTheTextOfAnUnknownScriptIsNotSentTwice(t *testing.T) {

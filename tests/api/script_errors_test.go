@@ -561,7 +561,7 @@ var (
 func raisable(t *testing.T) map[string]*regexp.Regexp {
 	all := map[string]*regexp.Regexp{}
 	add := func(where, pattern string) { all[where] = regexp.MustCompile(pattern) }
-	for _, folder := range []string{"lua/*.lua", "lua/lib/*.lua"} {
+	for _, folder := range []string{"lua/*.lua", "lua/commands/*.lua", "lua/lib/*.lua"} {
 		files, err := fs.Glob(os.DirFS(scripts.Root), folder)
 		require.NoError(t, err)
 		for _, file := range files {
