@@ -68006,10 +68006,10 @@ do
   do
     local jobs, given = jobs, given
     local queues, jids = add_work(jobs), {}
-    for i = 1, #jobs do
+    for i = #jobs, 1, -1 do
       local job = jobs[i]
       local key = prefix .. 'j:' .. job.jid
-      jids[i] = job.jid
+      jids[#jids + 1] = job.jid
       do
         local jid, text = job.jid, job.history
         if text then
@@ -68761,10 +68761,10 @@ local function leave_out(jid, code, why)
 end
 local function unfail(jobs, given)
   local queues, jids = add_work(jobs), {}
-  for i = 1, #jobs do
+  for i = #jobs, 1, -1 do
     local job = jobs[i]
     local key = prefix .. 'j:' .. job.jid
-    jids[i] = job.jid
+    jids[#jids + 1] = job.jid
     do
       local jid, text = job.jid, job.history
       if text then
@@ -68903,10 +68903,10 @@ do
   do
     local jobs, given = jobs, given
     local queues, jids = add_work(jobs), {}
-    for i = 1, #jobs do
+    for i = #jobs, 1, -1 do
       local job = jobs[i]
       local key = prefix .. 'j:' .. job.jid
-      jids[i] = job.jid
+      jids[#jids + 1] = job.jid
       do
         local jid, text = job.jid, job.history
         if text then
@@ -69606,10 +69606,10 @@ end
 do
   local jobs, given = {job}, given
   local queues, jids = add_work(jobs), {}
-  for i = 1, #jobs do
+  for i = #jobs, 1, -1 do
     local job = jobs[i]
     local key = prefix .. 'j:' .. job.jid
-    jids[i] = job.jid
+    jids[#jids + 1] = job.jid
     do
       local jid, text = job.jid, job.history
       if text then
@@ -70351,10 +70351,10 @@ local jobs = seldom1('read_all_failed', jids)
 do
   local jobs, given = jobs, given
   local queues, jids = add_work(jobs), {}
-  for i = 1, #jobs do
+  for i = #jobs, 1, -1 do
     local job = jobs[i]
     local key = prefix .. 'j:' .. job.jid
-    jids[i] = job.jid
+    jids[#jids + 1] = job.jid
     do
       local jid, text = job.jid, job.history
       if text then

@@ -675,10 +675,10 @@ local function leave_out(jid, code, why)
 end
 local function unfail(jobs, given)
   local queues, jids = add_work(jobs), {}
-  for i = 1, #jobs do
+  for i = #jobs, 1, -1 do
     local job = jobs[i]
     local key = prefix .. 'j:' .. job.jid
-    jids[i] = job.jid
+    jids[#jids + 1] = job.jid
     do
       local jid, text = job.jid, job.history
       if text then
@@ -811,10 +811,10 @@ do
   do
     local jobs, given = jobs, given
     local queues, jids = add_work(jobs), {}
-    for i = 1, #jobs do
+    for i = #jobs, 1, -1 do
       local job = jobs[i]
       local key = prefix .. 'j:' .. job.jid
-      jids[i] = job.jid
+      jids[#jids + 1] = job.jid
       do
         local jid, text = job.jid, job.history
         if text then

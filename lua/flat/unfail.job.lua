@@ -622,10 +622,10 @@ end
 do
   local jobs, given = {job}, given
   local queues, jids = add_work(jobs), {}
-  for i = 1, #jobs do
+  for i = #jobs, 1, -1 do
     local job = jobs[i]
     local key = prefix .. 'j:' .. job.jid
-    jids[i] = job.jid
+    jids[#jids + 1] = job.jid
     do
       local jid, text = job.jid, job.history
       if text then
