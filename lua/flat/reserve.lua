@@ -1943,7 +1943,7 @@ local function score_before(jid)
   local score = time == (job[1] or '') and try('zscore', wait, jid)
   try('zrem', wait, jid)
   try('hdel', key, 'x:parked')
-  return type(score) == 'string' and score or nil
+  return type(score) == 'string' and score or nil, name
 end
 local function list_of(text)
   if not text then
@@ -3358,7 +3358,7 @@ local function score_before(jid)
   local score = time == (job[1] or '') and try('zscore', wait, jid)
   try('zrem', wait, jid)
   try('hdel', key, 'x:parked')
-  return type(score) == 'string' and score or nil
+  return type(score) == 'string' and score or nil, name
 end
 local function list_of(text)
   if not text then

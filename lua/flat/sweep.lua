@@ -2438,7 +2438,7 @@ local function score_before(jid)
   local score = time == (job[1] or '') and try('zscore', wait, jid)
   try('zrem', wait, jid)
   try('hdel', key, 'x:parked')
-  return type(score) == 'string' and score or nil
+  return type(score) == 'string' and score or nil, name
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
