@@ -293,11 +293,22 @@ func (x *mix) loosen(s step) {
 		letGo := c.After != "" && !slices.Contains(in(x.k.dependencies, jid).members, c.After) &&
 			slices.Contains([]string{"depends", "put", "put.many", "requeue", "move.many"}, s.Raw[0])
 		if again && old != nil && old.Key == c.Key || letGo {
-			if len(x.claimants(c.Key)) > 1 {
+			if len(x.claimants(c.Key)) > 1 || x.wasTaken(c.Key, jid) {
 				x.loose[c.Key] = true
 			}
 		}
 	}
+}
+
+// wasTaken reports whether a job other than one claimed a key before the step, though it may have ended
+// by the same step.
+func (x *mix) wasTaken(key, jid string) bool {
+	for other, before := range x.before {
+		if c := claimIn(before.options); other != jid && c != nil && c.Key == key && !before.isOver() {
+			return true
+		}
+	}
+	return false
 }
 
 // claimants returns the unfinished jobs that claim a key, in order.
