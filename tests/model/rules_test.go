@@ -271,6 +271,13 @@ func (x *mix) follow(s step) {
 				x.m.changed[name] = x.m.now + 62
 			}
 		}
+	case "pause":
+		// The others of a limit hear of it when they are tried, not when the first one is held up.
+		for _, h := range x.k.jobs {
+			if name := h.parking(); name != "" && h.job.queue == s.Raw[1] {
+				x.m.changed[name] = x.m.now + 62
+			}
+		}
 	case "priority", "change", "reschedule":
 		for _, word := range s.Raw[1:] {
 			x.turned[word] = true
