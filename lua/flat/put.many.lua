@@ -1015,7 +1015,7 @@ local function due_of(item, jid, queue, job)
       return due <= now and due or item.first
     end
     local stays = queue == item.queue and priority == finite(item.priority, 0)
-    return now, stays and score
+    return now, stays and has_option(job.stored, 'g') and score
   end
   return due or not job.undelayed and finite(job.scheduled) or now
 end
@@ -1041,7 +1041,7 @@ local function replace_job(item, jid, held)
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
       {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
-        parked = job[12]})
+        parked = job[12], stored = job[7]})
   end
   set_due(item, due)
   item.turn = turn
