@@ -560,7 +560,7 @@ local function library(stamp, now, none)
               return in_work <= now and in_work or item.first
             end
             local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
-            return now, stays and score
+            return now, stays and string.find(job.stored, '^%a*g') ~= nil and score
           end
           return due or not job.undelayed and lib.finite(job.scheduled) or now
         end
@@ -683,10 +683,10 @@ local function library(stamp, now, none)
       elseif name == 'unfail' then
         function lib.unfail(jobs, given)
           local queues, jids = lib.add_work(jobs), {}
-          for i = 1, #jobs do
+          for i = #jobs, 1, -1 do
             local job = jobs[i]
             local key = prefix .. 'j:' .. job.jid
-            jids[i] = job.jid
+            jids[#jids + 1] = job.jid
             lib.adopt_history(job.jid, job.history)
             lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.to})))
             lib.uncount_failure(job.from, lib.list_of(job.failure))
@@ -3796,7 +3796,7 @@ local function library(stamp, now, none)
           lib.set_options(item, job[7], lib.finite(first, now), put_as)
           local due, turn = now + item.delay, false
           if item.given.replace == 'due' and job[2] then
-            due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12]})
+            due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
           end
           lib.set_due(item, due)
           item.turn = turn
@@ -4381,7 +4381,7 @@ local function library(stamp, now, none)
           local score = time == (job[1] or '') and try('zscore', wait, jid)
           try('zrem', wait, jid)
           try('hdel', key, 'x:parked')
-          return type(score) == 'string' and score or nil
+          return type(score) == 'string' and score or nil, name
         end
       elseif name == 'set_priority' then
         function lib.set_priority(run, jid, job, priority)
@@ -10396,7 +10396,10 @@ elseif command == 'reschedule' then
     call('hset', key, 'state', 'waiting')
   end
   if job[5] then
-    lib.score_before(jid)
+    local _, name = lib.score_before(jid)
+    if name then
+      lib.limit_freed(name)
+    end
   end
   lib.note_filled(queue)
   lib.wake_for(queue, delay)

@@ -7,8 +7,8 @@
 -- Errors   Job(), Reschedule(), also when the job's life would end before
 -- Cost     8 commands
 -- Repeat   once
--- Needs    exists expire hdel hmget hset lrange publish sadd srem time unlink zadd zcard zpopmax
---          zpopmin zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
+--          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[2])
 local delay = number('Reschedule', 'seconds', ARGV[3])
@@ -41,8 +41,11 @@ else
   call('zrem', scheduled, jid)
   call('hset', key, 'state', 'waiting')
 end
-if job[5] then -- it waits for its time now, and no more for a limit
-  score_before(jid)
+if job[5] then -- it waits for its time now, and no more for a limit, whose room the next one gets
+  local _, name = score_before(jid)
+  if name then
+    limit_freed(name)
+  end
 end
 note_filled(queue)
 wake_for(queue, delay)

@@ -367,7 +367,7 @@ local function move_parked(jid, parked, score) -- cold
 end
 
 -- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that it
--- had in work; nil if it was not parked.
+-- had in work, nil if it was not parked, and the limit, nil if it names none.
 local function score_before(jid) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'time', 'x:parked')
@@ -379,7 +379,7 @@ local function score_before(jid) -- cold
   local score = time == (job[1] or '') and try('zscore', wait, jid)
   try('zrem', wait, jid)
   try('hdel', key, 'x:parked')
-  return type(score) == 'string' and score or nil
+  return type(score) == 'string' and score or nil, name
 end
 
 -- The member of a job's JSON that shows by which limit it is parked, or ''.

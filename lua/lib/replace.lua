@@ -70,7 +70,7 @@ local function due_of(item, jid, queue, job) -- cold
       return in_work <= now and in_work or item.first
     end
     local stays = queue == item.queue and priority == finite(item.priority, 0)
-    return now, stays and score
+    return now, stays and has_option(job.stored, 'g') and score
   end
   return due or not job.undelayed and finite(job.scheduled) or now
 end
@@ -98,7 +98,7 @@ local function replace_job(item, jid, held) -- cold
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
       {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
-        parked = job[12]})
+        parked = job[12], stored = job[7]})
   end
   set_due(item, due)
   item.turn = turn

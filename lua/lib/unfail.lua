@@ -98,14 +98,14 @@ local function publish_unfailed(jobs)
   end
 end
 
--- Puts failed jobs into queues, with what they are given (read_gift). The caller removes them from
--- their groups.
+-- Puts failed jobs into queues, with what they are given (read_gift). Of those that claim one key, the
+-- oldest failure has it again, which is the last job. The caller removes them from their groups.
 local function unfail(jobs, given)
   local queues, jids = add_work(jobs), {}
-  for i = 1, #jobs do
+  for i = #jobs, 1, -1 do
     local job = jobs[i]
     local key = job_key(job.jid)
-    jids[i] = job.jid
+    jids[#jids + 1] = job.jid
     adopt_history(job.jid, job.history)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))

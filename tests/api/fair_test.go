@@ -351,6 +351,18 @@ func TestAReplacedJobKeepsItsTurn(t *testing.T) {
 	})
 }
 
+// A place that no tenant's turn has given is not kept, though the server's clock was set back since.
+func TestAJobThatGetsATenantAsItIsReplacedTakesATurn(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("b"), qless.Fair("b"))
+		e.put("q", qless.JID("j"), qless.Unique("k"))
+		e.clock.Advance(-time.Second)
+		e.put("q", qless.Fair("a"), qless.Unique("k").Replace().KeepDue())
+		turns := e.rdb.ZScore(t.Context(), "ql:x:fair:0:q", "b").Val()
+		require.Equal(t, turns, e.rdb.ZScore(t.Context(), "ql:x:fair:0:q", "a").Val())
+	})
+}
+
 // Over any stretch in which all of them wait, tenants of one weight differ by one job at most, and
 // those of several by what one turn is worth.
 func TestSharesOfRandomTenants(t *testing.T) {

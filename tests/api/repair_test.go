@@ -316,6 +316,25 @@ func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
 	})
 }
 
+// Only the best parked job of a limit falls due when there is room, so another one has to follow it.
+func TestTheNextParkedJobTakesTheRoomOfOneThatIsRescheduled(t *testing.T) {
+	for name, at := range map[string]time.Duration{
+		"before there is room": 5 * time.Second, "when there is": 11 * time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.limit("api", qless.LimitConfig{Rate: 1, Per: 10 * time.Second})
+				e.putLimited("q", "first j next", "api")
+				require.Equal(t, "first", e.popped("q", 3))
+				e.clock.Advance(at)
+				require.NoError(t, e.job("j").Reschedule(t.Context(), time.Hour))
+				e.clock.Advance(11*time.Second - at)
+				require.Equal(t, "next", e.popped("q", 3))
+			})
+		})
+	}
+}
+
 func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()

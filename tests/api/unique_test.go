@@ -226,6 +226,29 @@ func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 	}
 }
 
+// Of failed jobs that had the same key one after another, the oldest failure has it again, however
+// many go back in one call.
+func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
+	for what, again := range map[string]func(e *env) error{
+		"of a group":          func(e *env) error { return errOf(e.Unfail(e.t.Context(), "g", 3)) },
+		"into a queue":        func(e *env) error { return errOf(e.Queue("q").Unfail(e.t.Context(), "g", 3)) },
+		"with a report":       func(e *env) error { return errOf(e.Retry(e.t.Context(), "g", -1)) },
+		"named, latest first": func(e *env) error { return errOf(e.Bulk("a", "m", "z").Retry(e.t.Context())) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				for _, jid := range []string{"z", "m", "a"} {
+					e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
+					e.clock.Advance(time.Second)
+				}
+				require.NoError(t, again(e))
+				e.holder("z")
+				e.held("z", qless.Unique("k"))
+			})
+		})
+	}
+}
+
 func TestAJobThatGetsAnotherUniqueKeyGivesUpTheFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("j"), qless.Unique("k"))

@@ -15,8 +15,9 @@ import (
 type drawer struct {
 	*rand.Rand
 	x     *mix
-	put   int // how many new jobs there were
-	setup int // how many limits are set to begin with
+	put   int                 // how many new jobs there were
+	setup int                 // how many limits are set to begin with
+	waits map[string][]string // for whom jobs are to wait from this line on
 }
 
 func newDrawer(seed uint64, x *mix) *drawer {
@@ -63,6 +64,7 @@ func (d *drawer) step() step {
 		s.Do = "drop-in"
 	}
 	n := d.IntN(sum)
+	d.waits = map[string][]string{}
 	for _, kind := range lineKinds {
 		if n -= kind.weight; n < 0 {
 			s.Raw = kind.draw(d)
@@ -123,19 +125,22 @@ func (d *drawer) newJID() string {
 	return "n" + strconv.Itoa(d.put)
 }
 
-// others draws jobs that a job can wait for without waiting for itself.
+// others draws jobs that a job can wait for without waiting for itself. Nobody frees jobs that wait for
+// each other, which a line of several jobs could make.
 func (d *drawer) others(jid string) []string {
-	return slices.DeleteFunc(d.some(1+d.IntN(2)), func(other string) bool { return d.needs(other, jid, 0) })
+	on := slices.DeleteFunc(d.some(1+d.IntN(2)), func(other string) bool { return d.needs(other, jid, 0) })
+	d.waits[jid] = append(d.waits[jid], on...)
+	return on
 }
 
-// needs reports whether a job is another one, or waits for it.
+// needs reports whether a job is another one, or waits for it, or will after this line.
 func (d *drawer) needs(jid, other string, depth int) bool {
 	if jid == other || depth > len(d.x.k.jobs) {
 		return true
 	}
-	return slices.ContainsFunc(in(d.x.k.dependencies, jid).members, func(next string) bool {
-		return d.needs(next, other, depth+1)
-	})
+	isNext := func(next string) bool { return d.needs(next, other, depth+1) }
+	return slices.ContainsFunc(in(d.x.k.dependencies, jid).members, isNext) ||
+		slices.ContainsFunc(d.waits[jid], isNext)
 }
 
 func (d *drawer) told(jid string) told { return in(d.x.k.jobs, jid).job }
@@ -286,6 +291,7 @@ func (d *drawer) putting() (first []string, pairs []string) {
 	if d.chance(10) && !slices.Contains(pairs, "replace") {
 		if batch := d.batch(); !d.needs(jid, batch, 0) && !slices.Contains(pairs, "depends") {
 			pairs = append(pairs, "batch", batch)
+			d.waits[batch] = append(d.waits[batch], jid)
 		}
 	}
 	return []string{jid, "K", d.data(), delay}, pairs
@@ -415,6 +421,7 @@ func (d *drawer) drawFinish() []string {
 				rest = d.next(jid)
 				if at := slices.Index(rest, "depends"); at >= 0 && d.chance(60) && i+1 < len(mine) {
 					rest[at+1] = jsonOf(mine[i+1 : i+2]) // another one of this exchange
+					d.waits[jid] = append(d.waits[jid], mine[i+1])
 				}
 			}
 		case "fail":

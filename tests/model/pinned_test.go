@@ -103,6 +103,15 @@ var pinned = []struct {
 		{Do: "Replace", Worker: "a", Queue: "q1", JID: "j3", Data: "{}", Unique: "x ", Replace: "due"},
 		{Do: "Cancel", Worker: "a", JIDs: []string{"j2", "j3"}},
 	}},
+	{"of two jobs of a group, the older failure has their key again", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Unique: "x "},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Fail", Worker: "a", JID: "j1", Group: "bad", Message: "because"},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j2", Data: "{}", Unique: "x "},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Fail", Worker: "a", JID: "j2", Group: "bad", Message: "because"},
+		{Do: "Client.Unfail", Worker: "a", Group: "bad", Count: 2},
+	}},
 }
 
 func TestPinnedSteps(t *testing.T) {

@@ -259,7 +259,7 @@ func (m *queues) dueOf(s step, j *job, began float64) (due, turn float64) {
 		return due, 0
 	case s.share() == nil:
 		return began, 0
-	case s.Queue == j.queue && priority == j.priority:
+	case j.options.share != nil && s.Queue == j.queue && priority == j.priority:
 		return m.now, j.score
 	}
 	return m.now, 0

@@ -271,6 +271,13 @@ func (x *mix) follow(s step) {
 				x.m.changed[name] = x.m.now + 62
 			}
 		}
+	case "pause":
+		// The others of a limit hear of it when they are tried, not when the first one is held up.
+		for _, h := range x.k.jobs {
+			if name := h.parking(); name != "" && h.job.queue == s.Raw[1] {
+				x.m.changed[name] = x.m.now + 62
+			}
+		}
 	case "priority", "change", "reschedule":
 		for _, word := range s.Raw[1:] {
 			x.turned[word] = true
@@ -293,11 +300,22 @@ func (x *mix) loosen(s step) {
 		letGo := c.After != "" && !slices.Contains(in(x.k.dependencies, jid).members, c.After) &&
 			slices.Contains([]string{"depends", "put", "put.many", "requeue", "move.many"}, s.Raw[0])
 		if again && old != nil && old.Key == c.Key || letGo {
-			if len(x.claimants(c.Key)) > 1 {
+			if len(x.claimants(c.Key)) > 1 || x.wasTaken(c.Key, jid) {
 				x.loose[c.Key] = true
 			}
 		}
 	}
+}
+
+// wasTaken reports whether a job other than one claimed a key before the step, though it may have ended
+// by the same step.
+func (x *mix) wasTaken(key, jid string) bool {
+	for other, before := range x.before {
+		if c := claimIn(before.options); other != jid && c != nil && c.Key == key && !before.isOver() {
+			return true
+		}
+	}
+	return false
 }
 
 // claimants returns the unfinished jobs that claim a key, in order.
