@@ -16,6 +16,8 @@ type symbol struct {
 	file     string
 	line     int
 	kind     symbolKind
+	used     bool      // mentioned after its declaration
+	isParam  bool      // of a function
 	assigned bool      // given another value after its declaration
 	fn       *function // if it was declared as a function
 	value    expr      // what a variable at the top of a file begins with; nil for nil

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// DropInName is the file of the script.
+const DropInName = "qless.lua"
+
 // A tree is all sources: what every call begins with, the library, and the commands.
 type tree struct {
 	prologue *source
@@ -145,6 +148,9 @@ func (t *tree) resolveIn(src *source) error {
 		other := t.shared[sym.name]
 		if problem == nil && other != nil && other != sym {
 			problem = &Problem{src.file, sym.line, fmt.Sprintf("%s hides that of %s:%d", sym.name, other.file, other.line)}
+		}
+		if problem == nil && sym.kind == inBlock && sym.name != "_" && !sym.isParam && !sym.used {
+			problem = &Problem{src.file, sym.line, "nothing uses " + sym.name}
 		}
 		if problem == nil && (globals[sym.name] || sym.name == libName || sym.name == stateName) {
 			problem = &Problem{src.file, sym.line, sym.name + " hides another name"}

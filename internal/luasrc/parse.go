@@ -127,6 +127,8 @@ func (p *parser) use(t token) *name {
 	n := &name{text: t.text, sym: p.find(t.text), line: t.line}
 	if n.sym == nil {
 		p.src.free = append(p.src.free, n)
+	} else {
+		n.sym.used = true
 	}
 	return n
 }
@@ -455,7 +457,9 @@ func (p *parser) function() *function {
 			f.variadic, p.vararg = true, true
 			break
 		}
-		f.params = append(f.params, p.declare(p.name()))
+		param := p.declare(p.name())
+		param.isParam = true
+		f.params = append(f.params, param)
 		if !p.has(",") {
 			break
 		}

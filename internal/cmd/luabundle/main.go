@@ -3,7 +3,6 @@
 //
 //	luabundle -script FILE   the script
 //	luabundle -facts FILE    the facts of the commands, as Go
-//	luabundle -check DIR     each command with all that it needs, as it is in the sources, to be checked
 package main
 
 import (
@@ -11,10 +10,8 @@ import (
 	"flag"
 	"fmt"
 	"go/format"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/qless/qless-go/internal/luasrc"
@@ -24,19 +21,18 @@ func main() {
 	src := flag.String("src", "lua", "the folder of the sources")
 	script := flag.String("script", "", "write the script to this file")
 	facts := flag.String("facts", "", "write the facts of the commands to this file")
-	check := flag.String("check", "", "write each command with what it needs into this folder")
 	flag.Parse()
-	if *script == "" && *facts == "" && *check == "" {
+	if *script == "" && *facts == "" {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(*src, *script, *facts, *check); err != nil {
+	if err := run(*src, *script, *facts); err != nil {
 		fmt.Fprintln(os.Stderr, "luabundle:", err)
 		os.Exit(1)
 	}
 }
 
-func run(src, script, facts, check string) error {
+func run(src, script, facts string) error {
 	sources := os.DirFS(src)
 	text, err := luasrc.Build(sources)
 	if err != nil {
@@ -51,15 +47,10 @@ func run(src, script, facts, check string) error {
 	if err != nil {
 		return err
 	}
-	if facts != "" {
-		if err := writeFacts(facts, all); err != nil {
-			return err
-		}
-	}
-	if check == "" {
+	if facts == "" {
 		return nil
 	}
-	return writePlain(check, sources, all)
+	return writeFacts(facts, all)
 }
 
 // writeFacts writes the facts of the commands, a line each.
@@ -95,21 +86,4 @@ func fields(f luasrc.Facts) string {
 		}
 	}
 	return text
-}
-
-// writePlain writes each command into a folder.
-func writePlain(dir string, sources fs.FS, all map[string]luasrc.Facts) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name := range all {
-		text, err := luasrc.Plain(sources, name)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, name+".lua"), []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -20,13 +20,12 @@ func TestACommandWithoutFactsFailsTheBundle(t *testing.T) {
 	}
 	write("prologue.lua", "local call, prefix, command = redis.call, KEYS[1], ARGV[1]\n")
 	command("-- a: gets.")
-	require.ErrorContains(t, run(src, script, facts, ""), `commands/a.lua:1: the header lacks "Repeat`)
+	require.ErrorContains(t, run(src, script, facts), `commands/a.lua:1: the header lacks "Repeat`)
 	require.NoFileExists(t, script)
 
 	command("-- a: gets.\n--\n-- KEYS[1]  the namespace prefix\n-- ARGV     NOW\n-- Repeat   safe\n-- Needs    get")
-	require.NoError(t, run(src, script, facts, filepath.Join(out, "plain")))
+	require.NoError(t, run(src, script, facts))
 	require.FileExists(t, script)
-	require.FileExists(t, filepath.Join(out, "plain", "a.lua"))
 	text, err := os.ReadFile(facts)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"a": {Repeatable: true},`)

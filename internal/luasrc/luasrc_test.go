@@ -1,0 +1,204 @@
+package luasrc
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sources are those of this project.
+var sources = os.DirFS("../../lua")
+
+// header returns the header of a command that needs some Redis commands.
+func header(needs string, more ...string) string {
+	lines := append([]string{
+		"-- a: does something.", "--", "-- KEYS[1]  the namespace prefix", "-- ARGV     NOW", "-- Repeat   safe",
+	}, more...)
+	return strings.Join(append(lines, "-- Needs    "+needs), "\n") + "\n\n"
+}
+
+// tiny returns a source tree with a library and one command, a.
+func tiny(library, command string) fs.FS {
+	return fstest.MapFS{
+		"prologue.lua": {Data: []byte(`
+local call = redis.call
+local prefix = KEYS[1] or 'ql:'
+local command = table.remove(ARGV, 1)
+local none, stamp, now = {}, ARGV[1], 1
+`)},
+		"lib/base.lua":   {Data: []byte("-- The library.\n\n" + library)},
+		"commands/a.lua": {Data: []byte(command)},
+	}
+}
+
+// built returns the branch of the command a in the script of a tiny tree.
+func built(t *testing.T, library, command string) string {
+	t.Helper()
+	script, err := Build(tiny(library, command))
+	require.NoError(t, err)
+	compiles(t, script)
+	_, branch, ok := strings.Cut(script, "if command == 'a' then\n")
+	require.True(t, ok, script)
+	branch, _, _ = strings.Cut(branch, "\nend\n")
+	branch, _, _ = strings.Cut(branch, "\nelse\n")
+	return strings.TrimRight(branch, "\n")
+}
+
+// compiles checks that Lua can read a script, if there is one.
+func compiles(t *testing.T, script string) {
+	t.Helper()
+	luac, err := exec.LookPath("luac5.1")
+	if err != nil {
+		return // the tests of the commands load the script into servers
+	}
+	file := filepath.Join(t.TempDir(), "script.lua")
+	require.NoError(t, os.WriteFile(file, []byte(script), 0o600))
+	output, err := exec.Command(luac, "-p", file).CombinedOutput()
+	require.NoError(t, err, "%s\n%s", output, script)
+}
+
+func TestBuild(t *testing.T) {
+	for name, c := range map[string]struct{ library, command, branch string }{
+		"a function of the library": {
+			"local function get(key)\n  local value = call('get', key)\n  return value or call('get', 'x')\nend\n",
+			header("get") + "return get(ARGV[2])\n",
+			"  return lib.get(ARGV[2])",
+		},
+		"a constant, and a function that only returns": {
+			"local LIMIT = 10\nlocal function key_of(jid)\n  return prefix .. 'j:' .. jid\nend\n",
+			header("get") + "return call('get', key_of(ARGV[2]) .. '-' .. 'x', LIMIT)\n",
+			"  return call('get', prefix .. 'j:' .. ARGV[2] .. '-x', 10)",
+		},
+		"an argument that is needed twice": {
+			"local function both(x)\n  return x .. x\nend\n",
+			header("get") + "return both(call('get', 'x'))\n",
+			"  return lib.both(call('get', 'x'))",
+		},
+		"a variable": {
+			"local seen = 0\nlocal function see()\n  seen = seen + 1\n  call('get', 'x')\nend\n",
+			header("get") + "see()\nreturn seen\n",
+			"  lib.see()\n  return var.seen",
+		},
+		"hot: a statement": {
+			"local function see(n)\n  local m = n + 1\n  call('set', 'x', m)\nend\n",
+			header("set", "-- Hot") + "local m = 2\nsee(m)\n",
+			"  local m = 2\n  do\n    local m2 = m + 1\n    call('set', 'x', m2)\n  end\n  return",
+		},
+		"hot: a value by several ways": {
+			"local function find(n)\n  if n == 1 then\n    return 'one'\n  end\n  for i = 1, n do\n    call('get', i)\n  end\nend\n",
+			header("get", "-- Hot") + "local found = find(#ARGV)\nreturn found\n",
+			"  local found\n  repeat\n    local n = #ARGV\n    if n == 1 then\n      found = 'one'\n      break\n    end\n" +
+				"    for i = 1, n do\n      call('get', i)\n    end\n  until true\n  return found",
+		},
+		"hot: a return in a loop": {
+			"local function find(n)\n  for i = 1, n do\n    if call('get', i) then\n      return i\n    end\n  end\nend\n",
+			header("get", "-- Hot") + "local found = find(#ARGV)\nreturn found\n",
+			"  local function find(n)\n    for i = 1, n do\n      if call('get', i) then\n        return i\n      end\n    end\n  end\n" +
+				"  local found = find(#ARGV)\n  return found",
+		},
+		"hot: a cold function, and a variable that it changes": {
+			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\nend\n",
+			header("get", "-- Hot") + "if call('get', 'x') then\n  see()\nend\nreturn seen\n",
+			"  var = {seen = 0}\n  if call('get', 'x') then\n    library(stamp, now, none).see()\n  end\n  return var.seen",
+		},
+		"hot: a cold function of its own": {
+			"local function key_of(jid)\n  return prefix .. jid\nend\n",
+			header("get", "-- Hot") + "local jid, n = ARGV[2], 0\nlocal function see() -- cold\n  n = n + 1\n" +
+				"  call('get', key_of(jid))\nend\nsee()\nreturn n\n",
+			"  var = {}\n  local jid\n  jid, var.n = ARGV[2], 0\n  var.jid = jid\n  library(stamp, now, none).see()\n  return var.n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.branch, built(t, c.library, c.command))
+		})
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	get := header("get") + "return call('get', get_key())\n"
+	library := "local function get_key()\n  return 'x'\nend\n"
+	_, err := Build(tiny(library, get))
+	require.NoError(t, err)
+	for want, c := range map[string]struct{ library, command string }{
+		"lib/base.lua:6: get_key hides that of line 3":                            {library + library, get},
+		"commands/a.lua:8: get_keys is not defined":                               {library, header("get") + "return call('get', get_keys())\n"},
+		"commands/a.lua:8: get_key hides that of lib/base.lua:3":                  {library, header("get") + "local get_key = 1\nreturn call('get', get_key)\n"},
+		"commands/a.lua:9: x hides that of line 8":                                {library, header("get") + "local x = get_key()\nfor x = 1, 2 do call('get', x) end\n"},
+		"lib/base.lua:6: no command needs spare":                                  {library + "local function spare()\n  return 1\nend\n", get},
+		"commands/a.lua:8: nothing calls spare":                                   {library, header("get") + "local function spare() end\nreturn call('get', get_key())\n"},
+		"commands/a.lua:9: nothing uses spare":                                    {library, header("get") + "do\n  local spare = 1\nend\nreturn call('get', get_key())\n"},
+		"commands/a.lua:8: prefix belongs to every call":                          {library, header("get") + "prefix = get_key()\nreturn call('get', 'x')\n"},
+		"commands/a.lua:8: redis is a global variable":                            {library, header("get") + "redis = get_key()\nreturn call('get', 'x')\n"},
+		"lib/base.lua:1: a statement outside of a function":                       {library + "call('get', 'x')\n", get},
+		"commands/a.lua:1: the header needs\n  set\nbut the command calls\n  get": {library, strings.Replace(get, "Needs    get", "Needs    set", 1)},
+		`commands/a.lua:1: the header lacks "Repeat safe" or "Repeat once"`:       {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
+		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":     {library, strings.Replace(get, "ARGV     NOW", "Args     NOW", 1)},
+		`commands/a.lua:8: "then" in the place of "do"`:                           {library, header("get") + "while true then end\n"},
+		"commands/a.lua:8: a global function":                                     {library, header("get") + "function x() end\n"},
+		"commands/a.lua:8: a string without an end":                               {library, header("get") + "return 'x\n"},
+	} {
+		t.Run(want, func(t *testing.T) {
+			_, err := Build(tiny(c.library, c.command))
+			require.EqualError(t, err, want)
+			var problem *Problem
+			require.ErrorAs(t, err, &problem)
+		})
+	}
+}
+
+// What docs/sharing.md and the drop-in say of its size, and that each function is there once.
+func TestTheScriptIsSmall(t *testing.T) {
+	script, err := Build(sources)
+	require.NoError(t, err)
+	again, err := Build(sources)
+	require.NoError(t, err)
+	require.Equal(t, script, again)
+	require.LessOrEqual(t, len(script), 460_000)
+	compiles(t, script)
+	seen := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^ +function lib\.(\w+)\(`).FindAllStringSubmatch(script, -1) {
+		require.False(t, seen[m[1]], "%s is there twice", m[1])
+		seen[m[1]] = true
+	}
+	require.Greater(t, len(seen), 300)
+	commands, err := Commands(sources)
+	require.NoError(t, err)
+	for _, command := range commands {
+		require.Equal(t, 1, strings.Count(script, "if command == '"+command+"' then\n"), command)
+	}
+}
+
+// No text makes the parser panic, and what it accepts is the same text when it is printed and read
+// again.
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"*.lua", "lib/*.lua", "commands/*.lua"} {
+		files, err := fs.Glob(sources, pattern)
+		require.NoError(f, err)
+		for _, file := range files {
+			if text, err := fs.ReadFile(sources, file); err == nil && len(text) < 20_000 {
+				f.Add(string(text))
+			}
+		}
+	}
+	f.Add("local a = {[1] = -2 ^ 2, b = not a == b, 'x\\001', ...}")
+	f.Fuzz(func(t *testing.T, code string) {
+		src, err := parse("x.lua", code)
+		if err != nil {
+			return
+		}
+		p := &printer{}
+		p.stats(src.body)
+		again, err := parse("x.lua", p.b.String())
+		require.NoError(t, err, p.b.String())
+		q := &printer{}
+		q.stats(again.body)
+		require.Equal(t, p.b.String(), q.b.String())
+	})
+}
