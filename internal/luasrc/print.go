@@ -12,9 +12,6 @@ type printer struct {
 	named  func(*name) string // how a name is written
 }
 
-// width is how long a line may be that can be broken.
-const width = 100
-
 func (p *printer) line(s string) {
 	p.b.WriteString(strings.Repeat("  ", p.indent))
 	p.b.WriteString(s)
