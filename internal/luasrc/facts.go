@@ -10,13 +10,14 @@ import (
 
 // Facts are the machine-readable lines in the header of a command:
 //
-//	-- For      Go, other clients, or PHP
+//	-- For      classic, PHP or Go
 //	-- Repeat   safe, or once, or once, unless new
 //	-- Waits    for replicas
 //	-- Hot
 //	-- Needs    hget publish zadd ...
 //
-// The lines Waits and Hot are optional.
+// The lines Waits and Hot are optional. For says who calls the command: all clients (classic), those of
+// qless-php, or those of this module.
 type Facts struct {
 	// Repeatable means that the command may be sent again if the connection breaks before its
 	// reply: it is idempotent.
@@ -67,6 +68,9 @@ func factsOf(header string) (facts Facts, problem string) {
 	case "once":
 	default:
 		return facts, `the header lacks "Repeat safe" or "Repeat once"`
+	}
+	if !slices.Contains([]string{"classic", "PHP", "Go"}, fields["For"]) {
+		return facts, `the header lacks "For classic", "For PHP" or "For Go"`
 	}
 	if waits, ok := fields["Waits"]; ok {
 		if waits != "for replicas" {

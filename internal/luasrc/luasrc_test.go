@@ -19,7 +19,7 @@ var sources = os.DirFS("../../lua")
 // header returns the header of a command that needs some Redis commands.
 func header(needs string, more ...string) string {
 	lines := append([]string{
-		"-- a: does something.", "--", "-- KEYS[1]  the namespace prefix", "-- ARGV     NOW", "-- Repeat   safe",
+		"-- a: does something.", "--", "-- KEYS[1]  the namespace prefix", "-- ARGV     NOW", "-- For      Go", "-- Repeat   safe",
 	}, more...)
 	return strings.Join(append(lines, "-- Needs    "+needs), "\n") + "\n\n"
 }
@@ -128,21 +128,22 @@ func TestBuildRefuses(t *testing.T) {
 	require.NoError(t, err)
 	for want, c := range map[string]struct{ library, command string }{
 		"lib/base.lua:6: get_key hides that of line 3":                            {library + library, get},
-		"commands/a.lua:8: get_keys is not defined":                               {library, header("get") + "return call('get', get_keys())\n"},
-		"commands/a.lua:8: get_key hides that of lib/base.lua:3":                  {library, header("get") + "local get_key = 1\nreturn call('get', get_key)\n"},
-		"commands/a.lua:9: x hides that of line 8":                                {library, header("get") + "local x = get_key()\nfor x = 1, 2 do call('get', x) end\n"},
+		"commands/a.lua:9: get_keys is not defined":                               {library, header("get") + "return call('get', get_keys())\n"},
+		"commands/a.lua:9: get_key hides that of lib/base.lua:3":                  {library, header("get") + "local get_key = 1\nreturn call('get', get_key)\n"},
+		"commands/a.lua:10: x hides that of line 9":                               {library, header("get") + "local x = get_key()\nfor x = 1, 2 do call('get', x) end\n"},
 		"lib/base.lua:6: no command needs spare":                                  {library + "local function spare()\n  return 1\nend\n", get},
-		"commands/a.lua:8: nothing calls spare":                                   {library, header("get") + "local function spare() end\nreturn call('get', get_key())\n"},
-		"commands/a.lua:9: nothing uses spare":                                    {library, header("get") + "do\n  local spare = 1\nend\nreturn call('get', get_key())\n"},
-		"commands/a.lua:8: prefix belongs to every call":                          {library, header("get") + "prefix = get_key()\nreturn call('get', 'x')\n"},
-		"commands/a.lua:8: redis is a global variable":                            {library, header("get") + "redis = get_key()\nreturn call('get', 'x')\n"},
+		"commands/a.lua:9: nothing calls spare":                                   {library, header("get") + "local function spare() end\nreturn call('get', get_key())\n"},
+		"commands/a.lua:10: nothing uses spare":                                   {library, header("get") + "do\n  local spare = 1\nend\nreturn call('get', get_key())\n"},
+		"commands/a.lua:9: prefix belongs to every call":                          {library, header("get") + "prefix = get_key()\nreturn call('get', 'x')\n"},
+		"commands/a.lua:9: redis is a global variable":                            {library, header("get") + "redis = get_key()\nreturn call('get', 'x')\n"},
 		"lib/base.lua:1: a statement outside of a function":                       {library + "call('get', 'x')\n", get},
 		"commands/a.lua:1: the header needs\n  set\nbut the command calls\n  get": {library, strings.Replace(get, "Needs    get", "Needs    set", 1)},
 		`commands/a.lua:1: the header lacks "Repeat safe" or "Repeat once"`:       {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
+		`commands/a.lua:1: the header lacks "For classic", "For PHP" or "For Go"`: {library, strings.Replace(get, "For      Go", "For      all", 1)},
 		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":     {library, strings.Replace(get, "ARGV     NOW", "Args     NOW", 1)},
-		`commands/a.lua:8: "then" in the place of "do"`:                           {library, header("get") + "while true then end\n"},
-		"commands/a.lua:8: a global function":                                     {library, header("get") + "function x() end\n"},
-		"commands/a.lua:8: a string without an end":                               {library, header("get") + "return 'x\n"},
+		`commands/a.lua:9: "then" in the place of "do"`:                           {library, header("get") + "while true then end\n"},
+		"commands/a.lua:9: a global function":                                     {library, header("get") + "function x() end\n"},
+		"commands/a.lua:9: a string without an end":                               {library, header("get") + "return 'x\n"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			_, err := Build(tiny(c.library, c.command))

@@ -7,6 +7,7 @@
 --          it is has a member for that; PREFIX x:progress:<jid> tells the rest
 -- Errors   Job()
 -- Cost     1 command; 3 if the job has not ended, 4 with its progress
+-- For      Go
 -- Repeat   safe
 -- Needs    hget hmget hset time
 

@@ -6,6 +6,7 @@
 -- Returns  how many members it waits for
 -- Errors   Batch.commit() when there is no such job, or it is not a batch
 -- Cost     5 commands, 8 more if the batch is ready
+-- For      Go
 -- Repeat   safe
 -- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time unlink zadd
 --          zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore

@@ -9,6 +9,7 @@
 --          waits for, and a cursor, which is empty at the end
 -- Errors   Batch.status() when there is no such job, or it is not a batch
 -- Cost     3 commands, 4 with a cursor
+-- For      Go
 -- Repeat   safe
 -- Needs    hmget scard sismember sscan time
 

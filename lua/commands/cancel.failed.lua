@@ -9,6 +9,7 @@
 --          many there were
 -- Errors   Cancel.failed()
 -- Cost     2 commands, 16 a job
+-- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink

@@ -9,6 +9,7 @@
 --          were found and left, how many were looked at, and a cursor, which is empty at the end
 -- Errors   Cancel.found(), Queue()
 -- Cost     3 commands, 1 for each job that it looks at, 15 for each that it deletes
+-- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen lindex llen lpush
 --          lrange lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan

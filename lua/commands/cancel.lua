@@ -7,6 +7,7 @@
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job, 15 if it has failed. A failed job is searched for in its group: of
 --          1,000,000 jobs, that takes up to 8 ms
+-- For      classic
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink

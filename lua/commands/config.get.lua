@@ -8,6 +8,7 @@
 --          the end
 -- Errors   Config.get()
 -- Cost     1 command
+-- For      classic
 -- Repeat   safe
 -- Needs    hget hgetall hscan time
 

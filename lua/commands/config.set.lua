@@ -5,6 +5,7 @@
 -- Returns  nil
 -- Errors   config.set()
 -- Cost     2 commands
+-- For      classic
 -- Repeat   safe
 -- Needs    exists hset publish srem time zadd zpopmax zpopmin
 

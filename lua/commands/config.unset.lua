@@ -5,6 +5,7 @@
 -- Returns  nil
 -- Errors   config.unset()
 -- Cost     2 commands
+-- For      classic
 -- Repeat   safe
 -- Needs    exists hdel hset publish srem time zadd zpopmax zpopmin
 

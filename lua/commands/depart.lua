@@ -8,6 +8,7 @@
 -- Errors   Depart()
 -- Cost     5 commands, 2 for each queue; with more than 16 queues 3 more, or 2 and 1 less for each
 --          while others have the same
+-- For      Go
 -- Repeat   once
 -- Needs    del exists hmget hset publish spop srem time zadd zpopmax zpopmin zrange zrem
 

@@ -5,6 +5,7 @@
 -- Returns  1; of 'fewer', how many are left
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
+-- For      classic
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
 --          publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink zadd

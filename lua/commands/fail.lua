@@ -6,6 +6,7 @@
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands; tells at most 200 jobs that wait for this one
+-- For      classic
 -- Repeat   once
 -- Hot
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem

@@ -6,6 +6,7 @@
 --          from: JSON {cursor, groups} of about 500 groups, and a cursor, which is empty at the end
 -- Errors   Failed()
 -- Cost     1 command and one a group
+-- For      classic
 -- Repeat   safe
 -- Needs    llen lrange smembers sscan time
 

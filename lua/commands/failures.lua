@@ -7,6 +7,7 @@
 --          for each klass how many have failed, when first and last, and with what message last
 -- Errors   Failures()
 -- Cost     3 commands, and 1 for each job that it looks at
+-- For      Go
 -- Repeat   safe
 -- Needs    hmget llen lrange time zcard zcount zrange zrank zrevrange zscore
 

@@ -13,6 +13,7 @@
 -- Cost     3 commands, 1 more unless it comes to the end, and 1 for each job that it looks at; 2
 --          more for text in the data; 3 for each that it finds. A cursor whose job has left costs 1
 --          for each time that the jobs with its score can be halved
+-- For      Go
 -- Repeat   safe
 -- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrank zrevrange zscore
 

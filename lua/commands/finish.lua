@@ -24,6 +24,7 @@
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
 --          250 dependents, or as many as there are jobs, and tells 200
+-- For      Go
 -- Repeat   once
 -- Hot
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush

@@ -6,6 +6,7 @@
 --          Nil if there is no such job
 -- Errors   Job(); Cancel() when it has failed, and another job depends on it
 -- Cost     5 commands; 11 if it has failed
+-- For      Go
 -- Repeat   once
 -- Needs    del exists expire hget hincrby hmget lindex llen lrem srandmember srem time zadd
 --          zincrby zrem

@@ -7,6 +7,7 @@
 -- Errors   Job()
 -- Cost     4 commands, 2 more if others wait for the job, or it waits for others: with x:due 3, or 4
 --          if both; 1 more with x:due for a job that is scheduled or waits for others
+-- For      classic
 -- Repeat   safe
 -- Needs    exists hdel hget hmget lrange rpush scard smembers time zscore
 

@@ -7,6 +7,7 @@
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
 -- Cost     6 commands; 5 for a job with a lock time of its own
+-- For      classic
 -- Repeat   safe
 -- Hot
 -- Needs    del hdel hmget hset time zadd

@@ -5,6 +5,7 @@
 -- Returns  its jid, or nil
 -- Errors   Holder()
 -- Cost     2 commands
+-- For      Go
 -- Repeat   safe
 -- Needs    get hmget lrange time
 

@@ -13,6 +13,7 @@
 -- Errors   Jobs()
 -- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides, of which it moves at
 --          most 1000; complete with a queue: 1 for each job that is looked at
+-- For      classic
 -- Repeat   safe
 -- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush time unlink
 --          zadd zcard zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore

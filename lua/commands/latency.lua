@@ -9,6 +9,7 @@
 -- Errors   Latency() when none is named
 -- Cost     3 commands a queue, 4 for each priority, 1 for each due job; for jobs that were timed out,
 --          released or got another priority 2, and 1 for each, at most 8 in each priority
+-- For      Go
 -- Repeat   safe
 -- Needs    hmget time zrange zrevrangebyscore
 

@@ -5,6 +5,7 @@
 -- Returns  that number
 -- Errors   Queue()
 -- Cost     3 commands
+-- For      classic
 -- Repeat   safe
 -- Needs    time zcard
 

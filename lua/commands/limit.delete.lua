@@ -6,6 +6,7 @@
 -- Returns  nil
 -- Errors   Limit()
 -- Cost     2 commands, and 12 for each job that goes back, at most 100
+-- For      Go
 -- Repeat   safe
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time zadd
 --          zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore

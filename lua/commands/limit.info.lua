@@ -8,6 +8,7 @@
 --          that run, at most 1000. Of a max-rate only the rate and the time of the next start are told
 -- Errors   Limit()
 -- Cost     6 commands, and 3 for each job whose lock may have ended; a max-rate 2
+-- For      Go
 -- Repeat   safe
 -- Needs    hexists hget hmget lrange time zcard zrange zscore
 

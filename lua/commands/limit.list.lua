@@ -6,6 +6,7 @@
 --          and the definition: concurrency, rate and per, separated by spaces
 -- Errors   Limits()
 -- Cost     1 command
+-- For      Go
 -- Repeat   safe
 -- Needs    hscan time
 

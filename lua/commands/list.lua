@@ -12,6 +12,7 @@
 -- Errors   List(), Queue()
 -- Cost     2 commands, 2 for each job; 2 more with data, 1 more for each that is scheduled, in a list
 --          of other jobs
+-- For      Go
 -- Repeat   safe
 -- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrevrange zscore
 

@@ -5,6 +5,7 @@
 -- Returns  nil
 -- Errors   Log() when there is no such job
 -- Cost     2 commands
+-- For      classic
 -- Repeat   once
 -- Needs    hdel hget hmget lindex llen lpush ltrim rpush time
 

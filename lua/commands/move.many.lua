@@ -6,6 +6,7 @@
 --          the jids that the caller has to name again, because their failure groups are long
 -- Errors   Move.many(), Queue(), Put()
 -- Cost     3 commands, 13 a job
+-- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink

@@ -8,6 +8,7 @@
 --          not shown, but named in left_out
 -- Errors   none
 -- Cost     4 commands a job, and more of one as for get
+-- For      classic
 -- Repeat   safe
 -- Needs    exists hdel hget hmget hstrlen lrange rpush scard smembers time zscore
 

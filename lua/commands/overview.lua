@@ -18,6 +18,7 @@
 -- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
 --          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if
 --          scores don't tell; 4 for statistics; with more also 4, 1 a failure group and 2 a limit
+-- For      Go
 -- Repeat   safe
 -- Needs    exists hget hgetall hmget hscan llen smismember sscan time zcard zcount zrange zrevrange zrevrangebyscore
 

@@ -5,6 +5,7 @@
 -- Returns  nil
 -- Errors   Pause() when none is named
 -- Cost     2 commands for each
+-- For      classic
 -- Repeat   safe
 -- Needs    publish sadd time
 

@@ -11,6 +11,7 @@
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with beside 250
 --          of each kind: 3 for each scheduled job, 8 for each that recurs
+-- For      classic
 -- Repeat   safe
 -- Needs    exists expire hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
 --          scard smembers time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem

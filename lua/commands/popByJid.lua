@@ -8,6 +8,7 @@
 --          jobs may exceed <queue>-max-concurrency and <queue>-max-rate
 -- Errors   Queue(), Pop()
 -- Cost     3 commands when there is no such job, else 17
+-- For      PHP
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers

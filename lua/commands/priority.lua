@@ -5,6 +5,7 @@
 -- Returns  n
 -- Errors   Priority() when there is no such job
 -- Cost     3 commands
+-- For      classic
 -- Repeat   safe
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
 --          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore

@@ -7,6 +7,7 @@
 -- Returns  an array with one text for each job: empty, or '!' and why nothing was recorded
 -- Errors   Progress(); nothing is written then
 -- Cost     2 commands a job, 3 if somebody waits for it
+-- For      Go
 -- Repeat   safe
 -- Needs    hmget hset publish time
 

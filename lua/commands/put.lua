@@ -25,6 +25,7 @@
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 6 commands, 3 more for each tag or dependency; 2 more with a lifetime, and those
 --          of cancel for up to two jobs whose lives have ended
+-- For      classic
 -- Repeat   once, unless new
 -- Waits    for replicas
 -- Hot

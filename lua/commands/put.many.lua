@@ -9,6 +9,7 @@
 --          one: its place among the jobs from 0, and the two values that put returns
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
+-- For      Go
 -- Repeat   once, unless new
 -- Waits    for replicas
 -- Hot

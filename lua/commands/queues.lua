@@ -9,6 +9,7 @@
 -- Errors   Queues()
 -- Cost     9 commands a queue, 3 for each due job, of which it moves at most 1000, and counts the others
 --          as waiting. All queues at once take 20 us each
+-- For      classic
 -- Repeat   safe
 -- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember
 --          time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange

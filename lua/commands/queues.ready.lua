@@ -5,6 +5,7 @@
 -- Returns  an array of those that have waiting, locked, scheduled or recurring jobs, in their order
 -- Errors   none
 -- Cost     1 command for each
+-- For      Go
 -- Repeat   safe
 -- Needs    exists time
 

@@ -9,6 +9,7 @@
 -- Returns  1, or 0 if it was added before, or is too old
 -- Errors   Rates.add()
 -- Cost     6 commands, 7 for the first of a minute
+-- For      Go
 -- Repeat   safe
 -- Needs    expire get hlen hmget hset set time
 

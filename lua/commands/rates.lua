@@ -10,6 +10,7 @@
 --          values
 -- Errors   Rates()
 -- Cost     1 command, 1 for each minute that has begun
+-- For      Go
 -- Repeat   safe
 -- Needs    hget hgetall time
 

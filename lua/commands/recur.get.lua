@@ -5,6 +5,7 @@
 -- Returns  its JSON, or nil
 -- Errors   Recurring()
 -- Cost     1 command
+-- For      classic
 -- Repeat   safe
 -- Needs    hmget time
 

@@ -7,6 +7,7 @@
 -- Returns  the jid
 -- Errors   Queue(), Recur()
 -- Cost     4 commands
+-- For      classic
 -- Repeat   once
 -- Waits    for replicas
 -- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore

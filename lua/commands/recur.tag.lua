@@ -5,6 +5,7 @@
 -- Returns  JSON of the recurring job's tags
 -- Errors   Tag() when there is no such job
 -- Cost     2 commands
+-- For      classic
 -- Repeat   safe
 -- Needs    hget hset time
 

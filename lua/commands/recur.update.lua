@@ -5,6 +5,7 @@
 -- Returns  1
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands
+-- For      classic
 -- Repeat   once
 -- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 

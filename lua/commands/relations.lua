@@ -6,6 +6,7 @@
 --          of one that was there before. Those that come or go meanwhile may be missing
 -- Errors   Job(), Relations()
 -- Cost     1 command
+-- For      Go
 -- Repeat   safe
 -- Needs    sscan time
 

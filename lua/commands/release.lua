@@ -6,6 +6,7 @@
 -- Returns  the jid
 -- Errors   Release() when the job is not this worker's, not running, or runs in another queue
 -- Cost     7 commands
+-- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hmget hset lrange publish rpush sadd sismember
 --          srem time zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore

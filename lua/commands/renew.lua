@@ -6,6 +6,7 @@
 --          '!' and why it could not be renewed
 -- Errors   Renew()
 -- Cost     4 commands, 1 for each queue and 2 for each job
+-- For      Go
 -- Repeat   once
 -- Needs    del hdel hmget hset time zadd
 

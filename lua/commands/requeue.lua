@@ -5,6 +5,7 @@
 -- Returns  what put returns
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command
+-- For      classic
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink

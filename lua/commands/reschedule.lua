@@ -6,6 +6,7 @@
 --          if there is no such job
 -- Errors   Job(), Reschedule(), also when the job's life would end before
 -- Cost     8 commands
+-- For      Go
 -- Repeat   once
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
 --          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore

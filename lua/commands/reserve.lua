@@ -36,6 +36,7 @@
 --          when another worker has looked, and 1 for each queue, or 2 in all; with ahead when a
 --          worker is idle, 1 for each queue, up to 100, and 1 more. Once in half an hour, workers
 --          with a list of more than 16 queues pay 2 for each
+-- For      Go
 -- Repeat   once
 -- Hot
 -- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen

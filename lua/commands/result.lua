@@ -6,6 +6,7 @@
 --          failure, if it has failed, both as text. Nil if there is no such job
 -- Errors   Job()
 -- Cost     1 command
+-- For      Go
 -- Repeat   safe
 -- Needs    hmget time
 

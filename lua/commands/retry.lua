@@ -10,6 +10,7 @@
 --          or in failed-retries-<queue>
 -- Errors   Retry() when the job is not this worker's, not running, or not here
 -- Cost     7 commands; a job that fails tells at most 200 that wait for it
+-- For      classic
 -- Repeat   once
 -- Hot
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem

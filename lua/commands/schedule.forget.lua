@@ -5,6 +5,7 @@
 -- Returns  'forgotten', 'followed' or 'unknown'
 -- Errors   Schedule.forget()
 -- Cost     4 commands
+-- For      Go
 -- Repeat   once
 -- Needs    del hdel hgetall time zrem
 

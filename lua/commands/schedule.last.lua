@@ -8,6 +8,7 @@
 --          worker is to register the schedule, or 'differs' if others follow another one
 -- Errors   Schedule.last()
 -- Cost     5 commands, 2 more for a new schedule or worker
+-- For      Go
 -- Repeat   once
 -- Needs    expire hdel hget hgetall hmget hset time
 

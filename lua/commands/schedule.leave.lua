@@ -5,6 +5,7 @@
 -- Returns  nil
 -- Errors   Schedule.leave()
 -- Cost     1 command for each
+-- For      Go
 -- Repeat   safe
 -- Needs    hdel time
 

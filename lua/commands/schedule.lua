@@ -8,6 +8,7 @@
 --          yet
 -- Errors   Schedule(), and those of put
 -- Cost     3 commands more than put; 1 more if times were missed
+-- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink

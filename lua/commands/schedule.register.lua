@@ -8,6 +8,7 @@
 -- Returns  nil
 -- Errors   Schedule.register()
 -- Cost     6 commands, 1 for each worker that follows it no more
+-- For      Go
 -- Repeat   safe
 -- Needs    hdel hget hgetall hset time zadd
 

@@ -8,6 +8,7 @@
 --          since, seen, last, jid, missed and, of a single one, only, data and pairs
 -- Errors   Schedules()
 -- Cost     2 commands, 3 for each
+-- For      Go
 -- Repeat   safe
 -- Needs    hget hgetall hmget time zcard zrange zscore
 

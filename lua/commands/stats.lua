@@ -7,6 +7,7 @@
 --          6 days
 -- Errors   Stats()
 -- Cost     4 commands
+-- For      classic
 -- Repeat   safe
 -- Needs    hget hmget time
 

@@ -8,6 +8,7 @@
 --          subscribed by this script, and those that ever had a job
 -- Errors   Subscription()
 -- Cost     3 commands; all: 2, and 1 for each queue
+-- For      PHP
 -- Repeat   safe
 -- Needs    exists hdel hexists hkeys hset sadd smembers srem time zrange
 

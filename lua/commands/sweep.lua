@@ -15,6 +15,7 @@
 --          are to be released; it ends at most 100 lives, looks at 100 failed jobs, of 100 groups
 --          at most, and 100 tracked ones, fewer failed ones if hundreds wait for them, and releases
 --          250. 3 more for each queue, '*' 3 more; it moves at most 100 jobs of queues
+-- For      Go
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time

@@ -8,6 +8,7 @@
 --          JSON {total, tags}, total being how many such tags there are
 -- Errors   Tag()
 -- Cost     2 commands, 2 for each tag
+-- For      classic
 -- Repeat   safe
 -- Needs    hget hset time zadd zcard zcount zincrby zrange zrem zrevrange zrevrangebyscore
 

@@ -5,6 +5,7 @@
 -- Returns  a JSON array
 -- Errors   Tags()
 -- Cost     1 command
+-- For      PHP
 -- Repeat   safe
 -- Needs    time zrangebyscore
 

@@ -5,6 +5,7 @@
 -- Returns  nil
 -- Errors   Timeout() when one of them does not run; none is touched then
 -- Cost     7 commands a job
+-- For      classic
 -- Repeat   once
 -- Needs    exists expire get hdel hget hmget hset lindex lpush lrange ltrim publish rpush sadd
 --          sismember srem time zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange

@@ -9,6 +9,7 @@
 -- Errors   Track() when there is no such job
 -- Cost     2 commands, with tidy 14 more; none: 4 for each tracked job, however many these are: 1000
 --          take 20 ms
+-- For      classic
 -- Repeat   safe
 -- Needs    exists hdel hget hmget hset lrange publish rpush scard smembers time zadd zcard zrange
 --          zrem zscore

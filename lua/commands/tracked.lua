@@ -6,6 +6,7 @@
 -- Returns  a JSON array, oldest first, of the jobs that were tracked less than jobs-history ago
 -- Errors   none
 -- Cost     2 commands
+-- For      PHP
 -- Repeat   safe
 -- Needs    hget time zrangebyscore
 

@@ -7,6 +7,7 @@
 --          total}: how many were moved, which were not, how many were looked at, and how many there were
 -- Errors   Unfail.group()
 -- Cost     4 commands, 5 a queue, 6 a job
+-- For      Go
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange ltrim publish
 --          rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem

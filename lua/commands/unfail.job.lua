@@ -5,6 +5,7 @@
 -- Returns  the jid
 -- Errors   Unfail.job() when there is no such job, or it has not failed
 -- Cost     14 commands. The job is searched for in its group: of 1,000,000 jobs, that takes up to 8 ms
+-- For      Go
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
 --          publish rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem

@@ -6,6 +6,7 @@
 --          the jids that the caller has to name again, because their groups are long
 -- Errors   Unfail.jobs() when none is named
 -- Cost     4 commands, 4 a queue, 11 a job
+-- For      Go
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
 --          publish rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem

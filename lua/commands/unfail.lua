@@ -5,6 +5,7 @@
 -- Returns  how many were moved
 -- Errors   Unfail()
 -- Cost     8 commands, 6 a job: whoever calls bounds the count, of which 1000 take about 10 ms
+-- For      classic
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
 --          sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore

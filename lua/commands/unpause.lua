@@ -5,6 +5,7 @@
 -- Returns  nil
 -- Errors   Unpause() when none is named
 -- Cost     2 commands for each, and those that wake a worker
+-- For      classic
 -- Repeat   safe
 -- Needs    exists hset publish srem time zadd zpopmax zpopmin
 

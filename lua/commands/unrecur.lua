@@ -5,6 +5,7 @@
 -- Returns  1, existing or not
 -- Errors   Recurring()
 -- Cost     3 commands
+-- For      classic
 -- Repeat   safe
 -- Needs    del hget time zrem
 

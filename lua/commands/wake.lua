@@ -7,6 +7,7 @@
 -- Returns  nil; of all queues a cursor, which is empty at the end
 -- Errors   Wake()
 -- Cost     1 command a queue, 2 more for a worker that is woken; of all queues up to 6 more each
+-- For      Go
 -- Repeat   once
 -- Needs    exists get hset lrange publish sismember srem time zadd zcard zcount zpopmax zpopmin
 --          zrange zrank zrevrange zscore

@@ -7,6 +7,7 @@
 --          for ever, and the caller asks again. Nil if there is no such job
 -- Errors   Job(); Cancel() when another job depends on it
 -- Cost     1 command, or those of cancel
+-- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time

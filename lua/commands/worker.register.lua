@@ -10,6 +10,7 @@
 --          the failed jobs, which sweep does; else nil
 -- Errors   Worker.register()
 -- Cost     5 commands, 1 more when jobs have failed; it releases at most 250 jobs
+-- For      Go
 -- Repeat   safe
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
 --          publish rpush sadd scard set sismember smembers spop srandmember srem sscan time unlink

@@ -6,6 +6,7 @@
 -- Returns  a JSON array, the lock that ends first first; null when no worker is named
 -- Errors   the server's when from is no score
 -- Cost     1 command
+-- For      PHP
 -- Repeat   safe
 -- Needs    time zrangebyscore
 

@@ -14,6 +14,7 @@
 -- Errors   Workers()
 -- Cost     2 commands, 2 for each worker, 3 with 'registered', 1 for each job with 'held': all workers at
 --          once take 4 us each; removes at most 1000 that were not seen for max-worker-age
+-- For      classic
 -- Repeat   safe
 -- Needs    del get hget hmget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore

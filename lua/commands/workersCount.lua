@@ -5,6 +5,7 @@
 -- Returns  an integer
 -- Errors   none
 -- Cost     1 command
+-- For      PHP
 -- Repeat   safe
 -- Needs    time zcard
 

@@ -23,7 +23,7 @@ func TestACommandWithoutFactsFailsTheBundle(t *testing.T) {
 	require.ErrorContains(t, run(src, script, facts), `commands/a.lua:1: the header lacks "Repeat`)
 	require.NoFileExists(t, script)
 
-	command("-- a: gets.\n--\n-- KEYS[1]  the namespace prefix\n-- ARGV     NOW\n-- Repeat   safe\n-- Needs    get")
+	command("-- a: gets.\n--\n-- KEYS[1]  the namespace prefix\n-- ARGV     NOW\n-- For      Go\n-- Repeat   safe\n-- Needs    get")
 	require.NoError(t, run(src, script, facts))
 	require.FileExists(t, script)
 	text, err := os.ReadFile(facts)
