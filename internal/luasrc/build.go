@@ -261,127 +261,138 @@ func operands(x expr) []expr {
 }
 
 // need puts into the script's library what some code needs of it.
-func (b *builder) need(code any) {
+func (b *builder) need(code any) { collect(code, b.lib) }
+
+// collect adds the symbols of the library that some code needs.
+func collect(code any, found map[*symbol]bool) {
 	walk(code, func(x any) bool {
-		if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == inLibrary && !b.lib[n.sym] {
-			b.lib[n.sym] = true
-			if n.sym.fn != nil {
-				b.need(n.sym.fn)
-			} else if n.sym.value != nil {
-				b.need(n.sym.value)
-			}
+		if sym := libraryName(x); sym != nil && !found[sym] {
+			found[sym] = true
+			collect(sym.content(), found)
 		}
 		return true
 	})
 }
 
-// within returns the symbols of the library that some code needs, through cold functions only.
-func within(code any) map[*symbol]bool {
-	found := map[*symbol]bool{}
-	var add func(code any)
-	add = func(code any) {
-		walk(code, func(x any) bool {
-			n, ok := x.(*name)
-			if !ok || n.sym == nil || n.sym.kind != inLibrary || found[n.sym] {
-				return true
-			}
-			found[n.sym] = true
-			if n.sym.fn != nil {
-				add(n.sym.fn)
-			} else {
-				add(n.sym.value)
-			}
-			return true
-		})
+// libraryName returns the symbol of the library that an expression names, or nil.
+func libraryName(x any) *symbol {
+	if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == inLibrary {
+		return n.sym
 	}
-	add(code)
-	return found
+	return nil
 }
 
-// hotBranch returns what runs for a command that runs often: its functions and those of the library
+// content returns what a symbol begins with: a function, a value, or nothing.
+func (s *symbol) content() any {
+	if s.fn != nil {
+		return s.fn
+	}
+	return s.value
+}
+
+// A hotPart is what a command that often runs needs of the library.
+type hotPart struct {
+	own   []*symbol        // what is in its branch, each after what it needs itself
+	cold  map[*symbol]bool // the functions that it calls in the library
+	there map[*symbol]bool // those, and all that they need
+	seen  map[*symbol]bool
+}
+
+// hotPartOf returns what some code needs of the library.
+func hotPartOf(code any) *hotPart {
+	h := &hotPart{cold: map[*symbol]bool{}, there: map[*symbol]bool{}, seen: map[*symbol]bool{}}
+	h.add(code)
+	for sym := range h.cold {
+		h.there[sym] = true
+		collect(sym.fn, h.there)
+	}
+	return h
+}
+
+func (h *hotPart) add(code any) {
+	walk(code, func(x any) bool {
+		sym := libraryName(x)
+		switch {
+		case sym == nil || h.seen[sym] || h.cold[sym]:
+		case sym.fn != nil && sym.fn.cold:
+			h.cold[sym] = true
+		default:
+			h.seen[sym] = true
+			h.add(sym.content())
+			h.own = append(h.own, sym)
+		}
+		return true
+	})
+}
+
+// variables returns the variables that the functions in the library share with the branch, by name.
+func (h *hotPart) variables() []*symbol {
+	var all []*symbol
+	for sym := range h.there {
+		if sym.fn == nil {
+			all = append(all, sym)
+		}
+	}
+	slices.SortFunc(all, byName)
+	return all
+}
+
+func byName(x, y *symbol) int { return strings.Compare(x.name, y.name) }
+
+// declared returns declarations of what is in the branch, as symbols of its own.
+func (h *hotPart) declared(c *copier) []stat {
+	var all []stat
+	for _, sym := range h.own {
+		if sym.fn != nil {
+			copied := c.declared(sym)
+			copied.kind, copied.fn = inBlock, c.expr(sym.fn).(*function)
+			all = append(all, &localFunction{copied, copied.fn})
+			continue
+		}
+		value := c.expr(sym.value)
+		if h.there[sym] {
+			if sym.assigned || sym.value == nil {
+				continue // it stays in the table
+			}
+			value = &name{text: sym.name, sym: sym}
+		}
+		copied := c.declared(sym)
+		copied.kind = inBlock
+		all = append(all, &local{[]*symbol{copied}, []expr{value}})
+	}
+	return all
+}
+
+// hotBranch returns what runs for a command that often runs: its functions and those of the library
 // that are not cold are in the branch, and the bodies of many in the place of their calls.
 func (b *builder) hotBranch(command string) ([]stat, error) {
 	src := b.commands[command]
 	if err := b.lift(src); err != nil {
 		return nil, err
 	}
-	hot, order := map[*symbol]bool{}, []*symbol{}
-	cold := map[*symbol]bool{}
-	var add func(code any)
-	add = func(code any) {
-		walk(code, func(x any) bool {
-			n, ok := x.(*name)
-			if !ok || n.sym == nil || n.sym.kind != inLibrary || hot[n.sym] || cold[n.sym] {
-				return true
-			}
-			if n.sym.fn != nil && n.sym.fn.cold {
-				cold[n.sym] = true
-				return true
-			}
-			hot[n.sym] = true
-			if n.sym.fn != nil {
-				add(n.sym.fn)
-			} else {
-				add(n.sym.value)
-			}
-			order = append(order, n.sym) // after what it needs
-			return true
-		})
-	}
-	add(src.body)
-	elsewhere := map[*symbol]bool{}
-	for sym := range cold {
-		elsewhere[sym] = true
-		for other := range within(sym.fn) {
-			elsewhere[other] = true
-		}
-	}
-	c := copier{syms: map[*symbol]*symbol{}}
-	var own, shared []stat
-	var state table
-	for _, sym := range order {
-		switch {
-		case sym.fn == nil && elsewhere[sym] && (sym.assigned || sym.value == nil): // stays in the table
-		case sym.fn == nil && elsewhere[sym]:
-			copied := c.declared(sym)
-			copied.kind = inBlock
-			own = append(own, &local{[]*symbol{copied}, []expr{&name{text: sym.name, sym: sym}}})
-		case sym.fn == nil:
-			value := c.expr(sym.value)
-			copied := c.declared(sym)
-			copied.kind = inBlock
-			own = append(own, &local{[]*symbol{copied}, []expr{value}})
-		default:
-			copied := c.declared(sym)
-			copied.kind, copied.fn = inBlock, c.expr(sym.fn).(*function)
-			own = append(own, &localFunction{copied, copied.fn})
-		}
-	}
-	var needed []*symbol
-	for sym := range elsewhere {
-		if sym.fn == nil {
-			needed = append(needed, sym)
-		}
-	}
-	slices.SortFunc(needed, func(x, y *symbol) int { return strings.Compare(x.name, y.name) })
-	for _, sym := range needed {
-		if sym.value != nil {
-			state.items = append(state.items, item{&text{sym.name}, sym.value})
-		}
-	}
-	if len(needed) > 0 {
-		shared = []stat{&assign{[]expr{&name{text: stateName}}, []expr{&state}}}
-	}
-	body := inlineAll(append(own, c.stats(src.body)...))
+	h := hotPartOf(src.body)
+	c := &copier{syms: map[*symbol]*symbol{}}
+	body := inlineAll(append(h.declared(c), c.stats(src.body)...))
 	edit(body, joinTexts)
-	for sym := range cold {
-		b.lib[sym] = true
-		b.need(sym.fn)
-	}
 	if !endsAlways(body) {
 		body = append(body, &ret{})
 	}
-	return append(shared, body...), nil
+	maps.Copy(b.lib, h.there)
+	if variables := h.variables(); len(variables) > 0 {
+		body = append([]stat{variableTable(variables)}, body...)
+	}
+	return body, nil
+}
+
+// variableTable returns the statement that makes the table of variables.
+func variableTable(variables []*symbol) stat {
+	t := &table{}
+	for _, sym := range variables {
+		if sym.value != nil {
+			t.items = append(t.items, item{&text{sym.name}, sym.value})
+		}
+	}
+	return &assign{[]expr{&name{text: stateName}}, []expr{t}}
 }
 
 // lift moves the cold functions of a command into the library. What they use of the command, they find
@@ -502,7 +513,7 @@ func (b *builder) printLibrary(p *printer) {
 	var sizes []int
 	for size, syms := range bySize {
 		sizes = append(sizes, size)
-		slices.SortFunc(syms, func(x, y *symbol) int { return strings.Compare(x.name, y.name) })
+		slices.SortFunc(syms, byName)
 	}
 	slices.Sort(sizes)
 	p.line("-- The functions of the library: each is made when it is first called. They are found by the lengths")
@@ -572,18 +583,8 @@ func (b *builder) printMakers(p *printer, syms []*symbol) {
 	p.line("end")
 }
 
-// printState writes the variables of the library.
+// printState writes the table of all variables.
 func (b *builder) printState(p *printer) {
-	var all []*symbol
-	for sym := range b.lib {
-		if sym.fn == nil && sym.value != nil {
-			all = append(all, sym)
-		}
-	}
-	slices.SortFunc(all, func(x, y *symbol) int { return strings.Compare(x.name, y.name) })
-	t := &table{}
-	for _, sym := range all {
-		t.items = append(t.items, item{&text{sym.name}, sym.value})
-	}
-	p.stat(&assign{[]expr{&name{text: stateName}}, []expr{t}})
+	all := &hotPart{there: b.lib}
+	p.stat(variableTable(all.variables()))
 }
