@@ -383,11 +383,20 @@ func (m *queues) end(j *job, last qless.State) bool {
 // tellDependents tells the jobs that wait for one that has failed, and those that wait for these if
 // they fail too.
 func (m *queues) tellDependents(failed *job) int {
+	return m.tellEach(m.orderOf(failed), failed)
+}
+
+// tellEach tells some of the jobs that wait for one that has failed, and those that wait for these if
+// they fail too.
+func (m *queues) tellEach(jids []string, failed *job) int {
 	minded := 0
 	for queue := []*job{failed}; len(queue) > 0; queue = queue[1:] {
 		other := queue[0]
 		group := other.failure.group
-		for _, jid := range m.orderOf(other) {
+		if other != failed {
+			jids = m.orderOf(other)
+		}
+		for _, jid := range jids {
 			j := m.jobs[jid]
 			if !m.minds(j) {
 				continue
@@ -474,7 +483,7 @@ func (m *queues) watchSome(j *job, needs []string) {
 	}
 	for _, jid := range needs {
 		if other := m.jobs[jid]; other != nil && other.state == qless.StateFailed {
-			m.tellDependents(other)
+			m.tellEach([]string{j.jid}, other)
 		}
 	}
 }

@@ -112,6 +112,16 @@ var pinned = []struct {
 		{Do: "Fail", Worker: "a", JID: "j2", Group: "bad", Message: "because"},
 		{Do: "Client.Unfail", Worker: "a", Group: "bad", Count: 2},
 	}},
+	{"each job of a call watches all that it waits for, though another one heard first of a failure", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Fail", Worker: "a", JID: "j1", Group: "bad", Message: "because"},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j2", Data: "{}"},
+		{Do: "PutMany", Worker: "a", Queue: "q1", Many: []step{
+			{Worker: "a", JID: "j3", Data: "{}", Depends: []string{"j1"}, OnFailure: "run"},
+			{Worker: "a", JID: "j4", Data: "{}", Depends: []string{"j1", "j2"}, OnFailure: "fail"},
+		}},
+	}},
 }
 
 func TestPinnedSteps(t *testing.T) {
