@@ -89,12 +89,16 @@ func (s *server) weighMarker(ctx context.Context) error {
 	return nil
 }
 
-// startCounting collects Lua's garbage first, so that a phase pays for its own only.
+// idleCollector collects Lua's garbage, and has the collector do next to nothing for a while: how much of
+// its work falls into a phase of few calls depends on chance, and on the size of all scripts.
+const idleCollector = "collectgarbage('setpause', 1000) collectgarbage('setstepmul', 1) collectgarbage()"
+
+// startCounting begins a phase, without what others have left to Lua's garbage collector.
 func (s *server) startCounting(ctx context.Context) error {
 	if s.counter == nil {
 		return nil
 	}
-	if err := s.admin.Eval(ctx, "collectgarbage()", nil).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := s.admin.Eval(ctx, idleCollector, nil).Err(); err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
 	_, err := s.mark(ctx, "")

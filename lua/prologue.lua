@@ -1,7 +1,7 @@
 -- What every call begins with.
 --
 -- KEYS[1]  the namespace prefix, from Go; other clients have no key, and the prefix ql:
--- ARGV     COMMAND, NOW and the command's arguments. Commands see ARGV without COMMAND
+-- ARGV     COMMAND, NOW and the command's arguments
 
 local call = redis.call
 
@@ -12,25 +12,22 @@ local try = redis.pcall
 -- Whether a client of another language calls, which expects what qless-core's script does.
 local classic = not KEYS[1]
 local prefix = KEYS[1] or 'ql:'
-local command = table.remove(ARGV, 1)
+local command = ARGV[1]
 
 -- To Lua, an empty list is the same as an empty object, and cjson writes both like this.
 local empty_list = classic and '{}' or '[]'
 
--- A list of nothing, which nobody changes.
-local none = {}
-
 -- Clients older than the worker's name in put, such as qless-py 0.11.4, have an argument less.
-if classic and command == 'put' and #ARGV % 2 == 0 then
-  table.insert(ARGV, 2, '')
+if classic and command == 'put' and #ARGV % 2 == 1 then
+  table.insert(ARGV, 3, '')
 end
 
 -- stamp is the time in seconds as text, stored as it was given; now is its value. The server's clock
 -- says it if NOW is empty.
-local stamp, usual = ARGV[1], true
+local stamp, usual = ARGV[2], true
 if stamp == '' then
   local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
+  stamp = time[1] .. string.sub('.000000', 1, 7 - #time[2]) .. time[2]
 else
   usual = stamp and string.find(stamp, '^%d+%.?%d*$')
 end

@@ -15,16 +15,15 @@ local call = redis.call
 local try = redis.pcall
 local classic = not KEYS[1]
 local prefix = KEYS[1] or 'ql:'
-local command = table.remove(ARGV, 1)
+local command = ARGV[1]
 local empty_list = classic and '{}' or '[]'
-local none = {}
-if classic and command == 'put' and #ARGV % 2 == 0 then
-  table.insert(ARGV, 2, '')
+if classic and command == 'put' and #ARGV % 2 == 1 then
+  table.insert(ARGV, 3, '')
 end
-local stamp, usual = ARGV[1], true
+local stamp, usual = ARGV[2], true
 if stamp == '' then
   local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
+  stamp = time[1] .. string.sub('.000000', 1, 7 - #time[2]) .. time[2]
 else
   usual = stamp and string.find(stamp, '^%d+%.?%d*$')
 end
@@ -35,14 +34,144 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+if command == 'heartbeat' then
+  local jid
+  do
+    local text = ARGV[3]
+    if not text then
+      error('Job(): no jid provided')
+    end
+    jid = text
+  end
+  local worker
+  do
+    local text = ARGV[4]
+    if not text then
+      error('Heartbeat(): Arg "worker" missing')
+    end
+    worker = text
+  end
+  local data = ARGV[5]
+  local since = ARGV[6] ~= '' and ARGV[6]
+  if data then
+    do
+      local ok, value, problem = pcall(cjson.decode, data)
+      if not ok or problem then
+        do
+          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+          error('Heartbeat(): ' .. message)
+        end
+      end
+    end
+  end
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
+  local queue = job[1]
+  do
+    local owner, state, time = job[3], job[2], job[6]
+    local problem
+    if not state then
+      problem = 'Job ' .. jid .. ' does not exist'
+    elseif state ~= 'running' then
+      problem = 'Job ' .. jid .. ' not currently running: ' .. state
+    elseif owner ~= worker or since and since ~= time then
+      local again = owner == worker and ', at ' .. tostring(time) or ''
+      problem = 'Job ' .. jid .. ' given out to another worker: ' .. tostring(owner) .. again
+    end
+    if problem then
+      error('Heartbeat(): ' .. problem)
+    elseif not queue then
+      do
+        local message = 'Job ' .. jid .. ' is in no queue'
+        error('Heartbeat(): ' .. message)
+      end
+    end
+  end
+  local seconds
+  do
+    local stored = job[5]
+    local seconds3
+    if stored then
+      do
+        local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
+        local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
+        seconds3 = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
+      end
+    end
+    if not seconds3 then
+      do
+        local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+        do
+          local own, general = config[1], config[2]
+          local seconds2 = own and tonumber(own)
+          if not seconds2 or seconds2 - seconds2 ~= 0 then
+            seconds2 = general and tonumber(general)
+          end
+          if not seconds2 or seconds2 - seconds2 ~= 0 then
+            seconds2 = 60
+          end
+          seconds3 = seconds2
+        end
+      end
+    end
+    seconds = seconds3
+  end
+  local text
+  repeat
+    if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+      local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+      if #digits == 10 and decimals ~= '.000000' then
+        text = digits .. decimals
+        break
+      end
+    end
+    text = string.format('%.17g', now + seconds)
+    break
+  until true
+  local locks = prefix .. 'q:' .. queue .. '-locks'
+  if type(try('zadd', locks, text, jid)) == 'table' then
+    call('del', prefix .. 'x:none')
+    call('zadd', locks, text, jid)
+  end
+  if data then
+    call('hset', key, 'expires', text, 'worker', worker, 'data', data)
+  else
+    call('hset', key, 'expires', text, 'worker', worker)
+  end
+  if job[4] then
+    call('hdel', key, 'grace')
+  end
+  try('zadd', prefix .. 'workers', stamp, worker)
+  try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
+  return now + seconds
+end
 local var
 
 -- The functions of the library: each is made when it is first called. They are found by the lengths
 -- of their names, and then by these.
 local lib
-local function library(stamp, now, none)
+local function library(stamp, now)
   if lib then
     return lib
+  end
+  var = var or {}
+  if var.large_bytes == nil then
+    var.large_bytes = 0
+  end
+  if var.made_last == nil then
+    var.made_last = 0
+  end
+  if var.none == nil then
+    var.none = {}
+  end
+  if var.parked_here == nil then
+    var.parked_here = 0
+  end
+  if var.tellable == nil then
+    var.tellable = 200
+  end
+  if var.unheard == nil then
+    var.unheard = 0
   end
   local call = redis.call
   local try = redis.pcall
@@ -237,7 +366,7 @@ local function library(stamp, now, none)
           if fine then
             return expired, more
           end
-          return none, 0
+          return var.none, 0
         end
       elseif name == 'park' then
         function lib.park(queue, jid, limit, score, time)
@@ -427,7 +556,7 @@ local function library(stamp, now, none)
       elseif name == 'names' then
         function lib.names(area, name, text)
           if not text then
-            return none
+            return var.none
           end
           local list = lib.json(area, name, text)
           if type(list) ~= 'table' then
@@ -553,11 +682,7 @@ local function library(stamp, now, none)
         end
       end
     elseif length == 6 then
-      if name == 'by_due' then
-        function lib.by_due(a, b)
-          return a.due < b.due
-        end
-      elseif name == 'day_of' then
+      if name == 'day_of' then
         function lib.day_of(at)
           return at - at % 86400
         end
@@ -640,8 +765,8 @@ local function library(stamp, now, none)
         function lib.number(area, name, text)
           local n = tonumber(text)
           if not n or n - n ~= 0 then
-            local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
-            lib.reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text))
+            local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+            lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
           end
           return n
         end
@@ -826,7 +951,7 @@ local function library(stamp, now, none)
           if item.delay > 0 then
             state, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
           end
-          local reply = lib.write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
+          local reply = lib.add_first(prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
           if type(reply) == 'table' then
             return nil, reply.err
           end
@@ -1028,7 +1153,7 @@ local function library(stamp, now, none)
         function lib.prepare(worker, groups, in_order)
           local before, claims, added, found = {}, {}, {}, {}
           for i, item in ipairs(in_order) do
-            item.depends, item.given = item.depends or none, item.given or none
+            item.depends, item.given = item.depends or var.none, item.given or var.none
             lib.read_before(item, before, claims)
             if not item.left then
               call('zcard', prefix .. 'q:' .. item.queue .. '-' .. lib.part_of(item))
@@ -1388,11 +1513,11 @@ local function library(stamp, now, none)
         end
       elseif name == 'has_room' then
         function lib.has_room(jid)
-          if var.large.text >= 262144 then
+          if var.large_text >= 262144 then
             return false
           end
-          local size = var.large.bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
-          return type(size) ~= 'number' or size < 4096 or var.large.bytes + size <= 2097152
+          local size = var.large_bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+          return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
         end
       elseif name == 'is_empty' then
         function lib.is_empty(i)
@@ -1406,10 +1531,6 @@ local function library(stamp, now, none)
             var.found_empty[#var.found_empty + 1] = i
           end
           return var.known_empty[i]
-        end
-      elseif name == 'is_ready' then
-        function lib.is_ready(queue)
-          return call('exists', prefix .. 'q:' .. queue .. '-work') == 1 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0
         end
       elseif name == 'job_json' then
         function lib.job_json(job, tracked, more, newest)
@@ -1467,7 +1588,7 @@ local function library(stamp, now, none)
         function lib.open_one(i, n)
           local queue = var.queues[i]
           if var.paused[i] == 1 or lib.is_empty(i) then
-            return none, 0
+            return var.none, 0
           end
           var.settings[i] = lib.read_settings(queue)
           if var.settings[i].max_concurrency > 0 or var.settings[i].max_rate then
@@ -1475,7 +1596,7 @@ local function library(stamp, now, none)
           end
           local wanted = lib.allowed(queue, var.settings[i], lib.missing(n))
           if wanted == 0 then
-            return none, 0
+            return var.none, 0
           end
           if #var.queues > 1 then
             var.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
@@ -1489,7 +1610,7 @@ local function library(stamp, now, none)
               wanted = #expired
             end
           end
-          if #var.queues > 1 and (expired ~= none or var.dropped > 0) then
+          if #var.queues > 1 and (expired ~= var.none or var.dropped > 0) then
             var.known_empty, var.step = {}, 1
           end
           return expired, wanted - #expired
@@ -1582,7 +1703,7 @@ local function library(stamp, now, none)
         function lib.read_old(item)
           local key, depends = item.key, item.depends
           local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
-          item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = none, priority = fields[1], stored = fields[10]}
+          item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
           item.priority = item.priority or fields[1]
           item.tags = item.tags or item.old.tags
           item.retries = item.retries or fields[6]
@@ -1603,7 +1724,7 @@ local function library(stamp, now, none)
           if not klass then
             lib.reject('Put', 'Arg "klass" missing')
           end
-          local given = none
+          local given = var.none
           if last == first + 1 and ARGV[first] == 'new' then
             checked = 'new'
           elseif last >= first then
@@ -1619,7 +1740,7 @@ local function library(stamp, now, none)
           end
           local jid = lib.required('Put', 'jid', ARGV[at] ~= '' and ARGV[at])
           local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
-          if given == none then
+          if given == var.none then
             return job
           end
           local o, retries = given.o, given.retries
@@ -1642,8 +1763,7 @@ local function library(stamp, now, none)
       elseif name == 'required' then
         function lib.required(area, name, text)
           if not text then
-            local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-            lib.reject(area, words[area] or 'Arg "' .. name .. '" missing')
+            lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
           end
           return text
         end
@@ -1654,14 +1774,14 @@ local function library(stamp, now, none)
       elseif name == 'take_due' then
         function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
           call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-          local is_bounded, room = var.most_bytes < math.huge, wanted
-          if lost and is_bounded then
+          local room = wanted
+          if lost and var.most_bytes then
             room = lib.lost_with_room(queue, wanted)
           end
           local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
           local missing = wanted - #expired
           local brought = missing
-          if recur and is_bounded and missing > 0 then
+          if recur and var.most_bytes and missing > 0 then
             brought = lib.children_with_room(queue, missing, var.most_bytes)
           end
           lib.bring_due(queue, recur, scheduled, brought)
@@ -1725,7 +1845,16 @@ local function library(stamp, now, none)
         end
       end
     elseif length == 9 then
-      if name == 'add_given' then
+      if name == 'add_first' then
+        function lib.add_first(key, score, member)
+          local reply = try('zadd', key, score, member)
+          if type(reply) == 'table' then
+            lib.must_write()
+            reply = try('zadd', key, score, member)
+          end
+          return reply
+        end
+      elseif name == 'add_given' then
         function lib.add_given(item, given)
           item.given = given
           if given.depends then
@@ -1811,15 +1940,6 @@ local function library(stamp, now, none)
           end
           return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
         end
-      elseif name == 'claim_due' then
-        function lib.claim_due(queue, due)
-          if lib.is_claimed(queue, due, var.worker) then
-            return false
-          end
-          local ttl = math.ceil((due - now) * 1000) + 1000
-          call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. var.worker, 'PX', ttl)
-          return true
-        end
       elseif name == 'cursor_at' then
         function lib.cursor_at(list, offset, jid, score)
           if list.kind == 'failed' then
@@ -1890,7 +2010,7 @@ local function library(stamp, now, none)
             end
             local text = lib.find_job(try, jids[i], asks_due)
             found[#found + 1] = text
-            var.large.text = var.large.text + #(text or '')
+            var.large_text = var.large_text + #(text or '')
           end
           return lib.with_large(lib.joined(found), '')
         end
@@ -1969,7 +2089,7 @@ local function library(stamp, now, none)
         function lib.limits_of(text)
           local _, values = lib.split_options(text)
           local found, seen = {}, {}
-          for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+          for _, name in ipairs(type(values.c) == 'table' and values.c or var.none) do
             if type(name) == 'string' and not seen[name] and #found < 8 then
               seen[name], found[#found + 1] = true, name
             end
@@ -2010,7 +2130,7 @@ local function library(stamp, now, none)
             jobs[i], waited[i] = job, key
             local size = #(job[6] or '')
             var.taken_bytes = var.taken_bytes + size
-            if var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+            if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
               count, settings.stopped, var.dropped = i - 1, true, 1000
               break
             end
@@ -2077,13 +2197,24 @@ local function library(stamp, now, none)
           end
           lib.add_locks(queue, worker, locks, n)
           lib.observe('wait', queue, waited)
-          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
           for i = 1, n do
             if tracked[i] then
               try('publish', prefix .. 'popped', jids[i])
             end
             out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
           end
+        end
+      elseif name == 'lock_time' then
+        function lib.lock_time(own, general)
+          local seconds = own and tonumber(own)
+          if not seconds or seconds - seconds ~= 0 then
+            seconds = general and tonumber(general)
+          end
+          if not seconds or seconds - seconds ~= 0 then
+            seconds = 60
+          end
+          return seconds
         end
       elseif name == 'may_start' then
         function lib.may_start(jid, job, ready, settings, run)
@@ -2125,13 +2256,12 @@ local function library(stamp, now, none)
           if not state then
             return 'Job ' .. jid .. ' does not exist'
           elseif state ~= 'running' then
-            local words = {Fail = ' not', Heartbeat = ' not'}
-            return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+            local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+            return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
           elseif owner ~= worker or since and since ~= time then
-            local words = {Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'}
-            local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+            local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
             local again = owner == worker and ', at ' .. tostring(time) or ''
-            return 'Job ' .. jid .. taken .. tostring(owner) .. again
+            return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
           end
         end
       elseif name == 'note_life' then
@@ -2177,7 +2307,7 @@ local function library(stamp, now, none)
         function lib.place_all(queue, group)
           local first = lib.score_text()
           local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
+          local work, n = var.none, 0
           for i = 1, #group do
             local item = group[i]
             if item.waits then
@@ -2382,7 +2512,7 @@ local function library(stamp, now, none)
           if wait < 0.9 * var.poll or wait > var.poll or try('sismember', var.idle, var.worker) ~= 1 then
             return nil
           end
-          lib.write_first('zadd', prefix .. 'workers', stamp, var.owner)
+          lib.add_first(prefix .. 'workers', stamp, var.owner)
           return lib.renew_entries() and wait or nil
         end
       elseif name == 'summaries' then
@@ -2407,7 +2537,7 @@ local function library(stamp, now, none)
           item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
           item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
           item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
-          item.tags = item.tags or none
+          item.tags = item.tags or var.none
           item.given.batch = item.given.batch or earlier.given.batch
           lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
           if item.given.replace == 'due' then
@@ -2450,7 +2580,7 @@ local function library(stamp, now, none)
           if var.put_batches then
             lib.grow_batches(var.put_batches)
           end
-          for jid, batch in pairs(var.put_batches or none) do
+          for jid, batch in pairs(var.put_batches or var.none) do
             if batch.stored and string.find(batch.stored, '^%a*f') ~= nil then
               lib.watch(jid, lib.job_ended, batch.members)
             end
@@ -2499,7 +2629,7 @@ local function library(stamp, now, none)
             lib.add_tags(item.jid, item.tags, 1)
             tags = cjson.encode(item.tags)
           end
-          call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+          call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
           if item.waits then
             lib.keep_delay(key, item.delay, item.checked)
           end
@@ -2579,29 +2709,6 @@ local function library(stamp, now, none)
             end
           end
           return deleted
-        end
-      elseif name == 'coming_due' then
-        function lib.coming_due()
-          local coming, horizon = {}, string.format('%.17g', now + var.poll)
-          for i = 1, #var.queues do
-            for _, part in ipairs(lib.is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
-              local last = part == 'scheduled' and '+inf' or horizon
-              local found = try('zrangebyscore', prefix .. 'q:' .. var.queues[i] .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
-              local due = tonumber(found[2])
-              if due and due > now + var.poll then
-                due = lib.try_parked(found[1], var.queues[i]) and now
-              end
-              if due then
-                coming[#coming + 1] = {due = due, queue = var.queues[i]}
-              end
-            end
-            local opens = var.settings[i] and var.settings[i].rate and lib.rate_opens(var.settings[i].rate)
-            if opens and opens < now + var.poll and lib.is_ready(var.queues[i]) then
-              coming[#coming + 1] = {due = opens, queue = var.queues[i]}
-            end
-          end
-          table.sort(coming, lib.by_due)
-          return coming
         end
       elseif name == 'count_from' then
         function lib.count_from(group, failure, length)
@@ -2917,7 +3024,7 @@ local function library(stamp, now, none)
           if lost or recur or scheduled then
             return lib.take_due(queue, settings, wanted, lost, recur, scheduled)
           end
-          return none
+          return var.none
         end
       elseif name == 'past_score' then
         function lib.past_score(item)
@@ -3051,8 +3158,9 @@ local function library(stamp, now, none)
           if type(data) ~= 'string' or #data < 4096 then
             return ''
           end
+          var.large = var.large or {}
           var.large[#var.large + 1] = data
-          var.large.bytes, job[6] = var.large.bytes + #data, ''
+          var.large_bytes, job[6] = var.large_bytes + #data, ''
           return ',"beside":' .. #var.large
         end
       elseif name == 'shown_data' then
@@ -3130,10 +3238,10 @@ local function library(stamp, now, none)
         end
       elseif name == 'with_large' then
         function lib.with_large(text, rest)
-          if #var.large == 0 and rest == '' then
+          if not var.large and rest == '' then
             return text
           end
-          return {text, rest, unpack(var.large)}
+          return {text, rest, unpack(var.large or var.none)}
         end
       elseif name == 'with_value' then
         function lib.with_value(text, letter, value)
@@ -3161,7 +3269,11 @@ local function library(stamp, now, none)
     elseif length == 11 then
       if name == 'add_failure' then
         function lib.add_failure(jid, group)
-          local reply = lib.write_first('lpush', prefix .. 'f:' .. group, jid)
+          local reply = try('lpush', prefix .. 'f:' .. group, jid)
+          if type(reply) == 'table' then
+            lib.must_write()
+            reply = try('lpush', prefix .. 'f:' .. group, jid)
+          end
           if type(reply) == 'table' then
             return reply.err
           end
@@ -3213,18 +3325,6 @@ local function library(stamp, now, none)
           end
           lib.pass_on()
           return (lib.count_listeners())
-        end
-      elseif name == 'become_idle' then
-        function lib.become_idle()
-          local wait, claimed = lib.claim_soonest()
-          if var.claim ~= claimed and lib.drop_claim() then
-            lib.wake(var.claim)
-          end
-          local again = try('sadd', var.idle, var.worker) == 0
-          if #var.queues <= 16 then
-            lib.wait_for_each(again)
-          end
-          return wait, claimed, again
         end
       elseif name == 'cancel_each' then
         function lib.cancel_each(jids, count)
@@ -3640,7 +3740,7 @@ local function library(stamp, now, none)
             if before[item.jid] then
               lib.reject('Put', 'Job ' .. item.jid .. ' is named twice')
             end
-            local found = condition and call('hmget', item.key, 'state', 'x:o') or none
+            local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
             if condition and lib.is_left_alone(condition, found[1]) and (new or not (found[2] and lib.is_over(item.jid, found[2], found[1]))) then
               item.left = found[1] or ''
               if new and item.given.claim then
@@ -3797,8 +3897,8 @@ local function library(stamp, now, none)
           local put_as, key = item.jid, prefix .. 'j:' .. jid
           local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
           item.jid, item.key, item.replaces = jid, key, true
-          item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = none, limits = job[7] and string.find(job[7], '^%a*c') ~= nil and job[7], priority = job[9], stored = job[7]}
-          item.tags = item.tags or none
+          item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and string.find(job[7], '^%a*c') ~= nil and job[7], priority = job[9], stored = job[7]}
+          item.tags = item.tags or var.none
           item.waits = call('scard', key .. '-dependencies') > 0
           item.watches = string.find(job[7], '^%a*f') ~= nil
           local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
@@ -3914,15 +4014,6 @@ local function library(stamp, now, none)
           if claim.a then
             call('set', prefix .. 'x:before:' .. claim.k, claim.a, 'EX', '604800')
           end
-        end
-      elseif name == 'write_first' then
-        function lib.write_first(...)
-          local reply = try(...)
-          if type(reply) == 'table' and reply.err then
-            lib.must_write()
-            return try(...)
-          end
-          return reply
         end
       end
     elseif length == 12 then
@@ -4066,7 +4157,7 @@ local function library(stamp, now, none)
       elseif name == 'heartbeat_of' then
         function lib.heartbeat_of(queue)
           local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-          return lib.finite(config[1]) or lib.finite(config[2], 60)
+          return lib.lock_time(config[1], config[2])
         end
       elseif name == 'history_json' then
         function lib.history_json(jid, newest)
@@ -4545,15 +4636,6 @@ local function library(stamp, now, none)
           local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
           return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
         end
-      elseif name == 'claim_soonest' then
-        function lib.claim_soonest()
-          for _, coming in ipairs(lib.coming_due()) do
-            if lib.claim_due(coming.queue, coming.due) then
-              return math.max(coming.due - now, 0.001), coming.queue
-            end
-          end
-          return var.poll, ''
-        end
       elseif name == 'count_buckets' then
         function lib.count_buckets(durations)
           local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
@@ -4682,9 +4764,9 @@ local function library(stamp, now, none)
         end
       elseif name == 'own_lock_time' then
         function lib.own_lock_time(text)
-          local _, values = lib.split_options(text)
-          local seconds = lib.finite(string.find(text, '^%a*l') ~= nil and values.l, 0)
-          return seconds > 0 and seconds or nil
+          local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+          local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+          return seconds > 0 and seconds < math.huge and seconds or nil
         end
       elseif name == 'parked_member' then
         function lib.parked_member(jid, stored, state, time)
@@ -4729,7 +4811,7 @@ local function library(stamp, now, none)
       elseif name == 'read_settings' then
         function lib.read_settings(queue)
           local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-          local heartbeat = lib.finite(values[1]) or lib.finite(values[2], 60)
+          local heartbeat = lib.lock_time(values[1], values[2])
           return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.finite(values[4], 100), tracked = true, max_rate = values[5]}
         end
       elseif name == 'release_claim' then
@@ -4796,7 +4878,7 @@ local function library(stamp, now, none)
       elseif name == 'settle_limits' then
         function lib.settle_limits()
           local returned = 0
-          for _, limit in ipairs(var.met_limits or none) do
+          for _, limit in ipairs(var.met_limits or var.none) do
             lib.each_slice(try, 'zadd', prefix .. 'x:limit:' .. limit.name .. ':held', limit.held)
             if limit.rate > 0 then
               lib.note_starts(limit, limit.noted)
@@ -4808,7 +4890,7 @@ local function library(stamp, now, none)
               returned = returned + lib.return_parked(limit)
             end
           end
-          var.met_limits = false
+          var.met_limits = nil
           return returned
         end
       elseif name == 'settle_result' then
@@ -4853,17 +4935,6 @@ local function library(stamp, now, none)
           object.what = item[2]
           local ok, encoded = pcall(cjson.encode, object)
           return ok and encoded or '{}'
-        end
-      elseif name == 'wait_for_each' then
-        function lib.wait_for_each(again)
-          local lapses = lib.lapse()
-          for i = 1, #var.queues do
-            local waiting = prefix .. 'x:idle:' .. var.queues[i]
-            try('zadd', waiting, lapses, var.worker)
-            if again then
-              lib.drop_lapsed(waiting)
-            end
-          end
         end
       elseif name == 'wake_for_slot' then
         function lib.wake_for_slot(queue)
@@ -4928,7 +4999,7 @@ local function library(stamp, now, none)
         end
       elseif name == 'items_by_queue' then
         function lib.items_by_queue(items)
-          local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+          local groups, found = {{queue = items[1].queue, items = items, jids = var.none, ran = var.none}}, nil
           for i = 2, #items do
             local queue = items[i].queue
             if not found and queue ~= groups[1].queue then
@@ -5157,7 +5228,7 @@ local function library(stamp, now, none)
             return all, '0'
           end
           local page = try('sscan', key, cursor, 'COUNT', var.tellable)
-          return page[2] or none, page[1] or '0'
+          return page[2] or var.none, page[1] or '0'
         end
       elseif name == 'failure_summary' then
         function lib.failure_summary(text)
@@ -5387,7 +5458,7 @@ local function library(stamp, now, none)
               lib.leave_limits(items[i].jid, stored)
               stored = nil
             end
-            for _, name in ipairs(stored and string.find(stored, '^%a*c') ~= nil and lib.limits_of(stored) or none) do
+            for _, name in ipairs(stored and string.find(stored, '^%a*c') ~= nil and lib.limits_of(stored) or var.none) do
               if not jids[name] then
                 jids[name], found[#found + 1] = {}, name
               end
@@ -5571,1387 +5642,8 @@ local function library(stamp, now, none)
   return lib
 end
 
-if command == 'put' then
-  var = {claiming = false, put_batches = false, put_mortal = false, put_turns = false, tellable = 200, unheard = 0, watching = false}
-  do
-    local queue
-    do
-      local text = ARGV[2 + 1]
-      do
-        local text2 = text ~= '' and text
-        if not text2 then
-          local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-          do
-            local message = words.Queue or 'Arg "queue" missing'
-            error('Queue(): ' .. message)
-          end
-        end
-        queue = text2
-      end
-    end
-    local item
-    repeat
-      local at2, first, last, checked, before = 2 + 2, 2 + 6, #ARGV
-      local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
-      if not klass then
-        do
-          error('Put(): Arg "klass" missing')
-        end
-      end
-      local given = none
-      if last == first + 1 and ARGV[first] == 'new' then
-        checked = 'new'
-      elseif last >= first then
-        repeat
-          local found = {}
-          if last < first then
-            given = found
-            break
-          end
-          if (last - first) % 2 == 0 or last > #ARGV then
-            do
-              error('Put(): Odd number of additional args')
-            end
-          end
-          for i = first, last, 2 do
-            found[ARGV[i]] = ARGV[i + 1]
-          end
-          given = found
-          break
-        until true
-        checked = given.new and 'new' or checked or given.checked
-      end
-      if not checked then
-        do
-          local ok, value, problem = pcall(cjson.decode, data)
-          if not ok or problem then
-            do
-              local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-              error('Put(): ' .. message)
-            end
-          end
-        end
-      end
-      local delay = 0
-      if ARGV[at2 + 3] ~= '0' then
-        do
-          local text = ARGV[at2 + 3]
-          local n = tonumber(text)
-          if not n or n - n ~= 0 then
-            local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
-            do
-              local message = 'Arg "delay" ' .. (words.Put or 'not') .. ' a number: ' .. tostring(text)
-              error('Put(): ' .. message)
-            end
-          end
-          delay = n
-        end
-      end
-      local jid
-      do
-        local text = ARGV[at2] ~= '' and ARGV[at2]
-        if not text then
-          local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-          do
-            local message = words.Put or 'Arg "jid" missing'
-            error('Put(): ' .. message)
-          end
-        end
-        jid = text
-      end
-      local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
-      if given == none then
-        item = job
-        break
-      end
-      local o, retries = given.o, given.retries
-      if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
-        job.given, job.more, job.retries = before.given, before.more, before.retries
-      else
-        library(stamp, now, none).add_given(job, given)
-        given = job.given
-      end
-      if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
-        job.o, job.words = o, retries
-      end
-      item = job
-      break
-    until true
-    local items = {item}
-    local left
-    do
-      local worker, groups = ARGV[2], {items}
-      do
-        if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-          error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-        end
-      end
-      local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-      local plain, idle = #groups == 1 and not var.claiming and not var.put_batches, false
-      for i = 1, #items do
-        local item = items[i]
-        local key = prefix .. 'j:' .. item.jid
-        item.key, keys[i + 3] = key, key
-        if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-          plain = false
-        end
-      end
-      local existing
-      do
-        local count = 0
-        for from = 1, #keys, 1000 do
-          count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-        end
-        existing = count
-      end
-      local tracked, known_empty = false, false
-      if existing > 0 then
-        idle = call('exists', prefix .. 'x:idle') == 1
-        tracked = call('exists', prefix .. 'tracked') == 1
-        existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-        known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-        plain = plain and existing == (known_empty and 1 or 0)
-      end
-      local found
-      if not plain then
-        found = library(stamp, now, none).prepare(worker, groups, items)
-      end
-      for g = 1, #groups do
-        if groups[g][1] then
-          do
-            local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-            local queue = group[1].queue
-            local quoted = cjson.encode(queue)
-            local details = '{"q":' .. quoted .. '}'
-            local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-            local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-            if idle2 or not classic then
-              first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-            end
-            do
-              local first
-              do
-                if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                  first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-                end
-              end
-              local digits = first and #group > 1 and string.sub(first, 4) + 0
-              local work, n = none, 0
-              for i = 1, #group do
-                local item = group[i]
-                if item.waits then
-                  call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                  item.state = 'depends'
-                elseif item.delay > 0 then
-                  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-                  item.state = 'scheduled'
-                else
-                  local score = item.score or item.at and library(stamp, now, none).past_score(item) or false
-                  local share = var.put_turns and (item.share or item.given and item.given.share)
-                  if share and not score then
-                    score = library(stamp, now, none).fair_score(queue, item.priority, share, var.put_turns)
-                  end
-                  if not score and (item.priority or not first) then
-                    score = library(stamp, now, none).fractional_score(n, item.priority)
-                  elseif not score then
-                    score = n == 0 and first or string.format('-0.%016d', digits + n)
-                  end
-                  if n == 0 then
-                    work = {score, item.jid}
-                  else
-                    work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                  end
-                  n = n + 1
-                  item.state = 'waiting'
-                end
-              end
-              do
-                local key, list = prefix .. 'q:' .. queue .. '-work', work
-                for from = 1, #list, 1000 do
-                  call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-                end
-              end
-            end
-            for i = 1, #group do
-              local item = group[i]
-              do
-                local key, retries, tags = item.key, item.retries or '5', '[]'
-                do
-                  local cap
-                  local length = try('rpush', key .. '-history', text)
-                  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                    library(stamp, now, none).trim_history(key .. '-history', length, cap)
-                  end
-                end
-                if item.tags and #item.tags > 0 then
-                  library(stamp, now, none).add_tags(item.jid, item.tags, 1)
-                  tags = cjson.encode(item.tags)
-                end
-                call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-                if item.waits then
-                  library(stamp, now, none).keep_delay(key, item.delay, item.checked)
-                end
-              end
-              try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-              if item.old and item.old.lost then
-                do
-                  local jid, worker = item.jid, item.old.worker
-                  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                  try('publish', prefix .. 'w:' .. worker, message)
-                  try('publish', prefix .. 'log', message)
-                end
-              end
-            end
-            do
-              local queues = prefix .. 'queues'
-              if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-                try('zrem', prefix .. 'x:queues', queue)
-                do
-                  repeat
-                    if classic then
-                      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-                      if not heard.err and heard[2] == 0 then
-                        break
-                      end
-                    end
-                    try('publish', prefix .. 'x:queues', queue)
-                  until true
-                end
-              end
-            end
-            if tracked2 then
-              do
-                local jids = library(stamp, now, none).jids_of(group)
-                local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-                for i = 1, #scores do
-                  if scores[i] then
-                    try('publish', prefix .. 'put', jids[i])
-                  end
-                end
-              end
-            end
-            if known_empty2 then
-              do
-                if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                  call('expire', prefix .. 'x:filled', 1)
-                end
-              end
-            end
-            if idle2 then
-              library(stamp, now, none).wake_several(queue, library(stamp, now, none).soonest_of(group), #group)
-            end
-          end
-        end
-      end
-      if var.watching or var.put_batches then
-        library(stamp, now, none).watch_all(items)
-      end
-      if var.put_mortal then
-        library(stamp, now, none).enter_lives(items)
-      end
-      left = found
-    end
-    if left and left[1] then
-      return {left[1][2], left[1][3]}
-    end
-    return item.jid
-  end
-elseif command == 'pop' then
-  var = {dropped = 0, large = {bytes = 0, text = 0}, made_last = 0, met_limits = false, met_texts = false, most_bytes = math.huge, parked_here = 0, related_left = false, taken_bytes = 0, tellable = 200, unheard = 0}
-  local function number(area, name, text)
-    local n = tonumber(text)
-    if not n or n - n ~= 0 then
-      local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
-      do
-        local message = 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-        error(area .. '(): ' .. message)
-      end
-    end
-    return n
-  end
-  local function finite(text, default)
-    local n = text and tonumber(text)
-    if n and n - n == 0 then
-      return n
-    end
-    return default
-  end
-  local function joined(texts)
-    if #texts == 0 then
-      return empty_list
-    elseif #texts == 1 then
-      return '[' .. texts[1] .. ']'
-    elseif #texts == 2 then
-      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-  local function popped_json(jid, job, tracked, worker, expires, more)
-    job[10], job[11] = job[10] or false, job[11] or false
-    job[12], job[13] = false, jid
-    job[14], job[15], job[16] = 'running', worker, expires
-    local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-    do
-      local jid, tags, failure = job[13], job[7], job[10]
-      do
-        local text = job[12]
-        if text then
-          library(stamp, now, none).move_history(jid, text)
-        end
-      end
-      local retries, remaining, priority = job[4], job[5], job[3]
-      if retries ~= '5' then
-        retries = finite(retries, 0)
-      end
-      if remaining ~= '5' then
-        remaining = math.floor(finite(remaining, 0))
-      end
-      if priority ~= '0' then
-        priority = string.format('%.17g', (finite(priority, 0)))
-      end
-      local encode = cjson.encode
-      local history
-      do
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-        local n = #list
-        if newest and n > 0 then
-          list[n] = newest
-          n = n - 1
-        end
-        for i = 1, n do
-          local object
-          repeat
-            local text = list[i]
-            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-            if when then
-              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-            if when then
-              object = '{"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            object = library(stamp, now, none).unusual_entry(text)
-            break
-          until true
-          list[i] = object
-        end
-        history = joined(list)
-      end
-      local related_jobs
-      repeat
-        local dependents = prefix .. 'j:' .. jid .. '-dependents'
-        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-        if call('exists', dependents, dependencies) > 0 then
-          related_jobs = library(stamp, now, none).sets_json(jid)
-          break
-        end
-        related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-        break
-      until true
-      return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now, none).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now, none).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now, none).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-    end
-  end
-  local large = var.large
-  local function within_drops(wanted)
-    return wanted + var.dropped < 1000 and wanted or 1000 - var.dropped
-  end
-  local function write_first(...)
-    local reply = try(...)
-    if type(reply) == 'table' and reply.err then
-      do
-        call('del', prefix .. 'x:none')
-      end
-      return try(...)
-    end
-    return reply
-  end
-  local queue
-  do
-    local text = ARGV[2]
-    if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Queue or 'Arg "queue" missing'
-        error('Queue(): ' .. message)
-      end
-    end
-    queue = text
-  end
-  local worker
-  do
-    local text = ARGV[3]
-    if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Pop or 'Arg "worker" missing'
-        error('Pop(): ' .. message)
-      end
-    end
-    worker = text
-  end
-  local count
-  do
-    local text = ARGV[4]
-    local amount
-    do
-      local value = number('Pop', 'count', text)
-      if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-        do
-          local message = 'Arg "count" is not a whole number: ' .. text
-          error('Pop(): ' .. message)
-        end
-      end
-      amount = value
-    end
-    if amount < 0 then
-      do
-        local message = 'Arg "count" is negative: ' .. text
-        error('Pop(): ' .. message)
-      end
-    end
-    count = amount + 0
-  end
-  local timed = ARGV[5] == 'timed'
-  local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
-  if lock_for and lock_for < 0 then
-    do
-      local message = 'Arg "lock" is negative: ' .. ARGV[6]
-      error('Pop(): ' .. message)
-    end
-  end
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local settings
-  do
-    local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-    local heartbeat = finite(values[1]) or finite(values[2], 60)
-    settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-  end
-  if lock_for then
-    settings.lock_time = lock_for
-  end
-  if timed then
-    var.related_left = 4000
-  end
-  settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-  if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
-    return empty_list
-  end
-  local function timed_json(jid, job, tracked, its_worker, expires)
-    local data = job[6]
-    local beside = data and #data >= 4096 and library(stamp, now, none).set_beside(job) or ''
-    local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
-    large.text = large.text + #text
-    return text
-  end
-  local out, show, at_once, is_left = {}, popped_json, count, false
-  if timed then
-    show, at_once, var.most_bytes = timed_json, 50, 2097152
-  end
-  repeat
-    local wanted = count
-    if settings.max_concurrency > 0 then
-      local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-      wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
-    end
-    if settings.max_rate and wanted > 0 then
-      count = library(stamp, now, none).allowed_by_rate(queue, settings, wanted)
-      break
-    end
-    count = wanted
-    break
-  until true
-  if count > 0 then
-    settings.most = count
-    local run
-    local jids
-    repeat
-      local wanted = math.min(count, at_once)
-      local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-      if settings.tracked then
-        recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-      end
-      if lost or recur or scheduled then
-        jids = library(stamp, now, none).take_due(queue, settings, wanted, lost, recur, scheduled)
-        break
-      end
-      jids = none
-      break
-    until true
-    is_left = settings.left or jids ~= none and at_once < count
-    while jids do
-      do
-        local jids3, show2, run2 = jids, show, run
-        for first = 1, #jids3, 500 do
-          local some = jids3
-          if #jids3 > 500 then
-            some = {unpack(jids3, first, math.min(first + 500 - 1, #jids3))}
-          end
-          repeat
-            local jids2 = some
-            local cap = settings.cap
-            local expires
-            repeat
-              local seconds = settings.heartbeat
-              if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-                local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-                if #digits == 10 and decimals ~= '.000000' then
-                  expires = digits .. decimals
-                  break
-                end
-              end
-              expires = string.format('%.17g', now + seconds)
-              break
-            until true
-            local details = '{"worker":' .. cjson.encode(worker) .. '}'
-            local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-            local jobs, waited, locks = jids2[2] and {unpack(jids2)} or {false}, jids2[2] and {unpack(jids2)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids2)}
-            local n, count, limited, fair, common = 0, #jids2, false, false, nil
-            for i = 1, count do
-              local key = prefix .. 'j:' .. jids2[i]
-              local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-              jobs[i], waited[i] = job, key
-              local size = #(job[6] or '')
-              var.taken_bytes = var.taken_bytes + size
-              if var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
-                count, settings.stopped, var.dropped = i - 1, true, 1000
-                break
-              end
-              if job[9] and string.find(job[9], '^%a*[cg]') then
-                limited = limited or string.find(job[9], '^%a*c') ~= nil
-                fair = fair or string.find(job[9], '^%a*g') ~= nil
-              end
-            end
-            if limited then
-              count, common = library(stamp, now, none).admit_all(jids2, count, jobs, #out, settings, run2)
-              if not common then
-                library(stamp, now, none).read_scores(queue, jids2, count, jobs, settings, run2)
-              end
-            end
-            if run2 then
-              local first = count == 1 and '-1' or string.format('%d', -count)
-              if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-                settings.stopped = true
-                break
-              end
-            end
-            if fair then
-              library(stamp, now, none).leave_all_turns(queue, jobs, count)
-            end
-            local put_at, put_time
-            for i = 1, count do
-              local jid, job, key = jids2[i], jobs[i], waited[i]
-              local stored = job[9]
-              local over = stored and string.find(stored, '^%a*[st]') and library(stamp, now, none).is_over(jid, stored, 'waiting') and library(stamp, now, none).drop_expired(jid, 'waiting')
-              if limited and job.refused then
-                library(stamp, now, none).put_aside(queue, jid, job, run2)
-              elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
-                n = n + 1
-                local entries
-                do
-                  local length = try('rpush', key .. '-history', popped)
-                  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                    library(stamp, now, none).trim_history(key .. '-history', length, cap)
-                  end
-                  entries = length
-                end
-                if entries ~= 2 or string.find(jid, '-', 1, true) then
-                  library(stamp, now, none).read_rest(jid, key, job, popped, cap)
-                end
-                local ends = expires
-                if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
-                  ends = library(stamp, now, none).lock_special(key, job, worker, settings)
-                else
-                  call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-                end
-                if job[8] ~= put_at or n == 1 then
-                  put_at, put_time = job[8], finite(job[8], now)
-                end
-                jobs[n], jids2[n], waited[n] = job, jid, now - put_time
-                locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-              else
-                call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-              end
-            end
-            for i = n + 1, #jids2 do
-              jids2[i], waited[i] = nil, nil
-            end
-            if n == 0 then
-              break
-            end
-            if limited then
-              library(stamp, now, none).note_all_started(jobs, n, locks, common)
-            end
-            if settings.rate then
-              library(stamp, now, none).note_starts(settings.rate, n)
-            end
-            do
-              local n2 = n
-              local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-              call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-              local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-              if first == 1 then
-                call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-                if type(held) == 'number' then
-                  call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-                end
-              end
-            end
-            do
-              local day = now - now % 86400
-              local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
-              local asked, counts
-              do
-                local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-                for i = 1, #waited do
-                  local seconds = waited[i]
-                  if seconds >= 0 and seconds < 1 then
-                    short = short + 1
-                  else
-                    local name
-                    repeat
-                      if seconds < 60 then
-                        name = 's' .. math.floor(seconds)
-                        break
-                      elseif seconds < 3600 then
-                        name = 'm' .. math.floor(seconds / 60)
-                        break
-                      elseif seconds < 86400 then
-                        name = 'h' .. math.floor(seconds / 3600)
-                        break
-                      end
-                      name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-                      break
-                    until true
-                    if not seen[name] then
-                      fields[#fields + 1] = name
-                    end
-                    seen[name] = (seen[name] or 0) + 1
-                  end
-                end
-                if short == 0 then
-                  table.remove(fields, 4)
-                end
-                seen.s0 = short
-                asked, counts = fields, seen
-              end
-              local values = try('hmget', key, unpack(asked))
-              local total = finite(values[1], 0)
-              local mean = finite(values[2], 0)
-              local vk = finite(values[3], 0)
-              local fresh = total == 0
-              if fresh then
-                mean, vk = 0, 0
-              end
-              for i = 1, #waited do
-                local value, before = waited[i], mean
-                total = total + 1
-                mean = mean + (value - mean) / total
-                vk = vk + (value - mean) * (value - before)
-              end
-              local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-              for i = 4, #asked do
-                update[2 * i - 1] = asked[i]
-                update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-              end
-              try('hset', key, unpack(update))
-              if fresh then
-                library(stamp, now, none).begin_day('wait', day, queue)
-              end
-            end
-            local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids2)) or none
-            for i = 1, n do
-              if tracked[i] then
-                try('publish', prefix .. 'popped', jids2[i])
-              end
-              out[#out + 1] = show2(jids2[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-            end
-          until true
-        end
-      end
-      local more = within_drops(math.min(count - #out, at_once))
-      if is_left and out[1] or settings.stopped or large.text >= 262144 then
-        is_left = true
-        break
-      elseif more <= 0 then
-        break
-      end
-      jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-      if #jids == 0 and not (settings.parked and library(stamp, now, none).bring_more(queue, settings, more)) then
-        break
-      end
-    end
-  end
-  if var.met_limits then
-    library(stamp, now, none).settle_limits()
-  elseif #out == 0 and settings.tracked then
-    local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
-    if coming[1] then
-      library(stamp, now, none).try_parked(coming[1], queue)
-    end
-  end
-  write_first('zadd', prefix .. 'workers', stamp, worker)
-  if large[1] or is_left then
-    return library(stamp, now, none).with_large(joined(out), is_left and out[1] and 'more' or '')
-  end
-  return joined(out)
-elseif command == 'complete' then
-  var = {releasable = math.huge, tellable = 200, unheard = 0}
-  local function names(area, name, text)
-    if not text then
-      return none
-    end
-    local list
-    do
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        do
-          local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-          error(area .. '(): ' .. message)
-        end
-      end
-      list = value
-    end
-    if type(list) ~= 'table' then
-      do
-        local message = 'Arg "' .. name .. '" is not a JSON array'
-        error(area .. '(): ' .. message)
-      end
-    end
-    local members = 0
-    for _ in pairs(list) do
-      members = members + 1
-    end
-    if members ~= #list then
-      do
-        local message = 'Arg "' .. name .. '" is not a JSON array'
-        error(area .. '(): ' .. message)
-      end
-    end
-    for i = 1, #list do
-      if type(list[i]) == 'number' then
-        list[i] = tostring(list[i])
-      elseif type(list[i]) ~= 'string' then
-        do
-          local message = 'Arg "' .. name .. '" is not a JSON array of strings'
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
-    return list
-  end
-  local frees_limits = false
-  local function finite(text, default)
-    local n = text and tonumber(text)
-    if n and n - n == 0 then
-      return n
-    end
-    return default
-  end
-  local function count_existing(keys)
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    return count
-  end
-  local function any_dependents(items, more)
-    local keys = {more, prefix .. 'x:rest', unpack(items)}
-    for i = 1, #items do
-      keys[i + 2] = items[i].key .. '-dependents'
-    end
-    return count_existing(keys) > 0
-  end
-  local jid
-  do
-    local text = ARGV[2]
-    if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Job or 'Arg "jid" missing'
-        error('Job(): ' .. message)
-      end
-    end
-    jid = text
-  end
-  local worker
-  do
-    local text = ARGV[3]
-    if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Complete or 'Arg "worker" missing'
-        error('Complete(): ' .. message)
-      end
-    end
-    worker = text
-  end
-  local queue
-  do
-    local text = ARGV[4]
-    if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Complete or 'Arg "queue" missing'
-        error('Complete(): ' .. message)
-      end
-    end
-    queue = text
-  end
-  local data = ARGV[5]
-  local given
-  repeat
-    local last = #ARGV
-    local found = {}
-    if last < 6 then
-      given = found
-      break
-    end
-    if (last - 6) % 2 == 0 or last > #ARGV then
-      do
-        error('Complete(): Odd number of additional args')
-      end
-    end
-    for i = 6, last, 2 do
-      found[ARGV[i]] = ARGV[i + 1]
-    end
-    given = found
-    break
-  until true
-  if not given.checked then
-    do
-      local ok, value, problem = pcall(cjson.decode, data)
-      if not ok or problem then
-        do
-          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-          error('Complete(): ' .. message)
-        end
-      end
-    end
-    if given.result then
-      given.result = library(stamp, now, none).strict_json('Complete', 'result', given.result)
-    end
-  end
-  if not given.next and (given.delay or given.depends) then
-    local option = given.delay and 'delay' or 'depends'
-    do
-      local message = '"' .. option .. '" cannot be used without a "next".'
-      error('Complete(): ' .. message)
-    end
-  end
-  local change
-  do
-    if given.priority or given.retries or given.tags or given.o or given.drop then
-      change = library(stamp, now, none).read_changes('Complete', given)
-    end
-  end
-  if change and not given.next then
-    do
-      error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
-    end
-  end
-  local depends, delay = none, 0
-  if given.depends then
-    depends = library(stamp, now, none).check_dependencies('Complete', names('Complete', 'depends', given.depends), 1)
-  end
-  if given.delay then
-    do
-      local text = given.delay
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
-        do
-          local message = 'Arg "delay" ' .. (words.Complete or 'not') .. ' a number: ' .. tostring(text)
-          error('Complete(): ' .. message)
-        end
-      end
-      delay = n
-    end
-  end
-  local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
-  if given.result then
-    item.result = given.result
-  end
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  if given.checked then
-    var.releasable = 250
-  end
-  repeat
-    local items = {item}
-    local owned
-    do
-      local mine, seen = items, {}
-      for i = 1, #items do
-        local item2 = items[i]
-        local problem
-        if seen[item2.jid] then
-          problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
-        else
-          repeat
-            local jid = item2.jid
-            local key = prefix .. 'j:' .. jid
-            local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-            local refusal = job.err
-            if not refusal and not item2.anybody then
-              repeat
-                local owner, state, time, since = job[1], job[2], job[5], item2.since
-                if not state then
-                  refusal = 'Job ' .. jid .. ' does not exist'
-                  break
-                elseif state ~= 'running' then
-                  local words = {Fail = ' not', Heartbeat = ' not'}
-                  refusal = 'Job ' .. jid .. (words.Complete or ' is not') .. ' currently running: ' .. state
-                  break
-                elseif owner ~= worker or since and since ~= time then
-                  local words = {Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'}
-                  local taken = (words.Complete or ' has been handed out to') .. ' another worker: '
-                  local again = owner == worker and ', at ' .. tostring(time) or ''
-                  refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
-                  break
-                end
-                refusal = nil
-              until true
-            end
-            if refusal then
-              problem = refusal
-              break
-            elseif item2.queue ~= job[4] then
-              problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-              break
-            end
-            item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
-            if item2.anybody and job[2] ~= 'running' then
-              item2.began = stamp
-            end
-            if job[6] or job[7] then
-              item2.grace, item2.stored = job[6], job[7]
-              frees_limits = frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
-            end
-            if item2.next then
-              problem = library(stamp, now, none).prepare_next(item2)
-              break
-            end
-            problem = nil
-          until true
-        end
-        if problem then
-          item2.problem = problem
-          if mine == items then
-            mine = {unpack(items, 1, i - 1)}
-          end
-        elseif mine ~= items then
-          mine[#mine + 1] = item2
-        end
-        if not problem and #items > 1 then
-          seen[item2.jid] = true
-        end
-      end
-      owned = mine
-    end
-    if #owned == 0 then
-      break
-    end
-    local queues
-    do
-      local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
-      for i = 2, #owned do
-        local queue = owned[i].queue
-        if not found and queue ~= groups[1].queue then
-          groups[1].items = {unpack(owned, 1, i - 1)}
-          found = {[groups[1].queue] = groups[1]}
-        end
-        if found then
-          local its = found[queue]
-          if not its then
-            its = {queue = queue, items = {}}
-            found[queue] = its
-            groups[#groups + 1] = its
-          end
-          its.items[#its.items + 1] = owned[i]
-        end
-      end
-      for i = 1, #groups do
-        local jids, durations
-        do
-          local items = groups[i].items
-          local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-          local began, time
-          for i2 = 1, #items do
-            local item3 = items[i2]
-            if item3.began ~= began or i2 == 1 then
-              began, time = item3.began, finite(item3.began, now)
-            end
-            ids[i2], ran[i2] = item3.jid, now - time
-          end
-          jids, durations = ids, ran
-        end
-        groups[i].jids, groups[i].ran = jids, durations
-      end
-      queues = groups
-    end
-    local config
-    do
-      local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-      for i = 1, #queues do
-        fields[3 + i] = queues[i].queue .. '-max-concurrency'
-      end
-      config = try('hmget', prefix .. 'config', unpack(fields))
-    end
-    local cap = finite(config[3], 100)
-    local special = any_dependents(owned, prefix .. 'tracked')
-    for i = 1, #queues do
-      do
-        local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-        if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-          for i5 = 1, #jids do
-            do
-              local jid = jids[i5]
-              try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-              try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-              try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-              try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-            end
-          end
-        end
-        try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-        do
-          local day = now - now % 86400
-          local key = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
-          local asked, counts
-          do
-            local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-            for i2 = 1, #ran do
-              local seconds = ran[i2]
-              if seconds >= 0 and seconds < 1 then
-                short = short + 1
-              else
-                local name
-                repeat
-                  if seconds < 60 then
-                    name = 's' .. math.floor(seconds)
-                    break
-                  elseif seconds < 3600 then
-                    name = 'm' .. math.floor(seconds / 60)
-                    break
-                  elseif seconds < 86400 then
-                    name = 'h' .. math.floor(seconds / 3600)
-                    break
-                  end
-                  name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-                  break
-                until true
-                if not seen[name] then
-                  fields[#fields + 1] = name
-                end
-                seen[name] = (seen[name] or 0) + 1
-              end
-            end
-            if short == 0 then
-              table.remove(fields, 4)
-            end
-            seen.s0 = short
-            asked, counts = fields, seen
-          end
-          local values = try('hmget', key, unpack(asked))
-          local total = finite(values[1], 0)
-          local mean = finite(values[2], 0)
-          local vk = finite(values[3], 0)
-          local fresh = total == 0
-          if fresh then
-            mean, vk = 0, 0
-          end
-          for i3 = 1, #ran do
-            local value, before = ran[i3], mean
-            total = total + 1
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
-          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-          for i4 = 4, #asked do
-            update[2 * i4 - 1] = asked[i4]
-            update[2 * i4] = string.format('%d', finite(values[i4], 0) + counts[asked[i4]])
-          end
-          try('hset', key, unpack(update))
-          if fresh then
-            library(stamp, now, none).begin_day('run', day, queue)
-          end
-        end
-      end
-    end
-    for i = 1, special and #queues or 0 do
-      do
-        local jids = queues[i].jids
-        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-        for i2 = 1, #scores do
-          if scores[i2] then
-            try('publish', prefix .. 'completed', jids[i2])
-          end
-        end
-      end
-    end
-    local done, finished, forgetting = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, false
-    for i = 1, #owned do
-      local item5 = owned[i]
-      if item5.grace then
-        call('hdel', item5.key, 'grace')
-      end
-      local entries
-      do
-        local key = item5.key
-        local length = try('rpush', key .. '-history', done)
-        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-          library(stamp, now, none).trim_history(key .. '-history', length, cap)
-        end
-        entries = length
-      end
-      if entries == 1 then
-        library(stamp, now, none).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
-      end
-      if item5.next then
-        item5.state = library(stamp, now, none).advance(item5, cap)
-        if finished == owned then
-          finished = {unpack(owned, 1, i - 1)}
-        end
-      else
-        item5.state = 'complete'
-        do
-          local key = item5.key
-          if item5.result then
-            library(stamp, now, none).settle_result(item5, 'complete', '')
-          elseif item5.data ~= '' then
-            call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
-          else
-            call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
-          end
-        end
-        if item5.stored and string.find(item5.stored, '^%a*[kruw]') and library(stamp, now, none).job_ended(item5.jid, item5.stored, 'complete') then
-          repeat
-            local jid = item5.jid
-            local key = prefix .. 'j:' .. jid
-            local job = try('hmget', key, 'state', 'tags')
-            if job[1] ~= 'complete' then
-              break
-            end
-            do
-              local tags = library(stamp, now, none).names_of(job[2])
-              for i = 1, #tags do
-                do
-                  local tag = tags[i]
-                  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-                    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-                      call('zrem', prefix .. 'tags', tag)
-                    end
-                  end
-                end
-              end
-            end
-            call('del', key, key .. '-history', key .. '-dependencies')
-          until true
-          item5.forgotten, forgetting = true, true
-        end
-        if finished ~= owned then
-          finished[#finished + 1] = item5
-        end
-      end
-    end
-    if #finished > 0 then
-      local kept = forgetting and library(stamp, now, none).remembered(finished) or finished
-      if #kept > 0 then
-        repeat
-          local keep_seconds, keep_count = (finite(config[1], 604800)), finite(config[2], 50000)
-          local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
-          for i = 2, #kept do
-            scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-          end
-          if type(try('zadd', completed, unpack(scored))) == 'table' then
-            break
-          end
-          local before
-          repeat
-            local seconds = -keep_seconds
-            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-              if #digits == 10 and decimals ~= '.000000' then
-                before = digits .. decimals
-                break
-              end
-            end
-            before = string.format('%.17g', now + seconds)
-            break
-          until true
-          local excess = call('zcard', completed) - keep_count
-          if excess > 0 or call('zcount', completed, '0', before) > 0 then
-            library(stamp, now, none).prune(before, excess, 100 + #kept)
-          end
-        until true
-      end
-      do
-        local items = finished
-        local queue, suffix
-        for i = 1, #items do
-          local item4 = items[i]
-          if item4.queue ~= queue then
-            queue = item4.queue
-            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-          end
-          try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
-        end
-        if special and any_dependents(items, prefix .. 'x:none') then
-          for i = 1, #items do
-            library(stamp, now, none).release_dependents(items[i].jid)
-          end
-          local some = var.releasable < math.huge
-          local _, more = library(stamp, now, none).settle_rest()
-          if some and more then
-            items[#items].state = 'complete+'
-          end
-        end
-      end
-    end
-    for i = 1, #queues do
-      if finite(config[3 + i], 0) > 0 then
-        library(stamp, now, none).wake(queues[i].queue)
-      end
-    end
-    if frees_limits then
-      library(stamp, now, none).stop_all_limited(owned)
-    end
-  until true
-  if item.problem then
-    do
-      local message = item.problem
-      error('Complete(): ' .. message)
-    end
-  end
-  return item.state
-elseif command == 'heartbeat' then
-  local function finite(text, default)
-    local n = text and tonumber(text)
-    if n and n - n == 0 then
-      return n
-    end
-    return default
-  end
-  local function heartbeat_of(queue)
-    local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-    return finite(config[1]) or finite(config[2], 60)
-  end
-  local function write_first(...)
-    local reply = try(...)
-    if type(reply) == 'table' and reply.err then
-      do
-        call('del', prefix .. 'x:none')
-      end
-      return try(...)
-    end
-    return reply
-  end
-  local jid
-  do
-    local text = ARGV[2]
-    if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Job or 'Arg "jid" missing'
-        error('Job(): ' .. message)
-      end
-    end
-    jid = text
-  end
-  local worker
-  do
-    local text = ARGV[3]
-    if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Heartbeat or 'Arg "worker" missing'
-        error('Heartbeat(): ' .. message)
-      end
-    end
-    worker = text
-  end
-  local data = ARGV[4]
-  local since = ARGV[5] ~= '' and ARGV[5]
-  if data then
-    do
-      local ok, value, problem = pcall(cjson.decode, data)
-      if not ok or problem then
-        do
-          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-          error('Heartbeat(): ' .. message)
-        end
-      end
-    end
-  end
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
-  local queue = job[1]
-  do
-    local owner, state, time = job[3], job[2], job[6]
-    local problem
-    do
-      if not state then
-        problem = 'Job ' .. jid .. ' does not exist'
-      elseif state ~= 'running' then
-        local words = {Fail = ' not', Heartbeat = ' not'}
-        problem = 'Job ' .. jid .. (words.Heartbeat or ' is not') .. ' currently running: ' .. state
-      elseif owner ~= worker or since and since ~= time then
-        local words = {Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'}
-        local taken = (words.Heartbeat or ' has been handed out to') .. ' another worker: '
-        local again = owner == worker and ', at ' .. tostring(time) or ''
-        problem = 'Job ' .. jid .. taken .. tostring(owner) .. again
-      end
-    end
-    if problem then
-      do
-        error('Heartbeat(): ' .. problem)
-      end
-    elseif not queue then
-      do
-        local message = 'Job ' .. jid .. ' is in no queue'
-        error('Heartbeat(): ' .. message)
-      end
-    end
-  end
-  local seconds = job[5] and library(stamp, now, none).own_lock_time(job[5]) or heartbeat_of(queue)
-  local text
-  repeat
-    if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-      local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-      if #digits == 10 and decimals ~= '.000000' then
-        text = digits .. decimals
-        break
-      end
-    end
-    text = string.format('%.17g', now + seconds)
-    break
-  until true
-  local locks = prefix .. 'q:' .. queue .. '-locks'
-  if type(write_first('zadd', locks, text, jid)) == 'table' then
-    call('zadd', locks, text, jid)
-  end
-  if data then
-    call('hset', key, 'expires', text, 'worker', worker, 'data', data)
-  else
-    call('hset', key, 'expires', text, 'worker', worker)
-  end
-  if job[4] then
-    call('hdel', key, 'grace')
-  end
-  try('zadd', prefix .. 'workers', stamp, worker)
-  try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
-  return now + seconds
-elseif command == 'put.many' then
-  var = {claiming = false, put_batches = false, put_mortal = false, put_turns = false, tellable = 200, unheard = 0, watching = false}
+if command == 'reserve' then
+  var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
   local function whole(area, name, text)
     local amount
     do
@@ -6959,349 +5651,9 @@ elseif command == 'put.many' then
       do
         local n = tonumber(text)
         if not n or n - n ~= 0 then
-          local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
+          local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
           do
-            local message = 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-            error(area .. '(): ' .. message)
-          end
-        end
-        value = n
-      end
-      if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-        do
-          local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-          error(area .. '(): ' .. message)
-        end
-      end
-      amount = value
-    end
-    if amount < 0 then
-      do
-        local message = 'Arg "' .. name .. '" is negative: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    return amount + 0
-  end
-  local items, seen = {}, {}
-  var.items = items
-  local checked, several = ARGV[3] ~= '' and ARGV[3], false
-  local at, n = 4, 0
-  while at <= #ARGV do
-    local queue = ARGV[at]
-    if n == 0 or queue ~= items[n].queue then
-      do
-        local text = queue ~= '' and queue
-        if not text then
-          local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-          do
-            local message = words.Queue or 'Arg "queue" missing'
-            error('Queue(): ' .. message)
-          end
-        end
-        queue = text
-      end
-      several = n > 0 or several
-    end
-    local first = at + 6
-    local last = first - 1
-    if ARGV[at + 5] ~= '0' then
-      last = last + whole('Put', 'n', ARGV[at + 5])
-    end
-    local item
-    repeat
-      local queue2, at2, last2, checked2, before = queue, at + 1, last, checked, items[n]
-      local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
-      if not klass then
-        do
-          error('Put(): Arg "klass" missing')
-        end
-      end
-      local given = none
-      if last2 == first + 1 and ARGV[first] == 'new' then
-        checked2 = 'new'
-      elseif last2 >= first then
-        repeat
-          local found = {}
-          if last2 < first then
-            given = found
-            break
-          end
-          if (last2 - first) % 2 == 0 or last2 > #ARGV then
-            do
-              error('Put(): Odd number of additional args')
-            end
-          end
-          for i = first, last2, 2 do
-            found[ARGV[i]] = ARGV[i + 1]
-          end
-          given = found
-          break
-        until true
-        checked2 = given.new and 'new' or checked2 or given.checked
-      end
-      if not checked2 then
-        do
-          local ok, value, problem = pcall(cjson.decode, data)
-          if not ok or problem then
-            do
-              local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-              error('Put(): ' .. message)
-            end
-          end
-        end
-      end
-      local delay = 0
-      if ARGV[at2 + 3] ~= '0' then
-        do
-          local text = ARGV[at2 + 3]
-          local n2 = tonumber(text)
-          if not n2 or n2 - n2 ~= 0 then
-            local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
-            do
-              local message = 'Arg "delay" ' .. (words.Put or 'not') .. ' a number: ' .. tostring(text)
-              error('Put(): ' .. message)
-            end
-          end
-          delay = n2
-        end
-      end
-      local jid
-      do
-        local text = ARGV[at2] ~= '' and ARGV[at2]
-        if not text then
-          local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-          do
-            local message = words.Put or 'Arg "jid" missing'
-            error('Put(): ' .. message)
-          end
-        end
-        jid = text
-      end
-      local job = {queue = queue2, jid = jid, klass = klass, data = data, delay = delay, checked = checked2 or false, key = false, state = false}
-      if given == none then
-        item = job
-        break
-      end
-      local o, retries = given.o, given.retries
-      if before and before.o and o == before.o and retries == before.words and delay == before.delay and last2 == first + 3 then
-        job.given, job.more, job.retries = before.given, before.more, before.retries
-      else
-        library(stamp, now, none).add_given(job, given)
-        given = job.given
-      end
-      if o and retries and last2 == first + 3 and not (given.claim or given.share or given.watches) then
-        job.o, job.words = o, retries
-      end
-      item = job
-      break
-    until true
-    if seen[item.jid] then
-      do
-        local message = 'Job ' .. item.jid .. ' is named twice'
-        error('Put(): ' .. message)
-      end
-    end
-    n = n + 1
-    items[n], seen[item.jid] = item, true
-    at = last + 1
-  end
-  if n > 1000 then
-    do
-      error('Put(): More than 1000 jobs')
-    end
-  end
-  if n > 0 then
-    local left
-    do
-      local worker, groups = ARGV[2], several and library(stamp, now, none).grouped() or {items}
-      do
-        if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-          error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-        end
-      end
-      local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-      local plain, idle = #groups == 1 and not var.claiming and not var.put_batches, false
-      for i = 1, #items do
-        local item = items[i]
-        local key = prefix .. 'j:' .. item.jid
-        item.key, keys[i + 3] = key, key
-        if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-          plain = false
-        end
-      end
-      local existing
-      do
-        local count = 0
-        for from = 1, #keys, 1000 do
-          count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-        end
-        existing = count
-      end
-      local tracked, known_empty = false, false
-      if existing > 0 then
-        idle = call('exists', prefix .. 'x:idle') == 1
-        tracked = call('exists', prefix .. 'tracked') == 1
-        existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-        known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-        plain = plain and existing == (known_empty and 1 or 0)
-      end
-      local found
-      if not plain then
-        found = library(stamp, now, none).prepare(worker, groups, items)
-      end
-      for g = 1, #groups do
-        if groups[g][1] then
-          do
-            local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-            local queue = group[1].queue
-            local quoted = cjson.encode(queue)
-            local details = '{"q":' .. quoted .. '}'
-            local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-            local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-            if idle2 or not classic then
-              first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-            end
-            do
-              local first
-              do
-                if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                  first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-                end
-              end
-              local digits = first and #group > 1 and string.sub(first, 4) + 0
-              local work, n = none, 0
-              for i = 1, #group do
-                local item = group[i]
-                if item.waits then
-                  call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                  item.state = 'depends'
-                elseif item.delay > 0 then
-                  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-                  item.state = 'scheduled'
-                else
-                  local score = item.score or item.at and library(stamp, now, none).past_score(item) or false
-                  local share = var.put_turns and (item.share or item.given and item.given.share)
-                  if share and not score then
-                    score = library(stamp, now, none).fair_score(queue, item.priority, share, var.put_turns)
-                  end
-                  if not score and (item.priority or not first) then
-                    score = library(stamp, now, none).fractional_score(n, item.priority)
-                  elseif not score then
-                    score = n == 0 and first or string.format('-0.%016d', digits + n)
-                  end
-                  if n == 0 then
-                    work = {score, item.jid}
-                  else
-                    work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                  end
-                  n = n + 1
-                  item.state = 'waiting'
-                end
-              end
-              do
-                local key, list = prefix .. 'q:' .. queue .. '-work', work
-                for from = 1, #list, 1000 do
-                  call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-                end
-              end
-            end
-            for i = 1, #group do
-              local item = group[i]
-              do
-                local key, retries, tags = item.key, item.retries or '5', '[]'
-                do
-                  local cap
-                  local length = try('rpush', key .. '-history', text)
-                  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                    library(stamp, now, none).trim_history(key .. '-history', length, cap)
-                  end
-                end
-                if item.tags and #item.tags > 0 then
-                  library(stamp, now, none).add_tags(item.jid, item.tags, 1)
-                  tags = cjson.encode(item.tags)
-                end
-                call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-                if item.waits then
-                  library(stamp, now, none).keep_delay(key, item.delay, item.checked)
-                end
-              end
-              try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-              if item.old and item.old.lost then
-                do
-                  local jid, worker = item.jid, item.old.worker
-                  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                  try('publish', prefix .. 'w:' .. worker, message)
-                  try('publish', prefix .. 'log', message)
-                end
-              end
-            end
-            do
-              local queues = prefix .. 'queues'
-              if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-                try('zrem', prefix .. 'x:queues', queue)
-                do
-                  repeat
-                    if classic then
-                      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-                      if not heard.err and heard[2] == 0 then
-                        break
-                      end
-                    end
-                    try('publish', prefix .. 'x:queues', queue)
-                  until true
-                end
-              end
-            end
-            if tracked2 then
-              do
-                local jids = library(stamp, now, none).jids_of(group)
-                local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-                for i = 1, #scores do
-                  if scores[i] then
-                    try('publish', prefix .. 'put', jids[i])
-                  end
-                end
-              end
-            end
-            if known_empty2 then
-              do
-                if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                  call('expire', prefix .. 'x:filled', 1)
-                end
-              end
-            end
-            if idle2 then
-              library(stamp, now, none).wake_several(queue, library(stamp, now, none).soonest_of(group), #group)
-            end
-          end
-        end
-      end
-      if var.watching or var.put_batches then
-        library(stamp, now, none).watch_all(items)
-      end
-      if var.put_mortal then
-        library(stamp, now, none).enter_lives(items)
-      end
-      left = found
-    end
-    if left and left[1] then
-      return left
-    end
-  end
-  return
-elseif command == 'reserve' then
-  var = {dropped = 0, made_last = 0, met_limits = false, met_texts = false, most_bytes = math.huge, parked_here = 0, taken_bytes = 0, tellable = 200, unheard = 0}
-  local function whole(area, name, text)
-    local amount
-    do
-      local value
-      do
-        local n = tonumber(text)
-        if not n or n - n ~= 0 then
-          local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
-          do
-            local message = 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
             error(area .. '(): ' .. message)
           end
         end
@@ -7330,61 +5682,67 @@ elseif command == 'reserve' then
     end
     return default
   end
+  local none = var.none
   local function read_settings(queue)
     local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-    local heartbeat = finite(values[1]) or finite(values[2], 60)
+    local heartbeat
+    do
+      local own, general = values[1], values[2]
+      local seconds = own and tonumber(own)
+      if not seconds or seconds - seconds ~= 0 then
+        seconds = general and tonumber(general)
+      end
+      if not seconds or seconds - seconds ~= 0 then
+        seconds = 60
+      end
+      heartbeat = seconds
+    end
     return {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
   end
-  local function write_first(...)
-    local reply = try(...)
-    if type(reply) == 'table' and reply.err then
-      do
-        call('del', prefix .. 'x:none')
-      end
-      return try(...)
+  local function is_claimed(queue, due, worker)
+    local held = try('get', prefix .. 'x:due:' .. queue)
+    if type(held) ~= 'string' then
+      return false
     end
-    return reply
+    local until_then, holder = string.match(held, '^(%S+) (.*)$')
+    local at = tonumber(until_then)
+    return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
   end
   local worker
   do
-    local text = ARGV[2]
+    local text = ARGV[3]
     if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Reserve or 'Arg "worker" missing'
-        error('Reserve(): ' .. message)
-      end
+      error('Reserve(): Arg "worker" missing')
     end
     worker = text
   end
   var.worker = worker
-  local count = whole('Reserve', 'count', ARGV[3])
+  local count = whole('Reserve', 'count', ARGV[4])
   var.count = count
-  local order = ARGV[4]
-  var.cursor = whole('Reserve', 'cursor', ARGV[5])
+  local order = ARGV[5]
+  var.cursor = whole('Reserve', 'cursor', ARGV[6])
   local poll
   do
-    local text = ARGV[6]
+    local text = ARGV[7]
     local n = tonumber(text)
     if not n or n - n ~= 0 then
-      local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
       do
-        local message = 'Arg "poll" ' .. (words.Reserve or 'not') .. ' a number: ' .. tostring(text)
+        local message = 'Arg "poll" not a number: ' .. tostring(text)
         error('Reserve(): ' .. message)
       end
     end
     poll = n
   end
   var.poll = poll
-  local claim = ARGV[7]
+  local claim = ARGV[8]
   var.claim = claim
   local ahead, polls
   ahead, polls, var.owner, var.lock_for = 0, false, worker, nil
-  if ARGV[8] and string.byte(ARGV[8]) == 102 then
-    local seconds, name = string.match(ARGV[8], '^for (%S+) (.+)$')
+  if ARGV[9] and string.byte(ARGV[9]) == 102 then
+    local seconds, name = string.match(ARGV[9], '^for (%S+) (.+)$')
     if not name then
       do
-        local message = 'Arg "ahead" not a number: ' .. ARGV[8]
+        local message = 'Arg "ahead" not a number: ' .. ARGV[9]
         error('Reserve(): ' .. message)
       end
     end
@@ -7396,18 +5754,16 @@ elseif command == 'reserve' then
         error('Reserve(): ' .. message)
       end
     end
-  elseif ARGV[8] and string.byte(ARGV[8]) == 112 then
+  elseif ARGV[9] and string.byte(ARGV[9]) == 112 then
     polls = true
-    ahead = whole('Reserve', 'ahead', string.match(ARGV[8], '^poll (.*)$'))
+    ahead = whole('Reserve', 'ahead', string.match(ARGV[9], '^poll (.*)$'))
   else
-    ahead = whole('Reserve', 'ahead', ARGV[8])
+    ahead = whole('Reserve', 'ahead', ARGV[9])
   end
-  if #ARGV < 9 or #ARGV > 1008 then
-    do
-      error('Reserve(): Arg "queue": needs 1 to 1000')
-    end
+  if #ARGV < 10 or #ARGV > 1009 then
+    error('Reserve(): Arg "queue": needs 1 to 1000')
   end
-  local queues = {unpack(ARGV, 9)}
+  local queues = {unpack(ARGV, 10)}
   var.queues = queues
   local list = table.concat(queues, '\000')
   var.list = list
@@ -7416,11 +5772,7 @@ elseif command == 'reserve' then
       do
         local text = queues[i] ~= '' and queues[i]
         if not text then
-          local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-          do
-            local message = words.Reserve or 'Arg "queue" missing'
-            error('Reserve(): ' .. message)
-          end
+          error('Reserve(): Arg "queue" missing')
         end
       end
     end
@@ -7434,13 +5786,11 @@ elseif command == 'reserve' then
   local idle = prefix .. 'x:idle'
   var.idle = idle
   var.special = 0
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
   if polls and claim == '' and count > 0 then
-    local wait = library(stamp, now, none).stay_idle()
+    local wait = library(stamp, now).stay_idle()
     if wait then
       local counted, listens
       do
@@ -7451,7 +5801,7 @@ elseif command == 'reserve' then
     end
   end
   if order == 'shuffled' then
-    library(stamp, now, none).shuffle()
+    library(stamp, now).shuffle()
   end
   local existing = false
   if #queues == 1 then
@@ -7463,13 +5813,11 @@ elseif command == 'reserve' then
   var.tracked = existing and existing > var.special
   var.special = var.special > 0
   var.limit = count
-  if ahead > 0 and not (var.special and library(stamp, now, none).others_idle()) then
+  if ahead > 0 and not (var.special and library(stamp, now).others_idle()) then
     var.limit = count + ahead
   end
   if #queues > 1 or var.limit == 0 then
-    do
-      call('del', prefix .. 'x:none')
-    end
+    call('del', prefix .. 'x:none')
   end
   var.paused = none
   if var.special and (#queues <= 16 or call('exists', prefix .. 'paused_queues') == 1) then
@@ -7481,8 +5829,17 @@ elseif command == 'reserve' then
   local filled = none
   var.known_empty = #queues > 1 and {} or none
   var.step = 1
+  local function is_open(i)
+    if var.paused[i] == 1 or #queues == 1 then
+      return var.paused[i] ~= 1
+    end
+    if var.known_empty[i] == nil then
+      library(stamp, now).look_ahead(i, true)
+    end
+    return not var.known_empty[i]
+  end
   if var.limit == 0 then
-    return {var.cursor, '0', '', library(stamp, now, none).become_busy()}
+    return {var.cursor, '0', '', library(stamp, now).become_busy()}
   end
   local settings = {}
   var.settings = settings
@@ -7493,7 +5850,7 @@ elseif command == 'reserve' then
       return false
     end
     if var.known_empty[i] == nil then
-      library(stamp, now, none).look_ahead(i)
+      library(stamp, now).look_ahead(i)
     end
     if var.known_empty[i] then
       found_empty[#found_empty + 1] = i
@@ -7517,7 +5874,7 @@ elseif command == 'reserve' then
         wanted2 = math.min(wanted2, math.max(0, settings2.max_concurrency - running))
       end
       if settings2.max_rate and wanted2 > 0 then
-        wanted = library(stamp, now, none).allowed_by_rate(queue, settings2, wanted2)
+        wanted = library(stamp, now).allowed_by_rate(queue, settings2, wanted2)
         break
       end
       wanted = wanted2
@@ -7539,7 +5896,7 @@ elseif command == 'reserve' then
         recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
       end
       if lost or recur or scheduled then
-        expired = library(stamp, now, none).take_due(queue, settings2, wanted2, lost, recur, scheduled)
+        expired = library(stamp, now).take_due(queue, settings2, wanted2, lost, recur, scheduled)
         break
       end
       expired = none
@@ -7574,7 +5931,7 @@ elseif command == 'reserve' then
       jids = take('zrevrange', prefix .. 'q:' .. queues[i] .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
     end
     if #jids == 0 then
-      return not lost and its.parked and library(stamp, now, none).bring_more(queues[i], its, more)
+      return not lost and its.parked and library(stamp, now).bring_more(queues[i], its, more)
     end
     its.direct = direct
     local values = reserved_values(string.format('%.17g', var.lock_for or its.heartbeat))
@@ -7611,7 +5968,7 @@ elseif command == 'reserve' then
             jobs[i5], waited[i5] = job, key
             local size = #(job[6] or '')
             var.taken_bytes = var.taken_bytes + size
-            if var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+            if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
               count, its.stopped, var.dropped = i5 - 1, true, 1000
               break
             end
@@ -7621,9 +5978,9 @@ elseif command == 'reserve' then
             end
           end
           if limited then
-            count, common = library(stamp, now, none).admit_all(jids2, count, jobs, #out, its, run)
+            count, common = library(stamp, now).admit_all(jids2, count, jobs, #out, its, run)
             if not common then
-              library(stamp, now, none).read_scores(queue, jids2, count, jobs, its, run)
+              library(stamp, now).read_scores(queue, jids2, count, jobs, its, run)
             end
           end
           if run then
@@ -7634,31 +5991,31 @@ elseif command == 'reserve' then
             end
           end
           if fair then
-            library(stamp, now, none).leave_all_turns(queue, jobs, count)
+            library(stamp, now).leave_all_turns(queue, jobs, count)
           end
           local put_at, put_time
           for i6 = 1, count do
             local jid, job, key = jids2[i6], jobs[i6], waited[i6]
             local stored = job[9]
-            local over = stored and string.find(stored, '^%a*[st]') and library(stamp, now, none).is_over(jid, stored, 'waiting') and library(stamp, now, none).drop_expired(jid, 'waiting')
+            local over = stored and string.find(stored, '^%a*[st]') and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
             if limited and job.refused then
-              library(stamp, now, none).put_aside(queue, jid, job, run)
+              library(stamp, now).put_aside(queue, jid, job, run)
             elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
               n = n + 1
               local entries
               do
                 local length = try('rpush', key .. '-history', popped)
                 if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                  library(stamp, now, none).trim_history(key .. '-history', length, cap)
+                  library(stamp, now).trim_history(key .. '-history', length, cap)
                 end
                 entries = length
               end
               if entries ~= 2 or string.find(jid, '-', 1, true) then
-                library(stamp, now, none).read_rest(jid, key, job, popped, cap)
+                library(stamp, now).read_rest(jid, key, job, popped, cap)
               end
               local ends = expires
               if its.lock_time or stored and string.find(stored, '^%a*[lq]') then
-                ends = library(stamp, now, none).lock_special(key, job, worker, its)
+                ends = library(stamp, now).lock_special(key, job, worker, its)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
               end
@@ -7678,10 +6035,10 @@ elseif command == 'reserve' then
             break
           end
           if limited then
-            library(stamp, now, none).note_all_started(jobs, n, locks, common)
+            library(stamp, now).note_all_started(jobs, n, locks, common)
           end
           if its.rate then
-            library(stamp, now, none).note_starts(its.rate, n)
+            library(stamp, now).note_starts(its.rate, n)
           end
           do
             local n2 = n
@@ -7754,7 +6111,7 @@ elseif command == 'reserve' then
             end
             try('hset', key, unpack(update))
             if fresh then
-              library(stamp, now, none).begin_day('wait', day, queue)
+              library(stamp, now).begin_day('wait', day, queue)
             end
           end
           local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(jids2)) or none
@@ -7813,6 +6170,47 @@ elseif command == 'reserve' then
       i = string.find(var.marks, var.chosen, i + 1, true)
     end
   end
+  local function by_due(a, b)
+    return a.due < b.due
+  end
+  local function coming_due()
+    local coming, horizon = {}, string.format('%.17g', now + poll)
+    for i = 1, #queues do
+      for _, part in ipairs(is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
+        local last = part == 'scheduled' and '+inf' or horizon
+        local found = try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
+        local due = tonumber(found[2])
+        if due and due > now + poll then
+          due = library(stamp, now).try_parked(found[1], queues[i]) and now
+        end
+        if due then
+          coming[#coming + 1] = {due = due, queue = queues[i]}
+        end
+      end
+      local opens = settings[i] and settings[i].rate and library(stamp, now).rate_opens(settings[i].rate)
+      if opens and opens < now + poll and (call('exists', prefix .. 'q:' .. queues[i] .. '-work') == 1 or call('zcount', prefix .. 'q:' .. queues[i] .. '-scheduled', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queues[i] .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queues[i] .. '-locks', '-inf', stamp) > 0) then
+        coming[#coming + 1] = {due = opens, queue = queues[i]}
+      end
+    end
+    table.sort(coming, by_due)
+    return coming
+  end
+  local function claim_due(queue, due)
+    if is_claimed(queue, due, worker) then
+      return false
+    end
+    local ttl = math.ceil((due - now) * 1000) + 1000
+    call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+    return true
+  end
+  local function claim_soonest()
+    for _, coming in ipairs(coming_due()) do
+      if claim_due(coming.queue, coming.due) then
+        return math.max(coming.due - now, 0.001), coming.queue
+      end
+    end
+    return poll, ''
+  end
   var.most_bytes = 2097152
   local out = {}
   local several = #queues > 1 and order ~= 'shuffled'
@@ -7839,47 +6237,102 @@ elseif command == 'reserve' then
       end
     end
   end
-  do
-    if order == 'ordered' then
-      take_ordered(out)
-    else
-      library(stamp, now, none).take_round_robin(out)
-    end
+  if order == 'ordered' then
+    take_ordered(out)
+  else
+    library(stamp, now).take_round_robin(out)
   end
   local news = #found_empty
   if several and #out < count and not settings.left and string.find(var.marks, '1', 1, true) then
     var.chosen = '1'
-    do
-      if order == 'ordered' then
-        take_ordered(out)
-      else
-        library(stamp, now, none).take_round_robin(out)
-      end
+    if order == 'ordered' then
+      take_ordered(out)
+    else
+      library(stamp, now).take_round_robin(out)
     end
   end
   if settings.left then
     var.dropped = 1000
   end
-  if var.met_limits and (library(stamp, now, none).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now, none).is_left_due()) then
+  if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due()) then
     var.dropped = 1000
   end
-  write_first('zadd', prefix .. 'workers', stamp, var.owner)
+  do
+    local key, score, member = prefix .. 'workers', stamp, var.owner
+    local reply = try('zadd', key, score, member)
+    if type(reply) == 'table' then
+      call('del', prefix .. 'x:none')
+      reply = try('zadd', key, score, member)
+    end
+  end
   local wait, claimed, polled, listens = 0, '', false, true
   local listeners
   if #out < count and var.dropped < 1000 then
-    wait, claimed, polled = library(stamp, now, none).become_idle()
+    do
+      local wait2, claimed2 = claim_soonest()
+      if claim ~= claimed2 and library(stamp, now).drop_claim() then
+        library(stamp, now).wake(claim)
+      end
+      local again = try('sadd', idle, worker) == 0
+      if #queues <= 16 then
+        do
+          local lapses
+          repeat
+            do
+              local seconds = 3 * math.max(poll, 10)
+              if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+                local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+                if #digits == 10 and decimals ~= '.000000' then
+                  lapses = digits .. decimals
+                  break
+                end
+              end
+              lapses = string.format('%.17g', now + seconds)
+              break
+            end
+          until true
+          for i = 1, #queues do
+            local waiting = prefix .. 'x:idle:' .. queues[i]
+            try('zadd', waiting, lapses, worker)
+            if again then
+              repeat
+                local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+                if #gone == 0 then
+                  break
+                end
+                call('zrem', waiting, unpack(gone))
+                local channels, dead = {}, {}
+                for n = 1, #gone do
+                  channels[n] = prefix .. 'x:wake:' .. gone[n]
+                end
+                local counts = call('pubsub', 'numsub', unpack(channels))
+                for n = 1, #gone do
+                  if counts[2 * n] == 0 then
+                    dead[#dead + 1] = gone[n]
+                  end
+                end
+                if #dead > 0 then
+                  try('srem', idle, unpack(dead))
+                end
+              until true
+            end
+          end
+        end
+      end
+      wait, claimed, polled = wait2, claimed2, again
+    end
     if #queues > 16 then
-      library(stamp, now, none).wait_in_list(polled)
+      library(stamp, now).wait_in_list(polled)
     end
     if polled and polls then
-      library(stamp, now, none).note_looked()
+      library(stamp, now).note_looked()
     end
     do
       local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
       listeners, listens = counts[2], counts[4] > 0
     end
   else
-    listeners = library(stamp, now, none).become_busy()
+    listeners = library(stamp, now).become_busy()
   end
   if several and news > 0 and not (polled and #queues > 16) then
     do
@@ -7908,7 +6361,7 @@ elseif command == 'reserve' then
   end
   return reply
 elseif command == 'finish' then
-  var = {releasable = math.huge, tellable = 200, unheard = 0}
+  var = {none = {}, releasable = math.huge}
   local function whole(area, name, text)
     local amount
     do
@@ -7916,9 +6369,9 @@ elseif command == 'finish' then
       do
         local n = tonumber(text)
         if not n or n - n ~= 0 then
-          local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
+          local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
           do
-            local message = 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
             error(area .. '(): ' .. message)
           end
         end
@@ -7940,7 +6393,8 @@ elseif command == 'finish' then
     end
     return amount + 0
   end
-  local frees_limits = false
+  local frees_limits
+  local none = var.none
   local function finite(text, default)
     local n = text and tonumber(text)
     if n and n - n == 0 then
@@ -7984,14 +6438,11 @@ elseif command == 'finish' then
                   refusal = 'Job ' .. jid .. ' does not exist'
                   break
                 elseif state ~= 'running' then
-                  local words = {Fail = ' not', Heartbeat = ' not'}
-                  refusal = 'Job ' .. jid .. (words.Complete or ' is not') .. ' currently running: ' .. state
+                  refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
                   break
                 elseif owner ~= worker or since and since ~= time then
-                  local words = {Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'}
-                  local taken = (words.Complete or ' has been handed out to') .. ' another worker: '
                   local again = owner == worker and ', at ' .. tostring(time) or ''
-                  refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
+                  refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
                   break
                 end
                 refusal = nil
@@ -8013,7 +6464,7 @@ elseif command == 'finish' then
               frees_limits = frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
             end
             if item.next then
-              problem = library(stamp, now, none).prepare_next(item)
+              problem = library(stamp, now).prepare_next(item)
               break
             end
             problem = nil
@@ -8158,7 +6609,7 @@ elseif command == 'finish' then
           end
           try('hset', key, unpack(update))
           if fresh then
-            library(stamp, now, none).begin_day('run', day, queue)
+            library(stamp, now).begin_day('run', day, queue)
           end
         end
       end
@@ -8185,15 +6636,15 @@ elseif command == 'finish' then
         local key = item.key
         local length = try('rpush', key .. '-history', done)
         if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-          library(stamp, now, none).trim_history(key .. '-history', length, cap)
+          library(stamp, now).trim_history(key .. '-history', length, cap)
         end
         entries = length
       end
       if entries == 1 then
-        library(stamp, now, none).adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+        library(stamp, now).adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
       end
       if item.next then
-        item.state = library(stamp, now, none).advance(item, cap)
+        item.state = library(stamp, now).advance(item, cap)
         if finished == owned then
           finished = {unpack(owned, 1, i - 1)}
         end
@@ -8202,14 +6653,14 @@ elseif command == 'finish' then
         do
           local key = item.key
           if item.result then
-            library(stamp, now, none).settle_result(item, 'complete', '')
+            library(stamp, now).settle_result(item, 'complete', '')
           elseif item.data ~= '' then
             call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
           else
             call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
           end
         end
-        if item.stored and string.find(item.stored, '^%a*[kruw]') and library(stamp, now, none).job_ended(item.jid, item.stored, 'complete') then
+        if item.stored and string.find(item.stored, '^%a*[kruw]') and library(stamp, now).job_ended(item.jid, item.stored, 'complete') then
           repeat
             local jid = item.jid
             local key = prefix .. 'j:' .. jid
@@ -8218,7 +6669,7 @@ elseif command == 'finish' then
               break
             end
             do
-              local tags = library(stamp, now, none).names_of(job[2])
+              local tags = library(stamp, now).names_of(job[2])
               for i = 1, #tags do
                 do
                   local tag = tags[i]
@@ -8240,7 +6691,7 @@ elseif command == 'finish' then
       end
     end
     if #finished > 0 then
-      local kept = forgetting and library(stamp, now, none).remembered(finished) or finished
+      local kept = forgetting and library(stamp, now).remembered(finished) or finished
       if #kept > 0 then
         repeat
           local keep_seconds, keep_count = (finite(config[1], 604800)), finite(config[2], 50000)
@@ -8266,7 +6717,7 @@ elseif command == 'finish' then
           until true
           local excess = call('zcard', completed) - keep_count
           if excess > 0 or call('zcount', completed, '0', before) > 0 then
-            library(stamp, now, none).prune(before, excess, 100 + #kept)
+            library(stamp, now).prune(before, excess, 100 + #kept)
           end
         until true
       end
@@ -8283,10 +6734,10 @@ elseif command == 'finish' then
         end
         if special and any_dependents(items, prefix .. 'x:none') then
           for i = 1, #items do
-            library(stamp, now, none).release_dependents(items[i].jid)
+            library(stamp, now).release_dependents(items[i].jid)
           end
           local some = var.releasable < math.huge
-          local _, more = library(stamp, now, none).settle_rest()
+          local _, more = library(stamp, now).settle_rest()
           if some and more then
             items[#items].state = 'complete+'
           end
@@ -8295,22 +6746,18 @@ elseif command == 'finish' then
     end
     for i = 1, #queues do
       if finite(config[3 + i], 0) > 0 then
-        library(stamp, now, none).wake(queues[i].queue)
+        library(stamp, now).wake(queues[i].queue)
       end
     end
     if frees_limits then
-      library(stamp, now, none).stop_all_limited(owned)
+      library(stamp, now).stop_all_limited(owned)
     end
   end
   local worker
   do
-    local text = ARGV[2]
+    local text = ARGV[3]
     if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Finish or 'Arg "worker" missing'
-        error('Finish(): ' .. message)
-      end
+      error('Finish(): Arg "worker" missing')
     end
     worker = text
   end
@@ -8320,11 +6767,7 @@ elseif command == 'finish' then
     do
       local text = ARGV[at + 1]
       if not text then
-        local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-        do
-          local message = words.Finish or 'Arg "jid" missing'
-          error('Finish(): ' .. message)
-        end
+        error('Finish(): Arg "jid" missing')
       end
       jid = text
     end
@@ -8332,11 +6775,7 @@ elseif command == 'finish' then
     do
       local text = ARGV[at + 2]
       if not text then
-        local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-        do
-          local message = words.Finish or 'Arg "queue" missing'
-          error('Finish(): ' .. message)
-        end
+        error('Finish(): Arg "queue" missing')
       end
       queue = text
     end
@@ -8358,11 +6797,11 @@ elseif command == 'finish' then
       return item, first
     end
     local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-    library(stamp, now, none).read_details(item, ARGV[at], first, last)
+    library(stamp, now).read_details(item, ARGV[at], first, last)
     return item, last + 1
   end
   local items, completed = {}, 0
-  local at, n = 3, 0
+  local at, n = 4, 0
   while at <= #ARGV do
     n = n + 1
     items[n], at = read_item(at)
@@ -8371,21 +6810,17 @@ elseif command == 'finish' then
     end
   end
   if n > 1000 then
-    do
-      error('Finish(): More than 1000 jobs')
-    end
+    error('Finish(): More than 1000 jobs')
   end
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
   var.releasable = math.max(250, n)
   if completed == n then
     complete(worker, items)
   else
-    complete(worker, library(stamp, now, none).to_complete(items))
-    library(stamp, now, none).give(items)
+    complete(worker, library(stamp, now).to_complete(items))
+    library(stamp, now).give(items)
   end
   local outcomes = items[2] and {unpack(items)} or {false}
   for i = 1, n do
@@ -8397,19 +6832,1553 @@ elseif command == 'finish' then
     end
   end
   return outcomes
+elseif command == 'put.many' then
+  var = {none = {}}
+  local function whole(area, name, text)
+    local amount
+    do
+      local value
+      do
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+          do
+            local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        value = n
+      end
+      if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+        do
+          local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+          error(area .. '(): ' .. message)
+        end
+      end
+      amount = value
+    end
+    if amount < 0 then
+      do
+        local message = 'Arg "' .. name .. '" is negative: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    return amount + 0
+  end
+  local none = var.none
+  local items, seen = {}, {}
+  var.items = items
+  local checked, several = ARGV[4] ~= '' and ARGV[4], false
+  local at, n = 5, 0
+  while at <= #ARGV do
+    local queue = ARGV[at]
+    if n == 0 or queue ~= items[n].queue then
+      do
+        local text = queue ~= '' and queue
+        if not text then
+          error('Queue(): no queue name provided')
+        end
+        queue = text
+      end
+      several = n > 0 or several
+    end
+    local first = at + 6
+    local last = first - 1
+    if ARGV[at + 5] ~= '0' then
+      last = last + whole('Put', 'n', ARGV[at + 5])
+    end
+    local item
+    repeat
+      local queue2, at2, last2, checked2, before = queue, at + 1, last, checked, items[n]
+      local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
+      if not klass then
+        error('Put(): Arg "klass" missing')
+      end
+      local given = none
+      if last2 == first + 1 and ARGV[first] == 'new' then
+        checked2 = 'new'
+      elseif last2 >= first then
+        repeat
+          local found = {}
+          if last2 < first then
+            given = found
+            break
+          end
+          if (last2 - first) % 2 == 0 or last2 > #ARGV then
+            error('Put(): Odd number of additional args')
+          end
+          for i = first, last2, 2 do
+            found[ARGV[i]] = ARGV[i + 1]
+          end
+          given = found
+          break
+        until true
+        checked2 = given.new and 'new' or checked2 or given.checked
+      end
+      if not checked2 then
+        do
+          local ok, value, problem = pcall(cjson.decode, data)
+          if not ok or problem then
+            do
+              local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+              error('Put(): ' .. message)
+            end
+          end
+        end
+      end
+      local delay = 0
+      if ARGV[at2 + 3] ~= '0' then
+        do
+          local text = ARGV[at2 + 3]
+          local n2 = tonumber(text)
+          if not n2 or n2 - n2 ~= 0 then
+            do
+              local message = 'Arg "delay" not a number: ' .. tostring(text)
+              error('Put(): ' .. message)
+            end
+          end
+          delay = n2
+        end
+      end
+      local jid
+      do
+        local text = ARGV[at2] ~= '' and ARGV[at2]
+        if not text then
+          error('Put(): Arg "jid" missing')
+        end
+        jid = text
+      end
+      local job = {queue = queue2, jid = jid, klass = klass, data = data, delay = delay, checked = checked2 or false, key = false, state = false}
+      if given == none then
+        item = job
+        break
+      end
+      local o, retries = given.o, given.retries
+      if before and before.o and o == before.o and retries == before.words and delay == before.delay and last2 == first + 3 then
+        job.given, job.more, job.retries = before.given, before.more, before.retries
+      else
+        library(stamp, now).add_given(job, given)
+        given = job.given
+      end
+      if o and retries and last2 == first + 3 and not (given.claim or given.share or given.watches) then
+        job.o, job.words = o, retries
+      end
+      item = job
+      break
+    until true
+    if seen[item.jid] then
+      do
+        local message = 'Job ' .. item.jid .. ' is named twice'
+        error('Put(): ' .. message)
+      end
+    end
+    n = n + 1
+    items[n], seen[item.jid] = item, true
+    at = last + 1
+  end
+  if n > 1000 then
+    error('Put(): More than 1000 jobs')
+  end
+  if n > 0 then
+    local left
+    do
+      local worker, groups = ARGV[3], several and library(stamp, now).grouped() or {items}
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+      local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+      local plain, idle = #groups == 1 and not var.claiming and not var.put_batches, false
+      for i = 1, #items do
+        local item = items[i]
+        local key = prefix .. 'j:' .. item.jid
+        item.key, keys[i + 3] = key, key
+        if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+          plain = false
+        end
+      end
+      local existing
+      do
+        local count = 0
+        for from = 1, #keys, 1000 do
+          count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+        end
+        existing = count
+      end
+      local tracked, known_empty = false, false
+      if existing > 0 then
+        idle = call('exists', prefix .. 'x:idle') == 1
+        tracked = call('exists', prefix .. 'tracked') == 1
+        existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+        known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+        plain = plain and existing == (known_empty and 1 or 0)
+      end
+      local found
+      if not plain then
+        found = library(stamp, now).prepare(worker, groups, items)
+      end
+      for g = 1, #groups do
+        if groups[g][1] then
+          do
+            local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+            local queue = group[1].queue
+            local quoted = cjson.encode(queue)
+            local details = '{"q":' .. quoted .. '}'
+            local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+            local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+            if idle2 or not classic then
+              first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+            end
+            do
+              local first
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              end
+              local digits = first and #group > 1 and string.sub(first, 4) + 0
+              local work, n = none, 0
+              for i = 1, #group do
+                local item = group[i]
+                if item.waits then
+                  call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                  item.state = 'depends'
+                elseif item.delay > 0 then
+                  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+                  item.state = 'scheduled'
+                else
+                  local score = item.score or item.at and library(stamp, now).past_score(item) or false
+                  local share = var.put_turns and (item.share or item.given and item.given.share)
+                  if share and not score then
+                    score = library(stamp, now).fair_score(queue, item.priority, share, var.put_turns)
+                  end
+                  if not score and (item.priority or not first) then
+                    score = library(stamp, now).fractional_score(n, item.priority)
+                  elseif not score then
+                    score = n == 0 and first or string.format('-0.%016d', digits + n)
+                  end
+                  if n == 0 then
+                    work = {score, item.jid}
+                  else
+                    work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                  end
+                  n = n + 1
+                  item.state = 'waiting'
+                end
+              end
+              do
+                local key, list = prefix .. 'q:' .. queue .. '-work', work
+                for from = 1, #list, 1000 do
+                  call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+                end
+              end
+            end
+            for i = 1, #group do
+              local item = group[i]
+              do
+                local key, retries, tags = item.key, item.retries or '5', '[]'
+                do
+                  local cap
+                  local length = try('rpush', key .. '-history', text)
+                  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                    library(stamp, now).trim_history(key .. '-history', length, cap)
+                  end
+                end
+                if item.tags and #item.tags > 0 then
+                  library(stamp, now).add_tags(item.jid, item.tags, 1)
+                  tags = cjson.encode(item.tags)
+                end
+                call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+                if item.waits then
+                  library(stamp, now).keep_delay(key, item.delay, item.checked)
+                end
+              end
+              try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+              if item.old and item.old.lost then
+                do
+                  local jid, worker = item.jid, item.old.worker
+                  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                  try('publish', prefix .. 'w:' .. worker, message)
+                  try('publish', prefix .. 'log', message)
+                end
+              end
+            end
+            do
+              local queues = prefix .. 'queues'
+              if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+                try('zrem', prefix .. 'x:queues', queue)
+                repeat
+                  if classic then
+                    local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                    if not heard.err and heard[2] == 0 then
+                      break
+                    end
+                  end
+                  try('publish', prefix .. 'x:queues', queue)
+                until true
+              end
+            end
+            if tracked2 then
+              do
+                local jids = library(stamp, now).jids_of(group)
+                local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+                for i = 1, #scores do
+                  if scores[i] then
+                    try('publish', prefix .. 'put', jids[i])
+                  end
+                end
+              end
+            end
+            if known_empty2 then
+              if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+            if idle2 then
+              library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+            end
+          end
+        end
+      end
+      if var.watching or var.put_batches then
+        library(stamp, now).watch_all(items)
+      end
+      if var.put_mortal then
+        library(stamp, now).enter_lives(items)
+      end
+      left = found
+    end
+    if left and left[1] then
+      return left
+    end
+  end
+  return
+elseif command == 'pop' then
+  var = {dropped = 0, none = {}, taken_bytes = 0}
+  local function number(area, name, text)
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+      do
+        local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    return n
+  end
+  local function finite(text, default)
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+  local function joined(texts)
+    if #texts == 0 then
+      return empty_list
+    elseif #texts == 1 then
+      return '[' .. texts[1] .. ']'
+    elseif #texts == 2 then
+      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+  local function popped_json(jid, job, tracked, worker, expires, more)
+    job[10], job[11] = job[10] or false, job[11] or false
+    job[12], job[13] = false, jid
+    job[14], job[15], job[16] = 'running', worker, expires
+    local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+    do
+      local jid, tags, failure = job[13], job[7], job[10]
+      do
+        local text = job[12]
+        if text then
+          library(stamp, now).move_history(jid, text)
+        end
+      end
+      local retries, remaining, priority = job[4], job[5], job[3]
+      if retries ~= '5' then
+        retries = finite(retries, 0)
+      end
+      if remaining ~= '5' then
+        remaining = math.floor(finite(remaining, 0))
+      end
+      if priority ~= '0' then
+        priority = string.format('%.17g', (finite(priority, 0)))
+      end
+      local encode = cjson.encode
+      local history
+      do
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
+          local object
+          repeat
+            local text = list[i]
+            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+            if when then
+              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+            if when then
+              object = '{"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            object = library(stamp, now).unusual_entry(text)
+            break
+          until true
+          list[i] = object
+        end
+        history = joined(list)
+      end
+      local related_jobs
+      repeat
+        local dependents = prefix .. 'j:' .. jid .. '-dependents'
+        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+        if call('exists', dependents, dependencies) > 0 then
+          related_jobs = library(stamp, now).sets_json(jid)
+          break
+        end
+        related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+        break
+      until true
+      return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+    end
+  end
+  local large_text = 0
+  local none = var.none
+  local function within_drops(wanted)
+    return wanted + var.dropped < 1000 and wanted or 1000 - var.dropped
+  end
+  local queue
+  do
+    local text = ARGV[3]
+    if not text then
+      error('Queue(): no queue name provided')
+    end
+    queue = text
+  end
+  local worker
+  do
+    local text = ARGV[4]
+    if not text then
+      error('Pop(): Arg "worker" missing')
+    end
+    worker = text
+  end
+  local count
+  do
+    local text = ARGV[5]
+    local amount
+    do
+      local value = number('Pop', 'count', text)
+      if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+        do
+          local message = 'Arg "count" is not a whole number: ' .. text
+          error('Pop(): ' .. message)
+        end
+      end
+      amount = value
+    end
+    if amount < 0 then
+      do
+        local message = 'Arg "count" is negative: ' .. text
+        error('Pop(): ' .. message)
+      end
+    end
+    count = amount + 0
+  end
+  local timed = ARGV[6] == 'timed'
+  local lock_for = ARGV[7] and number('Pop', 'lock', ARGV[7])
+  if lock_for and lock_for < 0 then
+    do
+      local message = 'Arg "lock" is negative: ' .. ARGV[7]
+      error('Pop(): ' .. message)
+    end
+  end
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+  local settings
+  do
+    local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+    local heartbeat
+    do
+      local own, general = values[1], values[2]
+      local seconds = own and tonumber(own)
+      if not seconds or seconds - seconds ~= 0 then
+        seconds = general and tonumber(general)
+      end
+      if not seconds or seconds - seconds ~= 0 then
+        seconds = 60
+      end
+      heartbeat = seconds
+    end
+    settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+  end
+  if lock_for then
+    settings.lock_time = lock_for
+  end
+  if timed then
+    var.related_left = 4000
+  end
+  settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+  if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
+    return empty_list
+  end
+  local function timed_json(jid, job, tracked, its_worker, expires)
+    local data = job[6]
+    local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
+    local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+    large_text = large_text + #text
+    return text
+  end
+  local out, show, at_once, is_left = {}, popped_json, count, false
+  if timed then
+    show, at_once, var.most_bytes = timed_json, 50, 2097152
+  end
+  repeat
+    local wanted = count
+    if settings.max_concurrency > 0 then
+      local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+      wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+    end
+    if settings.max_rate and wanted > 0 then
+      count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
+      break
+    end
+    count = wanted
+    break
+  until true
+  if count > 0 then
+    settings.most = count
+    local run
+    local jids
+    repeat
+      local wanted = math.min(count, at_once)
+      local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+      if settings.tracked then
+        recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+      end
+      if lost or recur or scheduled then
+        jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+        break
+      end
+      jids = none
+      break
+    until true
+    is_left = settings.left or jids ~= none and at_once < count
+    while jids do
+      do
+        local jids3, show2, run2 = jids, show, run
+        for first = 1, #jids3, 500 do
+          local some = jids3
+          if #jids3 > 500 then
+            some = {unpack(jids3, first, math.min(first + 500 - 1, #jids3))}
+          end
+          repeat
+            local jids2 = some
+            local cap = settings.cap
+            local expires
+            repeat
+              local seconds = settings.heartbeat
+              if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+                local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+                if #digits == 10 and decimals ~= '.000000' then
+                  expires = digits .. decimals
+                  break
+                end
+              end
+              expires = string.format('%.17g', now + seconds)
+              break
+            until true
+            local details = '{"worker":' .. cjson.encode(worker) .. '}'
+            local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+            local jobs, waited, locks = jids2[2] and {unpack(jids2)} or {false}, jids2[2] and {unpack(jids2)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids2)}
+            local n, count, limited, fair, common = 0, #jids2, false, false, nil
+            for i = 1, count do
+              local key = prefix .. 'j:' .. jids2[i]
+              local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+              jobs[i], waited[i] = job, key
+              local size = #(job[6] or '')
+              var.taken_bytes = var.taken_bytes + size
+              if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
+                count, settings.stopped, var.dropped = i - 1, true, 1000
+                break
+              end
+              if job[9] and string.find(job[9], '^%a*[cg]') then
+                limited = limited or string.find(job[9], '^%a*c') ~= nil
+                fair = fair or string.find(job[9], '^%a*g') ~= nil
+              end
+            end
+            if limited then
+              count, common = library(stamp, now).admit_all(jids2, count, jobs, #out, settings, run2)
+              if not common then
+                library(stamp, now).read_scores(queue, jids2, count, jobs, settings, run2)
+              end
+            end
+            if run2 then
+              local first = count == 1 and '-1' or string.format('%d', -count)
+              if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+                settings.stopped = true
+                break
+              end
+            end
+            if fair then
+              library(stamp, now).leave_all_turns(queue, jobs, count)
+            end
+            local put_at, put_time
+            for i = 1, count do
+              local jid, job, key = jids2[i], jobs[i], waited[i]
+              local stored = job[9]
+              local over = stored and string.find(stored, '^%a*[st]') and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
+              if limited and job.refused then
+                library(stamp, now).put_aside(queue, jid, job, run2)
+              elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
+                n = n + 1
+                local entries
+                do
+                  local length = try('rpush', key .. '-history', popped)
+                  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                    library(stamp, now).trim_history(key .. '-history', length, cap)
+                  end
+                  entries = length
+                end
+                if entries ~= 2 or string.find(jid, '-', 1, true) then
+                  library(stamp, now).read_rest(jid, key, job, popped, cap)
+                end
+                local ends = expires
+                if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
+                  ends = library(stamp, now).lock_special(key, job, worker, settings)
+                else
+                  call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+                end
+                if job[8] ~= put_at or n == 1 then
+                  put_at, put_time = job[8], finite(job[8], now)
+                end
+                jobs[n], jids2[n], waited[n] = job, jid, now - put_time
+                locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+              else
+                call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+              end
+            end
+            for i = n + 1, #jids2 do
+              jids2[i], waited[i] = nil, nil
+            end
+            if n == 0 then
+              break
+            end
+            if limited then
+              library(stamp, now).note_all_started(jobs, n, locks, common)
+            end
+            if settings.rate then
+              library(stamp, now).note_starts(settings.rate, n)
+            end
+            do
+              local n2 = n
+              local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+              call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
+              local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
+              if first == 1 then
+                call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+                if type(held) == 'number' then
+                  call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+                end
+              end
+            end
+            do
+              local day = now - now % 86400
+              local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
+              local asked, counts
+              do
+                local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+                for i = 1, #waited do
+                  local seconds = waited[i]
+                  if seconds >= 0 and seconds < 1 then
+                    short = short + 1
+                  else
+                    local name
+                    repeat
+                      if seconds < 60 then
+                        name = 's' .. math.floor(seconds)
+                        break
+                      elseif seconds < 3600 then
+                        name = 'm' .. math.floor(seconds / 60)
+                        break
+                      elseif seconds < 86400 then
+                        name = 'h' .. math.floor(seconds / 3600)
+                        break
+                      end
+                      name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                      break
+                    until true
+                    if not seen[name] then
+                      fields[#fields + 1] = name
+                    end
+                    seen[name] = (seen[name] or 0) + 1
+                  end
+                end
+                if short == 0 then
+                  table.remove(fields, 4)
+                end
+                seen.s0 = short
+                asked, counts = fields, seen
+              end
+              local values = try('hmget', key, unpack(asked))
+              local total = finite(values[1], 0)
+              local mean = finite(values[2], 0)
+              local vk = finite(values[3], 0)
+              local fresh = total == 0
+              if fresh then
+                mean, vk = 0, 0
+              end
+              for i = 1, #waited do
+                local value, before = waited[i], mean
+                total = total + 1
+                mean = mean + (value - mean) / total
+                vk = vk + (value - mean) * (value - before)
+              end
+              local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+              for i = 4, #asked do
+                update[2 * i - 1] = asked[i]
+                update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+              end
+              try('hset', key, unpack(update))
+              if fresh then
+                library(stamp, now).begin_day('wait', day, queue)
+              end
+            end
+            local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids2)) or none
+            for i = 1, n do
+              if tracked[i] then
+                try('publish', prefix .. 'popped', jids2[i])
+              end
+              out[#out + 1] = show2(jids2[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+            end
+          until true
+        end
+      end
+      local more = within_drops(math.min(count - #out, at_once))
+      if is_left and out[1] or settings.stopped or large_text >= 262144 then
+        is_left = true
+        break
+      elseif more <= 0 then
+        break
+      end
+      jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+      if #jids == 0 and not (settings.parked and library(stamp, now).bring_more(queue, settings, more)) then
+        break
+      end
+    end
+  end
+  if var.met_limits then
+    library(stamp, now).settle_limits()
+  elseif #out == 0 and settings.tracked then
+    local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
+    if coming[1] then
+      library(stamp, now).try_parked(coming[1], queue)
+    end
+  end
+  do
+    local key, score = prefix .. 'workers', stamp
+    local reply = try('zadd', key, score, worker)
+    if type(reply) == 'table' then
+      call('del', prefix .. 'x:none')
+      reply = try('zadd', key, score, worker)
+    end
+  end
+  if var.large or is_left then
+    return library(stamp, now).with_large(joined(out), is_left and out[1] and 'more' or '')
+  end
+  return joined(out)
+elseif command == 'complete' then
+  var = {none = {}, releasable = math.huge}
+  local none = var.none
+  local function names(area, name, text)
+    if not text then
+      return none
+    end
+    local list
+    do
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+      list = value
+    end
+    if type(list) ~= 'table' then
+      do
+        local message = 'Arg "' .. name .. '" is not a JSON array'
+        error(area .. '(): ' .. message)
+      end
+    end
+    local members = 0
+    for _ in pairs(list) do
+      members = members + 1
+    end
+    if members ~= #list then
+      do
+        local message = 'Arg "' .. name .. '" is not a JSON array'
+        error(area .. '(): ' .. message)
+      end
+    end
+    for i = 1, #list do
+      if type(list[i]) == 'number' then
+        list[i] = tostring(list[i])
+      elseif type(list[i]) ~= 'string' then
+        do
+          local message = 'Arg "' .. name .. '" is not a JSON array of strings'
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+    return list
+  end
+  local frees_limits
+  local function finite(text, default)
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+  local function count_existing(keys)
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    return count
+  end
+  local function any_dependents(items, more)
+    local keys = {more, prefix .. 'x:rest', unpack(items)}
+    for i = 1, #items do
+      keys[i + 2] = items[i].key .. '-dependents'
+    end
+    return count_existing(keys) > 0
+  end
+  local jid
+  do
+    local text = ARGV[3]
+    if not text then
+      error('Job(): no jid provided')
+    end
+    jid = text
+  end
+  local worker
+  do
+    local text = ARGV[4]
+    if not text then
+      error('Complete(): Arg "worker" missing')
+    end
+    worker = text
+  end
+  local queue
+  do
+    local text = ARGV[5]
+    if not text then
+      error('Complete(): Arg "queue" missing')
+    end
+    queue = text
+  end
+  local data = ARGV[6]
+  local given
+  repeat
+    local last = #ARGV
+    local found = {}
+    if last < 7 then
+      given = found
+      break
+    end
+    if (last - 7) % 2 == 0 or last > #ARGV then
+      error('Complete(): Odd number of additional args')
+    end
+    for i = 7, last, 2 do
+      found[ARGV[i]] = ARGV[i + 1]
+    end
+    given = found
+    break
+  until true
+  if not given.checked then
+    do
+      local ok, value, problem = pcall(cjson.decode, data)
+      if not ok or problem then
+        do
+          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+          error('Complete(): ' .. message)
+        end
+      end
+    end
+    if given.result then
+      given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
+    end
+  end
+  if not given.next and (given.delay or given.depends) then
+    local option = given.delay and 'delay' or 'depends'
+    do
+      local message = '"' .. option .. '" cannot be used without a "next".'
+      error('Complete(): ' .. message)
+    end
+  end
+  local change
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    change = library(stamp, now).read_changes('Complete', given)
+  end
+  if change and not given.next then
+    error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
+  end
+  local depends, delay = none, 0
+  if given.depends then
+    depends = library(stamp, now).check_dependencies('Complete', names('Complete', 'depends', given.depends), 1)
+  end
+  if given.delay then
+    do
+      local text = given.delay
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        do
+          local message = 'Arg "delay" not a number: ' .. tostring(text)
+          error('Complete(): ' .. message)
+        end
+      end
+      delay = n
+    end
+  end
+  local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
+  if given.result then
+    item.result = given.result
+  end
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+  if given.checked then
+    var.releasable = 250
+  end
+  repeat
+    local items = {item}
+    local owned
+    do
+      local mine, seen = items, {}
+      for i = 1, #items do
+        local item2 = items[i]
+        local problem
+        if seen[item2.jid] then
+          problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
+        else
+          repeat
+            local jid = item2.jid
+            local key = prefix .. 'j:' .. jid
+            local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+            local refusal = job.err
+            if not refusal and not item2.anybody then
+              repeat
+                local owner, state, time, since = job[1], job[2], job[5], item2.since
+                if not state then
+                  refusal = 'Job ' .. jid .. ' does not exist'
+                  break
+                elseif state ~= 'running' then
+                  refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
+                  break
+                elseif owner ~= worker or since and since ~= time then
+                  local again = owner == worker and ', at ' .. tostring(time) or ''
+                  refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+                  break
+                end
+                refusal = nil
+              until true
+            end
+            if refusal then
+              problem = refusal
+              break
+            elseif item2.queue ~= job[4] then
+              problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+              break
+            end
+            item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
+            if item2.anybody and job[2] ~= 'running' then
+              item2.began = stamp
+            end
+            if job[6] or job[7] then
+              item2.grace, item2.stored = job[6], job[7]
+              frees_limits = frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
+            end
+            if item2.next then
+              problem = library(stamp, now).prepare_next(item2)
+              break
+            end
+            problem = nil
+          until true
+        end
+        if problem then
+          item2.problem = problem
+          if mine == items then
+            mine = {unpack(items, 1, i - 1)}
+          end
+        elseif mine ~= items then
+          mine[#mine + 1] = item2
+        end
+        if not problem and #items > 1 then
+          seen[item2.jid] = true
+        end
+      end
+      owned = mine
+    end
+    if #owned == 0 then
+      break
+    end
+    local queues
+    do
+      local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
+      for i = 2, #owned do
+        local queue = owned[i].queue
+        if not found and queue ~= groups[1].queue then
+          groups[1].items = {unpack(owned, 1, i - 1)}
+          found = {[groups[1].queue] = groups[1]}
+        end
+        if found then
+          local its = found[queue]
+          if not its then
+            its = {queue = queue, items = {}}
+            found[queue] = its
+            groups[#groups + 1] = its
+          end
+          its.items[#its.items + 1] = owned[i]
+        end
+      end
+      for i = 1, #groups do
+        local jids, durations
+        do
+          local items = groups[i].items
+          local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+          local began, time
+          for i2 = 1, #items do
+            local item3 = items[i2]
+            if item3.began ~= began or i2 == 1 then
+              began, time = item3.began, finite(item3.began, now)
+            end
+            ids[i2], ran[i2] = item3.jid, now - time
+          end
+          jids, durations = ids, ran
+        end
+        groups[i].jids, groups[i].ran = jids, durations
+      end
+      queues = groups
+    end
+    local config
+    do
+      local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
+      for i = 1, #queues do
+        fields[3 + i] = queues[i].queue .. '-max-concurrency'
+      end
+      config = try('hmget', prefix .. 'config', unpack(fields))
+    end
+    local cap = finite(config[3], 100)
+    local special = any_dependents(owned, prefix .. 'tracked')
+    for i = 1, #queues do
+      do
+        local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+        if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+          for i5 = 1, #jids do
+            do
+              local jid = jids[i5]
+              try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+              try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+              try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+              try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+            end
+          end
+        end
+        try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+        do
+          local day = now - now % 86400
+          local key = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
+          local asked, counts
+          do
+            local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+            for i2 = 1, #ran do
+              local seconds = ran[i2]
+              if seconds >= 0 and seconds < 1 then
+                short = short + 1
+              else
+                local name
+                repeat
+                  if seconds < 60 then
+                    name = 's' .. math.floor(seconds)
+                    break
+                  elseif seconds < 3600 then
+                    name = 'm' .. math.floor(seconds / 60)
+                    break
+                  elseif seconds < 86400 then
+                    name = 'h' .. math.floor(seconds / 3600)
+                    break
+                  end
+                  name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                  break
+                until true
+                if not seen[name] then
+                  fields[#fields + 1] = name
+                end
+                seen[name] = (seen[name] or 0) + 1
+              end
+            end
+            if short == 0 then
+              table.remove(fields, 4)
+            end
+            seen.s0 = short
+            asked, counts = fields, seen
+          end
+          local values = try('hmget', key, unpack(asked))
+          local total = finite(values[1], 0)
+          local mean = finite(values[2], 0)
+          local vk = finite(values[3], 0)
+          local fresh = total == 0
+          if fresh then
+            mean, vk = 0, 0
+          end
+          for i3 = 1, #ran do
+            local value, before = ran[i3], mean
+            total = total + 1
+            mean = mean + (value - mean) / total
+            vk = vk + (value - mean) * (value - before)
+          end
+          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+          for i4 = 4, #asked do
+            update[2 * i4 - 1] = asked[i4]
+            update[2 * i4] = string.format('%d', finite(values[i4], 0) + counts[asked[i4]])
+          end
+          try('hset', key, unpack(update))
+          if fresh then
+            library(stamp, now).begin_day('run', day, queue)
+          end
+        end
+      end
+    end
+    for i = 1, special and #queues or 0 do
+      do
+        local jids = queues[i].jids
+        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+        for i2 = 1, #scores do
+          if scores[i2] then
+            try('publish', prefix .. 'completed', jids[i2])
+          end
+        end
+      end
+    end
+    local done, finished, forgetting = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, false
+    for i = 1, #owned do
+      local item5 = owned[i]
+      if item5.grace then
+        call('hdel', item5.key, 'grace')
+      end
+      local entries
+      do
+        local key = item5.key
+        local length = try('rpush', key .. '-history', done)
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+          library(stamp, now).trim_history(key .. '-history', length, cap)
+        end
+        entries = length
+      end
+      if entries == 1 then
+        library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
+      end
+      if item5.next then
+        item5.state = library(stamp, now).advance(item5, cap)
+        if finished == owned then
+          finished = {unpack(owned, 1, i - 1)}
+        end
+      else
+        item5.state = 'complete'
+        do
+          local key = item5.key
+          if item5.result then
+            library(stamp, now).settle_result(item5, 'complete', '')
+          elseif item5.data ~= '' then
+            call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
+          else
+            call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
+          end
+        end
+        if item5.stored and string.find(item5.stored, '^%a*[kruw]') and library(stamp, now).job_ended(item5.jid, item5.stored, 'complete') then
+          repeat
+            local jid = item5.jid
+            local key = prefix .. 'j:' .. jid
+            local job = try('hmget', key, 'state', 'tags')
+            if job[1] ~= 'complete' then
+              break
+            end
+            do
+              local tags = library(stamp, now).names_of(job[2])
+              for i = 1, #tags do
+                do
+                  local tag = tags[i]
+                  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+                    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+                      call('zrem', prefix .. 'tags', tag)
+                    end
+                  end
+                end
+              end
+            end
+            call('del', key, key .. '-history', key .. '-dependencies')
+          until true
+          item5.forgotten, forgetting = true, true
+        end
+        if finished ~= owned then
+          finished[#finished + 1] = item5
+        end
+      end
+    end
+    if #finished > 0 then
+      local kept = forgetting and library(stamp, now).remembered(finished) or finished
+      if #kept > 0 then
+        repeat
+          local keep_seconds, keep_count = (finite(config[1], 604800)), finite(config[2], 50000)
+          local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+          for i = 2, #kept do
+            scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+          end
+          if type(try('zadd', completed, unpack(scored))) == 'table' then
+            break
+          end
+          local before
+          repeat
+            local seconds = -keep_seconds
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                before = digits .. decimals
+                break
+              end
+            end
+            before = string.format('%.17g', now + seconds)
+            break
+          until true
+          local excess = call('zcard', completed) - keep_count
+          if excess > 0 or call('zcount', completed, '0', before) > 0 then
+            library(stamp, now).prune(before, excess, 100 + #kept)
+          end
+        until true
+      end
+      do
+        local items = finished
+        local queue, suffix
+        for i = 1, #items do
+          local item4 = items[i]
+          if item4.queue ~= queue then
+            queue = item4.queue
+            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+          end
+          try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
+        end
+        if special and any_dependents(items, prefix .. 'x:none') then
+          for i = 1, #items do
+            library(stamp, now).release_dependents(items[i].jid)
+          end
+          local some = var.releasable < math.huge
+          local _, more = library(stamp, now).settle_rest()
+          if some and more then
+            items[#items].state = 'complete+'
+          end
+        end
+      end
+    end
+    for i = 1, #queues do
+      if finite(config[3 + i], 0) > 0 then
+        library(stamp, now).wake(queues[i].queue)
+      end
+    end
+    if frees_limits then
+      library(stamp, now).stop_all_limited(owned)
+    end
+  until true
+  if item.problem then
+    do
+      local message = item.problem
+      error('Complete(): ' .. message)
+    end
+  end
+  return item.state
+elseif command == 'put' then
+  var = {none = {}}
+  local none = var.none
+  do
+    local queue
+    do
+      local text = ARGV[3 + 1]
+      do
+        local text2 = text ~= '' and text
+        if not text2 then
+          error('Queue(): no queue name provided')
+        end
+        queue = text2
+      end
+    end
+    local item
+    repeat
+      local at2, first, last, checked, before = 3 + 2, 3 + 6, #ARGV
+      local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
+      if not klass then
+        error('Put(): Arg "klass" missing')
+      end
+      local given = none
+      if last == first + 1 and ARGV[first] == 'new' then
+        checked = 'new'
+      elseif last >= first then
+        repeat
+          local found = {}
+          if last < first then
+            given = found
+            break
+          end
+          if (last - first) % 2 == 0 or last > #ARGV then
+            error('Put(): Odd number of additional args')
+          end
+          for i = first, last, 2 do
+            found[ARGV[i]] = ARGV[i + 1]
+          end
+          given = found
+          break
+        until true
+        checked = given.new and 'new' or checked or given.checked
+      end
+      if not checked then
+        do
+          local ok, value, problem = pcall(cjson.decode, data)
+          if not ok or problem then
+            do
+              local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+              error('Put(): ' .. message)
+            end
+          end
+        end
+      end
+      local delay = 0
+      if ARGV[at2 + 3] ~= '0' then
+        do
+          local text = ARGV[at2 + 3]
+          local n = tonumber(text)
+          if not n or n - n ~= 0 then
+            do
+              local message = 'Arg "delay" not a number: ' .. tostring(text)
+              error('Put(): ' .. message)
+            end
+          end
+          delay = n
+        end
+      end
+      local jid
+      do
+        local text = ARGV[at2] ~= '' and ARGV[at2]
+        if not text then
+          error('Put(): Arg "jid" missing')
+        end
+        jid = text
+      end
+      local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
+      if given == none then
+        item = job
+        break
+      end
+      local o, retries = given.o, given.retries
+      if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
+        job.given, job.more, job.retries = before.given, before.more, before.retries
+      else
+        library(stamp, now).add_given(job, given)
+        given = job.given
+      end
+      if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
+        job.o, job.words = o, retries
+      end
+      item = job
+      break
+    until true
+    local items = {item}
+    local left
+    do
+      local worker, groups = ARGV[3], {items}
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+      local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+      local plain, idle = #groups == 1 and not var.claiming and not var.put_batches, false
+      for i = 1, #items do
+        local item = items[i]
+        local key = prefix .. 'j:' .. item.jid
+        item.key, keys[i + 3] = key, key
+        if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+          plain = false
+        end
+      end
+      local existing
+      do
+        local count = 0
+        for from = 1, #keys, 1000 do
+          count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+        end
+        existing = count
+      end
+      local tracked, known_empty = false, false
+      if existing > 0 then
+        idle = call('exists', prefix .. 'x:idle') == 1
+        tracked = call('exists', prefix .. 'tracked') == 1
+        existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+        known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+        plain = plain and existing == (known_empty and 1 or 0)
+      end
+      local found
+      if not plain then
+        found = library(stamp, now).prepare(worker, groups, items)
+      end
+      for g = 1, #groups do
+        if groups[g][1] then
+          do
+            local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+            local queue = group[1].queue
+            local quoted = cjson.encode(queue)
+            local details = '{"q":' .. quoted .. '}'
+            local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+            local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+            if idle2 or not classic then
+              first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+            end
+            do
+              local first
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              end
+              local digits = first and #group > 1 and string.sub(first, 4) + 0
+              local work, n = none, 0
+              for i = 1, #group do
+                local item = group[i]
+                if item.waits then
+                  call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                  item.state = 'depends'
+                elseif item.delay > 0 then
+                  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+                  item.state = 'scheduled'
+                else
+                  local score = item.score or item.at and library(stamp, now).past_score(item) or false
+                  local share = var.put_turns and (item.share or item.given and item.given.share)
+                  if share and not score then
+                    score = library(stamp, now).fair_score(queue, item.priority, share, var.put_turns)
+                  end
+                  if not score and (item.priority or not first) then
+                    score = library(stamp, now).fractional_score(n, item.priority)
+                  elseif not score then
+                    score = n == 0 and first or string.format('-0.%016d', digits + n)
+                  end
+                  if n == 0 then
+                    work = {score, item.jid}
+                  else
+                    work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                  end
+                  n = n + 1
+                  item.state = 'waiting'
+                end
+              end
+              do
+                local key, list = prefix .. 'q:' .. queue .. '-work', work
+                for from = 1, #list, 1000 do
+                  call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+                end
+              end
+            end
+            for i = 1, #group do
+              local item = group[i]
+              do
+                local key, retries, tags = item.key, item.retries or '5', '[]'
+                do
+                  local cap
+                  local length = try('rpush', key .. '-history', text)
+                  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                    library(stamp, now).trim_history(key .. '-history', length, cap)
+                  end
+                end
+                if item.tags and #item.tags > 0 then
+                  library(stamp, now).add_tags(item.jid, item.tags, 1)
+                  tags = cjson.encode(item.tags)
+                end
+                call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+                if item.waits then
+                  library(stamp, now).keep_delay(key, item.delay, item.checked)
+                end
+              end
+              try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+              if item.old and item.old.lost then
+                do
+                  local jid, worker = item.jid, item.old.worker
+                  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                  try('publish', prefix .. 'w:' .. worker, message)
+                  try('publish', prefix .. 'log', message)
+                end
+              end
+            end
+            do
+              local queues = prefix .. 'queues'
+              if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+                try('zrem', prefix .. 'x:queues', queue)
+                repeat
+                  if classic then
+                    local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                    if not heard.err and heard[2] == 0 then
+                      break
+                    end
+                  end
+                  try('publish', prefix .. 'x:queues', queue)
+                until true
+              end
+            end
+            if tracked2 then
+              do
+                local jids = library(stamp, now).jids_of(group)
+                local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+                for i = 1, #scores do
+                  if scores[i] then
+                    try('publish', prefix .. 'put', jids[i])
+                  end
+                end
+              end
+            end
+            if known_empty2 then
+              if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+            if idle2 then
+              library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+            end
+          end
+        end
+      end
+      if var.watching or var.put_batches then
+        library(stamp, now).watch_all(items)
+      end
+      if var.put_mortal then
+        library(stamp, now).enter_lives(items)
+      end
+      left = found
+    end
+    if left and left[1] then
+      return {left[1][2], left[1][3]}
+    end
+    return item.jid
+  end
 elseif command == 'fail' then
-  var = {tellable = 200, unheard = 0}
   local function not_owned(area, jid, owner, state, worker, time, since)
     if not state then
       return 'Job ' .. jid .. ' does not exist'
     elseif state ~= 'running' then
-      local words = {Fail = ' not', Heartbeat = ' not'}
-      return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+      local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+      return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
     elseif owner ~= worker or since and since ~= time then
-      local words = {Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'}
-      local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+      local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
       local again = owner == worker and ', at ' .. tostring(time) or ''
-      return 'Job ' .. jid .. taken .. tostring(owner) .. again
+      return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
     end
   end
   local function finite(text, default)
@@ -8437,18 +8406,12 @@ elseif command == 'fail' then
       item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
     end
   end
-  local function write_first(...)
-    local reply = try(...)
-    if type(reply) == 'table' and reply.err then
-      do
-        call('del', prefix .. 'x:none')
-      end
-      return try(...)
-    end
-    return reply
-  end
   local function add_failure(jid, group)
-    local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+    local reply = try('lpush', prefix .. 'f:' .. group, jid)
+    if type(reply) == 'table' then
+      call('del', prefix .. 'x:none')
+      reply = try('lpush', prefix .. 'f:' .. group, jid)
+    end
     if type(reply) == 'table' then
       return reply.err
     end
@@ -8459,45 +8422,31 @@ elseif command == 'fail' then
   end
   local jid
   do
-    local text = ARGV[2]
+    local text = ARGV[3]
     if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Job or 'Arg "jid" missing'
-        error('Job(): ' .. message)
-      end
+      error('Job(): no jid provided')
     end
     jid = text
   end
   local worker
   do
-    local text = ARGV[3]
+    local text = ARGV[4]
     if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Fail or 'Arg "worker" missing'
-        error('Fail(): ' .. message)
-      end
+      error('Fail(): Arg "worker" missing')
     end
     worker = text
   end
   local group
   do
-    local text = ARGV[4]
+    local text = ARGV[5]
     if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
-      do
-        local message = words.Fail or 'Arg "group" missing'
-        error('Fail(): ' .. message)
-      end
+      error('Fail(): Arg "group" missing')
     end
     group = text
   end
-  local message, data = ARGV[5], ARGV[6]
+  local message, data = ARGV[6], ARGV[7]
   if not message then
-    do
-      error('Fail(): Arg "message" missing')
-    end
+    error('Fail(): Arg "message" missing')
   end
   if data then
     do
@@ -8511,16 +8460,14 @@ elseif command == 'fail' then
     end
   end
   local item = {jid = jid, group = group, message = message, data = data or ''}
-  if ARGV[7] and (ARGV[7] ~= '' or not ARGV[8]) then
-    item.result = library(stamp, now, none).strict_json('Fail', 'result', ARGV[7])
+  if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
+    item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
   end
-  if ARGV[8] and ARGV[8] ~= '' then
-    item.since = ARGV[8]
+  if ARGV[9] and ARGV[9] ~= '' then
+    item.since = ARGV[9]
   end
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
   local problem
   repeat
@@ -8531,37 +8478,33 @@ elseif command == 'fail' then
     end
     local jid, group, message = item.jid, item.group, item.message
     try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-    do
-      if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-        try('publish', prefix .. 'failed', jid)
-      end
+    if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+      try('publish', prefix .. 'failed', jid)
     end
     local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
     if item.ended then
-      library(stamp, now, none).add_result(item, fields)
+      library(stamp, now).add_result(item, fields)
     end
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
-      try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-      try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-      do
-        local jid, text = item.jid, item.history
-        if text then
-          library(stamp, now, none).move_history(jid, text)
-        end
+      local jid, text = item.jid, item.history
+      if text then
+        library(stamp, now).move_history(jid, text)
       end
-      if item.grace then
-        call('hdel', item.key, 'grace')
-      end
-      if item.data ~= '' then
-        fields[#fields + 1] = 'data'
-        fields[#fields + 1] = item.data
-      end
-      call('hset', item.key, unpack(fields))
-      do
-        local queue = item.current
-        if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-          library(stamp, now, none).wake(queue)
-        end
+    end
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    if item.data ~= '' then
+      fields[#fields + 1] = 'data'
+      fields[#fields + 1] = item.data
+    end
+    call('hset', item.key, unpack(fields))
+    do
+      local queue = item.current
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        library(stamp, now).wake(queue)
       end
     end
     do
@@ -8580,7 +8523,7 @@ elseif command == 'fail' then
       local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
       local length = try('rpush', key .. '-history', text)
       if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-        library(stamp, now, none).trim_history(key .. '-history', length, cap)
+        library(stamp, now).trim_history(key .. '-history', length, cap)
       end
     end
     do
@@ -8607,25 +8550,21 @@ elseif command == 'fail' then
       end
     end
     if item.stored then
-      library(stamp, now, none).job_ended(jid, item.stored, 'failed')
+      library(stamp, now).job_ended(jid, item.stored, 'failed')
     end
     if keep then
-      library(stamp, now, none).file_failure(jid, group, keep, item.stored)
+      library(stamp, now).file_failure(jid, group, keep, item.stored)
     end
   until true
   if problem then
-    do
-      error('Fail(): ' .. problem)
-    end
+    error('Fail(): ' .. problem)
   end
   return jid
 elseif command == 'retry' then
-  var = {tellable = 200, unheard = 0}
   local function required(area, name, text)
     if not text then
-      local words = {Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'}
       do
-        local message = words[area] or 'Arg "' .. name .. '" missing'
+        local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
         error(area .. '(): ' .. message)
       end
     end
@@ -8634,9 +8573,9 @@ elseif command == 'retry' then
   local function number(area, name, text)
     local n = tonumber(text)
     if not n or n - n ~= 0 then
-      local words = {Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'}
+      local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
       do
-        local message = 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
         error(area .. '(): ' .. message)
       end
     end
@@ -8646,13 +8585,12 @@ elseif command == 'retry' then
     if not state then
       return 'Job ' .. jid .. ' does not exist'
     elseif state ~= 'running' then
-      local words = {Fail = ' not', Heartbeat = ' not'}
-      return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+      local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+      return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
     elseif owner ~= worker or since and since ~= time then
-      local words = {Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'}
-      local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+      local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
       local again = owner == worker and ', at ' .. tostring(time) or ''
-      return 'Job ' .. jid .. taken .. tostring(owner) .. again
+      return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
     end
   end
   local function finite(text, default)
@@ -8662,25 +8600,15 @@ elseif command == 'retry' then
     end
     return default
   end
-  local function write_first(...)
-    local reply = try(...)
-    if type(reply) == 'table' and reply.err then
-      do
-        call('del', prefix .. 'x:none')
-      end
-      return try(...)
-    end
-    return reply
-  end
-  local item = {jid = required('Job', 'jid', ARGV[2]), queue = required('Retry', 'queue', ARGV[3]), data = '', delay = number('Retry', 'delay', ARGV[5] or 0), group = ARGV[6], message = ARGV[7]}
-  if ARGV[8] == 'here' then
+  local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
+  if ARGV[9] == 'here' then
     item.here = true
-    item.since = ARGV[9] ~= '' and ARGV[9] or nil
+    item.since = ARGV[10] ~= '' and ARGV[10] or nil
     if item.group == '' then
       item.group = nil
     end
-    if ARGV[10] then
-      item.data = ARGV[10]
+    if ARGV[11] then
+      item.data = ARGV[11]
       do
         local text = item.data
         local ok, value, problem = pcall(cjson.decode, text)
@@ -8692,8 +8620,8 @@ elseif command == 'retry' then
         end
       end
     end
-    if ARGV[11] then
-      item.result = ARGV[11]
+    if ARGV[12] then
+      item.result = ARGV[12]
       do
         local text = item.result
         local ok, value, problem = pcall(cjson.decode, text)
@@ -8706,14 +8634,12 @@ elseif command == 'retry' then
       end
     end
   end
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
   local problem
   repeat
-    local worker = required('Retry', 'worker', ARGV[4])
+    local worker = required('Retry', 'worker', ARGV[5])
     local problem3
     repeat
       local key = prefix .. 'j:' .. item.jid
@@ -8747,7 +8673,7 @@ elseif command == 'retry' then
       failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
     end
     if item.remaining < 0 then
-      problem = library(stamp, now, none).exhaust(worker, item, queue, group, failure)
+      problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
       break
     end
     local state
@@ -8757,7 +8683,16 @@ elseif command == 'retry' then
       if item.delay > 0 then
         state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
       end
-      local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
+      local reply
+      do
+        local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
+        local reply2 = try('zadd', key, score2, member)
+        if type(reply2) == 'table' then
+          call('del', prefix .. 'x:none')
+          reply2 = try('zadd', key, score2, member)
+        end
+        reply = reply2
+      end
       if type(reply) == 'table' then
         state, problem3 = nil, reply.err
         break
@@ -8773,32 +8708,30 @@ elseif command == 'retry' then
     if failure then
       fields[5], fields[6] = 'failure', failure
     end
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
-      try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-      try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-      do
-        local jid, text = item.jid, item.history
-        if text then
-          library(stamp, now, none).move_history(jid, text)
-        end
+      local jid, text = item.jid, item.history
+      if text then
+        library(stamp, now).move_history(jid, text)
       end
-      if item.grace then
-        call('hdel', item.key, 'grace')
-      end
-      if item.data ~= '' then
-        fields[#fields + 1] = 'data'
-        fields[#fields + 1] = item.data
-      end
-      call('hset', item.key, unpack(fields))
-      do
-        local queue = item.current
-        if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-          library(stamp, now, none).wake(queue)
-        end
+    end
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    if item.data ~= '' then
+      fields[#fields + 1] = 'data'
+      fields[#fields + 1] = item.data
+    end
+    call('hset', item.key, unpack(fields))
+    do
+      local queue = item.current
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        library(stamp, now).wake(queue)
       end
     end
     if queue ~= item.current then
-      library(stamp, now, none).know_unlisted(queue)
+      library(stamp, now).know_unlisted(queue)
       do
         local known
         if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
@@ -8806,24 +8739,22 @@ elseif command == 'retry' then
         end
       end
     end
-    library(stamp, now, none).wake_for(queue, item.delay)
+    library(stamp, now).wake_for(queue, item.delay)
     if item.stored then
-      library(stamp, now, none).stop_limited(item.jid, item.stored)
+      library(stamp, now).stop_limited(item.jid, item.stored)
     end
   until true
   if problem then
-    do
-      error('Retry(): ' .. problem)
-    end
+    error('Retry(): ' .. problem)
   end
   return item.remaining
 end
 
 -- The commands that seldom run.
-library(stamp, now, none)
-var = {LARGEST = 2 ^ 53, PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, claiming = false, dropped = 0, frees_limits = false, large = {bytes = 0, text = 0}, left_alone = {}, made_last = 0, met_limits = false, met_texts = false, most_bytes = math.huge, parked_here = 0, put_batches = false, put_mortal = false, put_turns = false, related_left = false, releasable = math.huge, searched = 0, taken_bytes = 0, tellable = 200, unheard = 0, watching = false}
+var = {LARGEST = 2 ^ 53, PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, dropped = 0, large_bytes = 0, large_text = 0, left_alone = {}, made_last = 0, none = {}, parked_here = 0, releasable = math.huge, searched = 0, taken_bytes = 0, tellable = 200, unheard = 0}
+library(stamp, now)
 if command == 'await' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
+  local jid = lib.required('Job', 'jid', ARGV[3])
   local found, ended = lib.read_end(call, jid)
   if found and not ended then
     local key = prefix .. 'j:' .. jid
@@ -8831,13 +8762,13 @@ if command == 'await' then
     if not (stored and string.find(stored, '^%a*w') ~= nil) then
       call('hset', key, 'x:o', lib.with_letter(stored, 'w'))
     end
-    if stored and ARGV[3] == 'progress' then
+    if stored and ARGV[4] == 'progress' then
       found = string.sub(found, 1, -2) .. lib.progress_member(jid, stored) .. '}'
     end
   end
   return found
 elseif command == 'batch.commit' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
+  local jid = lib.required('Job', 'jid', ARGV[3])
   local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if not job[1] then
     lib.reject('Batch.commit', 'Job ' .. jid .. ' does not exist')
@@ -8859,8 +8790,8 @@ elseif command == 'batch.commit' then
   lib.undepend(jid, 'x:open')
   return left - 1
 elseif command == 'batch.status' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
-  local cursor = ARGV[3] and lib.scan_cursor('Batch.status', ARGV[3])
+  local jid = lib.required('Job', 'jid', ARGV[3])
+  local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
   local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if not job[1] then
     lib.reject('Batch.status', 'Job ' .. jid .. ' does not exist')
@@ -8880,20 +8811,20 @@ elseif command == 'batch.status' then
     return ',"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"jids":' .. lib.array(jids)
   end
   local _, values = lib.split_options(job[2])
-  local own = type(values.b) == 'table' and values.b or none
+  local own = type(values.b) == 'table' and values.b or var.none
   local failed = type(values.f) == 'table' and values.f.failed
   return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. string.format('%.17g', (lib.finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
 elseif command == 'cancel' then
   local among = {}
-  for i = 2, #ARGV do
+  for i = 3, #ARGV do
     among[ARGV[i]] = true
   end
-  for i = 2, #ARGV do
-    lib.check_dependents(ARGV[i], among, #ARGV)
+  for i = 3, #ARGV do
+    lib.check_dependents(ARGV[i], among, #ARGV - 2)
   end
   local function read_jobs()
     local jobs = {}
-    for i = 2, #ARGV do
+    for i = 3, #ARGV do
       local jid = ARGV[i]
       jobs[jid] = jobs[jid] or lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
       if #jobs[jid].dependencies > (classic and 1000000000 or 1000) then
@@ -8908,21 +8839,21 @@ elseif command == 'cancel' then
     return jids
   end
   local gone = {false, false, false, false, false, false, dependencies = {}}
-  for i = 2, #ARGV do
+  for i = 3, #ARGV do
     local jid = ARGV[i]
     lib.cancel_job(jid, jobs[jid])
     if jobs[jid][1] ~= 'complete' then
       jobs[jid] = gone
     end
-    jids[i - 1] = jid
+    jids[i - 2] = jid
   end
   return jids
 elseif command == 'cancel.failed' then
   local area = 'Cancel.failed'
-  local group = lib.required(area, 'group', ARGV[2] ~= '' and ARGV[2])
-  local skip, count = lib.whole(area, 'skip', ARGV[3]), lib.whole(area, 'count', ARGV[4])
+  local group = lib.required(area, 'group', ARGV[3] ~= '' and ARGV[3])
+  local skip, count = lib.whole(area, 'skip', ARGV[4]), lib.whole(area, 'count', ARGV[5])
   if count < 1 or count > 500 then
-    lib.reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[4])
+    lib.reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[5])
   end
   local key = prefix .. 'f:' .. group
   local total = call('llen', key)
@@ -8944,21 +8875,21 @@ elseif command == 'cancel.failed' then
   end
   return lib.report(canceled, ',"looked":' .. #found .. ',"skip":' .. skip + #found - #strays - canceled .. ',"total":' .. total)
 elseif command == 'cancel.found' then
-  local area, kind = 'Cancel.found', ARGV[2]
+  local area, kind = 'Cancel.found', ARGV[3]
   if kind ~= 'waiting' and kind ~= 'running' and kind ~= 'stalled' and kind ~= 'scheduled' and kind ~= 'depends' then
     lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
   end
-  local cursor = lib.required(area, 'cursor', ARGV[4])
-  local count, limit = lib.whole(area, 'count', ARGV[5]), lib.whole(area, 'limit', ARGV[6])
+  local cursor = lib.required(area, 'cursor', ARGV[5])
+  local count, limit = lib.whole(area, 'count', ARGV[6]), lib.whole(area, 'limit', ARGV[7])
   if count < 1 or count > 500 then
-    lib.reject(area, 'Arg "count" is not from 1 to ' .. 500 .. ': ' .. ARGV[5])
+    lib.reject(area, 'Arg "count" is not from 1 to ' .. 500 .. ': ' .. ARGV[6])
   end
-  local list = lib.open_list(area, kind, ARGV[3])
-  local jids, _, looked, next_cursor = lib.search(area, list, cursor, count, limit, lib.read_filter(7))
+  local list = lib.open_list(area, kind, ARGV[4])
+  local jids, _, looked, next_cursor = lib.search(area, list, cursor, count, limit, lib.read_filter(8))
   return lib.report(lib.cancel_each(jids), ',"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor))
 elseif command == 'change' then
-  local what, value = lib.required('Change', 'what', ARGV[2]), lib.required('Change', 'value', ARGV[3])
-  local jids, rest = lib.read_jids('Change', 4), {}
+  local what, value = lib.required('Change', 'what', ARGV[3]), lib.required('Change', 'value', ARGV[4])
+  local jids, rest = lib.read_jids('Change', 5), {}
   local function cancel_all()
     local count
     if value == 'all' then
@@ -9043,9 +8974,9 @@ elseif command == 'config.get' then
     end
     return '{"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
   end
-  local key = ARGV[2]
-  if ARGV[3] == 'from' then
-    return settings_from(lib.required('Config.get', 'cursor', ARGV[4]))
+  local key = ARGV[3]
+  if ARGV[4] == 'from' then
+    return settings_from(lib.required('Config.get', 'cursor', ARGV[5]))
   elseif key then
     return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
   end
@@ -9055,8 +8986,8 @@ elseif command == 'config.get' then
   end
   return cjson.encode(defaults)
 elseif command == 'config.set' then
-  local option = lib.required('config.set', 'option', ARGV[2])
-  local value = ARGV[3]
+  local option = lib.required('config.set', 'option', ARGV[3])
+  local value = ARGV[4]
   if not value then
     lib.reject('config.set', 'Arg "value" missing')
   end
@@ -9066,15 +8997,15 @@ elseif command == 'config.set' then
   lib.wake_for_limit(option)
   return
 elseif command == 'config.unset' then
-  local option = lib.required('config.unset', 'option', ARGV[2])
+  local option = lib.required('config.unset', 'option', ARGV[3])
   lib.must_publish()
   call('hdel', prefix .. 'config', option)
   try('publish', prefix .. 'log', (cjson.encode({event = 'config_unset', option = option})))
   lib.wake_for_limit(option)
   return
 elseif command == 'depart' then
-  local worker = lib.required('Depart', 'worker', ARGV[2])
-  local claim, relays = lib.required('Depart', 'claim', ARGV[3]), ARGV[4]
+  local worker = lib.required('Depart', 'worker', ARGV[3])
+  local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
   local function holds_jobs(key)
     for _, jid in ipairs(try('zrange', key, 0, -1)) do
       local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
@@ -9099,16 +9030,16 @@ elseif command == 'depart' then
   call('del', prefix .. 'x:worker:' .. worker)
   try('srem', prefix .. 'x:idle', worker)
   local waits = worker
-  if #ARGV - 4 > 16 then
-    waits = leave_list(redis.sha1hex((table.concat(ARGV, '\000', 5))))
+  if #ARGV - 5 > 16 then
+    waits = leave_list(redis.sha1hex((table.concat(ARGV, '\000', 6))))
   end
-  for i = 5, waits and #ARGV or 0 do
+  for i = 6, waits and #ARGV or 0 do
     try('zrem', prefix .. 'x:idle:' .. ARGV[i], waits)
   end
   if claim ~= '' then
     call('del', prefix .. 'x:due:' .. claim)
   end
-  for i = 5, #ARGV do
+  for i = 6, #ARGV do
     lib.wake(ARGV[i])
   end
   if relays == '1' then
@@ -9116,15 +9047,15 @@ elseif command == 'depart' then
   end
   return
 elseif command == 'depends' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
-  local action = lib.required('Depends', 'command', ARGV[3])
+  local jid = lib.required('Job', 'jid', ARGV[3])
+  local action = lib.required('Depends', 'command', ARGV[4])
   local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state = job[1]
   if state ~= 'depends' then
     lib.reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
   end
   local function add()
-    local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 4), 4, {})
+    local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
     if problem then
       lib.reject('Depends', problem)
     end
@@ -9171,12 +9102,12 @@ elseif command == 'depends' then
     add()
   elseif action == 'fewer' then
     return remove_some()
-  elseif action == 'off' and ARGV[4] == 'all' then
+  elseif action == 'off' and ARGV[5] == 'all' then
     remove(call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true)
   elseif action == 'off' then
     local ended = {}
-    for i = 4, #ARGV do
-      ended[i - 3] = ARGV[i]
+    for i = 5, #ARGV do
+      ended[i - 4] = ARGV[i]
     end
     remove(ended, #ended > 0 and are_all(ended))
   else
@@ -9184,10 +9115,10 @@ elseif command == 'depends' then
   end
   return true
 elseif command == 'end' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
-  local as, group, message = ARGV[3], ARGV[4] or '', ARGV[5] or ''
-  local tries = lib.whole('End', 'tries', ARGV[6])
-  local result = ARGV[7]
+  local jid = lib.required('Job', 'jid', ARGV[3])
+  local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
+  local tries = lib.whole('End', 'tries', ARGV[7])
+  local result = ARGV[8]
   if as ~= 'complete' and as ~= 'failed' then
     lib.reject('End', 'Unknown state "' .. tostring(as) .. '"')
   end
@@ -9238,7 +9169,7 @@ elseif command == 'end' then
     local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
     local problem
     if as == 'complete' then
-      item.delay, item.depends = 0, none
+      item.delay, item.depends = 0, var.none
       lib.complete(worker, {item})
       problem, as = item.problem, item.state
     else
@@ -9276,9 +9207,9 @@ elseif command == 'end' then
   end
   return state
 elseif command == 'failed' then
-  local group = ARGV[2]
-  local start = lib.integer('Failed', 'start', ARGV[3] or 0)
-  local limit = lib.integer('Failed', 'limit', ARGV[4] or 25)
+  local group = ARGV[3]
+  local start = lib.integer('Failed', 'start', ARGV[4] or 0)
+  local limit = lib.integer('Failed', 'limit', ARGV[5] or 25)
   local function counts_of(groups)
     local counts = {}
     for i = 1, #groups do
@@ -9286,8 +9217,8 @@ elseif command == 'failed' then
     end
     return '{' .. table.concat(counts, ',') .. '}'
   end
-  if ARGV[5] == 'from' then
-    local cursor = lib.scan_cursor('Failed', lib.required('Failed', 'cursor', ARGV[6]))
+  if ARGV[6] == 'from' then
+    local cursor = lib.scan_cursor('Failed', lib.required('Failed', 'cursor', ARGV[7]))
     local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
     return '{"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"groups":' .. counts_of(found[2]) .. '}'
   elseif group then
@@ -9313,11 +9244,11 @@ elseif command == 'failures' then
     end
     klass.first = at and math.min(klass.first or at, at) or klass.first
   end
-  local group = lib.required('Failures', 'group', ARGV[2] ~= '' and ARGV[2])
-  local cursor = lib.required('Failures', 'cursor', ARGV[3])
-  local count = lib.whole('Failures', 'count', ARGV[4])
+  local group = lib.required('Failures', 'group', ARGV[3] ~= '' and ARGV[3])
+  local cursor = lib.required('Failures', 'cursor', ARGV[4])
+  local count = lib.whole('Failures', 'count', ARGV[5])
   if count < 1 or count > 1000 then
-    lib.reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[4])
+    lib.reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[5])
   end
   local list = lib.open_list('Failures', 'failed', group)
   local offset = lib.after_cursor('Failures', list, cursor)
@@ -9331,17 +9262,17 @@ elseif command == 'failures' then
   local next_cursor = #jids == count and lib.cursor_at(list, offset + count - 1, jids[count]) or ''
   return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
 elseif command == 'find' then
-  local cursor = lib.required('Find', 'cursor', ARGV[4])
-  local count, limit = lib.whole('Find', 'count', ARGV[5]), lib.whole('Find', 'limit', ARGV[6])
-  local bytes = lib.whole('Find', 'bytes', ARGV[7])
+  local cursor = lib.required('Find', 'cursor', ARGV[5])
+  local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
+  local bytes = lib.whole('Find', 'bytes', ARGV[8])
   if count < 1 or count > 1000 then
-    lib.reject('Find', 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[5])
+    lib.reject('Find', 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[6])
   end
-  local list = lib.open_list('Find', ARGV[2], ARGV[3])
-  local jids, scores, looked, next_cursor = lib.search('Find', list, cursor, count, limit, lib.read_filter(8))
+  local list = lib.open_list('Find', ARGV[3], ARGV[4])
+  local jids, scores, looked, next_cursor = lib.search('Find', list, cursor, count, limit, lib.read_filter(9))
   return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. lib.summaries(list, jids, scores, bytes) .. '}'
 elseif command == 'forget' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
+  local jid = lib.required('Job', 'jid', ARGV[3])
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'tags', 'x:o')
   local state = job[1]
@@ -9367,12 +9298,12 @@ elseif command == 'forget' then
   end
   return state
 elseif command == 'get' then
-  local jid, asks_due = lib.required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+  local jid, asks_due = lib.required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
   var.related_left = asks_due and 4000
   local text = lib.find_job(call, jid, asks_due)
   return text and lib.with_large(text, '')
 elseif command == 'holder' then
-  return (lib.holder_of(lib.required('Holder', 'key', ARGV[2])))
+  return (lib.holder_of(lib.required('Holder', 'key', ARGV[3])))
 elseif command == 'jobs' then
   local function page(first)
     return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25), ARGV[first + 2] == 'total'
@@ -9387,8 +9318,8 @@ elseif command == 'jobs' then
     return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
   end
   local function names_queue()
-    local first = ARGV[3]
-    if #ARGV >= 5 and ARGV[5] ~= 'total' or first == '' or first and not lib.finite(first) and is_queue(first) then
+    local first = ARGV[4]
+    if #ARGV >= 6 and ARGV[6] ~= 'total' or first == '' or first and not lib.finite(first) and is_queue(first) then
       return first
     end
   end
@@ -9422,14 +9353,14 @@ elseif command == 'jobs' then
     end
     return found
   end
-  local state = ARGV[2]
+  local state = ARGV[3]
   if not state then
     lib.reject('Jobs', 'Arg "state" missing')
   end
   if state == 'complete' then
-    local first, theirs = 3, names_queue()
+    local first, theirs = 4, names_queue()
     if theirs then
-      first = 4
+      first = 5
     end
     local offset, count, total = page(first)
     if theirs and theirs ~= '' then
@@ -9438,8 +9369,8 @@ elseif command == 'jobs' then
     local key = prefix .. 'completed'
     return reply(call('zrevrange', key, offset, offset + count - 1), total and call('zcard', key))
   end
-  local queue = lib.required('Jobs', 'queue', ARGV[3])
-  local offset, count, total = page(4)
+  local queue = lib.required('Jobs', 'queue', ARGV[4])
+  local offset, count, total = page(5)
   local last = offset + count - 1
   if state == 'waiting' then
     local key = prefix .. 'q:' .. queue .. '-work'
@@ -9496,26 +9427,26 @@ elseif command == 'latency' then
     local next_due = math.min(scheduled or math.huge, recur or math.huge)
     return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. string.format('%.17g', next_due) or '') .. (more and ',"more":true' or '') .. '}'
   end
-  lib.required('Latency', 'queue', ARGV[2] ~= '' and ARGV[2])
+  lib.required('Latency', 'queue', ARGV[3] ~= '' and ARGV[3])
   local found = {}
-  for i = 2, #ARGV do
-    found[i - 1] = latency(ARGV[i])
+  for i = 3, #ARGV do
+    found[i - 2] = latency(ARGV[i])
   end
   return lib.joined(found)
 elseif command == 'length' then
-  local queue = lib.required('Queue', 'queue', ARGV[2])
+  local queue = lib.required('Queue', 'queue', ARGV[3])
   return call('zcard', prefix .. 'q:' .. queue .. '-locks') + call('zcard', prefix .. 'q:' .. queue .. '-work') + call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
 elseif command == 'limit.delete' then
-  local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[2]))
+  local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
   lib.must_publish()
   call('hdel', prefix .. 'x:limits', name, name .. ' hold')
   lib.limit_freed(name)
   return
 elseif command == 'limit.hold' then
-  local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[2]))
-  local seconds = lib.number('Limit', 'seconds', ARGV[3])
+  local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
+  local seconds = lib.number('Limit', 'seconds', ARGV[4])
   if seconds < 0 then
-    lib.reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[3])
+    lib.reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[4])
   end
   lib.must_publish()
   if seconds > 0 then
@@ -9531,9 +9462,9 @@ elseif command == 'limit.info' then
     local opens = limit and lib.rate_opens(limit) or 0
     return {'0', string.format('%.17g', limit and limit.rate or 0), string.format('%.17g', limit and limit.per or 0), '0', '0', string.format('%.17g', opens), '0'}
   end
-  local name = lib.required('Limit', 'name', ARGV[2])
-  if name == '' and ARGV[3] then
-    return max_rate(ARGV[3])
+  local name = lib.required('Limit', 'name', ARGV[3])
+  if name == '' and ARGV[4] then
+    return max_rate(ARGV[4])
   end
   lib.check_limit_name('Limit', name)
   local limit = lib.read_limit(name, 1)
@@ -9548,7 +9479,7 @@ elseif command == 'limit.info' then
   end
   return reply
 elseif command == 'limit.list' then
-  local cursor = lib.scan_cursor('Limits', lib.required('Limits', 'cursor', ARGV[2]))
+  local cursor = lib.scan_cursor('Limits', lib.required('Limits', 'cursor', ARGV[3]))
   local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
   local reply, stored = {found[1] == '0' and '' or found[1]}, found[2]
   for i = 1, #stored, 2 do
@@ -9559,31 +9490,31 @@ elseif command == 'limit.list' then
   end
   return reply
 elseif command == 'limit.set' then
-  local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[2]))
-  local max = lib.whole('Limit', 'concurrency', ARGV[3])
-  local rate, per = lib.whole('Limit', 'rate', ARGV[4]), lib.number('Limit', 'per', ARGV[5])
+  local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
+  local max = lib.whole('Limit', 'concurrency', ARGV[4])
+  local rate, per = lib.whole('Limit', 'rate', ARGV[5]), lib.number('Limit', 'per', ARGV[6])
   if rate > 0 ~= (per > 0) or per < 0 then
-    lib.reject('Limit', 'Arg "rate" and "per" go together: ' .. ARGV[4] .. ' and ' .. ARGV[5])
+    lib.reject('Limit', 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6])
   elseif max == 0 and rate == 0 then
     lib.reject('Limit', 'Arg "concurrency" or "rate" must be more than 0')
   end
   lib.must_publish()
-  call('hset', prefix .. 'x:limits', name, ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[5])
+  call('hset', prefix .. 'x:limits', name, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6])
   lib.limit_freed(name)
   return
 elseif command == 'list' then
-  local offset = lib.whole('List', 'offset', ARGV[4])
-  local count, bytes = lib.whole('List', 'count', ARGV[5]), lib.whole('List', 'bytes', ARGV[6])
+  local offset = lib.whole('List', 'offset', ARGV[5])
+  local count, bytes = lib.whole('List', 'count', ARGV[6]), lib.whole('List', 'bytes', ARGV[7])
   if count > 500 then
-    lib.reject('List', 'Arg "count" is more than ' .. 500 .. ': ' .. ARGV[5])
+    lib.reject('List', 'Arg "count" is more than ' .. 500 .. ': ' .. ARGV[6])
   end
-  local list = lib.open_list('List', ARGV[2], ARGV[3])
+  local list = lib.open_list('List', ARGV[3], ARGV[4])
   local jids, scores = lib.read_list(list, offset, count)
   return '{"total":' .. list.total .. ',"items":' .. lib.summaries(list, jids, scores, bytes, true) .. '}'
 elseif command == 'log' then
-  local jid = lib.required('Log', 'jid', ARGV[2])
-  local message = lib.required('Log', 'message', ARGV[3])
-  local data = ARGV[4] and lib.strict_json('Log', 'data', ARGV[4])
+  local jid = lib.required('Log', 'jid', ARGV[3])
+  local message = lib.required('Log', 'message', ARGV[4])
+  local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
   local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
   if not job[1] then
     lib.reject('Log', 'Job ' .. jid .. ' does not exist')
@@ -9597,12 +9528,12 @@ elseif command == 'log' then
   return
 elseif command == 'move.many' then
   local area = 'Move.many'
-  local worker, queue = lib.required(area, 'worker', ARGV[2]), lib.required('Queue', 'queue', ARGV[3] ~= '' and ARGV[3])
-  local delay = lib.number(area, 'delay', ARGV[4])
-  local last = 5 + lib.whole(area, 'n', ARGV[5])
+  local worker, queue = lib.required(area, 'worker', ARGV[3]), lib.required('Queue', 'queue', ARGV[4] ~= '' and ARGV[4])
+  local delay = lib.number(area, 'delay', ARGV[5])
+  local last = 6 + lib.whole(area, 'n', ARGV[6])
   local jids, rest = lib.within_reach(lib.read_jids(area, last + 1))
   local items = {}
-  lib.options(area, 6, last)
+  lib.options(area, 7, last)
   for i = 1, #jids do
     local jid = jids[i]
     local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data')
@@ -9610,7 +9541,7 @@ elseif command == 'move.many' then
       lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
     else
       local item = {queue = queue, jid = jid, klass = job[1], data = job[2], delay = delay, checked = '1', key = false, state = false}
-      lib.add_given(item, lib.options(area, 6, last))
+      lib.add_given(item, lib.options(area, 7, last))
       items[#items + 1] = item
     end
   end
@@ -9625,8 +9556,8 @@ elseif command == 'move.many' then
   end
   return lib.report(count, more)
 elseif command == 'multiget' then
-  local asks_due = ARGV[2] == 'x:due'
-  return lib.find_jobs(ARGV, asks_due and 3 or 2, asks_due)
+  local asks_due = ARGV[3] == 'x:due'
+  return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
 elseif command == 'overview' then
   local damaged = {}
   local function sound(reply, key)
@@ -9732,11 +9663,11 @@ elseif command == 'overview' then
       fields[i] = queues[i] .. '-max-concurrency'
     end
     local config = prefix .. 'config'
-    return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
+    return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or var.none
   end
   local function paused_queues(queues)
     local key, paused = prefix .. 'paused_queues', {}
-    local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or none
+    local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or var.none
     for i = 1, #flags do
       if flags[i] == 1 then
         paused[#paused + 1] = queues[i]
@@ -9764,7 +9695,7 @@ elseif command == 'overview' then
     local key, own = lib.stats_key('stats', day, queue), prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
     local waits, runs = lib.stats_key('wait', day, queue), lib.stats_key('run', day, queue)
     local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
-    local retries, failed, failures = unpack(counts or none)
+    local retries, failed, failures = unpack(counts or var.none)
     return {queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''), sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits), sound(try('hgetall', runs), runs)}
   end
   local function workers_seen()
@@ -9796,7 +9727,7 @@ elseif command == 'overview' then
   local function group_sizes()
     local key = prefix .. 'failures'
     local groups, found = scanned(scan_set, key, 1000), {}
-    for i = 1, math.min(#(groups or none), 1000) do
+    for i = 1, math.min(#(groups or var.none), 1000) do
       local group = prefix .. 'f:' .. groups[i]
       found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
     end
@@ -9805,7 +9736,7 @@ elseif command == 'overview' then
   local function limit_figures()
     local key = prefix .. 'x:limits'
     local stored, listed, defined = scanned(scan_hash, key, 1000), {}, {}
-    for i = 1, #(stored or none), 2 do
+    for i = 1, #(stored or var.none), 2 do
       if not string.find(stored[i], ' ', 1, true) then
         listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
       end
@@ -9818,33 +9749,33 @@ elseif command == 'overview' then
     end
     return stored and found
   end
-  local offset = lib.whole('Overview', 'offset', ARGV[2] or 0)
-  local count = lib.whole('Overview', 'count', ARGV[3] or 0)
-  local more = lib.whole('Overview', 'more', ARGV[4] or 1) == 1
-  for i = 5, #ARGV do
+  local offset = lib.whole('Overview', 'offset', ARGV[3] or 0)
+  local count = lib.whole('Overview', 'count', ARGV[4] or 0)
+  local more = lib.whole('Overview', 'more', ARGV[5] or 1) == 1
+  for i = 6, #ARGV do
     lib.required('Overview', 'queue', ARGV[i] ~= '' and ARGV[i])
   end
   local queues, total = queue_names(offset, count)
   local found = {stamp, total, queues, most_running(queues), paused_queues(queues), all_figures(queues), {}, damaged}
-  for i = 5, #ARGV do
-    found[7][i - 4] = day_figures(ARGV[i])
+  for i = 6, #ARGV do
+    found[7][i - 5] = day_figures(ARGV[i])
   end
   if more then
     found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()
   end
   return found
 elseif command == 'pause' then
-  lib.required('Pause', 'queue', ARGV[2])
-  for i = 2, #ARGV do
+  lib.required('Pause', 'queue', ARGV[3])
+  for i = 3, #ARGV do
     if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
       lib.publish_more({event = 'paused', queue = ARGV[i]})
     end
   end
   return
 elseif command == 'peek' then
-  local queue = lib.required('Queue', 'queue', ARGV[2])
-  local count = lib.whole('Peek', 'count', ARGV[3])
-  local beside = ARGV[4] == 'beside'
+  local queue = lib.required('Queue', 'queue', ARGV[3])
+  local count = lib.whole('Peek', 'count', ARGV[4])
+  local beside = ARGV[5] == 'beside'
   var.related_left = beside and 4000
   local out, passed = {}, 0
   local function show(key, jid)
@@ -9853,7 +9784,7 @@ elseif command == 'peek' then
       passed = passed + 1
     elseif job[13] then
       local text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and lib.set_beside(job))
-      out[#out + 1], var.large.text = text, var.large.text + #text
+      out[#out + 1], var.large_text = text, var.large_text + #text
     elseif not redis.acl_check_cmd or redis.acl_check_cmd('del', key) then
       return 1 - call('zrem', key, jid)
     end
@@ -9942,15 +9873,15 @@ elseif command == 'peek' then
     return after and 'w' .. after or ''
   end
   if beside then
-    local cursor = peek_from(ARGV[5] or '')
+    local cursor = peek_from(ARGV[6] or '')
     return lib.with_large(lib.joined(out), cursor)
   end
   peek()
   return lib.joined(out)
 elseif command == 'popByJid' then
-  local queue = lib.required('Queue', 'queue', ARGV[2])
-  local jid = lib.required('Pop', 'jid', ARGV[3])
-  local worker = lib.required('Pop', 'worker', ARGV[4])
+  local queue = lib.required('Queue', 'queue', ARGV[3])
+  local jid = lib.required('Pop', 'jid', ARGV[4])
+  local worker = lib.required('Pop', 'worker', ARGV[5])
   lib.must_publish()
   local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
   if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
@@ -9969,11 +9900,11 @@ elseif command == 'popByJid' then
   if var.met_limits then
     lib.settle_limits()
   end
-  lib.write_first('zadd', prefix .. 'workers', stamp, worker)
+  lib.add_first(prefix .. 'workers', stamp, worker)
   return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
 elseif command == 'priority' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
-  local priority = lib.number('Priority', 'priority', ARGV[3])
+  local jid = lib.required('Job', 'jid', ARGV[3])
+  local priority = lib.number('Priority', 'priority', ARGV[4])
   local job = call('hmget', prefix .. 'j:' .. jid, unpack(var.PRIORITY_FIELDS))
   if not job[1] then
     lib.reject('Priority', 'Job ' .. jid .. ' does not exist')
@@ -9981,8 +9912,8 @@ elseif command == 'priority' then
   lib.set_priority(call, jid, job, priority)
   return priority
 elseif command == 'progress' then
-  local worker = lib.required('Progress', 'worker', ARGV[2])
-  if (#ARGV - 2) % 5 ~= 0 then
+  local worker = lib.required('Progress', 'worker', ARGV[3])
+  if (#ARGV - 3) % 5 ~= 0 then
     lib.reject('Progress', 'Each job needs 5 args')
   end
   local function amount(name, text)
@@ -10012,7 +9943,7 @@ elseif command == 'progress' then
     end
   end
   local items = {}
-  for i = 3, #ARGV, 5 do
+  for i = 4, #ARGV, 5 do
     items[#items + 1] = {jid = lib.required('Progress', 'jid', ARGV[i] ~= '' and ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]), note = ARGV[i + 4]}
   end
   lib.must_publish()
@@ -10023,8 +9954,8 @@ elseif command == 'progress' then
   end
   return outcomes
 elseif command == 'queue.forget' then
-  lib.required('Queue.forget', 'queue', ARGV[2])
-  for i = 2, #ARGV do
+  lib.required('Queue.forget', 'queue', ARGV[3])
+  for i = 3, #ARGV do
     call('zrem', prefix .. 'queues', ARGV[i])
     try('zrem', prefix .. 'x:queues', ARGV[i])
   end
@@ -10059,11 +9990,11 @@ elseif command == 'queues' then
     end)
     return found, next_cursor
   end
-  if ARGV[3] == 'from' then
-    local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[4]))
+  if ARGV[4] == 'from' then
+    local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[5]))
     return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. lib.joined(found) .. '}'
-  elseif ARGV[2] then
-    return counts(ARGV[2])
+  elseif ARGV[3] then
+    return counts(ARGV[3])
   end
   local all = call('zrange', prefix .. 'queues', 0, -1)
   for i = 1, #all do
@@ -10072,7 +10003,7 @@ elseif command == 'queues' then
   return lib.joined(all)
 elseif command == 'queues.ready' then
   local ready = {}
-  for i = 2, #ARGV do
+  for i = 3, #ARGV do
     local key = prefix .. 'q:' .. ARGV[i] .. '-'
     if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
       ready[#ready + 1] = ARGV[i]
@@ -10080,9 +10011,9 @@ elseif command == 'queues.ready' then
   end
   return ready
 elseif command == 'rates' then
-  local first = lib.number('Rates', 'first', ARGV[2])
-  local minutes = lib.whole('Rates', 'minutes', ARGV[3])
-  local queue, klass = ARGV[4] or '', ARGV[5] or ''
+  local first = lib.number('Rates', 'first', ARGV[3])
+  local minutes = lib.whole('Rates', 'minutes', ARGV[4])
+  local queue, klass = ARGV[5] or '', ARGV[6] or ''
   if minutes > 60 then
     lib.reject('Rates', 'More than 60 minutes')
   end
@@ -10123,13 +10054,13 @@ elseif command == 'rates' then
   end
   return found
 elseif command == 'rates.add' then
-  local run = lib.required('Rates.add', 'run', ARGV[2] ~= '' and ARGV[2])
-  local sent = lib.whole('Rates.add', 'number', ARGV[3])
-  local began = math.min(now - lib.number('Rates.add', 'age', ARGV[4]), now)
-  if (#ARGV - 4) % 3 ~= 0 then
+  local run = lib.required('Rates.add', 'run', ARGV[3] ~= '' and ARGV[3])
+  local sent = lib.whole('Rates.add', 'number', ARGV[4])
+  local began = math.min(now - lib.number('Rates.add', 'age', ARGV[5]), now)
+  if (#ARGV - 5) % 3 ~= 0 then
     lib.reject('Rates.add', 'Each klass needs 3 args')
   end
-  if #ARGV > 4 + 3 * 1000 then
+  if #ARGV > 5 + 3 * 1000 then
     lib.reject('Rates.add', 'More than 1000 klasses')
   end
   local function parts_of(counts)
@@ -10157,7 +10088,7 @@ elseif command == 'rates.add' then
     return string.format('%d,%d,%d|', completed + more[1], failed + more[2], retried + more[3]) .. sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
   end
   local added, fields = {}, {}
-  for i = 5, #ARGV, 3 do
+  for i = 6, #ARGV, 3 do
     local field, counts = #ARGV[i] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1], ARGV[i + 2]
     if not parts_of(counts) then
       lib.reject('Rates.add', 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200))
@@ -10193,7 +10124,7 @@ elseif command == 'rates.add' then
     update[#update + 1] = '0::'
     update[#update + 1] = sum(rest_stored, rest)
   end
-  call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', 1800)
+  call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', 1800)
   if #update > 0 then
     try('hset', key, unpack(update))
   end
@@ -10202,22 +10133,22 @@ elseif command == 'rates.add' then
   end
   return 1
 elseif command == 'recur' then
-  local queue = lib.required('Queue', 'queue', ARGV[2] ~= '' and ARGV[2])
-  local jid = lib.required('Recur', 'jid', ARGV[3] ~= '' and ARGV[3])
-  local klass, data = ARGV[4], ARGV[5]
+  local queue = lib.required('Queue', 'queue', ARGV[3] ~= '' and ARGV[3])
+  local jid = lib.required('Recur', 'jid', ARGV[4] ~= '' and ARGV[4])
+  local klass, data = ARGV[5], ARGV[6]
   if not klass then
     lib.reject('Recur', 'Arg "klass" missing')
   end
   lib.json('Recur', 'data', data)
-  if ARGV[6] ~= 'interval' then
-    lib.reject('Recur', 'schedule type "' .. tostring(ARGV[6]) .. '" unknown')
+  if ARGV[7] ~= 'interval' then
+    lib.reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
   end
-  local interval = lib.number('Recur', 'interval', ARGV[7])
-  local offset = lib.number('Recur', 'offset', ARGV[8])
+  local interval = lib.number('Recur', 'interval', ARGV[8])
+  local offset = lib.number('Recur', 'offset', ARGV[9])
   if interval <= 0 then
     lib.reject('Recur', 'Arg "interval" must be greater than 0')
   end
-  local given = lib.options('Recur', 9, #ARGV)
+  local given = lib.options('Recur', 10, #ARGV)
   local priority = lib.number('Recur', 'priority', given.priority or 0)
   local retries = lib.number('Recur', 'retries', given.retries or 0)
   local backlog = lib.number('Recur', 'backlog', given.backlog or 0)
@@ -10238,7 +10169,7 @@ elseif command == 'recur' then
   end
   return jid
 elseif command == 'recur.get' then
-  local jid = lib.required('Recurring', 'jid', ARGV[2])
+  local jid = lib.required('Recurring', 'jid', ARGV[3])
   local job = call('hmget', prefix .. 'r:' .. jid, 'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog')
   if not job[1] then
     return nil
@@ -10246,25 +10177,25 @@ elseif command == 'recur.get' then
   local text = cjson.encode({jid = job[1], klass = job[2], state = job[3], queue = job[4], interval = lib.finite(job[6], 0), retries = lib.finite(job[7], 0), count = lib.finite(job[8], 0), data = job[9], backlog = lib.finite(job[11], 0)})
   return string.sub(text, 1, -2) .. ',"priority":' .. string.format('%.17g', (lib.finite(job[5], 0))) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
-  local jid = lib.required('Recurring', 'jid', ARGV[2])
+  local jid = lib.required('Recurring', 'jid', ARGV[3])
   local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
   if not tags then
     lib.reject('Tag', 'Job ' .. jid .. ' does not exist')
   end
-  local text = lib.array(lib.union(lib.names_of(tags), ARGV, 3))
+  local text = lib.array(lib.union(lib.names_of(tags), ARGV, 4))
   call('hset', prefix .. 'r:' .. jid, 'tags', text)
   return text
 elseif command == 'recur.untag' then
-  local jid = lib.required('Recurring', 'jid', ARGV[2])
+  local jid = lib.required('Recurring', 'jid', ARGV[3])
   local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
   if not tags then
     lib.reject('Untag', 'Job ' .. jid .. ' does not exist')
   end
-  local text = lib.array(lib.difference(lib.names_of(tags), ARGV, 3))
+  local text = lib.array(lib.difference(lib.names_of(tags), ARGV, 4))
   call('hset', prefix .. 'r:' .. jid, 'tags', text)
   return text
 elseif command == 'recur.update' then
-  local jid = lib.required('Recurring', 'jid', ARGV[2])
+  local jid = lib.required('Recurring', 'jid', ARGV[3])
   local key = prefix .. 'r:' .. jid
   local old = call('hmget', key, 'queue', 'interval')
   local queue, interval = old[1], lib.finite(old[2], 0)
@@ -10272,7 +10203,7 @@ elseif command == 'recur.update' then
     lib.reject('Recur', 'No recurring job ' .. jid)
   end
   local numeric = {priority = true, interval = true, retries = true, backlog = true}
-  local changes = lib.options('Recur', 3, #ARGV)
+  local changes = lib.options('Recur', 4, #ARGV)
   for option, value in pairs(changes) do
     if numeric[option] then
       changes[option] = lib.number('Recur', option, value)
@@ -10308,20 +10239,20 @@ elseif command == 'recur.update' then
   end
   return true
 elseif command == 'relations' then
-  local jid, which = lib.required('Job', 'jid', ARGV[2]), ARGV[3]
+  local jid, which = lib.required('Job', 'jid', ARGV[3]), ARGV[4]
   if which ~= 'dependents' and which ~= 'dependencies' then
     lib.reject('Relations', 'Unknown relation "' .. tostring(which) .. '"')
   end
-  local cursor = lib.required('Relations', 'cursor', ARGV[4])
+  local cursor = lib.required('Relations', 'cursor', ARGV[5])
   if not string.find(cursor, '^%d+$') then
     lib.reject('Relations', 'Arg "cursor" is no cursor: ' .. cursor)
   end
   return call('sscan', prefix .. 'j:' .. jid .. '-' .. which, cursor, 'COUNT', 4000)
 elseif command == 'release' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
-  local queue = lib.required('Release', 'queue', ARGV[3])
-  local worker = lib.required('Release', 'worker', ARGV[4])
-  local item = {jid = jid, queue = queue, delay = lib.number('Release', 'delay', ARGV[5]), data = ARGV[6], since = ARGV[7] ~= '' and ARGV[7] or nil, here = true}
+  local jid = lib.required('Job', 'jid', ARGV[3])
+  local queue = lib.required('Release', 'queue', ARGV[4])
+  local worker = lib.required('Release', 'worker', ARGV[5])
+  local item = {jid = jid, queue = queue, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil, here = true}
   lib.json('Release', 'data', item.data)
   lib.must_publish()
   local problem = lib.release(worker, item)
@@ -10330,7 +10261,7 @@ elseif command == 'release' then
   end
   return jid
 elseif command == 'renew' then
-  local worker = lib.required('Renew', 'worker', ARGV[2])
+  local worker = lib.required('Renew', 'worker', ARGV[3])
   local heartbeats = {}
   local outcomes, by_queue, all = {}, {}, {}
   local function read_lock(jid, i)
@@ -10352,7 +10283,11 @@ elseif command == 'renew' then
     its.locks[#its.locks + 1] = jid
   end
   local function renew_queue(queue, its)
-    local reply = lib.write_first('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
+    local reply = try('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
+    if type(reply) == 'table' then
+      lib.must_write()
+      reply = try('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
+    end
     for i, job in ipairs(its.jobs) do
       if type(reply) == 'table' then
         outcomes[job.at] = '!' .. reply.err
@@ -10368,10 +10303,10 @@ elseif command == 'renew' then
       end
     end
   end
-  for i = 3, #ARGV do
-    local problem = read_lock(ARGV[i], i - 2)
+  for i = 4, #ARGV do
+    local problem = read_lock(ARGV[i], i - 3)
     if problem then
-      outcomes[i - 2] = '!' .. problem
+      outcomes[i - 3] = '!' .. problem
     end
   end
   for queue, its in pairs(by_queue) do
@@ -10381,15 +10316,15 @@ elseif command == 'renew' then
   try('zadd', prefix .. 'workers', stamp, worker)
   return outcomes
 elseif command == 'requeue' then
-  if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[4])) == 0 then
-    lib.reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
+  if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
+    lib.reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')
   end
-  return lib.put_from_arguments(2)
+  return lib.put_from_arguments(3)
 elseif command == 'reschedule' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
-  local delay = lib.number('Reschedule', 'seconds', ARGV[3])
+  local jid = lib.required('Job', 'jid', ARGV[3])
+  local delay = lib.number('Reschedule', 'seconds', ARGV[4])
   if delay < 0 then
-    lib.reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[3])
+    lib.reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
   end
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked')
@@ -10427,11 +10362,11 @@ elseif command == 'reschedule' then
   lib.wake_for(queue, delay)
   return state
 elseif command == 'result' then
-  return lib.read_end(call, lib.required('Job', 'jid', ARGV[2]))
+  return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
 elseif command == 'schedule' then
-  local id = lib.required('Schedule', 'id', ARGV[2])
-  local due = lib.number('Schedule', 'due', ARGV[3])
-  local missed = lib.whole('Schedule', 'missed', ARGV[4])
+  local id = lib.required('Schedule', 'id', ARGV[3])
+  local due = lib.number('Schedule', 'due', ARGV[4])
+  local missed = lib.whole('Schedule', 'missed', ARGV[5])
   if due > now then
     return 0
   end
@@ -10439,15 +10374,15 @@ elseif command == 'schedule' then
   if last and last >= due and last <= now + 60 then
     return nil
   end
-  local reply = lib.put_from_arguments(5)
+  local reply = lib.put_from_arguments(6)
   call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
-  try('hset', prefix .. 'x:schedule:' .. id, 'last', string.format('%.17g', due), 'jid', ARGV[7])
+  try('hset', prefix .. 'x:schedule:' .. id, 'last', string.format('%.17g', due), 'jid', ARGV[8])
   if missed > 0 then
     try('hincrby', prefix .. 'x:schedule:' .. id, 'missed', string.format('%d', missed))
   end
   return reply
 elseif command == 'schedule.forget' then
-  local id = lib.required('Schedule.forget', 'id', ARGV[2])
+  local id = lib.required('Schedule.forget', 'id', ARGV[3])
   if lib.is_followed(id) then
     return 'followed'
   end
@@ -10474,9 +10409,9 @@ elseif command == 'schedule.last' then
     end
     return 'differs'
   end
-  local id = lib.required('Schedule.last', 'id', ARGV[2])
-  local worker = ARGV[3]
-  local digest = worker and lib.required('Schedule.last', 'digest', ARGV[4] ~= '' and ARGV[4])
+  local id = lib.required('Schedule.last', 'id', ARGV[3])
+  local worker = ARGV[4]
+  local digest = worker and lib.required('Schedule.last', 'digest', ARGV[5] ~= '' and ARGV[5])
   local key = prefix .. 'x:schedules'
   local last = lib.finite(call('hget', key, id))
   if not last or last > now + 60 then
@@ -10485,19 +10420,19 @@ elseif command == 'schedule.last' then
   end
   return {string.format('%.17g', (math.min(last, now))), stamp, worker and note_follower(id, worker, digest) or ''}
 elseif command == 'schedule.leave' then
-  local worker = lib.required('Schedule.leave', 'worker', ARGV[2])
-  for i = 3, #ARGV do
+  local worker = lib.required('Schedule.leave', 'worker', ARGV[3])
+  for i = 4, #ARGV do
     try('hdel', prefix .. 'x:follow:' .. ARGV[i], worker)
   end
   return
 elseif command == 'schedule.register' then
-  local id = lib.required('Schedule.register', 'id', ARGV[2] ~= '' and ARGV[2])
-  local digest = lib.required('Schedule.register', 'digest', ARGV[3] ~= '' and ARGV[3])
+  local id = lib.required('Schedule.register', 'id', ARGV[3] ~= '' and ARGV[3])
+  local digest = lib.required('Schedule.register', 'digest', ARGV[4] ~= '' and ARGV[4])
   local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
   local values = {'digest', digest}
   for i = 1, #fields do
     values[#values + 1] = fields[i]
-    values[#values + 1] = lib.required('Schedule.register', fields[i], ARGV[i + 3])
+    values[#values + 1] = lib.required('Schedule.register', fields[i], ARGV[i + 4])
   end
   call('zadd', prefix .. 'x:schedule-ids', 0, id)
   local since = try('hget', prefix .. 'x:schedule:' .. id, 'since')
@@ -10512,16 +10447,16 @@ elseif command == 'schedules' then
     local followers = try('hgetall', prefix .. 'x:follow:' .. id)
     local due = try('hget', prefix .. 'x:schedules', id)
     shown = shown + #followers / 2
-    return cjson.encode({id = id, due = type(due) == 'string' and due, followers = followers.err and none or followers, fields = read.err and none or read})
+    return cjson.encode({id = id, due = type(due) == 'string' and due, followers = followers.err and var.none or followers, fields = read.err and var.none or read})
   end
   local ids, total = {}, 0
-  if ARGV[3] then
-    local offset = lib.whole('Schedules', 'offset', ARGV[2])
-    local limit = lib.whole('Schedules', 'limit', ARGV[3])
+  if ARGV[4] then
+    local offset = lib.whole('Schedules', 'offset', ARGV[3])
+    local limit = lib.whole('Schedules', 'limit', ARGV[4])
     total = call('zcard', prefix .. 'x:schedule-ids')
     ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
-  elseif call('zscore', prefix .. 'x:schedule-ids', lib.required('Schedules', 'id', ARGV[2])) then
-    ids, total = {ARGV[2]}, 1
+  elseif call('zscore', prefix .. 'x:schedule-ids', lib.required('Schedules', 'id', ARGV[3])) then
+    ids, total = {ARGV[3]}, 1
     for _, field in ipairs({'only', 'data', 'pairs'}) do
       FIELDS[#FIELDS + 1] = field
     end
@@ -10535,8 +10470,8 @@ elseif command == 'schedules' then
   end
   return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. lib.joined(items) .. '}'
 elseif command == 'stats' then
-  local queue = lib.required('Queue', 'queue', ARGV[2])
-  local day = lib.day_of(lib.number('Stats', 'date', ARGV[3]))
+  local queue = lib.required('Queue', 'queue', ARGV[3])
+  local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
   local fields = {'total', 'mean', 'vk'}
   local function add_buckets(unit, first, last)
     for i = first, last do
@@ -10564,8 +10499,8 @@ elseif command == 'stats' then
   local counts = call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures')
   return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'subscription' then
-  local queue = lib.required('Subscription', 'queue', ARGV[2])
-  local action = lib.required('Subscription', 'action', ARGV[3])
+  local queue = lib.required('Subscription', 'queue', ARGV[3])
+  local action = lib.required('Subscription', 'action', ARGV[4])
   local function topics_key(name)
     return prefix .. 'topics' .. name
   end
@@ -10591,7 +10526,7 @@ elseif command == 'subscription' then
   elseif action == 'get' then
     return lib.array(call('exists', key) == 1 and {key} or {})
   end
-  local topic = lib.required('Subscription', 'topic', ARGV[4])
+  local topic = lib.required('Subscription', 'topic', ARGV[5])
   if action == 'add' then
     call('hset', key, topic, queue)
     try('sadd', prefix .. 'x:topics', queue)
@@ -10725,7 +10660,7 @@ elseif command == 'sweep' then
     return done
   end
   lib.must_publish()
-  if ARGV[2] == '' then
+  if ARGV[3] == '' then
     sweep_failures()
     return call('hexists', prefix .. 'x:sweep', 'cursor')
   end
@@ -10737,35 +10672,35 @@ elseif command == 'sweep' then
     end
     lib.untrack_gone(100)
   end
-  if ARGV[2] then
-    done = done + sweep_queues({unpack(ARGV, 2)})
+  if ARGV[3] then
+    done = done + sweep_queues({unpack(ARGV, 3)})
   end
   return done
 elseif command == 'tag' then
-  local action = ARGV[2]
+  local action = ARGV[3]
   if not action then
     lib.reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
   end
   if action == 'add' or action == 'remove' then
-    local jid = lib.required('Tag', 'jid', ARGV[3])
+    local jid = lib.required('Tag', 'jid', ARGV[4])
     local stored = call('hget', prefix .. 'j:' .. jid, 'tags')
     if not stored then
       lib.reject('Tag', 'Job ' .. jid .. ' does not exist')
     end
-    local text = lib.change_tags(jid, stored, action == 'add', ARGV, 4)
+    local text = lib.change_tags(jid, stored, action == 'add', ARGV, 5)
     call('hset', prefix .. 'j:' .. jid, 'tags', text)
     return text
   elseif action == 'get' then
-    local key = prefix .. 't:' .. lib.required('Tag', 'tag', ARGV[3])
-    local offset = lib.integer('Tag', 'offset', ARGV[4] or 0)
-    local count = lib.integer('Tag', 'count', ARGV[5] or 25)
+    local key = prefix .. 't:' .. lib.required('Tag', 'tag', ARGV[4])
+    local offset = lib.integer('Tag', 'offset', ARGV[5] or 0)
+    local count = lib.integer('Tag', 'count', ARGV[6] or 25)
     local jids = call('zrange', key, offset, offset + count - 1)
     return '{"total":' .. call('zcard', key) .. ',"jobs":' .. lib.array(jids) .. '}'
   elseif action == 'top' then
-    local offset = lib.integer('Tag', 'offset', ARGV[3] or 0)
-    local count = lib.integer('Tag', 'count', ARGV[4] or 25)
+    local offset = lib.integer('Tag', 'offset', ARGV[4] or 0)
+    local count = lib.integer('Tag', 'count', ARGV[5] or 25)
     local key = prefix .. 'tags'
-    if ARGV[5] == 'total' then
+    if ARGV[6] == 'total' then
       local total = call('zcount', key, 2, '+inf')
       local last = math.min(offset + count, total) - 1
       local tags = last >= offset and call('zrevrange', key, offset, last) or {}
@@ -10776,15 +10711,15 @@ elseif command == 'tag' then
   lib.reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
   return
 elseif command == 'tags' then
-  local offset = lib.whole('Tags', 'offset', ARGV[2])
-  local count = lib.whole('Tags', 'count', ARGV[3])
+  local offset = lib.whole('Tags', 'offset', ARGV[3])
+  local count = lib.whole('Tags', 'count', ARGV[4])
   if count == 0 then
     lib.reject('Tags', 'Arg "count" is 0')
   end
   return lib.array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))
 elseif command == 'timeout' then
   local running, jids = {}, {}
-  for i = 2, #ARGV do
+  for i = 3, #ARGV do
     local jid = ARGV[i]
     local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o')
     if not job[2] then
@@ -10819,7 +10754,7 @@ elseif command == 'timeout' then
   return
 elseif command == 'track' then
   local tracked = prefix .. 'tracked'
-  if not ARGV[2] then
+  if not ARGV[3] then
     local found, expired = {}, {}
     for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
       local job = lib.read_job(try, jid)
@@ -10831,15 +10766,15 @@ elseif command == 'track' then
     end
     return '{"jobs":' .. lib.joined(found) .. ',"expired":' .. lib.array(expired) .. '}'
   end
-  local action = string.lower(ARGV[2])
+  local action = string.lower(ARGV[3])
   if action == 'list' then
-    local offset = lib.integer('Track', 'offset', ARGV[3] or 0)
-    local count = lib.integer('Track', 'count', ARGV[4] or 25)
+    local offset = lib.integer('Track', 'offset', ARGV[4] or 0)
+    local count = lib.integer('Track', 'count', ARGV[5] or 25)
     local jids = call('zrange', tracked, offset, offset + count - 1)
     return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. lib.array(jids) .. '}'
   end
-  local jid = lib.required('Track', 'jid', ARGV[3])
-  local may_be_gone = ARGV[4] == 'tidy' and action == 'untrack'
+  local jid = lib.required('Track', 'jid', ARGV[4])
+  local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
   if call('exists', prefix .. 'j:' .. jid) == 0 and not (may_be_gone and type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
     lib.reject('Track', 'Job does not exist')
   end
@@ -10847,7 +10782,7 @@ elseif command == 'track' then
   if action == 'track' then
     local changed = call('zadd', tracked, stamp, jid)
     try('publish', prefix .. 'track', jid)
-    if ARGV[4] == 'tidy' then
+    if ARGV[5] == 'tidy' then
       lib.untrack_gone(10)
     end
     return tostring(changed)
@@ -10856,24 +10791,24 @@ elseif command == 'track' then
     try('publish', prefix .. 'untrack', jid)
     return tostring(changed)
   end
-  lib.reject('Track', 'Unknown action "' .. ARGV[2] .. '"')
+  lib.reject('Track', 'Unknown action "' .. ARGV[3] .. '"')
   return
 elseif command == 'tracked' then
   local keep = lib.finite(call('hget', prefix .. 'config', 'jobs-history'), 604800)
   return lib.array(call('zrangebyscore', prefix .. 'tracked', '(' .. string.format('%.17g', now - keep), '+inf'))
 elseif command == 'unfail' then
-  local queue = lib.required('Queue', 'queue', ARGV[2])
-  local group = lib.required('Unfail', 'group', ARGV[3])
-  local count = lib.whole('Unfail', 'count', ARGV[4] or 25)
-  return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 5, #ARGV))
+  local queue = lib.required('Queue', 'queue', ARGV[3])
+  local group = lib.required('Unfail', 'group', ARGV[4])
+  local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
+  return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
 elseif command == 'unfail.group' then
   local area = 'Unfail.group'
-  local group = lib.required(area, 'group', ARGV[2] ~= '' and ARGV[2])
-  local count = lib.whole(area, 'count', ARGV[3])
+  local group = lib.required(area, 'group', ARGV[3] ~= '' and ARGV[3])
+  local count = lib.whole(area, 'count', ARGV[4])
   if count < 1 or count > 500 then
-    lib.reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3])
+    lib.reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[4])
   end
-  local given = lib.read_gift(area, 4, #ARGV)
+  local given = lib.read_gift(area, 5, #ARGV)
   local function unfail_some()
     local key = prefix .. 'f:' .. group
     local total = call('llen', key)
@@ -10889,8 +10824,8 @@ elseif command == 'unfail.group' then
   end
   return lib.unfail_group(group, count, nil, given)
 elseif command == 'unfail.job' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
-  local given = lib.read_gift('Unfail.job', 3, #ARGV)
+  local jid = lib.required('Job', 'jid', ARGV[3])
+  local given = lib.read_gift('Unfail.job', 4, #ARGV)
   local state = call('hget', prefix .. 'j:' .. jid, 'state')
   if not state then
     lib.reject('Unfail.job', 'Job ' .. jid .. ' does not exist')
@@ -10905,8 +10840,8 @@ elseif command == 'unfail.job' then
   lib.leave_group(jid, lib.list_of(job.failure))
   return jid
 elseif command == 'unfail.jobs' then
-  local last = 2 + lib.whole('Unfail.jobs', 'n', ARGV[2])
-  local given = lib.read_gift('Unfail.jobs', 3, last)
+  local last = 3 + lib.whole('Unfail.jobs', 'n', ARGV[3])
+  local given = lib.read_gift('Unfail.jobs', 4, last)
   local jids, rest = lib.within_reach(lib.read_jids('Unfail.jobs', last + 1))
   local jobs = lib.read_all_failed(jids)
   lib.unfail(jobs, given)
@@ -10915,8 +10850,8 @@ elseif command == 'unfail.jobs' then
   end
   return lib.report(#jobs, ',"rest":' .. lib.array(rest))
 elseif command == 'unpause' then
-  lib.required('Unpause', 'queue', ARGV[2])
-  for i = 2, #ARGV do
+  lib.required('Unpause', 'queue', ARGV[3])
+  for i = 3, #ARGV do
     if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
       lib.publish_more({event = 'unpaused', queue = ARGV[i]})
     end
@@ -10924,7 +10859,7 @@ elseif command == 'unpause' then
   end
   return
 elseif command == 'unrecur' then
-  local jid = lib.required('Recurring', 'jid', ARGV[2])
+  local jid = lib.required('Recurring', 'jid', ARGV[3])
   local queue = call('hget', prefix .. 'r:' .. jid, 'queue')
   if queue then
     call('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
@@ -10938,19 +10873,19 @@ elseif command == 'wake' then
     end
     return var.unheard >= 500
   end
-  if ARGV[2] == '' then
-    local cursor = lib.required('Wake', 'cursor', ARGV[3])
+  if ARGV[3] == '' then
+    local cursor = lib.required('Wake', 'cursor', ARGV[4])
     if call('exists', prefix .. 'x:idle') == 0 then
       return ''
     end
     return lib.each_queue('Wake', cursor, 500, wake_for_jobs)
   end
-  for i = 2, #ARGV do
+  for i = 3, #ARGV do
     lib.wake(ARGV[i])
   end
   return
 elseif command == 'withdraw' then
-  local jid = lib.required('Job', 'jid', ARGV[2])
+  local jid = lib.required('Job', 'jid', ARGV[3])
   local job = lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
   local state = job[1]
   if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
@@ -10964,17 +10899,17 @@ elseif command == 'withdraw' then
   end
   return state
 elseif command == 'worker.deregister' then
-  lib.required('Worker.deregister', 'worker', ARGV[2])
-  for i = 2, #ARGV do
+  lib.required('Worker.deregister', 'worker', ARGV[3])
+  for i = 3, #ARGV do
     call('zrem', prefix .. 'workers', ARGV[i])
     call('del', prefix .. 'x:worker:' .. ARGV[i])
   end
   return
 elseif command == 'worker.register' then
-  local worker = lib.required('Worker.register', 'worker', ARGV[2] ~= '' and ARGV[2])
-  local started = now - lib.number('Worker.register', 'age', ARGV[3])
-  lib.json('Worker.register', 'json', ARGV[4])
-  call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[4], 'EX', 150)
+  local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
+  local started = now - lib.number('Worker.register', 'age', ARGV[4])
+  lib.json('Worker.register', 'json', ARGV[5])
+  call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[5], 'EX', 150)
   try('zadd', prefix .. 'workers', stamp, worker)
   if try('exists', prefix .. 'x:rest') == 1 then
     local _, more = lib.settle_rest()
@@ -10990,11 +10925,11 @@ elseif command == 'worker.register' then
   end
   return
 elseif command == 'workerJobs' then
-  local worker = ARGV[2]
+  local worker = ARGV[3]
   if not worker then
     return 'null'
   end
-  return lib.array(call('zrangebyscore', prefix .. 'w:' .. worker .. ':jobs', ARGV[3] or '-inf', '+inf'))
+  return lib.array(call('zrangebyscore', prefix .. 'w:' .. worker .. ':jobs', ARGV[4] or '-inf', '+inf'))
 elseif command == 'workers' then
   local far = string.format('%.17g', now + 8640000)
   local function forget(old)
@@ -11013,7 +10948,7 @@ elseif command == 'workers' then
     end
   end
   local function held(worker, jids)
-    if ARGV[3] ~= 'held' then
+    if ARGV[4] ~= 'held' then
       return jids
     end
     local kept = {}
@@ -11051,25 +10986,25 @@ elseif command == 'workers' then
   local function given(i)
     return ARGV[i] and ARGV[i] ~= ''
   end
-  local worker = ARGV[2]
+  local worker = ARGV[3]
   if worker == '' then
     worker = nil
   end
   local first, last = 0, -1
   if not worker then
-    first = given(3) and lib.integer('Workers', 'first', ARGV[3]) or first
-    last = given(4) and lib.integer('Workers', 'last', ARGV[4]) or last
+    first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
+    last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
   end
   forget_old()
-  if worker and ARGV[3] == 'held' and ARGV[4] then
-    return jobs_from(worker, ARGV[4])
+  if worker and ARGV[4] == 'held' and ARGV[5] then
+    return jobs_from(worker, ARGV[5])
   elseif worker then
     local key = prefix .. 'w:' .. worker .. ':jobs'
     return '{"jobs":' .. lib.array(held(worker, call('zrevrangebyscore', key, far, stamp))) .. ',"stalled":' .. lib.array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
   end
   local function counts(name)
     local key = prefix .. 'w:' .. name .. ':jobs'
-    return cjson.encode({name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp), registered = ARGV[5] == 'registered' and registered(name) or nil})
+    return cjson.encode({name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp), registered = ARGV[6] == 'registered' and registered(name) or nil})
   end
   local function counts_from(cursor)
     local some, _, next_cursor = read_from(prefix .. 'workers', cursor)
@@ -11078,8 +11013,8 @@ elseif command == 'workers' then
     end
     return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
   end
-  if ARGV[6] then
-    return counts_from(ARGV[6])
+  if ARGV[7] then
+    return counts_from(ARGV[7])
   end
   local all = call('zrevrange', prefix .. 'workers', first, last)
   for i = 1, #all do

@@ -18,7 +18,7 @@ const (
 // handed are the values that the library is given by the branch that needs it first. It finds the others
 // again: a function that uses many variables from outside is expensive to make, and most calls need none
 // of the library.
-var handed = []string{"stamp", "now", "none"}
+var handed = []string{"stamp", "now"}
 
 var makerCall = makerName + "(" + strings.Join(handed, ", ") + ")"
 
@@ -33,7 +33,7 @@ func Build(sources fs.FS) (string, error) {
 	if err := t.check(); err != nil {
 		return "", err
 	}
-	b := &builder{tree: t, lib: map[*symbol]bool{}, made: map[string]*symbol{}}
+	b := &builder{tree: t, lib: map[*symbol]bool{}, made: map[string]*symbol{}, late: map[*symbol]bool{}}
 	return b.build()
 }
 
@@ -42,6 +42,7 @@ type builder struct {
 	*tree
 	lib  map[*symbol]bool   // what is in the library of the script
 	made map[string]*symbol // the same by name
+	late map[*symbol]bool   // the variables that the library sets, because a branch may not have done so
 }
 
 func (b *builder) build() (string, error) {
@@ -54,14 +55,19 @@ func (b *builder) build() (string, error) {
 			cold = append(cold, command)
 		}
 	}
-	slices.SortStableFunc(hot, func(x, y string) int { return b.rank(x) - b.rank(y) })
-	var branches []branch
+	slices.SortStableFunc(hot, func(x, y string) int { return rank(x) - rank(y) })
+	var alone, others []branch // those that need nothing of the library come before it
 	for _, command := range hot {
-		body, err := b.hotBranch(command)
+		body, needs, err := b.hotBranch(command)
 		if err != nil {
 			return "", err
 		}
-		branches = append(branches, branch{b.isCommand(command), body})
+		made := branch{b.isCommand(command), body}
+		if needs {
+			others = append(others, made)
+		} else {
+			alone = append(alone, made)
+		}
 	}
 	var rest []branch
 	for _, command := range cold {
@@ -75,19 +81,24 @@ func (b *builder) build() (string, error) {
 	p := &printer{named: b.named}
 	p.b.WriteString(scriptHeader)
 	p.stats(b.prologue.body)
+	p.named = b.namedHot
+	if len(alone) > 0 {
+		p.stat(&choice{alone})
+	}
+	p.named = b.named
 	p.line("local " + stateName)
 	p.line("")
 	b.printLibrary(p)
 	p.line("")
 	p.named = b.namedHot
-	if len(branches) > 0 {
-		p.stat(&choice{branches})
+	if len(others) > 0 {
+		p.stat(&choice{others})
 	}
 	p.named = b.named
 	p.line("")
 	p.line("-- The commands that seldom run.")
-	p.line(makerCall)
 	b.printState(p)
+	p.line(makerCall)
 	if len(rest) > 0 {
 		p.stat(&choice{rest})
 	}
@@ -120,11 +131,17 @@ func (b *builder) isHot(command string) bool {
 	return facts.Hot
 }
 
-// usual are the commands of a job's usual life, which are looked for first.
-var usual = []string{"finish", "reserve", "put.many", "heartbeat", "complete", "pop", "put"}
+// usual are the commands of a job's usual life. Those that handle many jobs come first, because only the
+// first 256 constants of a function cost nothing to use.
+var usual = []string{"reserve", "finish", "put.many", "pop", "complete", "put"}
 
 // rank puts the usual commands before the others.
-func (b *builder) rank(command string) int { return -slices.Index(usual, command) }
+func rank(command string) int {
+	if i := slices.Index(usual, command); i >= 0 {
+		return i
+	}
+	return len(usual)
+}
 
 // named returns how a name is written in the script.
 func (b *builder) named(n *name) string {
@@ -191,7 +208,7 @@ func (b *builder) inlineValues() {
 	}
 	for _, src := range b.all() {
 		src.body = replace(src.body, withoutConstants)
-		edit(src.body, joinTexts)
+		edit(src.body, folded)
 	}
 }
 
@@ -219,6 +236,102 @@ func withoutConstants(s stat) []stat {
 		return nil
 	}
 	return []stat{&kept}
+}
+
+// tidied returns statements without what inlining has left: variables that are texts, and blocks that
+// declare nothing.
+func tidied(body []stat) []stat {
+	texts := map[*symbol]expr{}
+	body = replace(body, func(s stat) []stat {
+		switch s := s.(type) {
+		case *local:
+			if value, ok := onlyText(s); ok {
+				texts[s.syms[0]] = value
+				return nil
+			}
+		case *block:
+			if !slices.ContainsFunc(s.body, needsBlock) {
+				return s.body
+			}
+		}
+		return []stat{s}
+	})
+	edit(body, func(x expr) expr {
+		if n, ok := x.(*name); ok && texts[n.sym] != nil {
+			return texts[n.sym]
+		}
+		return folded(x)
+	})
+	return body
+}
+
+// onlyText returns the text that a variable is for good.
+func onlyText(s *local) (expr, bool) {
+	if len(s.syms) != 1 || len(s.values) != 1 || s.syms[0].assigned {
+		return nil, false
+	}
+	value, ok := s.values[0].(*text)
+	return value, ok
+}
+
+// needsBlock reports whether a statement declares something, or has to be the last one of a block.
+func needsBlock(s stat) bool {
+	switch s.(type) {
+	case *local, *localFunction, *ret, *leave:
+		return true
+	}
+	return false
+}
+
+// folded returns what an expression comes to if that is known: the value of a key in a constructor, one
+// of two alternatives, or a text.
+func folded(x expr) expr {
+	switch x := x.(type) {
+	case *index:
+		if p, ok := x.x.(*paren); ok {
+			return ofConstructor(x, p.x, x.key)
+		}
+	case *binary:
+		switch a := x.a.(type) {
+		case *literal:
+			if x.op == "or" && a.text == "nil" {
+				return x.b
+			}
+		case *text:
+			if x.op == "or" {
+				return a
+			}
+		}
+		return joinTexts(x)
+	case *paren:
+		if t, ok := x.x.(*text); ok {
+			return t
+		}
+	}
+	return x
+}
+
+// ofConstructor returns the value of a key in the constructor of a table that has only texts; otherwise x.
+func ofConstructor(x, constructor, key expr) expr {
+	t, ok := constructor.(*table)
+	if !ok {
+		return x
+	}
+	k, ok := key.(*text)
+	if !ok {
+		return x
+	}
+	var found expr = &literal{"nil"}
+	for _, it := range t.items {
+		name, ok := it.key.(*text)
+		if _, isText := it.value.(*text); !ok || !isText {
+			return x
+		}
+		if name.value == k.value {
+			found = it.value
+		}
+	}
+	return found
 }
 
 // joinTexts makes one text of two that are concatenated.
@@ -349,39 +462,50 @@ func (h *hotPart) declared(c *copier) []stat {
 			all = append(all, &localFunction{copied, copied.fn})
 			continue
 		}
-		value := c.expr(sym.value)
-		if h.there[sym] {
-			if sym.assigned || sym.value == nil {
-				continue // it stays in the table
-			}
-			value = &name{text: sym.name, sym: sym}
+		var values []expr
+		switch {
+		case h.there[sym] && (sym.assigned || sym.value == nil):
+			continue // it stays in the table
+		case h.there[sym]:
+			values = []expr{&name{text: sym.name, sym: sym}}
+		case sym.value != nil:
+			values = []expr{c.expr(sym.value)}
 		}
 		copied := c.declared(sym)
 		copied.kind = inBlock
-		all = append(all, &local{[]*symbol{copied}, []expr{value}})
+		all = append(all, &local{[]*symbol{copied}, values})
 	}
 	return all
 }
 
 // hotBranch returns what runs for a command that often runs: its functions and those of the library
-// that are not cold are in the branch, and the bodies of many in the place of their calls.
-func (b *builder) hotBranch(command string) ([]stat, error) {
+// that are not cold are in the branch, and the bodies of many in the place of their calls. It also
+// returns whether the branch needs the library.
+func (b *builder) hotBranch(command string) ([]stat, bool, error) {
 	src := b.commands[command]
 	if err := b.lift(src); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	h := hotPartOf(src.body)
 	c := &copier{syms: map[*symbol]*symbol{}}
 	body := inlineAll(append(h.declared(c), c.stats(src.body)...))
-	edit(body, joinTexts)
+	body = tidied(body)
 	if !endsAlways(body) {
 		body = append(body, &ret{})
 	}
 	maps.Copy(b.lib, h.there)
-	if variables := h.variables(); len(variables) > 0 {
-		body = append([]stat{variableTable(variables)}, body...)
+	var own []*symbol
+	for _, sym := range h.variables() {
+		if mentions(body, sym) {
+			own = append(own, sym)
+		} else {
+			b.late[sym] = true
+		}
 	}
-	return body, nil
+	if len(own) > 0 {
+		body = append([]stat{variableTable(own)}, body...)
+	}
+	return body, len(h.there) > 0, nil
 }
 
 // variableTable returns the statement that makes the table of variables.
@@ -524,6 +648,7 @@ func (b *builder) printLibrary(p *printer) {
 	p.line("if " + libName + " then")
 	p.line("  return " + libName)
 	p.line("end")
+	b.printLate(p)
 	b.printFound(p)
 	p.line(libName + " = setmetatable({}, {__index = function(_, name)")
 	p.indent++
@@ -545,6 +670,18 @@ func (b *builder) printLibrary(p *printer) {
 	p.line("return " + libName)
 	p.indent--
 	p.line("end")
+}
+
+// printLate writes what sets the variables that a branch may not have set.
+func (b *builder) printLate(p *printer) {
+	p.line(stateName + " = " + stateName + " or {}")
+	for _, sym := range (&hotPart{there: b.late}).variables() {
+		if sym.value != nil {
+			n := &name{text: sym.name, sym: sym}
+			unset := &binary{"==", n, &literal{"nil"}}
+			p.stat(&choice{[]branch{{unset, []stat{&assign{[]expr{n}, []expr{sym.value}}}}}})
+		}
+	}
 }
 
 // printFound writes what the library needs of the prologue and is not handed.

@@ -353,6 +353,7 @@ func (m *move) made() []stat {
 		return arg, ok
 	}
 	body := c.stats(m.fn.body)
+	edit(body, folded)
 	rename(body, c.syms, taken)
 	if len(declared.syms) > 0 {
 		body = append([]stat{&declared}, body...)

@@ -19,7 +19,7 @@ var sources = os.DirFS("../../lua")
 // header returns the header of a command that needs some Redis commands.
 func header(needs string, more ...string) string {
 	lines := append([]string{
-		"-- a: does something.", "--", "-- KEYS[1]  the namespace prefix", "-- ARGV     NOW", "-- For      Go", "-- Repeat   safe",
+		"-- a: does something.", "--", "-- KEYS[1]  the namespace prefix", "-- ARGV     COMMAND, NOW", "-- For      Go", "-- Repeat   safe",
 	}, more...)
 	return strings.Join(append(lines, "-- Needs    "+needs), "\n") + "\n\n"
 }
@@ -30,8 +30,8 @@ func tiny(library, command string) fs.FS {
 		"prologue.lua": {Data: []byte(`
 local call = redis.call
 local prefix = KEYS[1] or 'ql:'
-local command = table.remove(ARGV, 1)
-local none, stamp, now = {}, ARGV[1], 1
+local command = ARGV[1]
+local stamp, now = ARGV[2], 1
 `)},
 		"lib/base.lua":   {Data: []byte("-- The library.\n\n" + library)},
 		"commands/a.lua": {Data: []byte(command)},
@@ -106,18 +106,54 @@ func TestBuild(t *testing.T) {
 		"hot: a cold function, and a variable that it changes": {
 			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\nend\n",
 			header("get", "-- Hot") + "if call('get', 'x') then\n  see()\nend\nreturn seen\n",
-			"  var = {seen = 0}\n  if call('get', 'x') then\n    library(stamp, now, none).see()\n  end\n  return var.seen",
+			"  var = {seen = 0}\n  if call('get', 'x') then\n    library(stamp, now).see()\n  end\n  return var.seen",
 		},
 		"hot: a cold function of its own": {
 			"local function key_of(jid)\n  return prefix .. jid\nend\n",
 			header("get", "-- Hot") + "local jid, n = ARGV[2], 0\nlocal function see() -- cold\n  n = n + 1\n" +
 				"  call('get', key_of(jid))\nend\nsee()\nreturn n\n",
-			"  var = {}\n  local jid\n  jid, var.n = ARGV[2], 0\n  var.jid = jid\n  library(stamp, now, none).see()\n  return var.n",
+			"  var = {}\n  local jid\n  jid, var.n = ARGV[2], 0\n  var.jid = jid\n  library(stamp, now).see()\n  return var.n",
+		},
+		"hot: a variable of the library alone": {
+			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\n  call('get', seen)\nend\n",
+			header("get", "-- Hot") + "if call('get', 'x') then\n  see()\nend\n",
+			"  if call('get', 'x') then\n    library(stamp, now).see()\n  end\n  return",
+		},
+		"hot: a text that an argument chooses": {
+			"local function check(area, text)\n  if not text then\n" +
+				"    error(area .. ': ' .. (({a = 'no jid'})[area] or 'nothing'))\n  end\nend\n",
+			header("get", "-- Hot") + "check('a', call('get', 'x'))\ncheck('b', call('get', 'y'))\n",
+			"  do\n    local text = call('get', 'x')\n    if not text then\n      error('a: no jid')\n    end\n  end\n" +
+				"  do\n    local text = call('get', 'y')\n    if not text then\n      error('b: nothing')\n    end\n  end\n  return",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.branch, built(t, c.library, c.command))
 		})
+	}
+}
+
+// A closure with variables from outside is expensive to make, and a branch that needs nothing of the
+// library comes before it.
+func TestBuildPutsTheLibraryAfterWhatNeedsNone(t *testing.T) {
+	see := "local function see() -- cold\n  call('get', 'x')\nend\n"
+	for _, c := range []struct {
+		command string
+		before  bool
+	}{
+		{header("get", "-- Hot") + "call('get', 'y')\nif not ARGV[3] then\n  see()\nend\n", false},
+		{header("get", "-- Hot") + "call('get', 'y')\n", true},
+	} {
+		library := see
+		if c.before {
+			library = "local LIMIT = 1\n"
+			c.command = strings.Replace(c.command, "'y'", "LIMIT", 1)
+		}
+		script, err := Build(tiny(library, c.command))
+		require.NoError(t, err)
+		compiles(t, script)
+		branch, made := strings.Index(script, "if command == 'a'"), strings.Index(script, "local function library(")
+		require.Equal(t, c.before, branch < made, script)
 	}
 }
 
@@ -140,7 +176,7 @@ func TestBuildRefuses(t *testing.T) {
 		"commands/a.lua:1: the header needs\n  set\nbut the command calls\n  get": {library, strings.Replace(get, "Needs    get", "Needs    set", 1)},
 		`commands/a.lua:1: the header lacks "Repeat safe" or "Repeat once"`:       {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
 		`commands/a.lua:1: the header lacks "For classic", "For PHP" or "For Go"`: {library, strings.Replace(get, "For      Go", "For      all", 1)},
-		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":     {library, strings.Replace(get, "ARGV     NOW", "Args     NOW", 1)},
+		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":     {library, strings.Replace(get, "ARGV     COMMAND", "Args     COMMAND", 1)},
 		`commands/a.lua:9: "then" in the place of "do"`:                           {library, header("get") + "while true then end\n"},
 		"commands/a.lua:9: a global function":                                     {library, header("get") + "function x() end\n"},
 		"commands/a.lua:9: a string without an end":                               {library, header("get") + "return 'x\n"},
@@ -161,7 +197,7 @@ func TestTheScriptIsSmall(t *testing.T) {
 	again, err := Build(sources)
 	require.NoError(t, err)
 	require.Equal(t, script, again)
-	require.LessOrEqual(t, len(script), 460_000)
+	require.LessOrEqual(t, len(script), 450_000)
 	compiles(t, script)
 	seen := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^ +function lib\.(\w+)\(`).FindAllStringSubmatch(script, -1) {

@@ -2,7 +2,7 @@
 -- publishes that on PREFIX x:done:<jid>.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid [, 'progress']
+-- ARGV     COMMAND, NOW, jid [, 'progress']
 -- Returns  as result does. With 'progress', the JSON of a job that has not ended and has said how far
 --          it is has a member for that; PREFIX x:progress:<jid> tells the rest
 -- Errors   Job()
@@ -11,7 +11,7 @@
 -- Repeat   safe
 -- Needs    hget hmget hset time
 
-local jid = required('Job', 'jid', ARGV[2])
+local jid = required('Job', 'jid', ARGV[3])
 local found, ended = read_end(call, jid)
 if found and not ended then
   local key = job_key(jid)
@@ -19,7 +19,7 @@ if found and not ended then
   if not (stored and has_option(stored, 'w')) then
     call('hset', key, 'x:o', with_letter(stored, 'w'))
   end
-  if stored and ARGV[3] == 'progress' then
+  if stored and ARGV[4] == 'progress' then
     found = string.sub(found, 1, -2) .. progress_member(jid, stored) .. '}'
   end
 end

@@ -2,7 +2,7 @@
 -- wait for, it goes where it goes when a job that it waits for is complete.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     COMMAND, NOW, jid
 -- Returns  how many members it waits for
 -- Errors   Batch.commit() when there is no such job, or it is not a batch
 -- Cost     5 commands, 8 more if the batch is ready
@@ -11,7 +11,7 @@
 -- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time unlink zadd
 --          zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
-local jid = required('Job', 'jid', ARGV[2])
+local jid = required('Job', 'jid', ARGV[3])
 local job = call('hmget', job_key(jid), 'state', 'x:o')
 if not job[1] then
   reject('Batch.commit', 'Job ' .. jid .. ' does not exist')

@@ -2,7 +2,7 @@
 -- order.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid [, the cursor of the last call or '']
+-- ARGV     COMMAND, NOW, jid [, the cursor of the last call or '']
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
 --          pending, how many of them it waits for; failed, an object with the groups of those whose
 --          failure was told to it; with a cursor also cursor and jids: about 500 of those that it
@@ -13,8 +13,8 @@
 -- Repeat   safe
 -- Needs    hmget scard sismember sscan time
 
-local jid = required('Job', 'jid', ARGV[2])
-local cursor = ARGV[3] and scan_cursor('Batch.status', ARGV[3])
+local jid = required('Job', 'jid', ARGV[3])
+local cursor = ARGV[4] and scan_cursor('Batch.status', ARGV[4])
 local job = call('hmget', job_key(jid), 'state', 'x:o')
 if not job[1] then
   reject('Batch.status', 'Job ' .. jid .. ' does not exist')

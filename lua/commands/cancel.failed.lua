@@ -2,8 +2,8 @@
 -- depend are left. What is in the group by mistake leaves it.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, group, skip, count (at most 500): how many of the oldest to pass over, and how many to
---          look at then
+-- ARGV     COMMAND, NOW, group, skip, count (at most 500): how many of the oldest to pass over, and
+--          how many to look at then
 -- Returns  JSON {count, left: [[jid, code, why], ...], looked, skip, total}: how many were deleted,
 --          which were not, how many were looked at, how many of the oldest are still there, and how
 --          many there were
@@ -17,10 +17,10 @@
 --          zscore
 
 local area = 'Cancel.failed'
-local group = named(area, 'group', ARGV[2])
-local skip, count = whole(area, 'skip', ARGV[3]), whole(area, 'count', ARGV[4])
+local group = named(area, 'group', ARGV[3])
+local skip, count = whole(area, 'skip', ARGV[4]), whole(area, 'count', ARGV[5])
 if count < 1 or count > 500 then
-  reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[4])
+  reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[5])
 end
 local key = prefix .. 'f:' .. group
 local total = call('llen', key)

@@ -2,7 +2,8 @@
 -- data. Jobs on which others depend that are not canceled with them are left.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, list, queue, cursor, count, limit, klass, tag, text in the jid, text in the data
+-- ARGV     COMMAND, NOW, list, queue, cursor, count, limit, klass, tag, text in the jid, text in
+--          the data
 --          list: waiting, running, stalled, scheduled or depends; the others as in find, but for
 --          count, at most 500
 -- Returns  JSON {count, left: [[jid, code, why], ...], looked, cursor}: how many were deleted, which
@@ -16,16 +17,16 @@
 --          time unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrank zrem
 --          zrevrange zrevrangebyscore zscore
 
-local area, kind = 'Cancel.found', ARGV[2]
+local area, kind = 'Cancel.found', ARGV[3]
 if kind ~= 'waiting' and kind ~= 'running' and kind ~= 'stalled' and kind ~= 'scheduled'
   and kind ~= 'depends' then
   reject(area, 'Unknown list "' .. tostring(kind) .. '"')
 end
-local cursor = required(area, 'cursor', ARGV[4])
-local count, limit = whole(area, 'count', ARGV[5]), whole(area, 'limit', ARGV[6])
+local cursor = required(area, 'cursor', ARGV[5])
+local count, limit = whole(area, 'count', ARGV[6]), whole(area, 'limit', ARGV[7])
 if count < 1 or count > MAX_SHOWN then
-  reject(area, 'Arg "count" is not from 1 to ' .. MAX_SHOWN .. ': ' .. ARGV[5])
+  reject(area, 'Arg "count" is not from 1 to ' .. MAX_SHOWN .. ': ' .. ARGV[6])
 end
-local list = open_list(area, kind, ARGV[3])
-local jids, _, looked, next_cursor = search(area, list, cursor, count, limit, read_filter(7))
+local list = open_list(area, kind, ARGV[4])
+local jids, _, looked, next_cursor = search(area, list, cursor, count, limit, read_filter(8))
 return report(cancel_each(jids), ',"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor))

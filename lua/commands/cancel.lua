@@ -1,7 +1,7 @@
 -- cancel: deletes jobs, whatever their state; completed ones are left alone.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid...
+-- ARGV     COMMAND, NOW, jid...
 -- Returns  the jids, existing or not. Go gets none if one of the jobs waits for more than 1,000 others:
 --          then nothing was done, and change is the command for it
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
@@ -15,17 +15,17 @@
 --          zscore
 
 local among = {}
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   among[ARGV[i]] = true
 end
-for i = 2, #ARGV do
-  check_dependents(ARGV[i], among, #ARGV)
+for i = 3, #ARGV do
+  check_dependents(ARGV[i], among, #ARGV - 2)
 end
 
 -- Reads the jobs, each once, or nothing if one of them waits for too many others.
 local function read_jobs()
   local jobs = {}
-  for i = 2, #ARGV do
+  for i = 3, #ARGV do
     local jid = ARGV[i]
     jobs[jid] = jobs[jid] or read_job_to_cancel(jid, max_unlinked())
     if #jobs[jid].dependencies > max_unlinked() then
@@ -41,12 +41,12 @@ if not jobs then
   return jids
 end
 local gone = {false, false, false, false, false, false, dependencies = {}}
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   local jid = ARGV[i]
   cancel_job(jid, jobs[jid])
   if jobs[jid][1] ~= 'complete' then
     jobs[jid] = gone
   end
-  jids[i - 1] = jid
+  jids[i - 2] = jid
 end
 return jids

@@ -1,7 +1,7 @@
 -- change: does the same with several jobs. Those with which it can't be done are left as they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, what, value, at most 500 jids
+-- ARGV     COMMAND, NOW, what, value, at most 500 jids
 --          what, and the value: cancel, '', or 'all' to cancel no job if another one depends on any;
 --          priority, a number; promote, a queue or '' for any; tag or untag, a JSON array of tags;
 --          track or untrack, ''
@@ -19,8 +19,8 @@
 --          unlink zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
-local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids, rest = read_jids('Change', 4), {}
+local what, value = required('Change', 'what', ARGV[3]), required('Change', 'value', ARGV[4])
+local jids, rest = read_jids('Change', 5), {}
 
 local function cancel_all()
   local count

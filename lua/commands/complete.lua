@@ -1,10 +1,10 @@
 -- complete: completes a worker's job, for good or to continue in its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: result json; since time: only a job that runs
---          since then; next queue; delay n, depends json, priority n, retries n, tags json, o text,
---          drop letters (which need next); checked 1 from a caller that has checked that the data
---          is JSON, and for whom no delay means none; o and drop as in put
+-- ARGV     COMMAND, NOW, jid, worker, queue, data, then pairs: result json; since time: only a job
+--          that runs since then; next queue; delay n, depends json, priority n, retries n, tags
+--          json, o text, drop letters (which need next); checked 1 from a caller that has checked
+--          that the data is JSON, and for whom no delay means none; o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked, 'complete+'
 --          when jobs that waited are still to be released, which sweep does
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
@@ -18,11 +18,11 @@
 --          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
 --          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
-local jid = required('Job', 'jid', ARGV[2])
-local worker = required('Complete', 'worker', ARGV[3])
-local queue = required('Complete', 'queue', ARGV[4])
-local data = ARGV[5]
-local given = options('Complete', 6, #ARGV)
+local jid = required('Job', 'jid', ARGV[3])
+local worker = required('Complete', 'worker', ARGV[4])
+local queue = required('Complete', 'queue', ARGV[5])
+local data = ARGV[6]
+local given = options('Complete', 7, #ARGV)
 if not given.checked then
   json('Complete', 'data', data)
   if given.result then

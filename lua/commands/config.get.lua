@@ -1,7 +1,7 @@
 -- config.get: one setting, or all of them.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [key], or '', 'from', the cursor of the last call or ''
+-- ARGV     COMMAND, NOW, [key], or '', 'from', the cursor of the last call or ''
 -- Returns  the value, an integer when it is a default, nil when it has none; or JSON of all,
 --          with the defaults of those that are not set, but for those of backoff;
 --          from: JSON {cursor, settings} of about 500 that are set, and a cursor, which is empty at
@@ -41,9 +41,9 @@ local function settings_from(cursor) -- cold
     table.concat(set, ',') .. '}}'
 end
 
-local key = ARGV[2]
-if ARGV[3] == 'from' then
-  return settings_from(required('Config.get', 'cursor', ARGV[4]))
+local key = ARGV[3]
+if ARGV[4] == 'from' then
+  return settings_from(required('Config.get', 'cursor', ARGV[5]))
 elseif key then
   return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end

@@ -1,7 +1,7 @@
 -- config.set: changes a setting.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, key, value
+-- ARGV     COMMAND, NOW, key, value
 -- Returns  nil
 -- Errors   config.set()
 -- Cost     2 commands
@@ -9,8 +9,8 @@
 -- Repeat   safe
 -- Needs    exists hset publish srem time zadd zpopmax zpopmin
 
-local option = required('config.set', 'option', ARGV[2])
-local value = ARGV[3]
+local option = required('config.set', 'option', ARGV[3])
+local value = ARGV[4]
 if not value then
   reject('config.set', 'Arg "value" missing')
 end

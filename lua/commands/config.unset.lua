@@ -1,7 +1,7 @@
 -- config.unset: resets a setting to its default.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, key
+-- ARGV     COMMAND, NOW, key
 -- Returns  nil
 -- Errors   config.unset()
 -- Cost     2 commands
@@ -9,7 +9,7 @@
 -- Repeat   safe
 -- Needs    exists hdel hset publish srem time zadd zpopmax zpopmin
 
-local option = required('config.unset', 'option', ARGV[2])
+local option = required('config.unset', 'option', ARGV[3])
 must_publish()
 call('hdel', prefix .. 'config', option)
 publish('log', cjson.encode({event = 'config_unset', option = option}))

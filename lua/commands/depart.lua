@@ -1,7 +1,7 @@
 -- depart: deregisters a worker that stops, and wakes other workers for what it waited for.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, claim, relays, queue...
+-- ARGV     COMMAND, NOW, worker, claim, relays, queue...
 --          claim     the claim that its last reserve returned
 --          relays    '1' when it listened for puts by other scripts: another worker takes over
 -- Returns  nil
@@ -12,8 +12,8 @@
 -- Repeat   once
 -- Needs    del exists hmget hset publish spop srem time zadd zpopmax zpopmin zrange zrem
 
-local worker = required('Depart', 'worker', ARGV[2])
-local claim, relays = required('Depart', 'claim', ARGV[3]), ARGV[4]
+local worker = required('Depart', 'worker', ARGV[3])
+local claim, relays = required('Depart', 'claim', ARGV[4]), ARGV[5]
 
 -- Whether the worker still holds a job. A job that was timed out stays among its jobs, even if
 -- another worker has it.
@@ -45,16 +45,16 @@ end
 call('del', registry_key(worker))
 try('srem', prefix .. 'x:idle', worker)
 local waits = worker -- the entry in each queue
-if #ARGV - 4 > FEW_QUEUES then
-  waits = leave_list(list_name(table.concat(ARGV, '\0', 5)))
+if #ARGV - 5 > FEW_QUEUES then
+  waits = leave_list(list_name(table.concat(ARGV, '\0', 6)))
 end
-for i = 5, waits and #ARGV or 0 do
+for i = 6, waits and #ARGV or 0 do
   try('zrem', prefix .. 'x:idle:' .. ARGV[i], waits)
 end
 if claim ~= '' then
   call('del', prefix .. 'x:due:' .. claim)
 end
-for i = 5, #ARGV do
+for i = 6, #ARGV do
   wake(ARGV[i])
 end
 if relays == '1' then

@@ -1,7 +1,8 @@
 -- depends: adds or removes dependencies of a job, which must have some.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'fewer', which ends 1,000
+-- ARGV     COMMAND, NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'fewer', which
+--          ends 1,000
 -- Returns  1; of 'fewer', how many are left
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
@@ -15,8 +16,8 @@
 -- How many dependencies 'fewer' ends at most.
 local MAX_REMOVED = 1000
 
-local jid = required('Job', 'jid', ARGV[2])
-local action = required('Depends', 'command', ARGV[3])
+local jid = required('Job', 'jid', ARGV[3])
+local action = required('Depends', 'command', ARGV[4])
 local job = call('hmget', job_key(jid), 'state', 'x:o')
 local state = job[1]
 if state ~= 'depends' then
@@ -25,7 +26,7 @@ if state ~= 'depends' then
 end
 
 local function add()
-  local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
+  local others, problem = needed(jid, check_dependencies('Depends', ARGV, 5), 5, {})
   if problem then
     reject('Depends', problem)
   end
@@ -79,12 +80,12 @@ if action == 'on' then
   add()
 elseif action == 'fewer' then
   return remove_some()
-elseif action == 'off' and ARGV[4] == 'all' then
+elseif action == 'off' and ARGV[5] == 'all' then
   remove(call('smembers', job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
   local ended = {}
-  for i = 4, #ARGV do
-    ended[i - 3] = ARGV[i]
+  for i = 5, #ARGV do
+    ended[i - 4] = ARGV[i]
   end
   remove(ended, #ended > 0 and are_all(ended))
 else

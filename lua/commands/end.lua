@@ -1,7 +1,7 @@
 -- end: completes or fails a job, whichever worker has it, if any; or has it run again.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, 'complete' or 'failed', group, message, tries [, result]
+-- ARGV     COMMAND, NOW, jid, 'complete' or 'failed', group, message, tries [, result]
 --          group, message  of a job that fails; else ''
 --          tries    how many calls it takes to end the job: the others put a job that runs, or was
 --                   timed out, back into its queue, and leave one that waits as it is. The job's
@@ -22,10 +22,10 @@
 --          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
 --          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
-local jid = required('Job', 'jid', ARGV[2])
-local as, group, message = ARGV[3], ARGV[4] or '', ARGV[5] or ''
-local tries = whole('End', 'tries', ARGV[6])
-local result = ARGV[7]
+local jid = required('Job', 'jid', ARGV[3])
+local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
+local tries = whole('End', 'tries', ARGV[7])
+local result = ARGV[8]
 if as ~= 'complete' and as ~= 'failed' then
   reject('End', 'Unknown state "' .. tostring(as) .. '"')
 end

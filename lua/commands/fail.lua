@@ -1,7 +1,7 @@
 -- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, group, message [, data [, result [, since]]]
+-- ARGV     COMMAND, NOW, jid, worker, group, message [, data [, result [, since]]]
 --          since: only a job that runs since this time, unless it is ''; then result may be '', too
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
@@ -14,10 +14,10 @@
 --          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
-local jid = required('Job', 'jid', ARGV[2])
-local worker = required('Fail', 'worker', ARGV[3])
-local group = required('Fail', 'group', ARGV[4])
-local message, data = ARGV[5], ARGV[6]
+local jid = required('Job', 'jid', ARGV[3])
+local worker = required('Fail', 'worker', ARGV[4])
+local group = required('Fail', 'group', ARGV[5])
+local message, data = ARGV[6], ARGV[7]
 if not message then
   reject('Fail', 'Arg "message" missing')
 end
@@ -25,11 +25,11 @@ if data then
   json('Fail', 'data', data)
 end
 local item = {jid = jid, group = group, message = message, data = data or ''}
-if ARGV[7] and (ARGV[7] ~= '' or not ARGV[8]) then
-  item.result = strict_json('Fail', 'result', ARGV[7])
+if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
+  item.result = strict_json('Fail', 'result', ARGV[8])
 end
-if ARGV[8] and ARGV[8] ~= '' then
-  item.since = ARGV[8]
+if ARGV[9] and ARGV[9] ~= '' then
+  item.since = ARGV[9]
 end
 
 must_publish()

@@ -1,7 +1,8 @@
 -- failed: how many jobs failed by group, or the jobs of a group, newest failure first.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [group [, start, limit]], or '', 0, 0, 'from', the cursor of the last call or ''
+-- ARGV     COMMAND, NOW, [group [, start, limit]], or '', 0, 0, 'from', the cursor of the last call
+--          or ''
 -- Returns  JSON {group: count}, or JSON {total, jobs} with jids;
 --          from: JSON {cursor, groups} of about 500 groups, and a cursor, which is empty at the end
 -- Errors   Failed()
@@ -10,9 +11,9 @@
 -- Repeat   safe
 -- Needs    llen lrange smembers sscan time
 
-local group = ARGV[2]
-local start = integer('Failed', 'start', ARGV[3] or 0)
-local limit = integer('Failed', 'limit', ARGV[4] or 25)
+local group = ARGV[3]
+local start = integer('Failed', 'start', ARGV[4] or 0)
+local limit = integer('Failed', 'limit', ARGV[5] or 25)
 
 -- The JSON of the number of jobs in groups.
 local function counts_of(groups)
@@ -23,8 +24,8 @@ local function counts_of(groups)
   return '{' .. table.concat(counts, ',') .. '}'
 end
 
-if ARGV[5] == 'from' then
-  local cursor = scan_cursor('Failed', required('Failed', 'cursor', ARGV[6]))
+if ARGV[6] == 'from' then
+  local cursor = scan_cursor('Failed', required('Failed', 'cursor', ARGV[7]))
   local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', SCANNED)
   return '{"cursor":' .. cjson.encode(next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
 elseif group then

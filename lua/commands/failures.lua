@@ -1,7 +1,7 @@
 -- failures: the jobs of a failure group by klass, from the latest failure on. Changes nothing.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, group, cursor of the last call or '', count (at most 1000)
+-- ARGV     COMMAND, NOW, group, cursor of the last call or '', count (at most 1000)
 -- Returns  JSON {total, looked, cursor, klasses: [{klass, count, first, last, message, jid}, ...]}: how
 --          many failed jobs there are, how many were looked at, a cursor, which is empty at the end, and
 --          for each klass how many have failed, when first and last, and with what message last
@@ -29,11 +29,11 @@ local function count_failure(jid)
   klass.first = at and math.min(klass.first or at, at) or klass.first
 end
 
-local group = named('Failures', 'group', ARGV[2])
-local cursor = required('Failures', 'cursor', ARGV[3])
-local count = whole('Failures', 'count', ARGV[4])
+local group = named('Failures', 'group', ARGV[3])
+local cursor = required('Failures', 'cursor', ARGV[4])
+local count = whole('Failures', 'count', ARGV[5])
 if count < 1 or count > 1000 then
-  reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[4])
+  reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[5])
 end
 local list = open_list('Failures', 'failed', group)
 local offset = after_cursor('Failures', list, cursor)

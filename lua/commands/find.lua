@@ -1,7 +1,8 @@
 -- find: the jobs of a list that have a klass, a tag, or a text in their jid or data. Changes nothing.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, list, name, cursor, count, limit, bytes, klass, tag, text in the jid, text in the data
+-- ARGV     COMMAND, NOW, list, name, cursor, count, limit, bytes, klass, tag, text in the jid, text
+--          in the data
 --          list, name, bytes: as in list
 --          cursor: what the last call returned, or ''
 --          count: how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of data
@@ -19,14 +20,14 @@
 
 local MAX_LOOKED = 1000
 
-local cursor = required('Find', 'cursor', ARGV[4])
-local count, limit = whole('Find', 'count', ARGV[5]), whole('Find', 'limit', ARGV[6])
-local bytes = whole('Find', 'bytes', ARGV[7])
+local cursor = required('Find', 'cursor', ARGV[5])
+local count, limit = whole('Find', 'count', ARGV[6]), whole('Find', 'limit', ARGV[7])
+local bytes = whole('Find', 'bytes', ARGV[8])
 if count < 1 or count > MAX_LOOKED then
-  reject('Find', 'Arg "count" is not from 1 to ' .. MAX_LOOKED .. ': ' .. ARGV[5])
+  reject('Find', 'Arg "count" is not from 1 to ' .. MAX_LOOKED .. ': ' .. ARGV[6])
 end
-local list = open_list('Find', ARGV[2], ARGV[3])
+local list = open_list('Find', ARGV[3], ARGV[4])
 local jids, scores, looked, next_cursor =
-  search('Find', list, cursor, count, limit, read_filter(8))
+  search('Find', list, cursor, count, limit, read_filter(9))
 return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) ..
   ',"items":' .. summaries(list, jids, scores, bytes) .. '}'

@@ -2,7 +2,7 @@
 -- one that is refused does not affect the others.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
+-- ARGV     COMMAND, NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
 --          n arguments:
 --          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
 --                    o text, drop letters, since time, result json
@@ -32,7 +32,7 @@
 --          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
 --          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
-local worker = required('Finish', 'worker', ARGV[2])
+local worker = required('Finish', 'worker', ARGV[3])
 
 -- The text of an argument up to ARGV[last]; nil if it is empty or missing.
 local function given_text(i, last)
@@ -126,7 +126,7 @@ local function to_complete(items) -- cold
 end
 
 local items, completed = {}, 0
-local at, n = 3, 0
+local at, n = 4, 0
 while at <= #ARGV do
   n = n + 1
   items[n], at = read_item(at)

@@ -1,7 +1,7 @@
 -- forget: deletes a job that has ended, with everything that belongs to it. Nobody is told.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     COMMAND, NOW, jid
 -- Returns  the state that the job was in: it was left as it is unless that is complete or failed.
 --          Nil if there is no such job
 -- Errors   Job(); Cancel() when it has failed, and another job depends on it
@@ -11,7 +11,7 @@
 -- Needs    del exists expire hget hincrby hmget lindex llen lrem srandmember srem time zadd
 --          zincrby zrem
 
-local jid = required('Job', 'jid', ARGV[2])
+local jid = required('Job', 'jid', ARGV[3])
 local key = job_key(jid)
 local job = call('hmget', key, 'state', 'tags', 'x:o')
 local state = job[1]

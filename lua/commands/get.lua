@@ -1,7 +1,7 @@
 -- get: one job.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, x:due if the JSON is to say when the job is due
+-- ARGV     COMMAND, NOW, jid, x:due if the JSON is to say when the job is due
 -- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data. With
 --          x:due, dependents or dependencies that are thousands are not shown, but named in left_out
 -- Errors   Job()
@@ -11,7 +11,7 @@
 -- Repeat   safe
 -- Needs    exists hdel hget hmget lrange rpush scard smembers time zscore
 
-local jid, asks_due = required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
 related_left = asks_due and MAX_RELATED
 local text = find_job(call, jid, asks_due)
 return text and with_large(text, '')

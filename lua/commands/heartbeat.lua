@@ -2,7 +2,7 @@
 -- time.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker [, data [, since]]
+-- ARGV     COMMAND, NOW, jid, worker [, data [, since]]
 --          since: only a job that runs since this time, unless it is ''
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
@@ -12,10 +12,10 @@
 -- Hot
 -- Needs    del hdel hmget hset time zadd
 
-local jid = required('Job', 'jid', ARGV[2])
-local worker = required('Heartbeat', 'worker', ARGV[3])
-local data = ARGV[4]
-local since = ARGV[5] ~= '' and ARGV[5]
+local jid = required('Job', 'jid', ARGV[3])
+local worker = required('Heartbeat', 'worker', ARGV[4])
+local data = ARGV[5]
+local since = ARGV[6] ~= '' and ARGV[6]
 if data then
   json('Heartbeat', 'data', data)
 end
@@ -28,8 +28,9 @@ must_own('Heartbeat', jid, queue, job[3], job[2], worker, job[6], since)
 local seconds = lock_time_of(queue, job[5])
 local text = later(seconds)
 local locks = queue_key(queue, 'locks')
-if type(write_first('zadd', locks, text, jid)) == 'table' then
-  call('zadd', locks, text, jid) -- the same error, for the caller
+if type(try('zadd', locks, text, jid)) == 'table' then
+  must_write() -- as in add_first
+  call('zadd', locks, text, jid)
 end
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)

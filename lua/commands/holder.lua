@@ -1,7 +1,7 @@
 -- holder: which job holds a unique key.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, key
+-- ARGV     COMMAND, NOW, key
 -- Returns  its jid, or nil
 -- Errors   Holder()
 -- Cost     2 commands
@@ -9,4 +9,4 @@
 -- Repeat   safe
 -- Needs    get hmget lrange time
 
-return (holder_of(required('Holder', 'key', ARGV[2])))
+return (holder_of(required('Holder', 'key', ARGV[3])))

@@ -1,7 +1,7 @@
 -- jobs: the jids of the jobs in a state.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, 'complete' [, offset, count [, 'total']], or
+-- ARGV     COMMAND, NOW, 'complete' [, offset, count [, 'total']], or
 --          'complete', queue [, offset, count], or
 --          running, stalled, scheduled, depends, recurring or waiting,
 --          queue [, offset, count [, 'total']]
@@ -45,8 +45,8 @@ end
 
 -- The queue that the arguments of complete name, or nil.
 local function names_queue()
-  local first = ARGV[3]
-  if #ARGV >= 5 and ARGV[5] ~= 'total' or first == ''
+  local first = ARGV[4]
+  if #ARGV >= 6 and ARGV[6] ~= 'total' or first == ''
     or first and not finite(first) and is_queue(first) then
     return first
   end
@@ -88,14 +88,14 @@ local function completed_in(queue, offset, count)
   return found
 end
 
-local state = ARGV[2]
+local state = ARGV[3]
 if not state then
   reject('Jobs', 'Arg "state" missing')
 end
 if state == 'complete' then
-  local first, theirs = 3, names_queue()
+  local first, theirs = 4, names_queue()
   if theirs then
-    first = 4
+    first = 5
   end
   local offset, count, total = page(first)
   if theirs and theirs ~= '' then
@@ -105,8 +105,8 @@ if state == 'complete' then
   return reply(call('zrevrange', key, offset, offset + count - 1), total and call('zcard', key))
 end
 
-local queue = required('Jobs', 'queue', ARGV[3])
-local offset, count, total = page(4)
+local queue = required('Jobs', 'queue', ARGV[4])
+local offset, count, total = page(5)
 local last = offset + count - 1
 if state == 'waiting' then
   local key = queue_key(queue, 'work')

@@ -2,7 +2,7 @@
 -- Changes nothing: what has fallen due counts where it is.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...
+-- ARGV     COMMAND, NOW, queue...
 -- Returns  JSON, for each queue: {bands: [{priority, waited}, ...], next [, more]}, from the highest
 --          priority on, at most 16 of them, then with more; next is when the first scheduled or
 --          recurring job falls due, or fell due; it is missing if there is none
@@ -40,9 +40,9 @@ local function latency(queue)
     ',"next":' .. number_json(next_due) or '') .. (more and ',"more":true' or '') .. '}'
 end
 
-named('Latency', 'queue', ARGV[2])
+named('Latency', 'queue', ARGV[3])
 local found = {}
-for i = 2, #ARGV do
-  found[i - 1] = latency(ARGV[i])
+for i = 3, #ARGV do
+  found[i - 2] = latency(ARGV[i])
 end
 return joined(found)

@@ -1,7 +1,7 @@
 -- length: how many jobs a queue has locked, waiting and scheduled, together.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue
+-- ARGV     COMMAND, NOW, queue
 -- Returns  that number
 -- Errors   Queue()
 -- Cost     3 commands
@@ -9,6 +9,6 @@
 -- Repeat   safe
 -- Needs    time zcard
 
-local queue = required('Queue', 'queue', ARGV[2])
+local queue = required('Queue', 'queue', ARGV[3])
 return call('zcard', queue_key(queue, 'locks')) + call('zcard', queue_key(queue, 'work')) +
   call('zcard', queue_key(queue, 'scheduled'))

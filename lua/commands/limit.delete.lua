@@ -2,7 +2,7 @@
 -- back into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, name
+-- ARGV     COMMAND, NOW, name
 -- Returns  nil
 -- Errors   Limit()
 -- Cost     2 commands, and 12 for each job that goes back, at most 100
@@ -11,7 +11,7 @@
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time zadd
 --          zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
 
-local name = check_limit_name('Limit', required('Limit', 'name', ARGV[2]))
+local name = check_limit_name('Limit', required('Limit', 'name', ARGV[3]))
 must_publish()
 call('hdel', prefix .. 'x:limits', name, name .. ' hold')
 limit_freed(name)

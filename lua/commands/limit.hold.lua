@@ -1,7 +1,7 @@
 -- limit.hold: has no job with a limit be started for some time.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, name, seconds
+-- ARGV     COMMAND, NOW, name, seconds
 --          seconds  from now, in place of what was held before; 0 ends that
 -- Returns  nil
 -- Errors   Limit()
@@ -11,10 +11,10 @@
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time zadd
 --          zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
 
-local name = check_limit_name('Limit', required('Limit', 'name', ARGV[2]))
-local seconds = number('Limit', 'seconds', ARGV[3])
+local name = check_limit_name('Limit', required('Limit', 'name', ARGV[3]))
+local seconds = number('Limit', 'seconds', ARGV[4])
 if seconds < 0 then
-  reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[3])
+  reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[4])
 end
 must_publish()
 if seconds > 0 then

@@ -1,7 +1,7 @@
 -- limit.info: what a limit allows, and who uses it; or the max-rate of a queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, name, or '', queue
+-- ARGV     COMMAND, NOW, name, or '', queue
 -- Returns  an array of texts: concurrency, rate and per, each 0 if there is none; 1 if the definition
 --          is the limit's own, else 0; until when it is held, or 0; when the next job may start, or 0
 --          if that is now or when a slot is free; how many jobs are parked; and the jids of the jobs
@@ -21,9 +21,9 @@ local function max_rate(queue)
   }
 end
 
-local name = required('Limit', 'name', ARGV[2])
-if name == '' and ARGV[3] then
-  return max_rate(ARGV[3])
+local name = required('Limit', 'name', ARGV[3])
+if name == '' and ARGV[4] then
+  return max_rate(ARGV[4])
 end
 check_limit_name('Limit', name)
 local limit = read_limit(name, 1)

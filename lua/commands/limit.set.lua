@@ -1,7 +1,7 @@
 -- limit.set: defines a limit, or changes it. Parked jobs that have room by it go back into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, name, concurrency, rate, per
+-- ARGV     COMMAND, NOW, name, concurrency, rate, per
 --          concurrency  how many jobs may run at a time; 0: any number
 --          rate, per    how many may be started in any time of so many seconds; both 0: any number
 -- Returns  nil
@@ -12,15 +12,15 @@
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time zadd
 --          zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
 
-local name = check_limit_name('Limit', required('Limit', 'name', ARGV[2]))
-local max = whole('Limit', 'concurrency', ARGV[3])
-local rate, per = whole('Limit', 'rate', ARGV[4]), number('Limit', 'per', ARGV[5])
+local name = check_limit_name('Limit', required('Limit', 'name', ARGV[3]))
+local max = whole('Limit', 'concurrency', ARGV[4])
+local rate, per = whole('Limit', 'rate', ARGV[5]), number('Limit', 'per', ARGV[6])
 if (rate > 0) ~= (per > 0) or per < 0 then
-  reject('Limit', 'Arg "rate" and "per" go together: ' .. ARGV[4] .. ' and ' .. ARGV[5])
+  reject('Limit', 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6])
 elseif max == 0 and rate == 0 then
   reject('Limit', 'Arg "concurrency" or "rate" must be more than 0')
 end
 
 must_publish()
-call('hset', prefix .. 'x:limits', name, ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[5])
+call('hset', prefix .. 'x:limits', name, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6])
 limit_freed(name)

@@ -2,7 +2,7 @@
 -- have fallen due are shown where they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, list, name, offset, count (at most 500), bytes
+-- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), bytes
 --          list, and what is named: waiting, running, stalled, scheduled, depends, recurring, a queue;
 --          failed, a group; tagged, a tag; complete, tracked, nothing
 --          bytes: how much to show of the data of each, or 0
@@ -16,11 +16,11 @@
 -- Repeat   safe
 -- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrevrange zscore
 
-local offset = whole('List', 'offset', ARGV[4])
-local count, bytes = whole('List', 'count', ARGV[5]), whole('List', 'bytes', ARGV[6])
+local offset = whole('List', 'offset', ARGV[5])
+local count, bytes = whole('List', 'count', ARGV[6]), whole('List', 'bytes', ARGV[7])
 if count > MAX_SHOWN then
-  reject('List', 'Arg "count" is more than ' .. MAX_SHOWN .. ': ' .. ARGV[5])
+  reject('List', 'Arg "count" is more than ' .. MAX_SHOWN .. ': ' .. ARGV[6])
 end
-local list = open_list('List', ARGV[2], ARGV[3])
+local list = open_list('List', ARGV[3], ARGV[4])
 local jids, scores = read_list(list, offset, count)
 return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes, true) .. '}'

@@ -1,7 +1,7 @@
 -- log: adds an entry to a job's history.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, message [, json]
+-- ARGV     COMMAND, NOW, jid, message [, json]
 -- Returns  nil
 -- Errors   Log() when there is no such job
 -- Cost     2 commands
@@ -9,10 +9,10 @@
 -- Repeat   once
 -- Needs    hdel hget hmget lindex llen lpush ltrim rpush time
 
-local jid = required('Log', 'jid', ARGV[2])
-local message = required('Log', 'message', ARGV[3])
+local jid = required('Log', 'jid', ARGV[3])
+local message = required('Log', 'message', ARGV[4])
 -- The history is part of the job's JSON: an unreadable entry would make the job unreadable.
-local data = ARGV[4] and strict_json('Log', 'data', ARGV[4])
+local data = ARGV[5] and strict_json('Log', 'data', ARGV[5])
 
 local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then

@@ -1,7 +1,8 @@
 -- move.many: puts jobs into a queue, whatever their states. Their klass and data stay.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, queue, delay, n, n arguments that are the other pairs of put, at most 500 jids
+-- ARGV     COMMAND, NOW, worker, queue, delay, n, n arguments that are the other pairs of put, at
+--          most 500 jids
 -- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and
 --          the jids that the caller has to name again, because their failure groups are long
 -- Errors   Move.many(), Queue(), Put()
@@ -14,12 +15,12 @@
 --          zrevrangebyscore zscore
 
 local area = 'Move.many'
-local worker, queue = required(area, 'worker', ARGV[2]), named('Queue', 'queue', ARGV[3])
-local delay = number(area, 'delay', ARGV[4])
-local last = 5 + whole(area, 'n', ARGV[5])
+local worker, queue = required(area, 'worker', ARGV[3]), named('Queue', 'queue', ARGV[4])
+local delay = number(area, 'delay', ARGV[5])
+local last = 6 + whole(area, 'n', ARGV[6])
 local jids, rest = within_reach(read_jids(area, last + 1))
 local items = {}
-options(area, 6, last) -- which each job gets for itself
+options(area, 7, last) -- which each job gets for itself
 for i = 1, #jids do
   local jid = jids[i]
   local job = try('hmget', job_key(jid), 'klass', 'data')
@@ -30,7 +31,7 @@ for i = 1, #jids do
       queue = queue, jid = jid, klass = job[1], data = job[2], delay = delay, checked = '1',
       key = false, state = false,
     }
-    add_given(item, options(area, 6, last))
+    add_given(item, options(area, 7, last))
     items[#items + 1] = item
   end
 end

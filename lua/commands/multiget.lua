@@ -1,7 +1,7 @@
 -- multiget: several jobs.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, x:due if the JSON is to say when jobs are due, jid...
+-- ARGV     COMMAND, NOW, x:due if the JSON is to say when jobs are due, jid...
 -- Returns  a JSON array of those that exist; with x:due and large data an array: that JSON, in which
 --          beside says which data a job has; a JSON array of the jids for which there was no room, or
 --          ''; and the data. With x:due, dependents and dependencies that are thousands in all are
@@ -12,5 +12,5 @@
 -- Repeat   safe
 -- Needs    exists hdel hget hmget hstrlen lrange rpush scard smembers time zscore
 
-local asks_due = ARGV[2] == 'x:due'
-return find_jobs(ARGV, asks_due and 3 or 2, asks_due)
+local asks_due = ARGV[3] == 'x:due'
+return find_jobs(ARGV, asks_due and 4 or 3, asks_due)

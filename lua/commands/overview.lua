@@ -2,9 +2,9 @@
 -- has fallen due counts as waiting where it is.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, offset, count, more, queue...: which of the queues, in the order in which they were
---          first seen; 1 for all figures, or 0 for those of queues alone; and the queues of which
---          the statistics of today are wanted
+-- ARGV     COMMAND, NOW, offset, count, more, queue...: which of the queues, in the order in which
+--          they were first seen; 1 for all figures, or 0 for those of queues alone; and the queues
+--          of which the statistics of today are wanted
 -- Returns  an array: the time; how many queues there are; the names of those wanted, and the
 --          max-concurrency of each; the names of those that are paused; for each of those wanted that has
 --          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends, recurring,
@@ -263,10 +263,10 @@ local function limit_figures()
   return stored and found
 end
 
-local offset = whole('Overview', 'offset', ARGV[2] or 0)
-local count = whole('Overview', 'count', ARGV[3] or 0)
-local more = whole('Overview', 'more', ARGV[4] or 1) == 1
-for i = 5, #ARGV do
+local offset = whole('Overview', 'offset', ARGV[3] or 0)
+local count = whole('Overview', 'count', ARGV[4] or 0)
+local more = whole('Overview', 'more', ARGV[5] or 1) == 1
+for i = 6, #ARGV do
   named('Overview', 'queue', ARGV[i])
 end
 local queues, total = queue_names(offset, count)
@@ -274,8 +274,8 @@ local found = {
   stamp, total, queues, most_running(queues), paused_queues(queues),
   all_figures(queues), {}, damaged,
 }
-for i = 5, #ARGV do
-  found[7][i - 4] = day_figures(ARGV[i])
+for i = 6, #ARGV do
+  found[7][i - 5] = day_figures(ARGV[i])
 end
 if more then
   found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()

@@ -1,7 +1,7 @@
 -- pause: keeps queues from giving jobs until they are unpaused.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...
+-- ARGV     COMMAND, NOW, queue...
 -- Returns  nil
 -- Errors   Pause() when none is named
 -- Cost     2 commands for each
@@ -9,8 +9,8 @@
 -- Repeat   safe
 -- Needs    publish sadd time
 
-required('Pause', 'queue', ARGV[2])
-for i = 2, #ARGV do
+required('Pause', 'queue', ARGV[3])
+for i = 3, #ARGV do
   if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
     publish_more({event = 'paused', queue = ARGV[i]})
   end

@@ -1,7 +1,7 @@
 -- peek: the jobs that a pop would return, without locking them. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, count [, 'beside', cursor]: that of the last call, or ''
+-- ARGV     COMMAND, NOW, queue, count [, 'beside', cursor]: that of the last call, or ''
 -- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
 --          over about 1000;
 --          beside: an array of at most 250 of the jobs, as far as 256 KiB of JSON and 2 MiB of large
@@ -17,9 +17,9 @@
 --          scard smembers time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem
 --          zrevrange zrevrangebyscore zscore
 
-local queue = required('Queue', 'queue', ARGV[2])
-local count = whole('Peek', 'count', ARGV[3])
-local beside = ARGV[4] == 'beside'
+local queue = required('Queue', 'queue', ARGV[3])
+local count = whole('Peek', 'count', ARGV[4])
+local beside = ARGV[5] == 'beside'
 related_left = beside and MAX_RELATED
 
 -- The maximum number of jobs whose lives have ended that are passed over.
@@ -39,7 +39,7 @@ local function show(key, jid)
     passed = passed + 1
   elseif job[JID] then
     local text = job_json(job, is_tracked(jid), beside and set_beside(job))
-    out[#out + 1], large.text = text, large.text + #text
+    out[#out + 1], large_text = text, large_text + #text
   elseif may_write(key) then
     return 1 - call('zrem', key, jid)
   end
@@ -145,7 +145,7 @@ local function peek_from(cursor)
 end
 
 if beside then
-  local cursor = peek_from(ARGV[5] or '')
+  local cursor = peek_from(ARGV[6] or '')
   return with_large(joined(out), cursor)
 end
 peek()

@@ -1,7 +1,7 @@
 -- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, worker, count [, 'timed' or '' [, lock]]
+-- ARGV     COMMAND, NOW, queue, worker, count [, 'timed' or '' [, lock]]
 -- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
 --          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
@@ -23,13 +23,13 @@
 --          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
 --          zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
-local queue = required('Queue', 'queue', ARGV[2])
-local worker = required('Pop', 'worker', ARGV[3])
-local count = whole('Pop', 'count', ARGV[4])
-local timed = ARGV[5] == 'timed'
-local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
+local queue = required('Queue', 'queue', ARGV[3])
+local worker = required('Pop', 'worker', ARGV[4])
+local count = whole('Pop', 'count', ARGV[5])
+local timed = ARGV[6] == 'timed'
+local lock_for = ARGV[7] and number('Pop', 'lock', ARGV[7])
 if lock_for and lock_for < 0 then
-  reject('Pop', 'Arg "lock" is negative: ' .. ARGV[6])
+  reject('Pop', 'Arg "lock" is negative: ' .. ARGV[7])
 end
 
 must_publish()
@@ -53,7 +53,7 @@ local function timed_json(jid, job, tracked, its_worker, expires)
   local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
   local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
-  large.text = large.text + #text
+  large_text = large_text + #text
   return text
 end
 
@@ -73,7 +73,7 @@ if count > 0 then
   while jids do
     lock(queue, jids, worker, settings, show, out, run)
     local more = within_drops(math.min(count - #out, at_once))
-    if is_left and out[1] or settings.stopped or large.text >= MAX_TEXT then
+    if is_left and out[1] or settings.stopped or large_text >= MAX_TEXT then
       is_left = true
       break
     elseif more <= 0 then
@@ -93,8 +93,8 @@ elseif #out == 0 and settings.tracked then
     try_parked(coming[1], queue)
   end
 end
-write_first('zadd', prefix .. 'workers', stamp, worker)
-if large[1] or is_left then
+add_first(prefix .. 'workers', stamp, worker)
+if large or is_left then
   return with_large(joined(out), is_left and out[1] and 'more' or '')
 end
 return joined(out)

@@ -2,7 +2,7 @@
 -- PHP.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, jid, worker
+-- ARGV     COMMAND, NOW, queue, jid, worker
 -- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
 --          queue, its life has ended, its limits have no room, or the queue is paused. Its running
 --          jobs may exceed <queue>-max-concurrency and <queue>-max-rate
@@ -15,9 +15,9 @@
 --          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
 --          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
-local queue = required('Queue', 'queue', ARGV[2])
-local jid = required('Pop', 'jid', ARGV[3])
-local worker = required('Pop', 'worker', ARGV[4])
+local queue = required('Queue', 'queue', ARGV[3])
+local jid = required('Pop', 'jid', ARGV[4])
+local worker = required('Pop', 'worker', ARGV[5])
 
 must_publish()
 local job = call('hmget', job_key(jid), 'state', 'queue', 'x:o')
@@ -38,5 +38,5 @@ lock(queue, {jid}, worker, settings, popped_json, out)
 if met_limits then
   settle_limits()
 end
-write_first('zadd', prefix .. 'workers', stamp, worker)
+add_first(prefix .. 'workers', stamp, worker)
 return dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'

@@ -1,7 +1,7 @@
 -- priority: changes a job's priority, and its place when it waits.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, n
+-- ARGV     COMMAND, NOW, jid, n
 -- Returns  n
 -- Errors   Priority() when there is no such job
 -- Cost     3 commands
@@ -10,8 +10,8 @@
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
 --          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
-local jid = required('Job', 'jid', ARGV[2])
-local priority = number('Priority', 'priority', ARGV[3])
+local jid = required('Job', 'jid', ARGV[3])
+local priority = number('Priority', 'priority', ARGV[4])
 local job = call('hmget', job_key(jid), unpack(PRIORITY_FIELDS))
 if not job[1] then
   reject('Priority', 'Job ' .. jid .. ' does not exist')

@@ -1,7 +1,7 @@
 -- progress: records how far jobs of a worker are, and tells those who wait for them.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, then for each job: jid, since, done, total, note
+-- ARGV     COMMAND, NOW, worker, then for each job: jid, since, done, total, note
 --          since  only a job that runs since this time, unless it is ''
 --          total  0 if it is not known
 -- Returns  an array with one text for each job: empty, or '!' and why nothing was recorded
@@ -11,8 +11,8 @@
 -- Repeat   safe
 -- Needs    hmget hset publish time
 
-local worker = required('Progress', 'worker', ARGV[2])
-if (#ARGV - 2) % 5 ~= 0 then
+local worker = required('Progress', 'worker', ARGV[3])
+if (#ARGV - 3) % 5 ~= 0 then
   reject('Progress', 'Each job needs 5 args')
 end
 
@@ -47,7 +47,7 @@ local function set(item)
 end
 
 local items = {}
-for i = 3, #ARGV, 5 do
+for i = 4, #ARGV, 5 do
   items[#items + 1] = {
     jid = named('Progress', 'jid', ARGV[i]),
     since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil,

@@ -1,7 +1,7 @@
 -- put: creates a job in a queue, or moves the one that has this jid there.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json,
+-- ARGV     COMMAND, NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json,
 --          retries n, depends json, checked 1 from a caller that has checked that all JSON is
 --          JSON, and for whom a delay of 0 means none; backoff json from clients in PHP:
 --          {"initial_delay": seconds, "factor": n}, which says how long a job whose worker has
@@ -34,4 +34,4 @@
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
-return put_from_arguments(2)
+return put_from_arguments(3)

@@ -1,8 +1,8 @@
 -- put.many: puts many jobs into queues.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, checked ('1' from a caller that has checked that all JSON is JSON, 'new' if
---          besides all jids are fresh random ones, or ''),
+-- ARGV     COMMAND, NOW, worker, checked ('1' from a caller that has checked that all JSON is JSON,
+--          'new' if besides all jids are fresh random ones, or ''),
 --          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
 --          the other pairs of put
 -- Returns  nil, or an array with an array for each put that has left a job as it is, or replaced
@@ -36,8 +36,8 @@ local function grouped() -- cold
   return groups
 end
 
-local checked, several = ARGV[3] ~= '' and ARGV[3], false
-local at, n = 4, 0
+local checked, several = ARGV[4] ~= '' and ARGV[4], false
+local at, n = 5, 0
 while at <= #ARGV do
   local queue = ARGV[at]
   if n == 0 or queue ~= items[n].queue then
@@ -61,7 +61,7 @@ if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if n > 0 then
-  local left = put(ARGV[2], several and grouped() or {items}, items)
+  local left = put(ARGV[3], several and grouped() or {items}, items)
   if left and left[1] then
     return left
   end

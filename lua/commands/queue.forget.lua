@@ -1,7 +1,7 @@
 -- queue.forget: removes queues from the list of known queues; their jobs are kept.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...
+-- ARGV     COMMAND, NOW, queue...
 -- Returns  nil
 -- Errors   Queue.forget() when none is named
 -- Cost     2 commands for each
@@ -9,8 +9,8 @@
 -- Repeat   safe
 -- Needs    time zrem
 
-required('Queue.forget', 'queue', ARGV[2])
-for i = 2, #ARGV do
+required('Queue.forget', 'queue', ARGV[3])
+for i = 3, #ARGV do
   call('zrem', prefix .. 'queues', ARGV[i])
   try('zrem', prefix .. 'x:queues', ARGV[i])
 end

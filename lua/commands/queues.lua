@@ -1,7 +1,7 @@
 -- queues: how many jobs a queue has, by state. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [queue], or '', 'from', the cursor of the last call or ''
+-- ARGV     COMMAND, NOW, [queue], or '', 'from', the cursor of the last call or ''
 -- Returns  JSON of one queue, or of all in the order in which they were first seen:
 --          {name, waiting, stalled, running, scheduled, depends, recurring, paused};
 --          from: JSON {cursor, queues} of at most 200 queues, those that got their jobs by unfail
@@ -66,11 +66,11 @@ local function counts_from(cursor) -- cold
   return found, next_cursor
 end
 
-if ARGV[3] == 'from' then
-  local found, cursor = counts_from(required('Queues', 'cursor', ARGV[4]))
+if ARGV[4] == 'from' then
+  local found, cursor = counts_from(required('Queues', 'cursor', ARGV[5]))
   return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. joined(found) .. '}'
-elseif ARGV[2] then
-  return counts(ARGV[2])
+elseif ARGV[3] then
+  return counts(ARGV[3])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
 for i = 1, #all do

@@ -1,7 +1,7 @@
 -- queues.ready: which of some queues have jobs that a worker may take, now or later.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...
+-- ARGV     COMMAND, NOW, queue...
 -- Returns  an array of those that have waiting, locked, scheduled or recurring jobs, in their order
 -- Errors   none
 -- Cost     1 command for each
@@ -10,7 +10,7 @@
 -- Needs    exists time
 
 local ready = {}
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   local key = queue_key(ARGV[i], '')
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     ready[#ready + 1] = ARGV[i]

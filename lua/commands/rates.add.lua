@@ -1,7 +1,8 @@
 -- rates.add: adds what a worker has counted to the rates of a minute (lib/rates.lua), once.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, run, number, age, then for each queue and klass, at most 1000: queue, klass, counts
+-- ARGV     COMMAND, NOW, run, number, age, then for each queue and klass, at most 1000: queue,
+--          klass, counts
 --          run     names the sender; x:rates:sent:<run> is the last number that it has sent
 --          number  greater than the one before, or the same if that may have been lost
 --          age     how many seconds ago it was counted: that is the minute
@@ -13,13 +14,13 @@
 -- Repeat   safe
 -- Needs    expire get hlen hmget hset set time
 
-local run = named('Rates.add', 'run', ARGV[2])
-local sent = whole('Rates.add', 'number', ARGV[3])
-local began = math.min(now - number('Rates.add', 'age', ARGV[4]), now)
-if (#ARGV - 4) % 3 ~= 0 then
+local run = named('Rates.add', 'run', ARGV[3])
+local sent = whole('Rates.add', 'number', ARGV[4])
+local began = math.min(now - number('Rates.add', 'age', ARGV[5]), now)
+if (#ARGV - 5) % 3 ~= 0 then
   reject('Rates.add', 'Each klass needs 3 args')
 end
-if #ARGV > 4 + 3 * 1000 then
+if #ARGV > 5 + 3 * 1000 then
   reject('Rates.add', 'More than 1000 klasses')
 end
 
@@ -56,7 +57,7 @@ end
 
 -- The values by field, and the fields.
 local added, fields = {}, {}
-for i = 5, #ARGV, 3 do
+for i = 6, #ARGV, 3 do
   local field, counts = rate_field(ARGV[i], ARGV[i + 1]), ARGV[i + 2]
   if not parts_of(counts) then
     reject('Rates.add', 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200))
@@ -93,7 +94,7 @@ if rest then
   update[#update + 1] = REST
   update[#update + 1] = sum(rest_stored, rest)
 end
-call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', REMEMBERED)
+call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', REMEMBERED)
 if #update > 0 then
   try('hset', key, unpack(update))
 end

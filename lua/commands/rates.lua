@@ -1,7 +1,7 @@
 -- rates: what workers have counted in some minutes, as lib/rates.lua has it.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, first, minutes [, queue [, klass]]
+-- ARGV     COMMAND, NOW, first, minutes [, queue [, klass]]
 --          first    a time in the first minute
 --          minutes  how many, at most 60
 --          queue    only that one, unless it is ''
@@ -14,9 +14,9 @@
 -- Repeat   safe
 -- Needs    hget hgetall time
 
-local first = number('Rates', 'first', ARGV[2])
-local minutes = whole('Rates', 'minutes', ARGV[3])
-local queue, klass = ARGV[4] or '', ARGV[5] or ''
+local first = number('Rates', 'first', ARGV[3])
+local minutes = whole('Rates', 'minutes', ARGV[4])
+local queue, klass = ARGV[5] or '', ARGV[6] or ''
 if minutes > 60 then
   reject('Rates', 'More than 60 minutes')
 end

@@ -1,7 +1,7 @@
 -- recur.get: one recurring job.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     COMMAND, NOW, jid
 -- Returns  its JSON, or nil
 -- Errors   Recurring()
 -- Cost     1 command
@@ -9,7 +9,7 @@
 -- Repeat   safe
 -- Needs    hmget time
 
-local jid = required('Recurring', 'jid', ARGV[2])
+local jid = required('Recurring', 'jid', ARGV[3])
 local job = call('hmget', recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
   'retries', 'count', 'data', 'tags', 'backlog')
 if not job[1] then

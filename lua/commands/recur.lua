@@ -1,8 +1,8 @@
 -- recur: puts a job into a queue again and again, at an interval.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n,
---          tags json, retries n, backlog n, keep 1 when one that exists keeps its time, if its
+-- ARGV     COMMAND, NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority
+--          n, tags json, retries n, backlog n, keep 1 when one that exists keeps its time, if its
 --          queue and interval do not change
 -- Returns  the jid
 -- Errors   Queue(), Recur()
@@ -12,22 +12,22 @@
 -- Waits    for replicas
 -- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 
-local queue = named('Queue', 'queue', ARGV[2])
-local jid = named('Recur', 'jid', ARGV[3])
-local klass, data = ARGV[4], ARGV[5]
+local queue = named('Queue', 'queue', ARGV[3])
+local jid = named('Recur', 'jid', ARGV[4])
+local klass, data = ARGV[5], ARGV[6]
 if not klass then
   reject('Recur', 'Arg "klass" missing')
 end
 json('Recur', 'data', data)
-if ARGV[6] ~= 'interval' then
-  reject('Recur', 'schedule type "' .. tostring(ARGV[6]) .. '" unknown')
+if ARGV[7] ~= 'interval' then
+  reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
 end
-local interval = number('Recur', 'interval', ARGV[7])
-local offset = number('Recur', 'offset', ARGV[8])
+local interval = number('Recur', 'interval', ARGV[8])
+local offset = number('Recur', 'offset', ARGV[9])
 if interval <= 0 then
   reject('Recur', 'Arg "interval" must be greater than 0')
 end
-local given = options('Recur', 9, #ARGV)
+local given = options('Recur', 10, #ARGV)
 local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)

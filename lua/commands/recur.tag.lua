@@ -1,7 +1,7 @@
 -- recur.tag: adds tags to a recurring job, for the jobs that it puts from now on.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, tag...
+-- ARGV     COMMAND, NOW, jid, tag...
 -- Returns  JSON of the recurring job's tags
 -- Errors   Tag() when there is no such job
 -- Cost     2 commands
@@ -9,11 +9,11 @@
 -- Repeat   safe
 -- Needs    hget hset time
 
-local jid = required('Recurring', 'jid', ARGV[2])
+local jid = required('Recurring', 'jid', ARGV[3])
 local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Tag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(union(names_of(tags), ARGV, 3))
+local text = array(union(names_of(tags), ARGV, 4))
 call('hset', recur_key(jid), 'tags', text)
 return text

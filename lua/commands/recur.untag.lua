@@ -1,7 +1,7 @@
 -- recur.untag: removes tags of a recurring job.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, tag...
+-- ARGV     COMMAND, NOW, jid, tag...
 -- Returns  JSON of the recurring job's tags
 -- Errors   Untag() when there is no such job
 -- Cost     2 commands
@@ -9,11 +9,11 @@
 -- Repeat   safe
 -- Needs    hget hset time
 
-local jid = required('Recurring', 'jid', ARGV[2])
+local jid = required('Recurring', 'jid', ARGV[3])
 local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Untag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(difference(names_of(tags), ARGV, 3))
+local text = array(difference(names_of(tags), ARGV, 4))
 call('hset', recur_key(jid), 'tags', text)
 return text

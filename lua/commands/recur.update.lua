@@ -1,7 +1,7 @@
 -- recur.update: changes a recurring job; jobs that it has already put stay as they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, then pairs: priority, interval, retries, data, klass, queue, backlog
+-- ARGV     COMMAND, NOW, jid, then pairs: priority, interval, retries, data, klass, queue, backlog
 -- Returns  1
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands
@@ -9,7 +9,7 @@
 -- Repeat   once
 -- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 
-local jid = required('Recurring', 'jid', ARGV[2])
+local jid = required('Recurring', 'jid', ARGV[3])
 local key = recur_key(jid)
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
@@ -18,7 +18,7 @@ if not queue then
 end
 
 local numeric = {priority = true, interval = true, retries = true, backlog = true}
-local changes = options('Recur', 3, #ARGV)
+local changes = options('Recur', 4, #ARGV)
 for option, value in pairs(changes) do
   if numeric[option] then
     changes[option] = number('Recur', option, value)

@@ -1,7 +1,8 @@
 -- relations: some of the jobs that wait for a job, or that it waits for, in no particular order.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, 'dependents' or 'dependencies', cursor: 0 at first, then that of the last reply
+-- ARGV     COMMAND, NOW, jid, 'dependents' or 'dependencies', cursor: 0 at first, then that of the
+--          last reply
 -- Returns  an array: the cursor, which is 0 at the end, and an array of some thousand jids, perhaps
 --          of one that was there before. Those that come or go meanwhile may be missing
 -- Errors   Job(), Relations()
@@ -13,11 +14,11 @@
 -- About how many jids a call returns.
 local SCANNED_AT_ONCE = 4000
 
-local jid, which = required('Job', 'jid', ARGV[2]), ARGV[3]
+local jid, which = required('Job', 'jid', ARGV[3]), ARGV[4]
 if which ~= 'dependents' and which ~= 'dependencies' then
   reject('Relations', 'Unknown relation "' .. tostring(which) .. '"')
 end
-local cursor = required('Relations', 'cursor', ARGV[4])
+local cursor = required('Relations', 'cursor', ARGV[5])
 if not string.find(cursor, '^%d+$') then
   reject('Relations', 'Arg "cursor" is no cursor: ' .. cursor)
 end

@@ -1,7 +1,7 @@
 -- release: requeues a worker's job without using up a retry.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, queue, worker, delay, data [, since]
+-- ARGV     COMMAND, NOW, jid, queue, worker, delay, data [, since]
 --          since: only a job that runs since this time, unless it is ''
 -- Returns  the jid
 -- Errors   Release() when the job is not this worker's, not running, or runs in another queue
@@ -11,15 +11,15 @@
 -- Needs    del exists expire get hdel hexists hget hmget hset lrange publish rpush sadd sismember
 --          srem time zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
 
-local jid = required('Job', 'jid', ARGV[2])
-local queue = required('Release', 'queue', ARGV[3])
-local worker = required('Release', 'worker', ARGV[4])
+local jid = required('Job', 'jid', ARGV[3])
+local queue = required('Release', 'queue', ARGV[4])
+local worker = required('Release', 'worker', ARGV[5])
 local item = {
   jid = jid,
   queue = queue,
-  delay = number('Release', 'delay', ARGV[5]),
-  data = ARGV[6],
-  since = ARGV[7] ~= '' and ARGV[7] or nil,
+  delay = number('Release', 'delay', ARGV[6]),
+  data = ARGV[7],
+  since = ARGV[8] ~= '' and ARGV[8] or nil,
   here = true,
 }
 json('Release', 'data', item.data)

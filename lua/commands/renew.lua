@@ -1,7 +1,7 @@
 -- renew: renews a worker's locks on many jobs.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, jid...
+-- ARGV     COMMAND, NOW, worker, jid...
 -- Returns  an array with one text for each job: for how many seconds it is locked from now, or
 --          '!' and why it could not be renewed
 -- Errors   Renew()
@@ -10,7 +10,7 @@
 -- Repeat   once
 -- Needs    del hdel hmget hset time zadd
 
-local worker = required('Renew', 'worker', ARGV[2])
+local worker = required('Renew', 'worker', ARGV[3])
 
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
@@ -37,7 +37,11 @@ end
 
 -- Renews the locks of one queue, all of them or none.
 local function renew_queue(queue, its)
-  local reply = write_first('zadd', queue_key(queue, 'locks'), unpack(its.locks))
+  local reply = try('zadd', queue_key(queue, 'locks'), unpack(its.locks))
+  if type(reply) == 'table' then
+    must_write() -- as in add_first
+    reply = try('zadd', queue_key(queue, 'locks'), unpack(its.locks))
+  end
   for i, job in ipairs(its.jobs) do
     if type(reply) == 'table' then
       outcomes[job.at] = '!' .. reply.err
@@ -54,10 +58,10 @@ local function renew_queue(queue, its)
   end
 end
 
-for i = 3, #ARGV do
-  local problem = read_lock(ARGV[i], i - 2)
+for i = 4, #ARGV do
+  local problem = read_lock(ARGV[i], i - 3)
   if problem then
-    outcomes[i - 2] = '!' .. problem
+    outcomes[i - 3] = '!' .. problem
   end
 end
 for queue, its in pairs(by_queue) do

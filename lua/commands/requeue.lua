@@ -1,7 +1,7 @@
 -- requeue: put, for a job that must exist.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, queue, jid, klass, data, delay, then the pairs of put
+-- ARGV     COMMAND, NOW, worker, queue, jid, klass, data, delay, then the pairs of put
 -- Returns  what put returns
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command
@@ -12,7 +12,7 @@
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
-if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
-  reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
+if call('exists', job_key(required('Put', 'jid', ARGV[5]))) == 0 then
+  reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')
 end
-return put_from_arguments(2)
+return put_from_arguments(3)

@@ -1,7 +1,7 @@
 -- reschedule: changes when a job that waits or is scheduled can be popped. Nothing else of it changes.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, seconds
+-- ARGV     COMMAND, NOW, jid, seconds
 -- Returns  the state that the job was in: it was left as it is unless that is waiting or scheduled. Nil
 --          if there is no such job
 -- Errors   Job(), Reschedule(), also when the job's life would end before
@@ -11,10 +11,10 @@
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
 --          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
-local jid = required('Job', 'jid', ARGV[2])
-local delay = number('Reschedule', 'seconds', ARGV[3])
+local jid = required('Job', 'jid', ARGV[3])
+local delay = number('Reschedule', 'seconds', ARGV[4])
 if delay < 0 then
-  reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[3])
+  reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
 end
 local key = job_key(jid)
 local job = call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked')

@@ -2,7 +2,7 @@
 -- worker becomes idle, and the next job that is ready wakes it.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, count, order, cursor, poll, claim, ahead, queue...
+-- ARGV     COMMAND, NOW, worker, count, order, cursor, poll, claim, ahead, queue...
 --          order     'ordered': a queue is asked when those before it have no more;
 --                    'round-robin': one job of each queue in turn;
 --                    'shuffled': the same, and the next call has another order of queues
@@ -51,34 +51,34 @@ local NAMES = 'jid klass queue priority retries remaining data tags put_at time 
 -- The byte between the values of a job in one text.
 local BETWEEN = '\1'
 
-local worker = required('Reserve', 'worker', ARGV[2])
-local count = whole('Reserve', 'count', ARGV[3])
-local order = ARGV[4]
-local cursor = whole('Reserve', 'cursor', ARGV[5])
-local poll = number('Reserve', 'poll', ARGV[6])
-local claim = ARGV[7]
+local worker = required('Reserve', 'worker', ARGV[3])
+local count = whole('Reserve', 'count', ARGV[4])
+local order = ARGV[5]
+local cursor = whole('Reserve', 'cursor', ARGV[6])
+local poll = number('Reserve', 'poll', ARGV[7])
+local claim = ARGV[8]
 local ahead, polls, owner, lock_for = 0, false, worker, nil
 
-if ARGV[8] and string.byte(ARGV[8]) == 102 then -- f
-  local seconds, name = string.match(ARGV[8], '^for (%S+) (.+)$')
+if ARGV[9] and string.byte(ARGV[9]) == 102 then -- f
+  local seconds, name = string.match(ARGV[9], '^for (%S+) (.+)$')
   if not name then
-    reject('Reserve', 'Arg "ahead" not a number: ' .. ARGV[8])
+    reject('Reserve', 'Arg "ahead" not a number: ' .. ARGV[9])
   end
   owner = name
   lock_for = seconds ~= '-' and finite(seconds, -1) or nil
   if lock_for and lock_for < 0 then
     reject('Reserve', 'Arg "lock" not a number from 0 on: ' .. seconds)
   end
-elseif ARGV[8] and string.byte(ARGV[8]) == 112 then -- p
+elseif ARGV[9] and string.byte(ARGV[9]) == 112 then -- p
   polls = true
-  ahead = whole('Reserve', 'ahead', string.match(ARGV[8], '^poll (.*)$'))
+  ahead = whole('Reserve', 'ahead', string.match(ARGV[9], '^poll (.*)$'))
 else
-  ahead = whole('Reserve', 'ahead', ARGV[8])
+  ahead = whole('Reserve', 'ahead', ARGV[9])
 end
-if #ARGV < 9 or #ARGV > 1008 then
+if #ARGV < 10 or #ARGV > 1009 then
   reject('Reserve', 'Arg "queue": needs 1 to 1000')
 end
-local queues = {unpack(ARGV, 9)}
+local queues = {unpack(ARGV, 10)}
 local list = table.concat(queues, '\0')
 -- Looking at each name would be expensive.
 if queues[1] == '' or queues[#queues] == '' or string.find(list, '\0\0', 1, true) then
@@ -148,7 +148,7 @@ local function stay_idle() -- cold
   if wait < 0.9 * poll or wait > poll or try('sismember', idle, worker) ~= 1 then
     return nil
   end
-  write_first('zadd', prefix .. 'workers', stamp, owner)
+  add_first(prefix .. 'workers', stamp, owner)
   return renew_entries() and wait or nil
 end
 
@@ -764,7 +764,7 @@ local function wait_for_each(again)
   end
 end
 
-local function become_idle() -- cold
+local function become_idle()
   local wait, claimed = claim_soonest()
   if claim ~= claimed and drop_claim() then
     wake(claim) -- before this worker itself can be woken for it
@@ -812,7 +812,7 @@ end
 if met_limits and (settle_limits() > 0 or parked_here > 0 and is_left_due()) then
   dropped = MAX_DROPPED -- there may be more
 end
-write_first('zadd', prefix .. 'workers', stamp, owner)
+add_first(prefix .. 'workers', stamp, owner)
 local wait, claimed, polled, listens = 0, '', false, true
 local listeners
 if #out < count and dropped < MAX_DROPPED then

@@ -1,7 +1,7 @@
 -- result: how a job has ended, and its result.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     COMMAND, NOW, jid
 -- Returns  JSON with the state; of a complete or failed job also the result, if it has one, and the
 --          failure, if it has failed, both as text. Nil if there is no such job
 -- Errors   Job()
@@ -10,4 +10,4 @@
 -- Repeat   safe
 -- Needs    hmget time
 
-return read_end(call, required('Job', 'jid', ARGV[2]))
+return read_end(call, required('Job', 'jid', ARGV[3]))

@@ -1,7 +1,7 @@
 -- retry: requeues a worker's job and uses up one of its retries.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data [,
+-- ARGV     COMMAND, NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data [,
 --          result]]]]]
 --          here: only a job that runs in this queue, and, unless it is '', since this time; group
 --          and message may be '' then. Else the job goes to the queue from wherever it runs
@@ -19,30 +19,30 @@
 --          zscore
 
 local item = {
-  jid = required('Job', 'jid', ARGV[2]),
-  queue = required('Retry', 'queue', ARGV[3]),
+  jid = required('Job', 'jid', ARGV[3]),
+  queue = required('Retry', 'queue', ARGV[4]),
   data = '',
-  delay = number('Retry', 'delay', ARGV[5] or 0),
-  group = ARGV[6],
-  message = ARGV[7],
+  delay = number('Retry', 'delay', ARGV[6] or 0),
+  group = ARGV[7],
+  message = ARGV[8],
 }
-if ARGV[8] == 'here' then
+if ARGV[9] == 'here' then
   item.here = true
-  item.since = ARGV[9] ~= '' and ARGV[9] or nil
+  item.since = ARGV[10] ~= '' and ARGV[10] or nil
   if item.group == '' then
     item.group = nil
   end
-  if ARGV[10] then
-    item.data = ARGV[10]
+  if ARGV[11] then
+    item.data = ARGV[11]
     json('Retry', 'data', item.data)
   end
-  if ARGV[11] then
-    item.result = ARGV[11]
+  if ARGV[12] then
+    item.result = ARGV[12]
     json('Retry', 'result', item.result)
   end
 end
 must_publish()
-local problem = retry(required('Retry', 'worker', ARGV[4]), item)
+local problem = retry(required('Retry', 'worker', ARGV[5]), item)
 if problem then
   reject('Retry', problem)
 end

@@ -1,7 +1,7 @@
 -- schedule.forget: forgets a schedule, unless a worker follows it: it would come back.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, id
+-- ARGV     COMMAND, NOW, id
 -- Returns  'forgotten', 'followed' or 'unknown'
 -- Errors   Schedule.forget()
 -- Cost     4 commands
@@ -9,7 +9,7 @@
 -- Repeat   once
 -- Needs    del hdel hgetall time zrem
 
-local id = required('Schedule.forget', 'id', ARGV[2])
+local id = required('Schedule.forget', 'id', ARGV[3])
 if is_followed(id) then
   return 'followed'
 end

@@ -2,7 +2,7 @@
 -- now, so that its first job is the next one. Notes which worker asks, as one that follows it.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, id [, worker, digest]
+-- ARGV     COMMAND, NOW, id [, worker, digest]
 --          digest stands for what the worker puts, and when
 -- Returns  {last, now, what}, as text; last is not after now. What is empty, 'register' if the
 --          worker is to register the schedule, or 'differs' if others follow another one
@@ -33,9 +33,9 @@ local function note_follower(id, worker, digest)
   return 'differs'
 end
 
-local id = required('Schedule.last', 'id', ARGV[2])
-local worker = ARGV[3]
-local digest = worker and named('Schedule.last', 'digest', ARGV[4])
+local id = required('Schedule.last', 'id', ARGV[3])
+local worker = ARGV[4]
+local digest = worker and named('Schedule.last', 'digest', ARGV[5])
 local key = prefix .. 'x:schedules'
 local last = finite(call('hget', key, id))
 -- A time much later than now came from a clock that was ahead. If it is only a little later, the

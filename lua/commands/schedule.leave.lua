@@ -1,7 +1,7 @@
 -- schedule.leave: notes that a worker that stops follows its schedules no more.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, id...
+-- ARGV     COMMAND, NOW, worker, id...
 -- Returns  nil
 -- Errors   Schedule.leave()
 -- Cost     1 command for each
@@ -9,7 +9,7 @@
 -- Repeat   safe
 -- Needs    hdel time
 
-local worker = required('Schedule.leave', 'worker', ARGV[2])
-for i = 3, #ARGV do
+local worker = required('Schedule.leave', 'worker', ARGV[3])
+for i = 4, #ARGV do
   try('hdel', follow_key(ARGV[i]), worker)
 end

@@ -1,8 +1,8 @@
 -- schedule: puts the job of a schedule that was due at a time, unless another client has done so.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, id, due, missed, then the arguments of put: worker, queue, jid, klass, data, delay,
---          pairs
+-- ARGV     COMMAND, NOW, id, due, missed, then the arguments of put: worker, queue, jid, klass,
+--          data, delay, pairs
 --          missed is how many times there were since it was last due that get no job
 -- Returns  what put returns, nil when the schedule has already passed that time, or 0 when it is not due
 --          yet
@@ -15,9 +15,9 @@
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
-local id = required('Schedule', 'id', ARGV[2])
-local due = number('Schedule', 'due', ARGV[3])
-local missed = whole('Schedule', 'missed', ARGV[4])
+local id = required('Schedule', 'id', ARGV[3])
+local due = number('Schedule', 'due', ARGV[4])
+local missed = whole('Schedule', 'missed', ARGV[5])
 if due > now then
   return 0
 end
@@ -26,9 +26,9 @@ local last = finite(call('hget', prefix .. 'x:schedules', id))
 if last and last >= due and last <= now + 60 then
   return nil
 end
-local reply = put_from_arguments(5)
+local reply = put_from_arguments(6)
 call('hset', prefix .. 'x:schedules', id, exact(due))
-try('hset', schedule_key(id), 'last', exact(due), 'jid', ARGV[7])
+try('hset', schedule_key(id), 'last', exact(due), 'jid', ARGV[8])
 if missed > 0 then
   try('hincrby', schedule_key(id), 'missed', string.format('%d', missed))
 end

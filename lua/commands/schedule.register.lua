@@ -1,7 +1,7 @@
 -- schedule.register: stores what a schedule puts, and when, in place of what was registered before.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, id, digest, spec, on_missed, queue, klass, jid, data, pairs
+-- ARGV     COMMAND, NOW, id, digest, spec, on_missed, queue, klass, jid, data, pairs
 --          jid     that of every job, or ''
 --          data    that of the jobs; '' with pairs '' if the schedule is too large to be stored
 --          pairs   a JSON array: the options of the jobs, as put takes them
@@ -12,13 +12,13 @@
 -- Repeat   safe
 -- Needs    hdel hget hgetall hset time zadd
 
-local id = named('Schedule.register', 'id', ARGV[2])
-local digest = named('Schedule.register', 'digest', ARGV[3])
+local id = named('Schedule.register', 'id', ARGV[3])
+local digest = named('Schedule.register', 'digest', ARGV[4])
 local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
 local values = {'digest', digest}
 for i = 1, #fields do
   values[#values + 1] = fields[i]
-  values[#values + 1] = required('Schedule.register', fields[i], ARGV[i + 3])
+  values[#values + 1] = required('Schedule.register', fields[i], ARGV[i + 4])
 end
 
 call('zadd', prefix .. 'x:schedule-ids', 0, id)

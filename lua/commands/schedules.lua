@@ -1,7 +1,7 @@
 -- schedules: the schedules that are registered, by id.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, then an id, or the offset and the limit of a list
+-- ARGV     COMMAND, NOW, then an id, or the offset and the limit of a list
 -- Returns  JSON {now, total, items}, with fewer items than wanted if they have many followers, but
 --          one if there is any, where an item is {id, due, followers, fields}: when it was last
 --          due, the hash of its followers as a list, and its spec, on_missed, queue, klass, digest,
@@ -34,13 +34,13 @@ local function item(id, fields)
 end
 
 local ids, total = {}, 0
-if ARGV[3] then
-  local offset = whole('Schedules', 'offset', ARGV[2])
-  local limit = whole('Schedules', 'limit', ARGV[3])
+if ARGV[4] then
+  local offset = whole('Schedules', 'offset', ARGV[3])
+  local limit = whole('Schedules', 'limit', ARGV[4])
   total = call('zcard', prefix .. 'x:schedule-ids')
   ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
-elseif call('zscore', prefix .. 'x:schedule-ids', required('Schedules', 'id', ARGV[2])) then
-  ids, total = {ARGV[2]}, 1
+elseif call('zscore', prefix .. 'x:schedule-ids', required('Schedules', 'id', ARGV[3])) then
+  ids, total = {ARGV[3]}, 1
   for _, field in ipairs({'only', 'data', 'pairs'}) do
     FIELDS[#FIELDS + 1] = field
   end

@@ -1,7 +1,7 @@
 -- stats: a queue's statistics of one day.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, date (any time of that day)
+-- ARGV     COMMAND, NOW, queue, date (any time of that day)
 -- Returns  JSON {retries, failed, failures, wait, run}, and expired, if any jobs have; wait and run are
 --          {count, mean, std, histogram}; the histogram has 60 seconds, 59 minutes, 23 hours and
 --          6 days
@@ -11,8 +11,8 @@
 -- Repeat   safe
 -- Needs    hget hmget time
 
-local queue = required('Queue', 'queue', ARGV[2])
-local day = day_of(number('Stats', 'date', ARGV[3]))
+local queue = required('Queue', 'queue', ARGV[3])
+local day = day_of(number('Stats', 'date', ARGV[4]))
 
 local fields = {'total', 'mean', 'vk'}
 local function add_buckets(unit, first, last)

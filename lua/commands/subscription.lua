@@ -1,7 +1,7 @@
 -- subscription: patterns of topics that queues subscribe to. Clients in PHP match them.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, 'add', 'remove' or 'exists', topic / queue, 'get' / queue, 'all'
+-- ARGV     COMMAND, NOW, queue, 'add', 'remove' or 'exists', topic / queue, 'get' / queue, 'all'
 -- Returns  JSON. add: the queue's name, once for each of its patterns; remove, exists: whether the
 --          queue had this pattern; get: the key of the queue's patterns, in an array, which is
 --          empty when there are none; all: the queues of each pattern. That finds the queues that
@@ -12,8 +12,8 @@
 -- Repeat   safe
 -- Needs    exists hdel hexists hkeys hset sadd smembers srem time zrange
 
-local queue = required('Subscription', 'queue', ARGV[2])
-local action = required('Subscription', 'action', ARGV[3])
+local queue = required('Subscription', 'queue', ARGV[3])
+local action = required('Subscription', 'action', ARGV[4])
 
 local function topics_key(name)
   return prefix .. 'topics' .. name
@@ -47,7 +47,7 @@ elseif action == 'get' then
   return array(call('exists', key) == 1 and {key} or {})
 end
 
-local topic = required('Subscription', 'topic', ARGV[4])
+local topic = required('Subscription', 'topic', ARGV[5])
 if action == 'add' then
   call('hset', key, topic, queue)
   try('sadd', prefix .. 'x:topics', queue)

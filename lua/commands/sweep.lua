@@ -6,7 +6,8 @@
 -- them.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others;
+-- ARGV     COMMAND, NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at
+--          others;
 --          '' alone: only what is to be done about failed jobs, as workers ask for now and then
 -- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended;
 --          '' alone: 1 if the next call goes on among the failed jobs, 0 if it begins again
@@ -169,7 +170,7 @@ local function sweep_queues(queues)
 end
 
 must_publish()
-if ARGV[2] == '' then
+if ARGV[3] == '' then
   sweep_failures()
   return call('hexists', prefix .. 'x:sweep', 'cursor')
 end
@@ -181,7 +182,7 @@ if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest')
   end
   untrack_gone(LOOKED)
 end
-if ARGV[2] then
-  done = done + sweep_queues({unpack(ARGV, 2)})
+if ARGV[3] then
+  done = done + sweep_queues({unpack(ARGV, 3)})
 end
 return done

@@ -1,7 +1,7 @@
 -- tag: adds or removes tags of a job, lists the jobs of a tag, or the most used tags.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count /
+-- ARGV     COMMAND, NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count /
 --          'top', offset, count [, 'total']
 -- Returns  add, remove: JSON of the job's tags; get: JSON {total, jobs};
 --          top: JSON of the tags that two or more jobs have, most first; with 'total',
@@ -12,31 +12,31 @@
 -- Repeat   safe
 -- Needs    hget hset time zadd zcard zcount zincrby zrange zrem zrevrange zrevrangebyscore
 
-local action = ARGV[2]
+local action = ARGV[3]
 if not action then
   reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
 end
 
 if action == 'add' or action == 'remove' then
-  local jid = required('Tag', 'jid', ARGV[3])
+  local jid = required('Tag', 'jid', ARGV[4])
   local stored = call('hget', job_key(jid), 'tags')
   if not stored then
     reject('Tag', 'Job ' .. jid .. ' does not exist')
   end
-  local text = change_tags(jid, stored, action == 'add', ARGV, 4)
+  local text = change_tags(jid, stored, action == 'add', ARGV, 5)
   call('hset', job_key(jid), 'tags', text)
   return text
 elseif action == 'get' then
-  local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
-  local offset = integer('Tag', 'offset', ARGV[4] or 0)
-  local count = integer('Tag', 'count', ARGV[5] or 25)
+  local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[4])
+  local offset = integer('Tag', 'offset', ARGV[5] or 0)
+  local count = integer('Tag', 'count', ARGV[6] or 25)
   local jids = call('zrange', key, offset, offset + count - 1)
   return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
 elseif action == 'top' then
-  local offset = integer('Tag', 'offset', ARGV[3] or 0)
-  local count = integer('Tag', 'count', ARGV[4] or 25)
+  local offset = integer('Tag', 'offset', ARGV[4] or 0)
+  local count = integer('Tag', 'count', ARGV[5] or 25)
   local key = prefix .. 'tags'
-  if ARGV[5] == 'total' then
+  if ARGV[6] == 'total' then
     -- By rank, because a range of scores walks over all that precede the offset.
     local total = call('zcount', key, 2, '+inf')
     local last = math.min(offset + count, total) - 1

@@ -1,7 +1,7 @@
 -- tags: the tags that at least one job has. For clients in PHP.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, offset, count
+-- ARGV     COMMAND, NOW, offset, count
 -- Returns  a JSON array
 -- Errors   Tags()
 -- Cost     1 command
@@ -9,8 +9,8 @@
 -- Repeat   safe
 -- Needs    time zrangebyscore
 
-local offset = whole('Tags', 'offset', ARGV[2])
-local count = whole('Tags', 'count', ARGV[3])
+local offset = whole('Tags', 'offset', ARGV[3])
+local count = whole('Tags', 'count', ARGV[4])
 if count == 0 then
   reject('Tags', 'Arg "count" is 0')
 end

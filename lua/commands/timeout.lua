@@ -1,7 +1,7 @@
 -- timeout: expires the locks of running jobs at once. They are popped before all others.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid...
+-- ARGV     COMMAND, NOW, jid...
 -- Returns  nil
 -- Errors   Timeout() when one of them does not run; none is touched then
 -- Cost     7 commands a job
@@ -12,7 +12,7 @@
 --          zscore
 
 local running, jids = {}, {}
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   local jid = ARGV[i]
   local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o')
   if not job[2] then

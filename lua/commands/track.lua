@@ -1,7 +1,7 @@
 -- track: starts or stops tracking a job, or lists the tracked jobs.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, none, or: 'track' or 'untrack', jid [, 'tidy'], or: 'list', offset, count
+-- ARGV     COMMAND, NOW, none, or: 'track' or 'untrack', jid [, 'tidy'], or: 'list', offset, count
 --          tidy: some tracked jobs that are gone leave the list; the one to untrack may be gone
 -- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
 --          list: JSON {total, jobs} with jids, those of jobs that are gone among them;
@@ -18,7 +18,7 @@
 local TIDIED = 10
 
 local tracked = prefix .. 'tracked'
-if not ARGV[2] then
+if not ARGV[3] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
     local job = read_job(try, jid)
@@ -31,16 +31,16 @@ if not ARGV[2] then
   return '{"jobs":' .. joined(found) .. ',"expired":' .. array(expired) .. '}'
 end
 
-local action = string.lower(ARGV[2])
+local action = string.lower(ARGV[3])
 if action == 'list' then
-  local offset = integer('Track', 'offset', ARGV[3] or 0)
-  local count = integer('Track', 'count', ARGV[4] or 25)
+  local offset = integer('Track', 'offset', ARGV[4] or 0)
+  local count = integer('Track', 'count', ARGV[5] or 25)
   local jids = call('zrange', tracked, offset, offset + count - 1)
   return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
 end
 
-local jid = required('Track', 'jid', ARGV[3])
-local may_be_gone = ARGV[4] == 'tidy' and action == 'untrack'
+local jid = required('Track', 'jid', ARGV[4])
+local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
 if call('exists', job_key(jid)) == 0 and not (may_be_gone and is_tracked(jid)) then
   reject('Track', 'Job does not exist')
 end
@@ -48,7 +48,7 @@ must_publish()
 if action == 'track' then
   local changed = call('zadd', tracked, stamp, jid)
   publish('track', jid)
-  if ARGV[4] == 'tidy' then
+  if ARGV[5] == 'tidy' then
     untrack_gone(TIDIED)
   end
   return tostring(changed)
@@ -57,4 +57,4 @@ elseif action == 'untrack' then
   publish('untrack', jid)
   return tostring(changed)
 end
-reject('Track', 'Unknown action "' .. ARGV[2] .. '"')
+reject('Track', 'Unknown action "' .. ARGV[3] .. '"')

@@ -2,7 +2,7 @@
 -- PHP.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW
+-- ARGV     COMMAND, NOW
 -- Returns  a JSON array, oldest first, of the jobs that were tracked less than jobs-history ago
 -- Errors   none
 -- Cost     2 commands

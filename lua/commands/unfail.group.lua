@@ -1,8 +1,8 @@
 -- unfail.group: moves jobs of a failure group, the oldest failures first, each into its own queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, group, count (at most 500), then pairs: retries, n; ttl, seconds; report, '1'
---          with report, what is in the group by mistake leaves it without being moved
+-- ARGV     COMMAND, NOW, group, count (at most 500), then pairs: retries, n; ttl, seconds; report,
+--          '1' with report, what is in the group by mistake leaves it without being moved
 -- Returns  how many were moved; with report, JSON {count, left: [[jid, code, why], ...], looked,
 --          total}: how many were moved, which were not, how many were looked at, and how many there were
 -- Errors   Unfail.group()
@@ -14,12 +14,12 @@
 --          zrevrangebyscore zscore
 
 local area = 'Unfail.group'
-local group = named(area, 'group', ARGV[2])
-local count = whole(area, 'count', ARGV[3])
+local group = named(area, 'group', ARGV[3])
+local count = whole(area, 'count', ARGV[4])
 if count < 1 or count > 500 then
-  reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3])
+  reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[4])
 end
-local given = read_gift(area, 4, #ARGV)
+local given = read_gift(area, 5, #ARGV)
 
 -- The same as unfail_group, with a report.
 local function unfail_some() -- cold

@@ -1,7 +1,7 @@
 -- unfail.job: moves one failed job into its own queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid [, pairs: retries, n; ttl, seconds]
+-- ARGV     COMMAND, NOW, jid [, pairs: retries, n; ttl, seconds]
 -- Returns  the jid
 -- Errors   Unfail.job() when there is no such job, or it has not failed
 -- Cost     14 commands. The job is searched for in its group: of 1,000,000 jobs, that takes up to 8 ms
@@ -11,8 +11,8 @@
 --          publish rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem
 --          zrevrangebyscore zscore
 
-local jid = required('Job', 'jid', ARGV[2])
-local given = read_gift('Unfail.job', 3, #ARGV)
+local jid = required('Job', 'jid', ARGV[3])
+local given = read_gift('Unfail.job', 4, #ARGV)
 local state = call('hget', job_key(jid), 'state')
 if not state then
   reject('Unfail.job', 'Job ' .. jid .. ' does not exist')

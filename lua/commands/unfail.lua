@@ -1,7 +1,7 @@
 -- unfail: moves jobs of a failure group, the oldest failures first, into a queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, group [, count (25) [, pairs: retries, n; ttl, seconds]]
+-- ARGV     COMMAND, NOW, queue, group [, count (25) [, pairs: retries, n; ttl, seconds]]
 -- Returns  how many were moved
 -- Errors   Unfail()
 -- Cost     8 commands, 6 a job: whoever calls bounds the count, of which 1000 take about 10 ms
@@ -11,7 +11,7 @@
 --          sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore
 --          zscore
 
-local queue = required('Queue', 'queue', ARGV[2])
-local group = required('Unfail', 'group', ARGV[3])
-local count = whole('Unfail', 'count', ARGV[4] or 25)
-return unfail_group(group, count, queue, read_gift('Unfail', 5, #ARGV))
+local queue = required('Queue', 'queue', ARGV[3])
+local group = required('Unfail', 'group', ARGV[4])
+local count = whole('Unfail', 'count', ARGV[5] or 25)
+return unfail_group(group, count, queue, read_gift('Unfail', 6, #ARGV))

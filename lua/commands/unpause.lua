@@ -1,7 +1,7 @@
 -- unpause: lets paused queues give jobs again.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...
+-- ARGV     COMMAND, NOW, queue...
 -- Returns  nil
 -- Errors   Unpause() when none is named
 -- Cost     2 commands for each, and those that wake a worker
@@ -9,8 +9,8 @@
 -- Repeat   safe
 -- Needs    exists hset publish srem time zadd zpopmax zpopmin
 
-required('Unpause', 'queue', ARGV[2])
-for i = 2, #ARGV do
+required('Unpause', 'queue', ARGV[3])
+for i = 3, #ARGV do
   if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
     publish_more({event = 'unpaused', queue = ARGV[i]})
   end

@@ -1,7 +1,7 @@
 -- unrecur: deletes a recurring job; jobs that it has put are kept.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     COMMAND, NOW, jid
 -- Returns  1, existing or not
 -- Errors   Recurring()
 -- Cost     3 commands
@@ -9,7 +9,7 @@
 -- Repeat   safe
 -- Needs    del hget time zrem
 
-local jid = required('Recurring', 'jid', ARGV[2])
+local jid = required('Recurring', 'jid', ARGV[3])
 local queue = call('hget', recur_key(jid), 'queue')
 if queue then
   call('zrem', queue_key(queue, 'recur'), jid)

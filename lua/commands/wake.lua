@@ -1,9 +1,9 @@
 -- wake: wakes an idle worker of each given queue, or of every known queue that has jobs for one.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...; or '' and the cursor of the last call, or '': at most 500 of all queues,
---          fewer if many workers do not listen. Woken are those of queues with jobs that are ready, or
---          due within an hour, if no worker waits for them
+-- ARGV     COMMAND, NOW, queue...; or '' and the cursor of the last call, or '': at most 500 of all
+--          queues, fewer if many workers do not listen. Woken are those of queues with jobs that
+--          are ready, or due within an hour, if no worker waits for them
 -- Returns  nil; of all queues a cursor, which is empty at the end
 -- Errors   Wake()
 -- Cost     1 command a queue, 2 more for a worker that is woken; of all queues up to 6 more each
@@ -24,13 +24,13 @@ local function wake_for_jobs(queue)
   return unheard >= MAX_UNHEARD
 end
 
-if ARGV[2] == '' then
-  local cursor = required('Wake', 'cursor', ARGV[3])
+if ARGV[3] == '' then
+  local cursor = required('Wake', 'cursor', ARGV[4])
   if call('exists', prefix .. 'x:idle') == 0 then
     return ''
   end
   return each_queue('Wake', cursor, MAX_LOOKED_AT, wake_for_jobs)
 end
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   wake(ARGV[i])
 end

@@ -1,7 +1,7 @@
 -- withdraw: deletes a job that is not running and has not ended.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     COMMAND, NOW, jid
 -- Returns  the state that the job was in: it was left as it is if that is running, complete or
 --          failed. "unlinked" if it waited for more than 1,000 others: now it waits for fewer, and
 --          for ever, and the caller asks again. Nil if there is no such job
@@ -14,7 +14,7 @@
 --          unlink zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
-local jid = required('Job', 'jid', ARGV[2])
+local jid = required('Job', 'jid', ARGV[3])
 local job = read_job_to_cancel(jid, max_unlinked())
 local state = job[1]
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then

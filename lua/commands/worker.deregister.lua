@@ -1,7 +1,7 @@
 -- worker.deregister: removes workers from the list of known workers; they keep their locks.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker...
+-- ARGV     COMMAND, NOW, worker...
 -- Returns  nil
 -- Errors   Worker.deregister() when none is named
 -- Cost     2 commands for each
@@ -9,8 +9,8 @@
 -- Repeat   safe
 -- Needs    del time zrem
 
-required('Worker.deregister', 'worker', ARGV[2])
-for i = 2, #ARGV do
+required('Worker.deregister', 'worker', ARGV[3])
+for i = 3, #ARGV do
   call('zrem', prefix .. 'workers', ARGV[i])
   call('del', registry_key(ARGV[i]))
 end

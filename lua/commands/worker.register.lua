@@ -3,7 +3,7 @@
 -- failed jobs every 5 minutes.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, age, json
+-- ARGV     COMMAND, NOW, worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
 -- Returns  1 if such jobs are still to be released, which sweep does; 2 if this worker is to look at
@@ -20,10 +20,10 @@
 -- For how many seconds no other worker looks at the failed jobs.
 local SWEPT = 300
 
-local worker = named('Worker.register', 'worker', ARGV[2])
-local started = now - number('Worker.register', 'age', ARGV[3])
-json('Worker.register', 'json', ARGV[4])
-call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[4], 'EX', REGISTERED)
+local worker = named('Worker.register', 'worker', ARGV[3])
+local started = now - number('Worker.register', 'age', ARGV[4])
+json('Worker.register', 'json', ARGV[5])
+call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[5], 'EX', REGISTERED)
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
   local _, more = settle_rest()

@@ -1,7 +1,7 @@
 -- workerJobs: the jids of a worker's jobs. For clients in PHP.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, from]]
+-- ARGV     COMMAND, NOW, [worker [, from]]
 --          from: only jobs whose locks end at that time or later; a score, such as (5 or -inf
 -- Returns  a JSON array, the lock that ends first first; null when no worker is named
 -- Errors   the server's when from is no score
@@ -10,8 +10,8 @@
 -- Repeat   safe
 -- Needs    time zrangebyscore
 
-local worker = ARGV[2]
+local worker = ARGV[3]
 if not worker then
   return 'null'
 end
-return array(call('zrangebyscore', worker_key(worker), ARGV[3] or '-inf', '+inf'))
+return array(call('zrangebyscore', worker_key(worker), ARGV[4] or '-inf', '+inf'))

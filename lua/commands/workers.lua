@@ -1,9 +1,9 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, 'held' [, cursor]]], or '', first, last [, 'registered' or '' [, cursor]]: the
---          range of the list that is wanted, negative ones counted from its end, '' for all; cursor:
---          that of the last call, or ''
+-- ARGV     COMMAND, NOW, [worker [, 'held' [, cursor]]], or '', first, last [, 'registered' or ''
+--          [, cursor]]: the range of the list that is wanted, negative ones counted from its end,
+--          '' for all; cursor: that of the last call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts, and with 'registered' the
 --          text registered of those that have registered: SEEN|STARTED|JSON;
 --          with a cursor JSON {cursor, workers} of at most 500, last seen last, and a cursor, which
@@ -44,7 +44,7 @@ end
 
 -- The jobs that the worker still holds, if only those are wanted, else all.
 local function held(worker, jids)
-  if ARGV[3] ~= 'held' then
+  if ARGV[4] ~= 'held' then
     return jids
   end
   local kept = {}
@@ -94,18 +94,18 @@ local function given(i)
   return ARGV[i] and ARGV[i] ~= ''
 end
 
-local worker = ARGV[2]
+local worker = ARGV[3]
 if worker == '' then
   worker = nil
 end
 local first, last = 0, -1
 if not worker then
-  first = given(3) and integer('Workers', 'first', ARGV[3]) or first
-  last = given(4) and integer('Workers', 'last', ARGV[4]) or last
+  first = given(4) and integer('Workers', 'first', ARGV[4]) or first
+  last = given(5) and integer('Workers', 'last', ARGV[5]) or last
 end
 forget_old()
-if worker and ARGV[3] == 'held' and ARGV[4] then
-  return jobs_from(worker, ARGV[4])
+if worker and ARGV[4] == 'held' and ARGV[5] then
+  return jobs_from(worker, ARGV[5])
 elseif worker then
   local key = worker_key(worker)
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
@@ -119,7 +119,7 @@ local function counts(name)
     name = name,
     jobs = call('zcount', key, stamp, far),
     stalled = call('zcount', key, 0, stamp),
-    registered = ARGV[5] == 'registered' and registered(name) or nil,
+    registered = ARGV[6] == 'registered' and registered(name) or nil,
   })
 end
 
@@ -132,8 +132,8 @@ local function counts_from(cursor) -- cold
   return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
 end
 
-if ARGV[6] then
-  return counts_from(ARGV[6])
+if ARGV[7] then
+  return counts_from(ARGV[7])
 end
 local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do

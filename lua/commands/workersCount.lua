@@ -1,7 +1,7 @@
 -- workersCount: how many workers there are, those not seen for long among them. For clients in PHP.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW
+-- ARGV     COMMAND, NOW
 -- Returns  an integer
 -- Errors   none
 -- Cost     1 command

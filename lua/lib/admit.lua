@@ -7,10 +7,10 @@ local TRIED_AFTER = 60
 local TRIED_EACH_SECOND = 100
 
 -- The limits of the jobs that this call meets, by name and in order, or false.
-local met_limits = false
+local met_limits
 
 -- The limits of jobs with the same options text, or false.
-local met_texts = false
+local met_texts
 
 -- A limit as this call knows it.
 local function known_limit(name, most) -- cold
@@ -123,6 +123,6 @@ local function settle_limits() -- cold
       returned = returned + return_parked(limit)
     end
   end
-  met_limits = false
+  met_limits = nil
   return returned
 end

@@ -1,18 +1,21 @@
 -- The basis of every command: the namespace and the names of keys.
 
+-- A list of nothing, which nobody changes.
+local none = {}
+
 -- Fails if the server accepts no writes at all, such as a replica, or a master with too few
 -- replicas. The key never exists.
 local function must_write()
   call('del', prefix .. 'x:none')
 end
 
--- Tries a write that needs memory, as the first write of a script that takes or finishes jobs. A
+-- Tries to add a member to a sorted set, as the first write of a script that takes or finishes jobs: a
 -- server that is out of memory refuses it there, but not after a write that needs none.
-local function write_first(...)
-  local reply = try(...)
-  if type(reply) == 'table' and reply.err then
+local function add_first(key, score, member)
+  local reply = try('zadd', key, score, member)
+  if type(reply) == 'table' then
     must_write()
-    return try(...)
+    reply = try('zadd', key, score, member)
   end
   return reply
 end

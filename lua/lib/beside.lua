@@ -7,8 +7,9 @@ local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
 local MAX_TEXT = 262144
 
--- The large data of this call, and how many bytes that and its JSON have.
-local large = {bytes = 0, text = 0}
+-- The large data of this call, if it has any, and how many bytes that and its JSON have.
+local large
+local large_bytes, large_text = 0, 0
 
 -- Takes large data out of a job. Returns the member of its JSON that says which it is, or ''.
 local function set_beside(job) -- cold
@@ -16,24 +17,25 @@ local function set_beside(job) -- cold
   if type(data) ~= 'string' or #data < LARGE_DATA then
     return ''
   end
+  large = large or {}
   large[#large + 1] = data
-  large.bytes, job[DATA] = large.bytes + #data, ''
+  large_bytes, job[DATA] = large_bytes + #data, ''
   return ',"beside":' .. #large
 end
 
 -- Whether another job may still be sent.
 local function has_room(jid) -- cold
-  if large.text >= MAX_TEXT then
+  if large_text >= MAX_TEXT then
     return false
   end
-  local size = large.bytes > 0 and try('hstrlen', job_key(jid), 'data')
-  return type(size) ~= 'number' or size < LARGE_DATA or large.bytes + size <= MAX_LARGE
+  local size = large_bytes > 0 and try('hstrlen', job_key(jid), 'data')
+  return type(size) ~= 'number' or size < LARGE_DATA or large_bytes + size <= MAX_LARGE
 end
 
 -- A reply with large data, or without any and without a rest the text alone.
 local function with_large(text, rest) -- cold
-  if #large == 0 and rest == '' then
+  if not large and rest == '' then
     return text
   end
-  return {text, rest, unpack(large)}
+  return {text, rest, unpack(large or none)}
 end

@@ -7,10 +7,9 @@ end
 
 local function required(area, name, text)
   if not text then
-    local words = {
+    reject(area, ({
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    })[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -18,12 +17,11 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    local words = {
+    local problem = ({
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
-    }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    })[area] or 'not'
+    reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
   end
   return n
 end

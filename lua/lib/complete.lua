@@ -29,7 +29,7 @@ local function prune(before, excess, limit) -- cold
 end
 
 -- Whether a job of this call has limits.
-local frees_limits = false
+local frees_limits
 
 -- Writes what every outcome changes, the result, and the data if there is any.
 local function settle_result(item, state, queue) -- cold

@@ -2,7 +2,11 @@
 
 -- Adds a job to a group. Returns the server's error if that fails.
 local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  local reply = try('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    must_write() -- as in add_first
+    reply = try('lpush', prefix .. 'f:' .. group, jid)
+  end
   if type(reply) == 'table' then
     return reply.err
   end

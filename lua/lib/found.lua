@@ -39,7 +39,7 @@ local function find_jobs(jids, first, asks_due)
     end
     local text = find_job(try, jids[i], asks_due)
     found[#found + 1] = text
-    large.text = large.text + #(text or '')
+    large_text = large_text + #(text or '')
   end
   return with_large(joined(found), '')
 end

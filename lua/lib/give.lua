@@ -53,7 +53,7 @@ local function enqueue(item, queue, score)
   if item.delay > 0 then
     state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
   end
-  local reply = write_first('zadd', queue_key(queue, part), score, item.jid)
+  local reply = add_first(queue_key(queue, part), score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end

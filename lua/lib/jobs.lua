@@ -27,7 +27,7 @@ end
 
 -- How many jids of other jobs this call may still show. Without it, as for clients of other languages,
 -- it shows all.
-local related_left = false
+local related_left
 
 -- The most of them that Go gets, which reads the others with the command relations.
 local MAX_RELATED = 4000

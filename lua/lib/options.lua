@@ -124,10 +124,10 @@ local function write_options(key, old, given) -- cold
 end
 
 -- For how many seconds each lock on a job with the options text lasts, or nil if they don't say so.
-local function own_lock_time(text) -- cold
-  local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
-  return seconds > 0 and seconds or nil
+local function own_lock_time(text)
+  local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+  local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+  return seconds > 0 and seconds < math.huge and seconds or nil
 end
 
 -- The member of a job's JSON that shows its options, or ''.

@@ -7,15 +7,14 @@ local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+    local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+    return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
   elseif owner ~= worker or since and since ~= time then
-    local words = {
+    local taken = ({
       Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    })[area] or ' has been handed out to'
     local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+    return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
   end
 end
 
@@ -36,5 +35,12 @@ end
 
 -- The same on a job with the options stored, or false.
 local function lock_time_of(queue, stored)
-  return stored and own_lock_time(stored) or heartbeat_of(queue)
+  local seconds
+  if stored then
+    seconds = own_lock_time(stored)
+  end
+  if not seconds then
+    seconds = heartbeat_of(queue)
+  end
+  return seconds
 end

@@ -5,10 +5,10 @@
 
 -- Whether jobs of this call claim unique keys, whether some want to know if others fail, and whether
 -- some have lifetimes. If some have a fair share of their queue, turns is a table.
-local claiming, watching, put_mortal, put_turns = false, false, false, false
+local claiming, watching, put_mortal, put_turns
 
--- The batches that get members by this call, by jid, or false.
-local put_batches = false
+-- The batches that get members by this call, by jid, or nil.
+local put_batches
 
 -- Fields of a job that few puts set, with their values.
 local function more_fields(backoff, text) -- cold

@@ -17,7 +17,14 @@ local DEFAULT_RETRIES = '5'
 -- How long a lock lasts, in seconds: the queue's own heartbeat, or the namespace's. One of 0 or less
 -- ends the lock as it begins.
 local function lock_time(own, general)
-  return finite(own) or finite(general, DEFAULT_HEARTBEAT)
+  local seconds = own and tonumber(own)
+  if not seconds or seconds - seconds ~= 0 then
+    seconds = general and tonumber(general)
+  end
+  if not seconds or seconds - seconds ~= 0 then
+    seconds = DEFAULT_HEARTBEAT
+  end
+  return seconds
 end
 
 -- The same for the workers that keep their locks, to which a heartbeat of 0 or less is none.

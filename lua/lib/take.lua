@@ -14,7 +14,9 @@ local MAX_PARKED = 200
 local parked_here = 0
 
 -- How many bytes of data a call hands out at most, unless one job has more, and those it has so far.
-local most_bytes, taken_bytes = math.huge, 0
+-- Most calls have no such limit.
+local most_bytes
+local taken_bytes = 0
 
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)
@@ -74,14 +76,14 @@ end
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
-  local is_bounded, room = most_bytes < math.huge, wanted
-  if lost and is_bounded then
+  local room = wanted
+  if lost and most_bytes then
     room = lost_with_room(queue, wanted)
   end
   local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
   local missing = wanted - #expired
   local brought = missing
-  if recur and is_bounded and missing > 0 then
+  if recur and most_bytes and missing > 0 then
     brought = children_with_room(queue, missing, most_bytes)
   end
   bring_due(queue, recur, scheduled, brought)
@@ -294,7 +296,7 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
     jobs[i], waited[i] = job, key
     local size = #(job[DATA] or '')
     taken_bytes = taken_bytes + size
-    if taken_bytes > most_bytes and taken_bytes > size and run then
+    if most_bytes and taken_bytes > most_bytes and taken_bytes > size and run then
       count, settings.stopped, dropped = i - 1, true, MAX_DROPPED
       break
     end
