@@ -250,7 +250,7 @@ func (c *Call) describe(args []any, reply any) {
 		c.Count = (len(args) - 1) / 5
 	case "reserve":
 		c.Count = max(0, len(items(reply))-reservedHead-1)
-		c.Queue = only(args, reservedQueues)
+		c.Queue = queueOfReserve(args)
 	case "latency", "queues.ready":
 		c.Queue = only(args, 0)
 	case "sweep":

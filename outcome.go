@@ -238,34 +238,30 @@ func (o *Outcome) hasNext() bool {
 
 // An actionSpec is how an action is passed to the script finish, and counted.
 type actionSpec struct {
-	args   func(o *Outcome) []string
-	since  []string // arguments that precede the time at which the job was popped
-	result []string // arguments that precede the job's result; nil if it is dropped
-	count  func(s *WorkerStats) *int
+	args      func(o *Outcome) []string // in pairs
+	hasResult bool                      // the job may have ended by it
+	count     func(s *WorkerStats) *int
 }
 
 var actions = map[Action]actionSpec{
 	ActionComplete: {
-		args:   (*Outcome).completeArgs,
-		since:  []string{"since"},
-		result: []string{"result"},
-		count:  func(s *WorkerStats) *int { return &s.Completed },
+		args:      (*Outcome).completeArgs,
+		hasResult: true,
+		count:     func(s *WorkerStats) *int { return &s.Completed },
 	},
 	ActionFail: {
-		args:   func(o *Outcome) []string { return []string{validText(o.Group), o.message()} },
-		result: []string{},
-		count:  func(s *WorkerStats) *int { return &s.Failed },
+		args:      (*Outcome).failureArgs,
+		hasResult: true,
+		count:     func(s *WorkerStats) *int { return &s.Failed },
 	},
 	ActionRelease: {
-		args:  func(o *Outcome) []string { return []string{wire.FormatSeconds(o.Delay)} },
+		args:  (*Outcome).releaseArgs,
 		count: func(s *WorkerStats) *int { return &s.Released },
 	},
 	ActionRetry: {
-		args: func(o *Outcome) []string {
-			return []string{wire.FormatSeconds(o.Delay), validText(o.Group), o.message()}
-		},
-		result: []string{},
-		count:  func(s *WorkerStats) *int { return &s.Retried },
+		args:      (*Outcome).retryArgs,
+		hasResult: true,
+		count:     func(s *WorkerStats) *int { return &s.Retried },
 	},
 }
 
@@ -288,6 +284,29 @@ func (o *Outcome) completeArgs() []string {
 		args = append(args, "tags", jsonList(o.Tags))
 	}
 	return append(args, options.storedArgs()...)
+}
+
+func (o *Outcome) failureArgs() []string {
+	return []string{"group", validText(o.Group), "message", o.message()}
+}
+
+func (o *Outcome) retryArgs() []string {
+	args := []string{"delay", wire.FormatSeconds(o.Delay)}
+	if o.Group == "" {
+		return args
+	}
+	return append(args, o.failureArgs()...)
+}
+
+func (o *Outcome) releaseArgs() []string {
+	var args []string
+	if o.Delay != 0 {
+		args = append(args, "delay", wire.FormatSeconds(o.Delay))
+	}
+	if o.Limits != nil {
+		args = append(args, "throttled", jsonList(o.Limits))
+	}
+	return args
 }
 
 // message returns the failure message of a failed or retried job.

@@ -101,9 +101,9 @@ type receiver struct {
 	all     *receivers
 	client  *Client
 	key     receiveKey
-	name    string // under which it is idle
-	channel string // where it is woken
-	lock    string // what the server is told about the locks
+	name    string   // under which it is idle
+	channel string   // where it is woken
+	lock    []string // what the server is told about the locks, in pairs
 	poll    time.Duration
 	due     signal // there is something to exchange
 	outbox  *outbox
@@ -134,7 +134,7 @@ func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 	r := &receiver{
 		all: all, client: c.guarded(), key: config.key(c.worker),
 		name: name, channel: c.prefix + channelWake + name,
-		lock: "for " + lockText(config.LockTime) + " " + c.worker,
+		lock: lockPairs(c.worker, config.LockTime),
 		poll: config.PollInterval,
 		due:  newSignal(),
 		log:  &workerLog{logger: c.logger.With("worker", c.worker)},
@@ -146,15 +146,16 @@ func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 	return r
 }
 
-// lockText returns a lock time for the script reserve.
-func lockText(d time.Duration) string {
+// lockPairs returns arguments of the script reserve: whose the jobs become, and for how long.
+func lockPairs(owner string, d time.Duration) []string {
+	pairs := []string{"owner", owner}
 	switch d {
 	case 0:
-		return "-"
+		return pairs
 	case -1:
-		return "0"
+		d = 0
 	}
-	return wire.FormatSeconds(d)
+	return append(pairs, "lock", wire.FormatSeconds(d))
 }
 
 // hear has the receiver ask for jobs: somebody wakes it, or may have done so.
@@ -384,9 +385,7 @@ func (r *receiver) exchange(ctx context.Context, e exchange) {
 	}
 	asks := e.room > 0 || e.leave
 	if asks {
-		args := r.reservation.args(r.name, e.room, 0, r.poll)
-		args[aheadArg] = r.lock
-		p.Add("reserve", args...)
+		p.Add("reserve", r.reservation.args(r.name, min(e.room, reservedAtOnce), r.poll, r.lock...)...)
 	}
 	sent := time.Now()
 	replies, failures := c.exec(ctx, p)
@@ -405,9 +404,6 @@ func (r *receiver) exchange(ctx context.Context, e exchange) {
 	}
 	r.after(failed)
 }
-
-// aheadArg is the index of the argument ahead of the script reserve.
-const aheadArg = 6
 
 // reserved gives the jobs of a reply to the calls.
 func (r *receiver) reserved(reply any, err error, sent time.Time, e exchange) error {

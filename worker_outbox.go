@@ -48,31 +48,22 @@ func (r *report) appendTo(args []any) []any {
 	return anys(args, details...)
 }
 
-// details returns the arguments of the report's action. A report that is late or was sent before
-// says which run it is about, because this worker may have popped the job again since.
+// details returns the arguments of the report's action, in pairs. A report that is late or was sent
+// before says which run it is about, because this worker may have popped the job again since.
 func (r *report) details() []string {
 	spec := actions[r.Action]
 	details := spec.args(&r.Outcome)
-	hasResult := r.result != "" && spec.result != nil
 	if (r.sent || r.late || r.place > 0) && r.since != "" {
-		details = append(slices.Concat(details, spec.since), r.since)
-	} else if hasResult && spec.since == nil || r.throttles() {
-		details = append(slices.Clone(details), "")
+		details = append(details, "since", r.since)
 	}
-	if hasResult {
-		details = append(slices.Concat(details, spec.result), r.result)
+	if r.result != "" && spec.hasResult {
+		details = append(details, "result", r.result)
 	}
 	if r.place > 0 {
-		details = append(details, strconv.Itoa(r.place))
-	}
-	if r.throttles() {
-		details = append(details, "0", jsonList(r.Limits))
+		details = append(details, "place", strconv.Itoa(r.place))
 	}
 	return details
 }
-
-// throttles reports whether the report holds limits of its job.
-func (r *report) throttles() bool { return r.Action == ActionRelease && r.Limits != nil }
 
 // setPlaces has the jobs that were not started keep their order when they are released.
 func setPlaces(reports []*report) {

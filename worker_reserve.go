@@ -61,27 +61,46 @@ func (r *reservation) queuesFor(room int) []string {
 	return r.queues
 }
 
-// reservedQueues is how many arguments of the script reserve precede the queues.
-const reservedQueues = 7
-
-// args returns the arguments of the script reserve, for a number of jobs and some more ahead.
-func (r *reservation) args(worker string, count, ahead int, poll time.Duration) []any {
-	order, cursor := "ordered", r.cursor
+// args returns the arguments of the script reserve, for a number of jobs, and pairs that say more. The
+// queues come last.
+func (r *reservation) args(worker string, count int, poll time.Duration, pairs ...string) []any {
+	pairs = slices.Clip(pairs) // of the caller
 	switch r.order {
 	case OrderRoundRobin:
-		order = "round-robin"
+		pairs = append(pairs, "order", "round-robin", "cursor", strconv.Itoa(r.cursor))
 	case OrderShuffled:
-		order, cursor = "shuffled", 1+rand.IntN(math.MaxInt32-1)
+		pairs = append(pairs, "order", "shuffled", "cursor", strconv.Itoa(1+rand.IntN(math.MaxInt32-1)))
 	}
-	count = min(count, reservedAtOnce)
-	more := strconv.Itoa(min(ahead, reservedAtOnce-count))
+	if r.claim != "" {
+		pairs = append(pairs, "claim", r.claim)
+	}
 	if r.polls {
-		more = "poll " + more
+		pairs = append(pairs, "polls", "1")
 	}
-	return anys([]any{
-		worker, strconv.Itoa(count), order, strconv.Itoa(cursor),
-		wire.FormatSeconds(poll), r.claim, more,
-	}, r.queuesFor(count)...)
+	queues := r.queuesFor(count)
+	args := make([]any, 0, reserveArgs+len(pairs)+len(queues))
+	args = append(args, worker, strconv.Itoa(count), wire.FormatSeconds(poll), strconv.Itoa(len(pairs)))
+	return anys(anys(args, pairs...), queues...)
+}
+
+// reserveArgs is how many arguments precede the pairs: the last one is how many these are.
+const reserveArgs = 4
+
+// aheadPair returns what has the script reserve take more jobs than a number of them.
+func aheadPair(count, ahead int) []string {
+	if ahead = min(ahead, reservedAtOnce-count); ahead <= 0 {
+		return nil
+	}
+	return []string{"ahead", strconv.Itoa(ahead)}
+}
+
+// queueOfReserve returns the queue that some arguments of the script reserve name, if it is only one.
+func queueOfReserve(args []any) string {
+	pairs, err := strconv.Atoi(argument(args, reserveArgs-1))
+	if err != nil {
+		return ""
+	}
+	return only(args, reserveArgs+pairs)
 }
 
 // reserved is the reply of the script reserve.

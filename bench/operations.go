@@ -200,7 +200,10 @@ func (o *operations) reserve(
 }
 
 func (o *operations) reserveFrom(count int, order string, cursor int, queues []string) []any {
-	args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(cursor), "10", "", "0"}
+	args := []any{"w", strconv.Itoa(count), "10", "0"}
+	if order != "ordered" {
+		args = []any{"w", strconv.Itoa(count), "10", "4", "order", order, "cursor", strconv.Itoa(cursor)}
+	}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}

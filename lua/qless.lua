@@ -54,14 +54,10 @@ if command == 'heartbeat' then
   local data = ARGV[5]
   local since = ARGV[6] ~= '' and ARGV[6]
   if data then
-    do
-      local ok, value, problem = pcall(cjson.decode, data)
-      if not ok or problem then
-        do
-          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-          error('Heartbeat(): ' .. message)
-        end
-      end
+    local ok, value, problem = pcall(cjson.decode, data)
+    if not ok or problem then
+      local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+      error('Heartbeat(): ' .. message)
     end
   end
   local key = prefix .. 'j:' .. jid
@@ -81,10 +77,8 @@ if command == 'heartbeat' then
     if problem then
       error('Heartbeat(): ' .. problem)
     elseif not queue then
-      do
-        local message = 'Job ' .. jid .. ' is in no queue'
-        error('Heartbeat(): ' .. message)
-      end
+      local message = 'Job ' .. jid .. ' is in no queue'
+      error('Heartbeat(): ' .. message)
     end
   end
   local seconds
@@ -92,27 +86,21 @@ if command == 'heartbeat' then
     local stored = job[5]
     local seconds3
     if stored then
-      do
-        local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
-        local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
-        seconds3 = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
-      end
+      local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
+      local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
+      seconds3 = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
     end
     if not seconds3 then
-      do
-        local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-        do
-          local own, general = config[1], config[2]
-          local seconds2 = own and tonumber(own)
-          if not seconds2 or seconds2 - seconds2 ~= 0 then
-            seconds2 = general and tonumber(general)
-          end
-          if not seconds2 or seconds2 - seconds2 ~= 0 then
-            seconds2 = 60
-          end
-          seconds3 = seconds2
-        end
+      local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+      local own, general = config[1], config[2]
+      local seconds2 = own and tonumber(own)
+      if not seconds2 or seconds2 - seconds2 ~= 0 then
+        seconds2 = general and tonumber(general)
       end
+      if not seconds2 or seconds2 - seconds2 ~= 0 then
+        seconds2 = 60
+      end
+      seconds3 = seconds2
     end
     seconds = seconds3
   end
@@ -193,15 +181,16 @@ local function library(stamp, now)
           end
         end
       elseif name == 'put' then
-        function lib.put(worker, groups, in_order)
+        function lib.put(puts)
+          local items, groups = puts.items, puts.groups
           lib.must_publish()
           local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-          local plain, idle = #groups == 1 and not var.claiming and not var.put_batches, false
-          for i = 1, #in_order do
-            local item = in_order[i]
+          local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+          for i = 1, #items do
+            local item = items[i]
             local key = prefix .. 'j:' .. item.jid
             item.key, keys[i + 3] = key, key
-            if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+            if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
               plain = false
             end
           end
@@ -216,38 +205,38 @@ local function library(stamp, now)
           end
           local found
           if not plain then
-            found = lib.prepare(worker, groups, in_order)
+            found = lib.prepare(puts)
           end
           for g = 1, #groups do
             if groups[g][1] then
-              lib.write_all(groups[g], idle, tracked, known_empty)
+              lib.write_all(puts, groups[g], idle, tracked, known_empty)
             end
           end
-          if var.watching or var.put_batches then
-            lib.watch_all(in_order)
+          if puts.watching or puts.batches then
+            lib.watch_all(puts)
           end
-          if var.put_mortal then
-            lib.enter_lives(in_order)
+          if puts.mortal then
+            lib.enter_lives(items)
           end
           return found
         end
       end
     elseif length == 4 then
       if name == 'deal' then
-        function lib.deal(have, wanted)
-          local turns, shares, left = {}, {}, 0
-          for i = 1, #var.queues do
+        function lib.deal(ask, have, wanted)
+          local turns, shares, left, queues = {}, {}, 0, #ask.queues
+          for i = 1, queues do
             left = left + (have[i] or 0)
           end
           while wanted > 0 and left > 0 do
-            local i = var.cursor % #var.queues + 1
+            local i = ask.cursor % queues + 1
             local share = shares[i] or 0
             if have[i] and have[i] > share then
               shares[i] = share + 1
               turns[#turns + 1] = i
               wanted, left = wanted - 1, left - 1
             end
-            var.cursor = i % #var.queues
+            ask.cursor = i % queues
           end
           return turns, shares
         end
@@ -356,17 +345,6 @@ local function library(stamp, now)
             end
             lib.lock_some(queue, some, worker, settings, show, out, run)
           end
-        end
-      elseif name == 'open' then
-        function lib.open(i, n)
-          if #var.queues == 1 then
-            return lib.open_one(i, n)
-          end
-          local fine, expired, more = pcall(lib.open_one, i, n)
-          if fine then
-            return expired, more
-          end
-          return var.none, 0
         end
       elseif name == 'park' then
         function lib.park(queue, jid, limit, score, time)
@@ -496,10 +474,6 @@ local function library(stamp, now)
       elseif name == 'entry' then
         function lib.entry(at, what, details)
           return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-        end
-      elseif name == 'lapse' then
-        function lib.lapse()
-          return lib.later(3 * math.max(var.poll, 10))
         end
       elseif name == 'later' then
         function lib.later(seconds)
@@ -997,10 +971,10 @@ local function library(stamp, now)
           lib.wake_for_slot(item.current)
         end
       elseif name == 'grouped' then
-        function lib.grouped()
+        function lib.grouped(items)
           local groups, found = {}, {}
-          for i = 1, #var.items do
-            local item = var.items[i]
+          for i = 1, #items do
+            local item = items[i]
             local group = found[item.queue]
             if not group then
               group = {}
@@ -1020,14 +994,12 @@ local function library(stamp, now)
           return value
         end
       elseif name == 'is_open' then
-        function lib.is_open(i)
-          if var.paused[i] == 1 or #var.queues == 1 then
-            return var.paused[i] ~= 1
+        function lib.is_open(ask, i)
+          local known = ask.known
+          if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
+            lib.look_ahead(ask, known, i, true)
           end
-          if var.known_empty[i] == nil then
-            lib.look_ahead(i, true)
-          end
-          return not var.known_empty[i]
+          return ask.paused[i] ~= 1 and not (known and known.empty[i])
         end
       elseif name == 'is_over' then
         function lib.is_over(jid, stored, state)
@@ -1087,10 +1059,6 @@ local function library(stamp, now)
           local data = filter.data and lib.data_of(key)
           return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
         end
-      elseif name == 'missing' then
-        function lib.missing(n)
-          return math.max(0, var.limit - n)
-        end
       elseif name == 'observe' then
         function lib.observe(kind, queue, durations)
           local day = now - now % 86400
@@ -1142,19 +1110,19 @@ local function library(stamp, now)
           return item.delay > 0 and 'scheduled' or 'work'
         end
       elseif name == 'pass_on' then
-        function lib.pass_on()
-          for i = 1, #var.queues do
-            if lib.is_open(i) and lib.has_jobs(var.queues[i], var.worker, var.poll) then
-              lib.wake(var.queues[i])
+        function lib.pass_on(ask)
+          for i = 1, #ask.queues do
+            if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
+              lib.wake(ask.queues[i])
             end
           end
         end
       elseif name == 'prepare' then
-        function lib.prepare(worker, groups, in_order)
+        function lib.prepare(puts)
           local before, claims, added, found = {}, {}, {}, {}
-          for i, item in ipairs(in_order) do
+          for i, item in ipairs(puts.items) do
             item.depends, item.given = item.depends or var.none, item.given or var.none
-            lib.read_before(item, before, claims)
+            lib.read_before(puts, item, before, claims)
             if not item.left then
               call('zcard', prefix .. 'q:' .. item.queue .. '-' .. lib.part_of(item))
               before[item.jid] = 'put'
@@ -1163,27 +1131,25 @@ local function library(stamp, now)
               found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
             end
           end
-          lib.drop_left(in_order)
-          for g = 1, #groups do
-            lib.drop_left(groups[g])
+          lib.drop_left(puts.items)
+          for g = 1, #puts.groups do
+            lib.drop_left(puts.groups[g])
           end
-          if var.put_batches then
-            lib.read_batches('Put', var.put_batches, in_order)
+          if puts.batches then
+            lib.read_batches('Put', puts.batches, puts.items)
           end
-          for _, item in ipairs(in_order) do
+          for _, item in ipairs(puts.items) do
             lib.must_link(item.jid, item.others, added)
           end
-          if var.put_batches then
-            for jid, batch in pairs(var.put_batches) do
-              batch.count = lib.link_members(jid, batch.members, added)
-            end
+          for jid, batch in pairs(puts.batches or var.none) do
+            batch.count = lib.link_members(jid, batch.members, added)
           end
-          for _, item in ipairs(in_order) do
+          for _, item in ipairs(puts.items) do
             if item.claim then
               lib.change_claim(item)
             end
             if item.old then
-              lib.leave(item, worker)
+              lib.leave(item, puts.worker)
             end
           end
           return found
@@ -1285,13 +1251,14 @@ local function library(stamp, now)
           item.score = due < now and not item.given.share and lib.finite(item.priority, 0) - due / 10000000000 or nil
         end
       elseif name == 'shuffle' then
-        function lib.shuffle()
-          for i = #var.queues, 2, -1 do
-            var.cursor = var.cursor * 16807 % 2147483647
-            local other = var.cursor % i + 1
-            var.queues[i], var.queues[other] = var.queues[other], var.queues[i]
+        function lib.shuffle(ask)
+          local queues, cursor = ask.queues, ask.cursor
+          for i = #queues, 2, -1 do
+            cursor = cursor * 16807 % 2147483647
+            local other = cursor % i + 1
+            queues[i], queues[other] = queues[other], queues[i]
           end
-          var.cursor = 0
+          ask.cursor = 0
         end
       end
     elseif length == 8 then
@@ -1520,17 +1487,22 @@ local function library(stamp, now)
           return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
         end
       elseif name == 'is_empty' then
-        function lib.is_empty(i)
-          if #var.queues == 1 then
+        function lib.is_empty(ask, i)
+          local known = ask.known
+          if not known then
             return false
           end
-          if var.known_empty[i] == nil then
-            lib.look_ahead(i)
+          if known.empty[i] == nil then
+            lib.look_ahead(ask, known, i)
           end
-          if var.known_empty[i] then
-            var.found_empty[#var.found_empty + 1] = i
+          if known.empty[i] then
+            known.found[#known.found + 1] = i
           end
-          return var.known_empty[i]
+          return known.empty[i]
+        end
+      elseif name == 'is_ready' then
+        function lib.is_ready(queue)
+          return call('exists', prefix .. 'q:' .. queue .. '-work') == 1 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0
         end
       elseif name == 'job_json' then
         function lib.job_json(job, tracked, more, newest)
@@ -1584,34 +1556,39 @@ local function library(stamp, now)
           end
           return found
         end
+      elseif name == 'new_puts' then
+        function lib.new_puts(worker)
+          return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
+        end
       elseif name == 'open_one' then
-        function lib.open_one(i, n)
-          local queue = var.queues[i]
-          if var.paused[i] == 1 or lib.is_empty(i) then
+        function lib.open_one(ask, i, n)
+          local queue = ask.queues[i]
+          if ask.paused[i] == 1 or lib.is_empty(ask, i) then
             return var.none, 0
           end
-          var.settings[i] = lib.read_settings(queue)
-          if var.settings[i].max_concurrency > 0 or var.settings[i].max_rate then
-            var.limit = var.count
+          local its = lib.read_settings(queue)
+          ask.settings[i] = its
+          if its.max_concurrency > 0 or its.max_rate then
+            ask.limit = ask.count
           end
-          local wanted = lib.allowed(queue, var.settings[i], lib.missing(n))
+          local wanted = lib.allowed(queue, its, math.max(0, ask.limit - n))
           if wanted == 0 then
             return var.none, 0
           end
-          if #var.queues > 1 then
-            var.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+          if ask.known then
+            ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
           end
-          var.settings[i].tracked, var.settings[i].most, var.settings[i].lock_time = var.tracked, wanted, var.lock_for
-          var.settings[i].heartbeat = var.settings[i].heartbeat > 0 and var.settings[i].heartbeat or 60
-          local expired = lib.open_queue(queue, var.settings[i], wanted)
-          if var.settings[i].left then
-            var.settings.left = true
+          its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
+          its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
+          local expired = lib.open_queue(queue, its, wanted)
+          if its.left then
+            ask.left = true
             if #expired > 0 then
               wanted = #expired
             end
           end
-          if #var.queues > 1 and (expired ~= var.none or var.dropped > 0) then
-            var.known_empty, var.step = {}, 1
+          if ask.known and (expired ~= var.none or var.dropped > 0) then
+            ask.known.empty, ask.known.step = {}, 1
           end
           return expired, wanted - #expired
         end
@@ -1700,7 +1677,7 @@ local function library(stamp, now)
           return run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
         end
       elseif name == 'read_old' then
-        function lib.read_old(item)
+        function lib.read_old(puts, item)
           local key, depends = item.key, item.depends
           local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
           item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
@@ -1708,7 +1685,7 @@ local function library(stamp, now)
           item.tags = item.tags or item.old.tags
           item.retries = item.retries or fields[6]
           if fields[10] then
-            lib.keep_options(item, fields[10], fields[4])
+            lib.keep_options(puts, item, fields[10], fields[4])
           end
           if #depends == 0 then
             item.waits = call('scard', key .. '-dependencies') > 0
@@ -1719,7 +1696,7 @@ local function library(stamp, now)
           item.waits = #item.old.ended < #before
         end
       elseif name == 'read_put' then
-        function lib.read_put(queue, at, first, last, checked, before)
+        function lib.read_put(puts, queue, at, first, last, checked, before)
           local klass, data = ARGV[at + 1], ARGV[at + 2]
           if not klass then
             lib.reject('Put', 'Arg "klass" missing')
@@ -1747,7 +1724,7 @@ local function library(stamp, now)
           if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
             job.given, job.more, job.retries = before.given, before.more, before.retries
           else
-            lib.add_given(job, given)
+            lib.add_given(puts, job, given)
             given = job.given
           end
           if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
@@ -1855,7 +1832,7 @@ local function library(stamp, now)
           return reply
         end
       elseif name == 'add_given' then
-        function lib.add_given(item, given)
+        function lib.add_given(puts, item, given)
           item.given = given
           if given.depends then
             item.depends = lib.check_dependencies('Put', lib.names('Put', 'depends', given.depends), 1)
@@ -1865,7 +1842,7 @@ local function library(stamp, now)
             item.delay, item.at = math.max(at - now, 0), at < now and at
           end
           if given.o or given['if'] or given.backoff or given.batch then
-            item.more = lib.read_rare(given, item.checked, item.delay)
+            item.more = lib.read_rare(puts, given, item.checked, item.delay)
           end
           item.priority = given.priority and lib.number('Put', 'priority', given.priority)
           item.retries = given.retries and lib.number('Put', 'retries', given.retries)
@@ -2097,17 +2074,18 @@ local function library(stamp, now)
           return found
         end
       elseif name == 'lock_from' then
-        function lib.lock_from(i, lost, more, direct, out)
-          local its, jids = var.settings[i], lost
+        function lib.lock_from(ask, i, lost, more, direct, out)
+          local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
           if not lost then
-            jids = lib.best_of_work(var.take, var.queues[i], more)
+            take = ask.known and try or call
+            jids = lib.best_of_work(take, queue, more)
           end
           if #jids == 0 then
-            return not lost and its.parked and lib.bring_more(var.queues[i], its, more)
+            return not lost and its.parked and lib.bring_more(queue, its, more)
           end
           its.direct = direct
-          local values = lib.reserved_values(string.format('%.17g', var.lock_for or its.heartbeat))
-          lib.lock(var.queues[i], jids, var.owner, its, values, out, not lost and var.take or nil)
+          local values = lib.reserved_values(string.format('%.17g', ask.lock_time or its.heartbeat))
+          lib.lock(queue, jids, ask.owner, its, values, out, take)
           return not its.stopped
         end
       elseif name == 'lock_lost' then
@@ -2247,6 +2225,10 @@ local function library(stamp, now)
             call('sadd', failed.key, failed.member)
           end
         end
+      elseif name == 'new_known' then
+        function lib.new_known(queues)
+          return {marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = var.none, step = 1}
+        end
       elseif name == 'not_empty' then
         function lib.not_empty(text)
           return text and text ~= '' and text or nil
@@ -2304,7 +2286,7 @@ local function library(stamp, now)
           return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
         end
       elseif name == 'place_all' then
-        function lib.place_all(queue, group)
+        function lib.place_all(puts, queue, group)
           local first = lib.score_text()
           local digits = first and #group > 1 and string.sub(first, 4) + 0
           local work, n = var.none, 0
@@ -2318,9 +2300,9 @@ local function library(stamp, now)
               item.state = 'scheduled'
             else
               local score = item.score or item.at and lib.past_score(item) or false
-              local share = var.put_turns and (item.share or item.given and item.given.share)
+              local share = puts.turns and (item.share or item.given and item.given.share)
               if share and not score then
-                score = lib.fair_score(queue, item.priority, share, var.put_turns)
+                score = lib.fair_score(queue, item.priority, share, puts.turns)
               end
               if not score and (item.priority or not first) then
                 score = lib.fractional_score(n, item.priority)
@@ -2398,7 +2380,7 @@ local function library(stamp, now)
           return jids, scores
         end
       elseif name == 'read_rare' then
-        function lib.read_rare(given, checked, delay)
+        function lib.read_rare(puts, given, checked, delay)
           local condition = given['if'] or 'idle'
           if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
             lib.reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -2406,19 +2388,19 @@ local function library(stamp, now)
           if given.o then
             given.o = lib.read_options('Put', given.o, checked)
             if string.find(given.o, '^%a*[stkK]') ~= nil then
-              given.o, var.put_mortal = lib.read_lifetimes('Put', given.o, delay), true
+              given.o, puts.mortal = lib.read_lifetimes('Put', given.o, delay), true
             end
             given.claim = lib.read_claim('Put', given.o) or nil
-            var.claiming = var.claiming or given.claim ~= nil
+            puts.claiming = puts.claiming or given.claim ~= nil
             given.watches = lib.read_policy('Put', given.o)
             given.share = lib.read_share('Put', given.o)
             lib.read_limits('Put', given.o)
-            var.put_turns = var.put_turns or given.share and {}
+            puts.turns = puts.turns or given.share and {}
             lib.read_replace('Put', given)
           end
           if given.batch then
-            var.put_batches = var.put_batches or {}
-            var.put_batches[lib.required('Put', 'batch', given.batch ~= '' and given.batch)] = {members = {}}
+            puts.batches = puts.batches or {}
+            puts.batches[lib.required('Put', 'batch', given.batch ~= '' and given.batch)] = {members = {}}
           end
           return lib.more_fields(given.backoff, given.o)
         end
@@ -2507,13 +2489,13 @@ local function library(stamp, now)
           return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         end
       elseif name == 'stay_idle' then
-        function lib.stay_idle()
-          local wait = lib.finite(try('get', lib.looked_key()), 0) - now
-          if wait < 0.9 * var.poll or wait > var.poll or try('sismember', var.idle, var.worker) ~= 1 then
+        function lib.stay_idle(ask)
+          local wait = lib.finite(try('get', lib.looked_key(ask)), 0) - now
+          if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', prefix .. 'x:idle', ask.worker) ~= 1 then
             return nil
           end
-          lib.add_first(prefix .. 'workers', stamp, var.owner)
-          return lib.renew_entries() and wait or nil
+          lib.add_first(prefix .. 'workers', stamp, ask.owner)
+          return lib.renew_entries(ask) and wait or nil
         end
       elseif name == 'summaries' then
         function lib.summaries(list, jids, scores, bytes, may_stop)
@@ -2531,6 +2513,24 @@ local function library(stamp, now)
             shown[i] = cjson.encode(job)
           end
           return lib.joined(shown)
+        end
+      elseif name == 'take_from' then
+        function lib.take_from(ask, i, out)
+          local expired, more = lib.open_safely(ask, i, #out)
+          lib.lock_from(ask, i, expired, 0, nil, out)
+          if var.dropped > 0 then
+            more = more + var.dropped < 1000 and more or 1000 - var.dropped
+          end
+          while more > 0 do
+            local before = #out
+            if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and ask.count, out) then
+              break
+            end
+            more = more - (#out - before)
+            if var.dropped > 0 then
+              more = more + var.dropped < 1000 and more or 1000 - var.dropped
+            end
+          end
         end
       elseif name == 'take_over' then
         function lib.take_over(item, earlier)
@@ -2576,23 +2576,23 @@ local function library(stamp, now)
           return 2 ^ (exponent - 45)
         end
       elseif name == 'watch_all' then
-        function lib.watch_all(items)
-          if var.put_batches then
-            lib.grow_batches(var.put_batches)
+        function lib.watch_all(puts)
+          if puts.batches then
+            lib.grow_batches(puts.batches)
           end
-          for jid, batch in pairs(var.put_batches or var.none) do
+          for jid, batch in pairs(puts.batches or var.none) do
             if batch.stored and string.find(batch.stored, '^%a*f') ~= nil then
               lib.watch(jid, lib.job_ended, batch.members)
             end
           end
-          for i = 1, #items do
-            if items[i].watches then
-              lib.watch(items[i].jid, lib.job_ended)
+          for i = 1, #puts.items do
+            if puts.items[i].watches then
+              lib.watch(puts.items[i].jid, lib.job_ended)
             end
           end
         end
       elseif name == 'write_all' then
-        function lib.write_all(group, idle, tracked, known_empty)
+        function lib.write_all(puts, group, idle, tracked, known_empty)
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
           local details = '{"q":' .. quoted .. '}'
@@ -2601,7 +2601,7 @@ local function library(stamp, now)
           if idle or not classic then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-          lib.place_all(queue, group)
+          lib.place_all(puts, queue, group)
           for i = 1, #group do
             local item = group[i]
             lib.write_job(queue, item, text)
@@ -2740,15 +2740,15 @@ local function library(stamp, now)
           return kept
         end
       elseif name == 'drop_claim' then
-        function lib.drop_claim()
-          if var.claim == '' then
+        function lib.drop_claim(ask)
+          if ask.claim == '' then
             return false
           end
-          local held = try('get', prefix .. 'x:due:' .. var.claim)
-          if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= var.worker then
+          local held = try('get', prefix .. 'x:due:' .. ask.claim)
+          if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
             return false
           end
-          return call('del', prefix .. 'x:due:' .. var.claim) == 1
+          return call('del', prefix .. 'x:due:' .. ask.claim) == 1
         end
       elseif name == 'drop_slots' then
         function lib.drop_slots(jid, stored, most)
@@ -2886,10 +2886,6 @@ local function library(stamp, now)
           end
           lib.stop_limited(jid, job[9])
         end
-      elseif name == 'given_text' then
-        function lib.given_text(i, last)
-          return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
-        end
       elseif name == 'heal_limit' then
         function lib.heal_limit(limit)
           local held = prefix .. 'x:limit:' .. limit.name .. ':held'
@@ -2962,23 +2958,24 @@ local function library(stamp, now)
           return ends - now
         end
       elseif name == 'look_ahead' then
-        function lib.look_ahead(i, all)
+        function lib.look_ahead(ask, known, i, all)
           local asked, parts = {}, {}
-          while i <= #var.queues and #asked < var.step do
-            if var.known_empty[i] == nil and var.paused[i] ~= 1 and (all or string.sub(var.marks, i, i) == var.chosen) then
-              local key, at = prefix .. 'q:' .. var.queues[i] .. '-', 4 * #asked
+          while i <= #ask.queues and #asked < known.step do
+            local wanted = all or string.sub(known.marks, i, i) == known.chosen
+            if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
+              local key, at = prefix .. 'q:' .. ask.queues[i] .. '-', 4 * #asked
               asked[#asked + 1] = i
               parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
               parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
             end
             i = i + 1
           end
-          var.step = math.min(4 * var.step, 500)
-          lib.tell_apart(asked, parts, 1, #asked, call('exists', unpack(parts)))
+          known.step = math.min(4 * known.step, 500)
+          lib.tell_apart(known, asked, parts, 1, #asked, call('exists', unpack(parts)))
         end
       elseif name == 'looked_key' then
-        function lib.looked_key()
-          return prefix .. 'x:looked:' .. (#var.queues > 16 and redis.sha1hex(var.list) or var.list)
+        function lib.looked_key(ask)
+          return prefix .. 'x:looked:' .. (#ask.queues > 16 and redis.sha1hex(ask.list) or ask.list)
         end
       elseif name == 'move_stage' then
         function lib.move_stage(key, stage)
@@ -3190,20 +3187,22 @@ local function library(stamp, now)
           return delay
         end
       elseif name == 'take_turns' then
-        function lib.take_turns(have, more, wanted, out)
-          local turns, shares = lib.deal(have, wanted + var.dropped < 1000 and wanted or 1000 - var.dropped)
-          local taken, direct = {}, var.limit > var.count and lib.direct_shares(turns, #out)
+        function lib.take_turns(ask, have, more, wanted, out)
+          local turns, shares = lib.deal(ask, have, wanted + var.dropped < 1000 and wanted or 1000 - var.dropped)
+          local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
           local first, stopped = turns[1] or 1, nil
-          for n = first, first + #var.queues - 1 do
-            local i = (n - 1) % #var.queues + 1
+          for n = first, first + #ask.queues - 1 do
+            local i = (n - 1) % #ask.queues + 1
             if shares[i] then
               taken[i] = {}
-              local found = var.dropped < 1000 and lib.lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+              local found = var.dropped < 1000 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
               more[i] = found and more[i] - #taken[i] or 0
               stopped = stopped or var.dropped >= 1000 and i
             end
           end
-          var.cursor = stopped and stopped % #var.queues or var.cursor
+          if stopped then
+            ask.cursor = stopped % #ask.queues
+          end
           local at, before = {}, #out
           for turn = 1, #turns do
             local i = turns[turn]
@@ -3213,17 +3212,17 @@ local function library(stamp, now)
           return #turns - (#out - before)
         end
       elseif name == 'tell_apart' then
-        function lib.tell_apart(asked, parts, first, last, n)
+        function lib.tell_apart(known, asked, parts, first, last, n)
           if n == 0 or first == last then
             for at = first, last do
-              var.known_empty[asked[at]] = n == 0
+              known.empty[asked[at]] = n == 0
             end
             return
           end
           local middle = math.floor((first + last) / 2)
           local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
-          lib.tell_apart(asked, parts, first, middle, left)
-          lib.tell_apart(asked, parts, middle + 1, last, n - left)
+          lib.tell_apart(known, asked, parts, first, middle, left)
+          lib.tell_apart(known, asked, parts, middle + 1, last, n - left)
         end
       elseif name == 'try_parked' then
         function lib.try_parked(jid, queue)
@@ -3315,16 +3314,16 @@ local function library(stamp, now)
           return found
         end
       elseif name == 'become_busy' then
-        function lib.become_busy()
-          if var.special then
-            try('srem', var.idle, var.worker)
+        function lib.become_busy(ask)
+          if ask.others then
+            try('srem', prefix .. 'x:idle', ask.worker)
           end
-          lib.drop_claim()
-          if not var.special or call('exists', var.idle) == 0 then
+          lib.drop_claim(ask)
+          if not ask.others or call('exists', prefix .. 'x:idle') == 0 then
             return 2
           end
-          lib.pass_on()
-          return (lib.count_listeners())
+          lib.pass_on(ask)
+          return (lib.count_listeners(ask.worker))
         end
       elseif name == 'cancel_each' then
         function lib.cancel_each(jids, count)
@@ -3408,7 +3407,7 @@ local function library(stamp, now)
             end
           end
           if #dead > 0 then
-            try('srem', var.idle, unpack(dead))
+            try('srem', prefix .. 'x:idle', unpack(dead))
           end
         end
       elseif name == 'end_of_life' then
@@ -3487,9 +3486,10 @@ local function library(stamp, now)
           return true
         end
       elseif name == 'is_left_due' then
-        function lib.is_left_due()
-          for i = 1, #var.queues do
-            if var.settings[i] and var.settings[i].parked and call('zcount', prefix .. 'q:' .. var.queues[i] .. '-scheduled', '-inf', stamp) > 0 then
+        function lib.is_left_due(ask)
+          for i = 1, #ask.queues do
+            local its = ask.settings[i]
+            if its and its.parked and call('zcount', prefix .. 'q:' .. ask.queues[i] .. '-scheduled', '-inf', stamp) > 0 then
               return true
             end
           end
@@ -3643,10 +3643,10 @@ local function library(stamp, now)
           end
         end
       elseif name == 'note_looked' then
-        function lib.note_looked()
-          local ms = math.floor(math.min(1000, 100 * var.poll))
+        function lib.note_looked(ask)
+          local ms = math.floor(math.min(1000, 100 * ask.poll))
           if ms > 0 then
-            try('set', lib.looked_key(), lib.later(var.poll), 'PX', string.format('%d', ms))
+            try('set', lib.looked_key(ask), lib.later(ask.poll), 'PX', string.format('%d', ms))
           end
         end
       elseif name == 'note_starts' then
@@ -3662,14 +3662,25 @@ local function library(stamp, now)
           end
           limit.started, limit.from = 0, nil
         end
+      elseif name == 'open_safely' then
+        function lib.open_safely(ask, i, n)
+          if not ask.known then
+            return lib.open_one(ask, i, n)
+          end
+          local fine, expired, more = pcall(lib.open_one, ask, i, n)
+          if fine then
+            return expired, more
+          end
+          return var.none, 0
+        end
       elseif name == 'others_idle' then
-        function lib.others_idle()
-          if #var.queues > 100 then
+        function lib.others_idle(ask)
+          if #ask.queues > 100 then
             return true
           end
-          local seen, others = {[var.worker] = true}, {}
-          for i = 1, #var.queues do
-            local waiting = try('zrange', prefix .. 'x:idle:' .. var.queues[i], 0, 100 + 1)
+          local seen, others = {[ask.worker] = true}, {}
+          for i = 1, #ask.queues do
+            local waiting = try('zrange', prefix .. 'x:idle:' .. ask.queues[i], 0, 100 + 1)
             if waiting.err then
               return true
             end
@@ -3686,7 +3697,7 @@ local function library(stamp, now)
           if #others == 0 then
             return false
           end
-          local flags = try('smismember', var.idle, unpack(others))
+          local flags = try('smismember', prefix .. 'x:idle', unpack(others))
           for i = 1, #others do
             if flags[i] ~= 0 then
               return true
@@ -3733,7 +3744,7 @@ local function library(stamp, now)
           return place >= 0 and not (time and time + limit.per > now)
         end
       elseif name == 'read_before' then
-        function lib.read_before(item, before, claims)
+        function lib.read_before(puts, item, before, claims)
           if call('exists', item.key) == 1 then
             local new = item.checked == 'new' or item.given.replace
             local condition = new and 'new' or item.given['if']
@@ -3748,7 +3759,7 @@ local function library(stamp, now)
               end
               return
             end
-            lib.read_old(item)
+            lib.read_old(puts, item)
           end
           if item.given.claim then
             lib.read_holder(item, before, claims)
@@ -3766,7 +3777,7 @@ local function library(stamp, now)
             item.others, item.waits = others, item.waits or #others > 0
           end
           item.watches = item.waits and (item.watches or item.given.watches)
-          var.watching = var.watching or item.watches
+          puts.watching = puts.watching or item.watches
         end
       elseif name == 'read_change' then
         function lib.read_change(area, given)
@@ -3864,6 +3875,20 @@ local function library(stamp, now)
             lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
           end
           return true
+        end
+      elseif name == 'read_queues' then
+        function lib.read_queues(first)
+          if #ARGV < first or #ARGV - first >= 1000 then
+            lib.reject('Reserve', 'Arg "queue": needs 1 to 1000')
+          end
+          local queues = {unpack(ARGV, first)}
+          local list = table.concat(queues, '\000')
+          if queues[1] == '' or queues[#queues] == '' or string.find(list, '\000\000', 1, true) then
+            for i = 1, #queues do
+              lib.required('Reserve', 'queue', queues[i] ~= '' and queues[i])
+            end
+          end
+          return queues, list
         end
       elseif name == 'read_scores' then
         function lib.read_scores(queue, jids, count, jobs, settings, run)
@@ -4188,7 +4213,7 @@ local function library(stamp, now)
           return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
         end
       elseif name == 'keep_options' then
-        function lib.keep_options(item, old, state)
+        function lib.keep_options(puts, item, old, state)
           local ended = state == 'complete' or state == 'failed'
           local over = not ended and lib.is_over(item.jid, old, 'waiting')
           if string.find(old, '^%a*u') ~= nil then
@@ -4210,7 +4235,7 @@ local function library(stamp, now)
           local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
           if string.find(text or old, '^%a*[stkK]') ~= nil then
             text = lib.renew_lifetimes(text or old)
-            var.put_mortal = true
+            puts.mortal = true
           end
           item.options = text or old
           if text then
@@ -4219,7 +4244,7 @@ local function library(stamp, now)
             item.old.optionless = text == ''
           end
           item.share = string.find(text or old, '^%a*g') ~= nil and (text or old)
-          var.put_turns = var.put_turns or item.share and {}
+          puts.turns = puts.turns or item.share and {}
         end
       elseif name == 'leave_limits' then
         function lib.leave_limits(jid, stored)
@@ -4386,29 +4411,19 @@ local function library(stamp, now)
         end
       elseif name == 'read_details' then
         function lib.read_details(item, action, first, last)
-          item.action, item.delay = action ~= 'complete' and action or nil, 0
+          local given = lib.options('Finish', first, last)
+          item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
+          item.delay = lib.number('Finish', 'delay', given.delay or 0)
           if action == 'complete' then
-            local given = lib.options('Finish', first, last)
-            item.next, item.since, item.checked = given.next, given.since, true
-            item.delay = lib.number('Finish', 'delay', given.delay or 0)
-            item.depends = lib.check_dependencies('Finish', lib.names('Finish', 'depends', given.depends), 1)
-            item.change, item.result = lib.read_change('Finish', given), given.result
+            item.next, item.checked = given.next, true
+            item.depends, item.change = lib.check_dependencies('Finish', lib.names('Finish', 'depends', given.depends), 1), lib.read_change('Finish', given)
           elseif action == 'fail' then
-            item.group = lib.required('Finish', 'group', ARGV[first])
-            item.message = ARGV[first + 1] or ''
-            item.since = lib.given_text(first + 2, last)
-            item.result = lib.given_text(first + 3, last)
+            item.group, item.message = lib.required('Finish', 'group', given.group), given.message or ''
           elseif action == 'retry' then
-            item.delay = lib.number('Finish', 'delay', ARGV[first])
-            item.group = lib.given_text(first + 1, last)
-            item.message = item.group and ARGV[first + 2]
-            item.since = lib.given_text(first + 3, last)
-            item.result = lib.given_text(first + 4, last)
+            item.group, item.message = given.group, given.message
           elseif action == 'release' then
-            item.delay = lib.number('Finish', 'delay', ARGV[first])
-            item.since = lib.given_text(first + 1, last)
-            item.place = lib.whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
-            item.throttled = first + 3 <= last and lib.names('Finish', 'throttled', ARGV[first + 3]) or nil
+            item.place = lib.whole('Finish', 'place', given.place or 0)
+            item.throttled = given.throttled and lib.names('Finish', 'throttled', given.throttled)
           else
             lib.reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
           end
@@ -4516,6 +4531,21 @@ local function library(stamp, now)
           local text = try('get', prefix .. 'x:unique:' .. name)
           return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
         end
+      elseif name == 'take_ordered' then
+        function lib.take_ordered(ask, out)
+          local known, giving = ask.known, 0
+          local i = string.find(known.marks, known.chosen, 1, true)
+          while i do
+            local before = #out
+            lib.take_from(ask, i, out)
+            giving = #out > before and giving + 1 or giving
+            ask.left = ask.left or giving >= 60
+            if math.max(0, ask.limit - #out) == 0 or var.dropped >= 1000 or ask.left then
+              return
+            end
+            i = string.find(known.marks, known.chosen, i + 1, true)
+          end
+        end
       elseif name == 'trim_history' then
         function lib.trim_history(key, length, cap)
           cap = cap or lib.finite(try('hget', prefix .. 'config', 'max-job-history'), 100)
@@ -4558,14 +4588,14 @@ local function library(stamp, now)
           end
         end
       elseif name == 'wait_in_list' then
-        function lib.wait_in_list(again)
-          local name = redis.sha1hex(var.list)
-          local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * var.poll
-          try('zadd', key, lib.lapse(), var.worker)
+        function lib.wait_in_list(ask, again)
+          local name = redis.sha1hex(ask.list)
+          local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * ask.poll
+          try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker)
           local lapses, absent = lib.read_listed(name)
           if lapses < now + 1800 + short then
             lapses = now + 3600 + short
-            lib.enter_list(name, lapses, var.queues)
+            lib.enter_list(name, lapses, ask.queues)
             call('del', listed)
             call('hset', listed, '', string.format('%.17g', lapses))
             local day = string.format('%d', 86400 + 2 * short)
@@ -4678,9 +4708,9 @@ local function library(stamp, now)
           return 'deleted'
         end
       elseif name == 'direct_shares' then
-        function lib.direct_shares(turns, n)
+        function lib.direct_shares(ask, turns, n)
           local direct = {}
-          for turn = 1, math.min(#turns, var.count - n) do
+          for turn = 1, math.min(#turns, ask.count - n) do
             direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
           end
           return direct
@@ -4832,15 +4862,15 @@ local function library(stamp, now)
           end
         end
       elseif name == 'renew_entries' then
-        function lib.renew_entries()
-          if #var.queues <= 16 then
-            for i = 1, #var.queues do
-              try('zadd', prefix .. 'x:idle:' .. var.queues[i], lib.lapse(), var.worker)
+        function lib.renew_entries(ask)
+          if #ask.queues <= 16 then
+            for i = 1, #ask.queues do
+              try('zadd', prefix .. 'x:idle:' .. ask.queues[i], lib.later(3 * math.max(ask.poll, 10)), ask.worker)
             end
             return true
           end
-          local name = redis.sha1hex(var.list)
-          return type(try('zadd', prefix .. 'x:list:' .. name, lib.lapse(), var.worker)) == 'number' and try('hlen', prefix .. 'x:listed:' .. name) == 1
+          local name = redis.sha1hex(ask.list)
+          return type(try('zadd', prefix .. 'x:list:' .. name, lib.later(3 * math.max(ask.poll, 10)), ask.worker)) == 'number' and try('hlen', prefix .. 'x:listed:' .. name) == 1
         end
       elseif name == 'return_parked' then
         function lib.return_parked(limit)
@@ -5216,8 +5246,8 @@ local function library(stamp, now)
           return canceled, {unpack(order, #jobs + 1)}
         end
       elseif name == 'count_listeners' then
-        function lib.count_listeners()
-          local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. var.worker)
+        function lib.count_listeners(worker)
+          local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
           return counts[2], counts[4] > 0
         end
       elseif name == 'dependents_from' then
@@ -5468,37 +5498,38 @@ local function library(stamp, now)
           lib.free_slots(found, jids)
         end
       elseif name == 'take_round_robin' then
-        function lib.take_round_robin(out)
-          local first, opened, giving = var.cursor, 0, 0
+        function lib.take_round_robin(ask, out)
+          local queues, known = ask.queues, ask.known
+          local first, opened, giving = ask.cursor, 0, 0
           local more = {}
           repeat
             local have, ready, wanted = {}, 0, nil
-            for turn = 1, #var.queues do
-              local i = (first + turn - 1) % #var.queues + 1
+            for turn = 1, #queues do
+              local i = (first + turn - 1) % #queues + 1
               if turn > opened then
-                if ready >= lib.missing(#out) then
+                if ready >= math.max(0, ask.limit - #out) then
                   break
                 elseif ready + giving >= 60 then
-                  var.settings.left, wanted = true, ready
+                  ask.left, wanted = true, ready
                   break
                 end
                 more[i] = 0
-                if string.sub(var.marks, i, i) == var.chosen then
+                if string.sub(known.marks, i, i) == known.chosen then
                   local expired
-                  expired, more[i] = lib.open(i, #out)
-                  lib.lock_from(i, expired, 0, nil, out)
+                  expired, more[i] = lib.open_safely(ask, i, #out)
+                  lib.lock_from(ask, i, expired, 0, nil, out)
                   giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
                 end
                 opened = turn
               end
-              local waiting = more[i] > 0 and lib.finite(try('zcard', prefix .. 'q:' .. var.queues[i] .. '-work'), 0) or 0
+              local waiting = more[i] > 0 and lib.finite(try('zcard', prefix .. 'q:' .. queues[i] .. '-work'), 0) or 0
               have[i] = math.max(0, math.min(more[i], waiting))
               if have[i] > 0 then
                 ready = ready + 1
               end
             end
-            local gone = lib.take_turns(have, more, wanted or lib.missing(#out), out)
-          until gone == 0 or var.dropped >= 1000 or var.settings.left
+            local gone = lib.take_turns(ask, have, more, wanted or math.max(0, ask.limit - #out), out)
+          until gone == 0 or var.dropped >= 1000 or ask.left
         end
       end
     elseif length == 17 then
@@ -5576,9 +5607,10 @@ local function library(stamp, now)
       elseif name == 'put_from_arguments' then
         function lib.put_from_arguments(at)
           local queue = lib.named('Queue', 'queue', ARGV[at + 1])
-          local item = lib.read_put(queue, at + 2, at + 6, #ARGV)
-          local items = {item}
-          local left = lib.put(ARGV[at], {items}, items)
+          local puts = lib.new_puts(ARGV[at])
+          local item = lib.read_put(puts, queue, at + 2, at + 6, #ARGV)
+          puts.items[1], puts.groups[1] = item, puts.items
+          local left = lib.put(puts)
           if left and left[1] then
             return {left[1][2], left[1][3]}
           end
@@ -5642,725 +5674,7 @@ local function library(stamp, now)
   return lib
 end
 
-if command == 'reserve' then
-  var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
-  local function whole(area, name, text)
-    local amount
-    do
-      local value
-      do
-        local n = tonumber(text)
-        if not n or n - n ~= 0 then
-          local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-          do
-            local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-            error(area .. '(): ' .. message)
-          end
-        end
-        value = n
-      end
-      if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-        do
-          local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-          error(area .. '(): ' .. message)
-        end
-      end
-      amount = value
-    end
-    if amount < 0 then
-      do
-        local message = 'Arg "' .. name .. '" is negative: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    return amount + 0
-  end
-  local function finite(text, default)
-    local n = text and tonumber(text)
-    if n and n - n == 0 then
-      return n
-    end
-    return default
-  end
-  local none = var.none
-  local function read_settings(queue)
-    local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-    local heartbeat
-    do
-      local own, general = values[1], values[2]
-      local seconds = own and tonumber(own)
-      if not seconds or seconds - seconds ~= 0 then
-        seconds = general and tonumber(general)
-      end
-      if not seconds or seconds - seconds ~= 0 then
-        seconds = 60
-      end
-      heartbeat = seconds
-    end
-    return {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-  end
-  local function is_claimed(queue, due, worker)
-    local held = try('get', prefix .. 'x:due:' .. queue)
-    if type(held) ~= 'string' then
-      return false
-    end
-    local until_then, holder = string.match(held, '^(%S+) (.*)$')
-    local at = tonumber(until_then)
-    return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
-  end
-  local worker
-  do
-    local text = ARGV[3]
-    if not text then
-      error('Reserve(): Arg "worker" missing')
-    end
-    worker = text
-  end
-  var.worker = worker
-  local count = whole('Reserve', 'count', ARGV[4])
-  var.count = count
-  local order = ARGV[5]
-  var.cursor = whole('Reserve', 'cursor', ARGV[6])
-  local poll
-  do
-    local text = ARGV[7]
-    local n = tonumber(text)
-    if not n or n - n ~= 0 then
-      do
-        local message = 'Arg "poll" not a number: ' .. tostring(text)
-        error('Reserve(): ' .. message)
-      end
-    end
-    poll = n
-  end
-  var.poll = poll
-  local claim = ARGV[8]
-  var.claim = claim
-  local ahead, polls
-  ahead, polls, var.owner, var.lock_for = 0, false, worker, nil
-  if ARGV[9] and string.byte(ARGV[9]) == 102 then
-    local seconds, name = string.match(ARGV[9], '^for (%S+) (.+)$')
-    if not name then
-      do
-        local message = 'Arg "ahead" not a number: ' .. ARGV[9]
-        error('Reserve(): ' .. message)
-      end
-    end
-    var.owner = name
-    var.lock_for = seconds ~= '-' and finite(seconds, -1) or nil
-    if var.lock_for and var.lock_for < 0 then
-      do
-        local message = 'Arg "lock" not a number from 0 on: ' .. seconds
-        error('Reserve(): ' .. message)
-      end
-    end
-  elseif ARGV[9] and string.byte(ARGV[9]) == 112 then
-    polls = true
-    ahead = whole('Reserve', 'ahead', string.match(ARGV[9], '^poll (.*)$'))
-  else
-    ahead = whole('Reserve', 'ahead', ARGV[9])
-  end
-  if #ARGV < 10 or #ARGV > 1009 then
-    error('Reserve(): Arg "queue": needs 1 to 1000')
-  end
-  local queues = {unpack(ARGV, 10)}
-  var.queues = queues
-  local list = table.concat(queues, '\000')
-  var.list = list
-  if queues[1] == '' or queues[#queues] == '' or string.find(list, '\000\000', 1, true) then
-    for i = 1, #queues do
-      do
-        local text = queues[i] ~= '' and queues[i]
-        if not text then
-          error('Reserve(): Arg "queue" missing')
-        end
-      end
-    end
-  end
-  if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
-    do
-      local message = 'Unknown order "' .. tostring(order) .. '"'
-      error('Reserve(): ' .. message)
-    end
-  end
-  local idle = prefix .. 'x:idle'
-  var.idle = idle
-  var.special = 0
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-  if polls and claim == '' and count > 0 then
-    local wait = library(stamp, now).stay_idle()
-    if wait then
-      local counted, listens
-      do
-        local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-        counted, listens = counts[2], counts[4] > 0
-      end
-      return {var.cursor, string.format('%.17g', wait), '', listens and counted or -1}
-    end
-  end
-  if order == 'shuffled' then
-    library(stamp, now).shuffle()
-  end
-  local existing = false
-  if #queues == 1 then
-    existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked', prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
-  end
-  if existing ~= 0 then
-    var.special = call('exists', prefix .. 'paused_queues', idle)
-  end
-  var.tracked = existing and existing > var.special
-  var.special = var.special > 0
-  var.limit = count
-  if ahead > 0 and not (var.special and library(stamp, now).others_idle()) then
-    var.limit = count + ahead
-  end
-  if #queues > 1 or var.limit == 0 then
-    call('del', prefix .. 'x:none')
-  end
-  var.paused = none
-  if var.special and (#queues <= 16 or call('exists', prefix .. 'paused_queues') == 1) then
-    var.paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
-  end
-  local found_empty
-  var.marks, var.chosen, found_empty = string.rep('0', #queues), '0', {}
-  var.found_empty = found_empty
-  local filled = none
-  var.known_empty = #queues > 1 and {} or none
-  var.step = 1
-  local function is_open(i)
-    if var.paused[i] == 1 or #queues == 1 then
-      return var.paused[i] ~= 1
-    end
-    if var.known_empty[i] == nil then
-      library(stamp, now).look_ahead(i, true)
-    end
-    return not var.known_empty[i]
-  end
-  if var.limit == 0 then
-    return {var.cursor, '0', '', library(stamp, now).become_busy()}
-  end
-  local settings = {}
-  var.settings = settings
-  local take = #queues == 1 and call or try
-  var.take = take
-  local function is_empty(i)
-    if #queues == 1 then
-      return false
-    end
-    if var.known_empty[i] == nil then
-      library(stamp, now).look_ahead(i)
-    end
-    if var.known_empty[i] then
-      found_empty[#found_empty + 1] = i
-    end
-    return var.known_empty[i]
-  end
-  local function open_one(i, n)
-    local queue = queues[i]
-    if var.paused[i] == 1 or is_empty(i) then
-      return none, 0
-    end
-    settings[i] = read_settings(queue)
-    if settings[i].max_concurrency > 0 or settings[i].max_rate then
-      var.limit = count
-    end
-    local wanted
-    repeat
-      local settings2, wanted2 = settings[i], math.max(0, var.limit - n)
-      if settings2.max_concurrency > 0 then
-        local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-        wanted2 = math.min(wanted2, math.max(0, settings2.max_concurrency - running))
-      end
-      if settings2.max_rate and wanted2 > 0 then
-        wanted = library(stamp, now).allowed_by_rate(queue, settings2, wanted2)
-        break
-      end
-      wanted = wanted2
-      break
-    until true
-    if wanted == 0 then
-      return none, 0
-    end
-    if #queues > 1 then
-      var.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-    end
-    settings[i].tracked, settings[i].most, settings[i].lock_time = var.tracked, wanted, var.lock_for
-    settings[i].heartbeat = settings[i].heartbeat > 0 and settings[i].heartbeat or 60
-    local expired
-    repeat
-      local settings2, wanted2 = settings[i], wanted
-      local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-      if settings2.tracked then
-        recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-      end
-      if lost or recur or scheduled then
-        expired = library(stamp, now).take_due(queue, settings2, wanted2, lost, recur, scheduled)
-        break
-      end
-      expired = none
-      break
-    until true
-    if settings[i].left then
-      settings.left = true
-      if #expired > 0 then
-        wanted = #expired
-      end
-    end
-    if #queues > 1 and (expired ~= none or var.dropped > 0) then
-      var.known_empty, var.step = {}, 1
-    end
-    return expired, wanted - #expired
-  end
-  local function reserved_values(heartbeat)
-    local last = '\001' .. stamp .. '\001' .. heartbeat
-    return function(jid, job, _, _, ends)
-      local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
-      local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-      local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11] and not job[9]
-      if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time, '\001', 1, true) then
-        return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. last
-      end
-      return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, job[9] and string.format('%.17g', tonumber(ends) - now) or heartbeat, job[10] or false, job[11] or false, job[9] or nil}
-    end
-  end
-  local function lock_from(i, lost, more, direct, out)
-    local its, jids = settings[i], lost
-    if not lost then
-      jids = take('zrevrange', prefix .. 'q:' .. queues[i] .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
-    end
-    if #jids == 0 then
-      return not lost and its.parked and library(stamp, now).bring_more(queues[i], its, more)
-    end
-    its.direct = direct
-    local values = reserved_values(string.format('%.17g', var.lock_for or its.heartbeat))
-    do
-      local queue, jids3, worker, run = queues[i], jids, var.owner, not lost and take or nil
-      for first = 1, #jids3, 500 do
-        local some = jids3
-        if #jids3 > 500 then
-          some = {unpack(jids3, first, math.min(first + 500 - 1, #jids3))}
-        end
-        repeat
-          local jids2 = some
-          local cap = its.cap
-          local expires
-          repeat
-            local seconds = its.heartbeat
-            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-              if #digits == 10 and decimals ~= '.000000' then
-                expires = digits .. decimals
-                break
-              end
-            end
-            expires = string.format('%.17g', now + seconds)
-            break
-          until true
-          local details = '{"worker":' .. cjson.encode(worker) .. '}'
-          local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-          local jobs, waited, locks = jids2[2] and {unpack(jids2)} or {false}, jids2[2] and {unpack(jids2)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids2)}
-          local n, count, limited, fair, common = 0, #jids2, false, false, nil
-          for i5 = 1, count do
-            local key = prefix .. 'j:' .. jids2[i5]
-            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-            jobs[i5], waited[i5] = job, key
-            local size = #(job[6] or '')
-            var.taken_bytes = var.taken_bytes + size
-            if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-              count, its.stopped, var.dropped = i5 - 1, true, 1000
-              break
-            end
-            if job[9] and string.find(job[9], '^%a*[cg]') then
-              limited = limited or string.find(job[9], '^%a*c') ~= nil
-              fair = fair or string.find(job[9], '^%a*g') ~= nil
-            end
-          end
-          if limited then
-            count, common = library(stamp, now).admit_all(jids2, count, jobs, #out, its, run)
-            if not common then
-              library(stamp, now).read_scores(queue, jids2, count, jobs, its, run)
-            end
-          end
-          if run then
-            local first = count == 1 and '-1' or string.format('%d', -count)
-            if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-              its.stopped = true
-              break
-            end
-          end
-          if fair then
-            library(stamp, now).leave_all_turns(queue, jobs, count)
-          end
-          local put_at, put_time
-          for i6 = 1, count do
-            local jid, job, key = jids2[i6], jobs[i6], waited[i6]
-            local stored = job[9]
-            local over = stored and string.find(stored, '^%a*[st]') and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
-            if limited and job.refused then
-              library(stamp, now).put_aside(queue, jid, job, run)
-            elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
-              n = n + 1
-              local entries
-              do
-                local length = try('rpush', key .. '-history', popped)
-                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                  library(stamp, now).trim_history(key .. '-history', length, cap)
-                end
-                entries = length
-              end
-              if entries ~= 2 or string.find(jid, '-', 1, true) then
-                library(stamp, now).read_rest(jid, key, job, popped, cap)
-              end
-              local ends = expires
-              if its.lock_time or stored and string.find(stored, '^%a*[lq]') then
-                ends = library(stamp, now).lock_special(key, job, worker, its)
-              else
-                call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-              end
-              if job[8] ~= put_at or n == 1 then
-                put_at, put_time = job[8], finite(job[8], now)
-              end
-              jobs[n], jids2[n], waited[n] = job, jid, now - put_time
-              locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-            else
-              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-            end
-          end
-          for i7 = n + 1, #jids2 do
-            jids2[i7], waited[i7] = nil, nil
-          end
-          if n == 0 then
-            break
-          end
-          if limited then
-            library(stamp, now).note_all_started(jobs, n, locks, common)
-          end
-          if its.rate then
-            library(stamp, now).note_starts(its.rate, n)
-          end
-          do
-            local n2 = n
-            local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-            if first == 1 then
-              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-              if type(held) == 'number' then
-                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-              end
-            end
-          end
-          do
-            local day = now - now % 86400
-            local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
-            local asked, counts
-            do
-              local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-              for i2 = 1, #waited do
-                local seconds = waited[i2]
-                if seconds >= 0 and seconds < 1 then
-                  short = short + 1
-                else
-                  local name
-                  repeat
-                    if seconds < 60 then
-                      name = 's' .. math.floor(seconds)
-                      break
-                    elseif seconds < 3600 then
-                      name = 'm' .. math.floor(seconds / 60)
-                      break
-                    elseif seconds < 86400 then
-                      name = 'h' .. math.floor(seconds / 3600)
-                      break
-                    end
-                    name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-                    break
-                  until true
-                  if not seen[name] then
-                    fields[#fields + 1] = name
-                  end
-                  seen[name] = (seen[name] or 0) + 1
-                end
-              end
-              if short == 0 then
-                table.remove(fields, 4)
-              end
-              seen.s0 = short
-              asked, counts = fields, seen
-            end
-            local values2 = try('hmget', key, unpack(asked))
-            local total = finite(values2[1], 0)
-            local mean = finite(values2[2], 0)
-            local vk = finite(values2[3], 0)
-            local fresh = total == 0
-            if fresh then
-              mean, vk = 0, 0
-            end
-            for i3 = 1, #waited do
-              local value, before = waited[i3], mean
-              total = total + 1
-              mean = mean + (value - mean) / total
-              vk = vk + (value - mean) * (value - before)
-            end
-            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-            for i4 = 4, #asked do
-              update[2 * i4 - 1] = asked[i4]
-              update[2 * i4] = string.format('%d', finite(values2[i4], 0) + counts[asked[i4]])
-            end
-            try('hset', key, unpack(update))
-            if fresh then
-              library(stamp, now).begin_day('wait', day, queue)
-            end
-          end
-          local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(jids2)) or none
-          for i8 = 1, n do
-            if tracked[i8] then
-              try('publish', prefix .. 'popped', jids2[i8])
-            end
-            out[#out + 1] = values(jids2[i8], jobs[i8], tracked[i8] and true or false, worker, locks[2 * i8 + 1])
-          end
-        until true
-      end
-    end
-    return not its.stopped
-  end
-  local function take_ordered(out)
-    local i, giving = string.find(var.marks, var.chosen, 1, true), 0
-    while i do
-      local before = #out
-      do
-        local i2 = i
-        local expired, more
-        repeat
-          local n = #out
-          if #queues == 1 then
-            expired, more = open_one(i2, n)
-            break
-          end
-          local fine, expired2, more2 = pcall(open_one, i2, n)
-          if fine then
-            expired, more = expired2, more2
-            break
-          end
-          expired, more = none, 0
-          break
-        until true
-        lock_from(i2, expired, 0, nil, out)
-        if var.dropped > 0 then
-          more = more + var.dropped < 1000 and more or 1000 - var.dropped
-        end
-        while more > 0 do
-          local before = #out
-          if not lock_from(i2, nil, more, var.limit > count and count, out) then
-            break
-          end
-          more = more - (#out - before)
-          if var.dropped > 0 then
-            more = more + var.dropped < 1000 and more or 1000 - var.dropped
-          end
-        end
-      end
-      giving = #out > before and giving + 1 or giving
-      settings.left = settings.left or giving >= 60
-      if math.max(0, var.limit - #out) == 0 or var.dropped >= 1000 or settings.left then
-        return
-      end
-      i = string.find(var.marks, var.chosen, i + 1, true)
-    end
-  end
-  local function by_due(a, b)
-    return a.due < b.due
-  end
-  local function coming_due()
-    local coming, horizon = {}, string.format('%.17g', now + poll)
-    for i = 1, #queues do
-      for _, part in ipairs(is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
-        local last = part == 'scheduled' and '+inf' or horizon
-        local found = try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
-        local due = tonumber(found[2])
-        if due and due > now + poll then
-          due = library(stamp, now).try_parked(found[1], queues[i]) and now
-        end
-        if due then
-          coming[#coming + 1] = {due = due, queue = queues[i]}
-        end
-      end
-      local opens = settings[i] and settings[i].rate and library(stamp, now).rate_opens(settings[i].rate)
-      if opens and opens < now + poll and (call('exists', prefix .. 'q:' .. queues[i] .. '-work') == 1 or call('zcount', prefix .. 'q:' .. queues[i] .. '-scheduled', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queues[i] .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queues[i] .. '-locks', '-inf', stamp) > 0) then
-        coming[#coming + 1] = {due = opens, queue = queues[i]}
-      end
-    end
-    table.sort(coming, by_due)
-    return coming
-  end
-  local function claim_due(queue, due)
-    if is_claimed(queue, due, worker) then
-      return false
-    end
-    local ttl = math.ceil((due - now) * 1000) + 1000
-    call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
-    return true
-  end
-  local function claim_soonest()
-    for _, coming in ipairs(coming_due()) do
-      if claim_due(coming.queue, coming.due) then
-        return math.max(coming.due - now, 0.001), coming.queue
-      end
-    end
-    return poll, ''
-  end
-  var.most_bytes = 2097152
-  local out = {}
-  local several = #queues > 1 and order ~= 'shuffled'
-  if several then
-    do
-      local stored = try('hget', prefix .. 'x:empty', list)
-      if type(stored) == 'string' and #stored == #queues then
-        local since = try('smembers', prefix .. 'x:filled')
-        if not since.err then
-          var.marks, filled = stored, since
-        end
-      end
-      if #filled > 0 then
-        local is_filled, bytes = {}, {string.byte(var.marks, 1, #var.marks)}
-        for i = 1, #filled do
-          is_filled[filled[i]] = true
-        end
-        for i = 1, #queues do
-          if is_filled[queues[i]] then
-            bytes[i] = 48
-          end
-        end
-        var.marks = string.char(unpack(bytes))
-      end
-    end
-  end
-  if order == 'ordered' then
-    take_ordered(out)
-  else
-    library(stamp, now).take_round_robin(out)
-  end
-  local news = #found_empty
-  if several and #out < count and not settings.left and string.find(var.marks, '1', 1, true) then
-    var.chosen = '1'
-    if order == 'ordered' then
-      take_ordered(out)
-    else
-      library(stamp, now).take_round_robin(out)
-    end
-  end
-  if settings.left then
-    var.dropped = 1000
-  end
-  if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due()) then
-    var.dropped = 1000
-  end
-  do
-    local key, score, member = prefix .. 'workers', stamp, var.owner
-    local reply = try('zadd', key, score, member)
-    if type(reply) == 'table' then
-      call('del', prefix .. 'x:none')
-      reply = try('zadd', key, score, member)
-    end
-  end
-  local wait, claimed, polled, listens = 0, '', false, true
-  local listeners
-  if #out < count and var.dropped < 1000 then
-    do
-      local wait2, claimed2 = claim_soonest()
-      if claim ~= claimed2 and library(stamp, now).drop_claim() then
-        library(stamp, now).wake(claim)
-      end
-      local again = try('sadd', idle, worker) == 0
-      if #queues <= 16 then
-        do
-          local lapses
-          repeat
-            do
-              local seconds = 3 * math.max(poll, 10)
-              if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-                local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-                if #digits == 10 and decimals ~= '.000000' then
-                  lapses = digits .. decimals
-                  break
-                end
-              end
-              lapses = string.format('%.17g', now + seconds)
-              break
-            end
-          until true
-          for i = 1, #queues do
-            local waiting = prefix .. 'x:idle:' .. queues[i]
-            try('zadd', waiting, lapses, worker)
-            if again then
-              repeat
-                local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
-                if #gone == 0 then
-                  break
-                end
-                call('zrem', waiting, unpack(gone))
-                local channels, dead = {}, {}
-                for n = 1, #gone do
-                  channels[n] = prefix .. 'x:wake:' .. gone[n]
-                end
-                local counts = call('pubsub', 'numsub', unpack(channels))
-                for n = 1, #gone do
-                  if counts[2 * n] == 0 then
-                    dead[#dead + 1] = gone[n]
-                  end
-                end
-                if #dead > 0 then
-                  try('srem', idle, unpack(dead))
-                end
-              until true
-            end
-          end
-        end
-      end
-      wait, claimed, polled = wait2, claimed2, again
-    end
-    if #queues > 16 then
-      library(stamp, now).wait_in_list(polled)
-    end
-    if polled and polls then
-      library(stamp, now).note_looked()
-    end
-    do
-      local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-      listeners, listens = counts[2], counts[4] > 0
-    end
-  else
-    listeners = library(stamp, now).become_busy()
-  end
-  if several and news > 0 and not (polled and #queues > 16) then
-    do
-      local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(var.marks, 1, #var.marks)}
-      for n = 1, news do
-        local i = found_empty[n]
-        empty[n], bytes[i] = queues[i], 49
-      end
-      var.marks = string.char(unpack(bytes))
-      local first = call('exists', key) == 0
-      try('hset', key, list, var.marks)
-      if first then
-        call('expire', key, 1)
-        call('del', prefix .. 'x:filled')
-      elseif #filled > 0 then
-        call('srem', prefix .. 'x:filled', unpack(empty))
-      end
-    end
-  end
-  local reply = {var.cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
-  if #out > 0 then
-    reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
-  end
-  for i = 1, #out do
-    reply[i + 5] = out[i]
-  end
-  return reply
-elseif command == 'finish' then
+if command == 'finish' then
   var = {none = {}, releasable = math.huge}
   local function whole(area, name, text)
     local amount
@@ -6370,26 +5684,20 @@ elseif command == 'finish' then
         local n = tonumber(text)
         if not n or n - n ~= 0 then
           local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-          do
-            local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-            error(area .. '(): ' .. message)
-          end
+          local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
         end
         value = n
       end
       if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-        do
-          local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-          error(area .. '(): ' .. message)
-        end
+        local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
       end
       amount = value
     end
     if amount < 0 then
-      do
-        local message = 'Arg "' .. name .. '" is negative: ' .. text
-        error(area .. '(): ' .. message)
-      end
+      local message = 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
     end
     return amount + 0
   end
@@ -6550,67 +5858,65 @@ elseif command == 'finish' then
           end
         end
         try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+        local day = now - now % 86400
+        local key = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
+        local asked, counts
         do
-          local day = now - now % 86400
-          local key = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
-          local asked, counts
-          do
-            local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-            for i2 = 1, #ran do
-              local seconds = ran[i2]
-              if seconds >= 0 and seconds < 1 then
-                short = short + 1
-              else
-                local name
-                repeat
-                  if seconds < 60 then
-                    name = 's' .. math.floor(seconds)
-                    break
-                  elseif seconds < 3600 then
-                    name = 'm' .. math.floor(seconds / 60)
-                    break
-                  elseif seconds < 86400 then
-                    name = 'h' .. math.floor(seconds / 3600)
-                    break
-                  end
-                  name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i2 = 1, #ran do
+            local seconds = ran[i2]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
                   break
-                until true
-                if not seen[name] then
-                  fields[#fields + 1] = name
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
                 end
-                seen[name] = (seen[name] or 0) + 1
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                break
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
               end
+              seen[name] = (seen[name] or 0) + 1
             end
-            if short == 0 then
-              table.remove(fields, 4)
-            end
-            seen.s0 = short
-            asked, counts = fields, seen
           end
-          local values = try('hmget', key, unpack(asked))
-          local total = finite(values[1], 0)
-          local mean = finite(values[2], 0)
-          local vk = finite(values[3], 0)
-          local fresh = total == 0
-          if fresh then
-            mean, vk = 0, 0
+          if short == 0 then
+            table.remove(fields, 4)
           end
-          for i3 = 1, #ran do
-            local value, before = ran[i3], mean
-            total = total + 1
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
-          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-          for i4 = 4, #asked do
-            update[2 * i4 - 1] = asked[i4]
-            update[2 * i4] = string.format('%d', finite(values[i4], 0) + counts[asked[i4]])
-          end
-          try('hset', key, unpack(update))
-          if fresh then
-            library(stamp, now).begin_day('run', day, queue)
-          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i3 = 1, #ran do
+          local value, before = ran[i3], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i4 = 4, #asked do
+          update[2 * i4 - 1] = asked[i4]
+          update[2 * i4] = string.format('%d', finite(values[i4], 0) + counts[asked[i4]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          library(stamp, now).begin_day('run', day, queue)
         end
       end
     end
@@ -6721,26 +6027,24 @@ elseif command == 'finish' then
           end
         until true
       end
-      do
-        local items = finished
-        local queue, suffix
-        for i = 1, #items do
-          local item = items[i]
-          if item.queue ~= queue then
-            queue = item.queue
-            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-          end
-          try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+      local items = finished
+      local queue, suffix
+      for i = 1, #items do
+        local item = items[i]
+        if item.queue ~= queue then
+          queue = item.queue
+          suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
         end
-        if special and any_dependents(items, prefix .. 'x:none') then
-          for i = 1, #items do
-            library(stamp, now).release_dependents(items[i].jid)
-          end
-          local some = var.releasable < math.huge
-          local _, more = library(stamp, now).settle_rest()
-          if some and more then
-            items[#items].state = 'complete+'
-          end
+        try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+      end
+      if special and any_dependents(items, prefix .. 'x:none') then
+        for i = 1, #items do
+          library(stamp, now).release_dependents(items[i].jid)
+        end
+        local some = var.releasable < math.huge
+        local _, more = library(stamp, now).settle_rest()
+        if some and more then
+          items[#items].state = 'complete+'
         end
       end
     end
@@ -6781,15 +6085,11 @@ elseif command == 'finish' then
     end
     local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
     if item.data ~= '' then
-      do
-        local text = item.data
-        local ok, value, problem = pcall(cjson.decode, text)
-        if not ok or problem then
-          do
-            local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-            error('Finish(): ' .. message)
-          end
-        end
+      local text = item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error('Finish(): ' .. message)
       end
     end
     local first = at + 5
@@ -6832,6 +6132,675 @@ elseif command == 'finish' then
     end
   end
   return outcomes
+elseif command == 'reserve' then
+  var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
+  local function required(area, name, text)
+    if not text then
+      local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+    return text
+  end
+  local function number(area, name, text)
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+      local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+    return n
+  end
+  local function whole(area, name, text)
+    local amount
+    do
+      local value = number(area, name, text)
+      if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+        local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+      amount = value
+    end
+    if amount < 0 then
+      local message = 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+    return amount + 0
+  end
+  local none = var.none
+  local function is_empty(ask, i)
+    local known = ask.known
+    if not known then
+      return false
+    end
+    if known.empty[i] == nil then
+      library(stamp, now).look_ahead(ask, known, i)
+    end
+    if known.empty[i] then
+      known.found[#known.found + 1] = i
+    end
+    return known.empty[i]
+  end
+  local function finite(text, default)
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+  local function open_one(ask, i, n)
+    local queue = ask.queues[i]
+    if ask.paused[i] == 1 or is_empty(ask, i) then
+      return none, 0
+    end
+    local its
+    do
+      local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+      local heartbeat
+      do
+        local own, general = values[1], values[2]
+        local seconds = own and tonumber(own)
+        if not seconds or seconds - seconds ~= 0 then
+          seconds = general and tonumber(general)
+        end
+        if not seconds or seconds - seconds ~= 0 then
+          seconds = 60
+        end
+        heartbeat = seconds
+      end
+      its = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+    end
+    ask.settings[i] = its
+    if its.max_concurrency > 0 or its.max_rate then
+      ask.limit = ask.count
+    end
+    local wanted
+    repeat
+      local wanted2 = math.max(0, ask.limit - n)
+      if its.max_concurrency > 0 then
+        local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+        wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
+      end
+      if its.max_rate and wanted2 > 0 then
+        wanted = library(stamp, now).allowed_by_rate(queue, its, wanted2)
+        break
+      end
+      wanted = wanted2
+      break
+    until true
+    if wanted == 0 then
+      return none, 0
+    end
+    if ask.known then
+      ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+    end
+    its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
+    its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
+    local expired
+    repeat
+      local wanted2 = wanted
+      local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+      if its.tracked then
+        recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+      end
+      if lost or recur or scheduled then
+        expired = library(stamp, now).take_due(queue, its, wanted2, lost, recur, scheduled)
+        break
+      end
+      expired = none
+      break
+    until true
+    if its.left then
+      ask.left = true
+      if #expired > 0 then
+        wanted = #expired
+      end
+    end
+    if ask.known and (expired ~= none or var.dropped > 0) then
+      ask.known.empty, ask.known.step = {}, 1
+    end
+    return expired, wanted - #expired
+  end
+  local function reserved_values(heartbeat)
+    local last = '\001' .. stamp .. '\001' .. heartbeat
+    return function(jid, job, _, _, ends)
+      local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+      local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+      local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11] and not job[9]
+      if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time, '\001', 1, true) then
+        return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. last
+      end
+      return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, job[9] and string.format('%.17g', tonumber(ends) - now) or heartbeat, job[10] or false, job[11] or false, job[9] or nil}
+    end
+  end
+  local function lock_from(ask, i, lost, more, direct, out)
+    local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
+    if not lost then
+      take = ask.known and try or call
+      jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+    end
+    if #jids == 0 then
+      return not lost and its.parked and library(stamp, now).bring_more(queue, its, more)
+    end
+    its.direct = direct
+    local values = reserved_values(string.format('%.17g', ask.lock_time or its.heartbeat))
+    do
+      local jids3, worker, run = jids, ask.owner, take
+      for first = 1, #jids3, 500 do
+        local some = jids3
+        if #jids3 > 500 then
+          some = {unpack(jids3, first, math.min(first + 500 - 1, #jids3))}
+        end
+        repeat
+          local jids2 = some
+          local cap = its.cap
+          local expires
+          repeat
+            local seconds = its.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', now + seconds)
+            break
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+          local jobs, waited, locks = jids2[2] and {unpack(jids2)} or {false}, jids2[2] and {unpack(jids2)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids2)}
+          local n, count, limited, fair, common = 0, #jids2, false, false, nil
+          for i = 1, count do
+            local key = prefix .. 'j:' .. jids2[i]
+            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+            jobs[i], waited[i] = job, key
+            local size = #(job[6] or '')
+            var.taken_bytes = var.taken_bytes + size
+            if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+              count, its.stopped, var.dropped = i - 1, true, 1000
+              break
+            end
+            if job[9] and string.find(job[9], '^%a*[cg]') then
+              limited = limited or string.find(job[9], '^%a*c') ~= nil
+              fair = fair or string.find(job[9], '^%a*g') ~= nil
+            end
+          end
+          if limited then
+            count, common = library(stamp, now).admit_all(jids2, count, jobs, #out, its, run)
+            if not common then
+              library(stamp, now).read_scores(queue, jids2, count, jobs, its, run)
+            end
+          end
+          if run then
+            local first = count == 1 and '-1' or string.format('%d', -count)
+            if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+              its.stopped = true
+              break
+            end
+          end
+          if fair then
+            library(stamp, now).leave_all_turns(queue, jobs, count)
+          end
+          local put_at, put_time
+          for i = 1, count do
+            local jid, job, key = jids2[i], jobs[i], waited[i]
+            local stored = job[9]
+            local over = stored and string.find(stored, '^%a*[st]') and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
+            if limited and job.refused then
+              library(stamp, now).put_aside(queue, jid, job, run)
+            elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
+              n = n + 1
+              local entries
+              do
+                local length = try('rpush', key .. '-history', popped)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  library(stamp, now).trim_history(key .. '-history', length, cap)
+                end
+                entries = length
+              end
+              if entries ~= 2 or string.find(jid, '-', 1, true) then
+                library(stamp, now).read_rest(jid, key, job, popped, cap)
+              end
+              local ends = expires
+              if its.lock_time or stored and string.find(stored, '^%a*[lq]') then
+                ends = library(stamp, now).lock_special(key, job, worker, its)
+              else
+                call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+              end
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids2[n], waited[n] = job, jid, now - put_time
+              locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+            else
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            end
+          end
+          for i = n + 1, #jids2 do
+            jids2[i], waited[i] = nil, nil
+          end
+          if n == 0 then
+            break
+          end
+          if limited then
+            library(stamp, now).note_all_started(jobs, n, locks, common)
+          end
+          if its.rate then
+            library(stamp, now).note_starts(its.rate, n)
+          end
+          do
+            local n2 = n
+            local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
+            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
+            if first == 1 then
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+              if type(held) == 'number' then
+                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+              end
+            end
+          end
+          do
+            local day = now - now % 86400
+            local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
+            local asked, counts
+            do
+              local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+              for i = 1, #waited do
+                local seconds = waited[i]
+                if seconds >= 0 and seconds < 1 then
+                  short = short + 1
+                else
+                  local name
+                  repeat
+                    if seconds < 60 then
+                      name = 's' .. math.floor(seconds)
+                      break
+                    elseif seconds < 3600 then
+                      name = 'm' .. math.floor(seconds / 60)
+                      break
+                    elseif seconds < 86400 then
+                      name = 'h' .. math.floor(seconds / 3600)
+                      break
+                    end
+                    name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                    break
+                  until true
+                  if not seen[name] then
+                    fields[#fields + 1] = name
+                  end
+                  seen[name] = (seen[name] or 0) + 1
+                end
+              end
+              if short == 0 then
+                table.remove(fields, 4)
+              end
+              seen.s0 = short
+              asked, counts = fields, seen
+            end
+            local values2 = try('hmget', key, unpack(asked))
+            local total = finite(values2[1], 0)
+            local mean = finite(values2[2], 0)
+            local vk = finite(values2[3], 0)
+            local fresh = total == 0
+            if fresh then
+              mean, vk = 0, 0
+            end
+            for i = 1, #waited do
+              local value, before = waited[i], mean
+              total = total + 1
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+            for i = 4, #asked do
+              update[2 * i - 1] = asked[i]
+              update[2 * i] = string.format('%d', finite(values2[i], 0) + counts[asked[i]])
+            end
+            try('hset', key, unpack(update))
+            if fresh then
+              library(stamp, now).begin_day('wait', day, queue)
+            end
+          end
+          local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(jids2)) or none
+          for i = 1, n do
+            if tracked[i] then
+              try('publish', prefix .. 'popped', jids2[i])
+            end
+            out[#out + 1] = values(jids2[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+          end
+        until true
+      end
+    end
+    return not its.stopped
+  end
+  local function is_open(ask, i)
+    local known = ask.known
+    if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
+      library(stamp, now).look_ahead(ask, known, i, true)
+    end
+    return ask.paused[i] ~= 1 and not (known and known.empty[i])
+  end
+  local function by_due(a, b)
+    return a.due < b.due
+  end
+  local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
+  local worker = required('Reserve', 'worker', ARGV[3])
+  local ask
+  do
+    local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
+    local last = 6 + whole('Reserve', 'n', ARGV[6])
+    local given
+    repeat
+      local found = {}
+      if last < 7 then
+        given = found
+        break
+      end
+      if (last - 7) % 2 == 0 or last > #ARGV then
+        error('Reserve(): Odd number of additional args')
+      end
+      for i = 7, last, 2 do
+        found[ARGV[i]] = ARGV[i + 1]
+      end
+      given = found
+      break
+    until true
+    local queues, list = library(stamp, now).read_queues(last + 1)
+    local order, seconds = given.order or 'ordered', false
+    if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
+      local message = 'Unknown order "' .. order .. '"'
+      error('Reserve(): ' .. message)
+    end
+    if given.lock then
+      seconds = number('Reserve', 'lock', given.lock)
+      if seconds < 0 then
+        local message = 'Arg "lock" is negative: ' .. given.lock
+        error('Reserve(): ' .. message)
+      end
+    end
+    ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', claim = given.claim or '', others = false, tracked = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
+  end
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+  if ask.polls and ask.claim == '' and ask.count > 0 then
+    local wait = library(stamp, now).stay_idle(ask)
+    if wait then
+      local counted, listens
+      do
+        local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+        counted, listens = counts[2], counts[4] > 0
+      end
+      return {ask.cursor, string.format('%.17g', wait), '', listens and counted or -1}
+    end
+  end
+  if ask.order == 'shuffled' then
+    library(stamp, now).shuffle(ask)
+  end
+  local existing = false
+  if not ask.known then
+    existing = call('exists', prefix .. 'paused_queues', prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'q:' .. ask.queues[1] .. '-recur', prefix .. 'q:' .. ask.queues[1] .. '-scheduled')
+  end
+  local others = 0
+  if existing ~= 0 then
+    others = call('exists', prefix .. 'paused_queues', prefix .. 'x:idle')
+  end
+  ask.tracked = existing and existing > others
+  ask.others = others > 0
+  ask.limit = ask.count
+  if ask.ahead > 0 and not (ask.others and library(stamp, now).others_idle(ask)) then
+    ask.limit = ask.count + ask.ahead
+  end
+  if ask.known or ask.limit == 0 then
+    call('del', prefix .. 'x:none')
+  end
+  if ask.others and (#ask.queues <= 16 or call('exists', prefix .. 'paused_queues') == 1) then
+    ask.paused = call('smismember', prefix .. 'paused_queues', unpack(ask.queues))
+  end
+  if ask.limit == 0 then
+    return {ask.cursor, '0', '', library(stamp, now).become_busy(ask)}
+  end
+  var.most_bytes = 2097152
+  local out = {}
+  local known = ask.order ~= 'shuffled' and ask.known
+  if known then
+    local stored = try('hget', prefix .. 'x:empty', ask.list)
+    if type(stored) == 'string' and #stored == #ask.queues then
+      local since = try('smembers', prefix .. 'x:filled')
+      if not since.err then
+        known.marks, known.filled = stored, since
+      end
+    end
+    if #known.filled > 0 then
+      local is_filled, bytes = {}, {string.byte(known.marks, 1, #known.marks)}
+      for i = 1, #known.filled do
+        is_filled[known.filled[i]] = true
+      end
+      for i = 1, #ask.queues do
+        if is_filled[ask.queues[i]] then
+          bytes[i] = 48
+        end
+      end
+      known.marks = string.char(unpack(bytes))
+    end
+  end
+  if not ask.known then
+    local expired, more
+    repeat
+      local n = #out
+      if not ask.known then
+        expired, more = open_one(ask, 1, n)
+        break
+      end
+      local fine, expired2, more2 = pcall(open_one, ask, 1, n)
+      if fine then
+        expired, more = expired2, more2
+        break
+      end
+      expired, more = none, 0
+      break
+    until true
+    lock_from(ask, 1, expired, 0, nil, out)
+    if var.dropped > 0 then
+      more = more + var.dropped < 1000 and more or 1000 - var.dropped
+    end
+    while more > 0 do
+      local before = #out
+      if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
+        break
+      end
+      more = more - (#out - before)
+      if var.dropped > 0 then
+        more = more + var.dropped < 1000 and more or 1000 - var.dropped
+      end
+    end
+  elseif ask.order == 'ordered' then
+    library(stamp, now).take_ordered(ask, out)
+  else
+    library(stamp, now).take_round_robin(ask, out)
+  end
+  local found = known and #known.found or 0
+  if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
+    known.chosen = '1'
+    if not ask.known then
+      local expired, more
+      repeat
+        local n = #out
+        if not ask.known then
+          expired, more = open_one(ask, 1, n)
+          break
+        end
+        local fine, expired2, more2 = pcall(open_one, ask, 1, n)
+        if fine then
+          expired, more = expired2, more2
+          break
+        end
+        expired, more = none, 0
+        break
+      until true
+      lock_from(ask, 1, expired, 0, nil, out)
+      if var.dropped > 0 then
+        more = more + var.dropped < 1000 and more or 1000 - var.dropped
+      end
+      while more > 0 do
+        local before = #out
+        if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
+          break
+        end
+        more = more - (#out - before)
+        if var.dropped > 0 then
+          more = more + var.dropped < 1000 and more or 1000 - var.dropped
+        end
+      end
+    elseif ask.order == 'ordered' then
+      library(stamp, now).take_ordered(ask, out)
+    else
+      library(stamp, now).take_round_robin(ask, out)
+    end
+  end
+  local may_be_more = ask.left or var.dropped >= 1000
+  if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due(ask)) then
+    may_be_more = true
+  end
+  do
+    local key, score, member = prefix .. 'workers', stamp, ask.owner
+    local reply = try('zadd', key, score, member)
+    if type(reply) == 'table' then
+      call('del', prefix .. 'x:none')
+      reply = try('zadd', key, score, member)
+    end
+  end
+  local wait, claimed, polled, listens = 0, '', false, true
+  local listeners
+  if #out < ask.count and not may_be_more then
+    do
+      local wait3, claimed4
+      do
+        local coming
+        do
+          local coming2, horizon = {}, now + ask.poll
+          for i = 1, #ask.queues do
+            local queue = ask.queues[i]
+            for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
+              local due
+              do
+                local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
+                local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
+                local due2 = tonumber(found[2])
+                if due2 and due2 > horizon then
+                  due2 = library(stamp, now).try_parked(found[1], queue) and now
+                end
+                due = due2
+              end
+              if due then
+                coming2[#coming2 + 1] = {due = due, queue = queue}
+              end
+            end
+            local settings = ask.settings[i]
+            local opens = settings and settings.rate and library(stamp, now).rate_opens(settings.rate)
+            if opens and opens < horizon and library(stamp, now).is_ready(queue) then
+              coming2[#coming2 + 1] = {due = opens, queue = queue}
+            end
+          end
+          table.sort(coming2, by_due)
+          coming = coming2
+        end
+        local wait2, queue = ask.poll, ''
+        for i = 1, #coming do
+          local claimed3
+          repeat
+            local queue, due, worker = coming[i].queue, coming[i].due, ask.worker
+            local claimed2
+            repeat
+              local held = try('get', prefix .. 'x:due:' .. queue)
+              if type(held) ~= 'string' then
+                claimed2 = false
+                break
+              end
+              local until_then, holder = string.match(held, '^(%S+) (.*)$')
+              local at = tonumber(until_then)
+              claimed2 = at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
+              break
+            until true
+            if claimed2 then
+              claimed3 = false
+              break
+            end
+            local ttl = math.ceil((due - now) * 1000) + 1000
+            call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+            claimed3 = true
+            break
+          until true
+          if claimed3 then
+            wait2, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
+            break
+          end
+        end
+        wait3, claimed4 = wait2, queue
+      end
+      if ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
+        library(stamp, now).wake(ask.claim)
+      end
+      local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
+      if #ask.queues <= 16 then
+        local lapses
+        repeat
+          local seconds = 3 * math.max(ask.poll, 10)
+          if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+            local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+            if #digits == 10 and decimals ~= '.000000' then
+              lapses = digits .. decimals
+              break
+            end
+          end
+          lapses = string.format('%.17g', now + seconds)
+          break
+        until true
+        for i = 1, #ask.queues do
+          local waiting = prefix .. 'x:idle:' .. ask.queues[i]
+          try('zadd', waiting, lapses, ask.worker)
+          if again then
+            library(stamp, now).drop_lapsed(waiting)
+          end
+        end
+      else
+        library(stamp, now).wait_in_list(ask, again)
+      end
+      if again and ask.polls then
+        library(stamp, now).note_looked(ask)
+      end
+      wait, claimed, polled = wait3, claimed4, again
+    end
+    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+    listeners, listens = counts[2], counts[4] > 0
+  else
+    listeners = library(stamp, now).become_busy(ask)
+  end
+  if found > 0 and not (polled and #ask.queues > 16) then
+    local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
+    for at = 1, found do
+      local i = known.found[at]
+      empty[at], bytes[i] = ask.queues[i], 49
+    end
+    known.marks = string.char(unpack(bytes))
+    local first = call('exists', key) == 0
+    try('hset', key, ask.list, known.marks)
+    if first then
+      call('expire', key, 1)
+      call('del', prefix .. 'x:filled')
+    elseif #known.filled > 0 then
+      call('srem', prefix .. 'x:filled', unpack(empty))
+    end
+  end
+  local reply = {ask.cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
+  if #out > 0 then
+    reply[5] = NAMES
+  end
+  for i = 1, #out do
+    reply[i + 5] = out[i]
+  end
+  return reply
 elseif command == 'put.many' then
   var = {none = {}}
   local function whole(area, name, text)
@@ -6842,32 +6811,26 @@ elseif command == 'put.many' then
         local n = tonumber(text)
         if not n or n - n ~= 0 then
           local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-          do
-            local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-            error(area .. '(): ' .. message)
-          end
+          local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
         end
         value = n
       end
       if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-        do
-          local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-          error(area .. '(): ' .. message)
-        end
+        local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
       end
       amount = value
     end
     if amount < 0 then
-      do
-        local message = 'Arg "' .. name .. '" is negative: ' .. text
-        error(area .. '(): ' .. message)
-      end
+      local message = 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
     end
     return amount + 0
   end
   local none = var.none
-  local items, seen = {}, {}
-  var.items = items
+  local puts, seen = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}, {}
+  local items = puts.items
   local checked, several = ARGV[4] ~= '' and ARGV[4], false
   local at, n = 5, 0
   while at <= #ARGV do
@@ -6916,29 +6879,21 @@ elseif command == 'put.many' then
         checked2 = given.new and 'new' or checked2 or given.checked
       end
       if not checked2 then
-        do
-          local ok, value, problem = pcall(cjson.decode, data)
-          if not ok or problem then
-            do
-              local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-              error('Put(): ' .. message)
-            end
-          end
+        local ok, value, problem = pcall(cjson.decode, data)
+        if not ok or problem then
+          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+          error('Put(): ' .. message)
         end
       end
       local delay = 0
       if ARGV[at2 + 3] ~= '0' then
-        do
-          local text = ARGV[at2 + 3]
-          local n2 = tonumber(text)
-          if not n2 or n2 - n2 ~= 0 then
-            do
-              local message = 'Arg "delay" not a number: ' .. tostring(text)
-              error('Put(): ' .. message)
-            end
-          end
-          delay = n2
+        local text = ARGV[at2 + 3]
+        local n2 = tonumber(text)
+        if not n2 or n2 - n2 ~= 0 then
+          local message = 'Arg "delay" not a number: ' .. tostring(text)
+          error('Put(): ' .. message)
         end
+        delay = n2
       end
       local jid
       do
@@ -6957,7 +6912,7 @@ elseif command == 'put.many' then
       if before and before.o and o == before.o and retries == before.words and delay == before.delay and last2 == first + 3 then
         job.given, job.more, job.retries = before.given, before.more, before.retries
       else
-        library(stamp, now).add_given(job, given)
+        library(stamp, now).add_given(puts, job, given)
         given = job.given
       end
       if o and retries and last2 == first + 3 and not (given.claim or given.share or given.watches) then
@@ -6967,10 +6922,8 @@ elseif command == 'put.many' then
       break
     until true
     if seen[item.jid] then
-      do
-        local message = 'Job ' .. item.jid .. ' is named twice'
-        error('Put(): ' .. message)
-      end
+      local message = 'Job ' .. item.jid .. ' is named twice'
+      error('Put(): ' .. message)
     end
     n = n + 1
     items[n], seen[item.jid] = item, true
@@ -6980,14 +6933,15 @@ elseif command == 'put.many' then
     error('Put(): More than 1000 jobs')
   end
   if n > 0 then
+    puts.groups = several and library(stamp, now).grouped(items) or {items}
     local left
     do
-      local worker, groups = ARGV[3], several and library(stamp, now).grouped() or {items}
+      local items, groups = puts.items, puts.groups
       if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
       local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-      local plain, idle = #groups == 1 and not var.claiming and not var.put_batches, false
+      local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
       for i = 1, #items do
         local item = items[i]
         local key = prefix .. 'j:' .. item.jid
@@ -7014,133 +6968,125 @@ elseif command == 'put.many' then
       end
       local found
       if not plain then
-        found = library(stamp, now).prepare(worker, groups, items)
+        found = library(stamp, now).prepare(puts)
       end
       for g = 1, #groups do
         if groups[g][1] then
+          local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle2 or not classic then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
           do
-            local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-            local queue = group[1].queue
-            local quoted = cjson.encode(queue)
-            local details = '{"q":' .. quoted .. '}'
-            local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-            local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-            if idle2 or not classic then
-              first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+            local first
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
             end
-            do
-              local first
-              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              end
-              local digits = first and #group > 1 and string.sub(first, 4) + 0
-              local work, n = none, 0
-              for i = 1, #group do
-                local item = group[i]
-                if item.waits then
-                  call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                  item.state = 'depends'
-                elseif item.delay > 0 then
-                  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-                  item.state = 'scheduled'
-                else
-                  local score = item.score or item.at and library(stamp, now).past_score(item) or false
-                  local share = var.put_turns and (item.share or item.given and item.given.share)
-                  if share and not score then
-                    score = library(stamp, now).fair_score(queue, item.priority, share, var.put_turns)
-                  end
-                  if not score and (item.priority or not first) then
-                    score = library(stamp, now).fractional_score(n, item.priority)
-                  elseif not score then
-                    score = n == 0 and first or string.format('-0.%016d', digits + n)
-                  end
-                  if n == 0 then
-                    work = {score, item.jid}
-                  else
-                    work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                  end
-                  n = n + 1
-                  item.state = 'waiting'
-                end
-              end
-              do
-                local key, list = prefix .. 'q:' .. queue .. '-work', work
-                for from = 1, #list, 1000 do
-                  call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-                end
-              end
-            end
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
             for i = 1, #group do
               local item = group[i]
-              do
-                local key, retries, tags = item.key, item.retries or '5', '[]'
-                do
-                  local cap
-                  local length = try('rpush', key .. '-history', text)
-                  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                    library(stamp, now).trim_history(key .. '-history', length, cap)
-                  end
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+                item.state = 'scheduled'
+              else
+                local score = item.score or item.at and library(stamp, now).past_score(item) or false
+                local share = puts.turns and (item.share or item.given and item.given.share)
+                if share and not score then
+                  score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
                 end
-                if item.tags and #item.tags > 0 then
-                  library(stamp, now).add_tags(item.jid, item.tags, 1)
-                  tags = cjson.encode(item.tags)
+                if not score and (item.priority or not first) then
+                  score = library(stamp, now).fractional_score(n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
                 end
-                call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-                if item.waits then
-                  library(stamp, now).keep_delay(key, item.delay, item.checked)
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
                 end
-              end
-              try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-              if item.old and item.old.lost then
-                do
-                  local jid, worker = item.jid, item.old.worker
-                  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                  try('publish', prefix .. 'w:' .. worker, message)
-                  try('publish', prefix .. 'log', message)
-                end
+                n = n + 1
+                item.state = 'waiting'
               end
             end
+            local key, list = prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local queues = prefix .. 'queues'
-              if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-                try('zrem', prefix .. 'x:queues', queue)
-                repeat
-                  if classic then
-                    local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-                    if not heard.err and heard[2] == 0 then
-                      break
-                    end
-                  end
-                  try('publish', prefix .. 'x:queues', queue)
-                until true
-              end
-            end
-            if tracked2 then
+              local key, retries, tags = item.key, item.retries or '5', '[]'
               do
-                local jids = library(stamp, now).jids_of(group)
-                local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-                for i = 1, #scores do
-                  if scores[i] then
-                    try('publish', prefix .. 'put', jids[i])
-                  end
+                local cap
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  library(stamp, now).trim_history(key .. '-history', length, cap)
                 end
               end
-            end
-            if known_empty2 then
-              if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                call('expire', prefix .. 'x:filled', 1)
+              if item.tags and #item.tags > 0 then
+                library(stamp, now).add_tags(item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+              if item.waits then
+                library(stamp, now).keep_delay(key, item.delay, item.checked)
               end
             end
-            if idle2 then
-              library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+            try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+            if item.old and item.old.lost then
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. 'w:' .. worker, message)
+              try('publish', prefix .. 'log', message)
             end
+          end
+          do
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              repeat
+                if classic then
+                  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                  if not heard.err and heard[2] == 0 then
+                    break
+                  end
+                end
+                try('publish', prefix .. 'x:queues', queue)
+              until true
+            end
+          end
+          if tracked2 then
+            local jids = library(stamp, now).jids_of(group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. 'put', jids[i])
+              end
+            end
+          end
+          if known_empty2 then
+            if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+          if idle2 then
+            library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
           end
         end
       end
-      if var.watching or var.put_batches then
-        library(stamp, now).watch_all(items)
+      if puts.watching or puts.batches then
+        library(stamp, now).watch_all(puts)
       end
-      if var.put_mortal then
+      if puts.mortal then
         library(stamp, now).enter_lives(items)
       end
       left = found
@@ -7156,10 +7102,8 @@ elseif command == 'pop' then
     local n = tonumber(text)
     if not n or n - n ~= 0 then
       local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-      do
-        local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-        error(area .. '(): ' .. message)
-      end
+      local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
     end
     return n
   end
@@ -7275,28 +7219,22 @@ elseif command == 'pop' then
     do
       local value = number('Pop', 'count', text)
       if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-        do
-          local message = 'Arg "count" is not a whole number: ' .. text
-          error('Pop(): ' .. message)
-        end
+        local message = 'Arg "count" is not a whole number: ' .. text
+        error('Pop(): ' .. message)
       end
       amount = value
     end
     if amount < 0 then
-      do
-        local message = 'Arg "count" is negative: ' .. text
-        error('Pop(): ' .. message)
-      end
+      local message = 'Arg "count" is negative: ' .. text
+      error('Pop(): ' .. message)
     end
     count = amount + 0
   end
   local timed = ARGV[6] == 'timed'
   local lock_for = ARGV[7] and number('Pop', 'lock', ARGV[7])
   if lock_for and lock_for < 0 then
-    do
-      local message = 'Arg "lock" is negative: ' .. ARGV[7]
-      error('Pop(): ' .. message)
-    end
+    local message = 'Arg "lock" is negative: ' .. ARGV[7]
+    error('Pop(): ' .. message)
   end
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -7604,37 +7542,29 @@ elseif command == 'complete' then
     do
       local ok, value, problem = pcall(cjson.decode, text)
       if not ok or problem then
-        do
-          local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-          error(area .. '(): ' .. message)
-        end
+        local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
       end
       list = value
     end
     if type(list) ~= 'table' then
-      do
-        local message = 'Arg "' .. name .. '" is not a JSON array'
-        error(area .. '(): ' .. message)
-      end
+      local message = 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
     end
     local members = 0
     for _ in pairs(list) do
       members = members + 1
     end
     if members ~= #list then
-      do
-        local message = 'Arg "' .. name .. '" is not a JSON array'
-        error(area .. '(): ' .. message)
-      end
+      local message = 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
     end
     for i = 1, #list do
       if type(list[i]) == 'number' then
         list[i] = tostring(list[i])
       elseif type(list[i]) ~= 'string' then
-        do
-          local message = 'Arg "' .. name .. '" is not a JSON array of strings'
-          error(area .. '(): ' .. message)
-        end
+        local message = 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
       end
     end
     return list
@@ -7707,10 +7637,8 @@ elseif command == 'complete' then
     do
       local ok, value, problem = pcall(cjson.decode, data)
       if not ok or problem then
-        do
-          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-          error('Complete(): ' .. message)
-        end
+        local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+        error('Complete(): ' .. message)
       end
     end
     if given.result then
@@ -7719,10 +7647,8 @@ elseif command == 'complete' then
   end
   if not given.next and (given.delay or given.depends) then
     local option = given.delay and 'delay' or 'depends'
-    do
-      local message = '"' .. option .. '" cannot be used without a "next".'
-      error('Complete(): ' .. message)
-    end
+    local message = '"' .. option .. '" cannot be used without a "next".'
+    error('Complete(): ' .. message)
   end
   local change
   if given.priority or given.retries or given.tags or given.o or given.drop then
@@ -7736,17 +7662,13 @@ elseif command == 'complete' then
     depends = library(stamp, now).check_dependencies('Complete', names('Complete', 'depends', given.depends), 1)
   end
   if given.delay then
-    do
-      local text = given.delay
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        do
-          local message = 'Arg "delay" not a number: ' .. tostring(text)
-          error('Complete(): ' .. message)
-        end
-      end
-      delay = n
+    local text = given.delay
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local message = 'Arg "delay" not a number: ' .. tostring(text)
+      error('Complete(): ' .. message)
     end
+    delay = n
   end
   local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
   if given.result then
@@ -7893,67 +7815,65 @@ elseif command == 'complete' then
           end
         end
         try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+        local day = now - now % 86400
+        local key = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
+        local asked, counts
         do
-          local day = now - now % 86400
-          local key = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
-          local asked, counts
-          do
-            local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-            for i2 = 1, #ran do
-              local seconds = ran[i2]
-              if seconds >= 0 and seconds < 1 then
-                short = short + 1
-              else
-                local name
-                repeat
-                  if seconds < 60 then
-                    name = 's' .. math.floor(seconds)
-                    break
-                  elseif seconds < 3600 then
-                    name = 'm' .. math.floor(seconds / 60)
-                    break
-                  elseif seconds < 86400 then
-                    name = 'h' .. math.floor(seconds / 3600)
-                    break
-                  end
-                  name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i2 = 1, #ran do
+            local seconds = ran[i2]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
                   break
-                until true
-                if not seen[name] then
-                  fields[#fields + 1] = name
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
                 end
-                seen[name] = (seen[name] or 0) + 1
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                break
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
               end
+              seen[name] = (seen[name] or 0) + 1
             end
-            if short == 0 then
-              table.remove(fields, 4)
-            end
-            seen.s0 = short
-            asked, counts = fields, seen
           end
-          local values = try('hmget', key, unpack(asked))
-          local total = finite(values[1], 0)
-          local mean = finite(values[2], 0)
-          local vk = finite(values[3], 0)
-          local fresh = total == 0
-          if fresh then
-            mean, vk = 0, 0
+          if short == 0 then
+            table.remove(fields, 4)
           end
-          for i3 = 1, #ran do
-            local value, before = ran[i3], mean
-            total = total + 1
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
-          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-          for i4 = 4, #asked do
-            update[2 * i4 - 1] = asked[i4]
-            update[2 * i4] = string.format('%d', finite(values[i4], 0) + counts[asked[i4]])
-          end
-          try('hset', key, unpack(update))
-          if fresh then
-            library(stamp, now).begin_day('run', day, queue)
-          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i3 = 1, #ran do
+          local value, before = ran[i3], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i4 = 4, #asked do
+          update[2 * i4 - 1] = asked[i4]
+          update[2 * i4] = string.format('%d', finite(values[i4], 0) + counts[asked[i4]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          library(stamp, now).begin_day('run', day, queue)
         end
       end
     end
@@ -8064,26 +7984,24 @@ elseif command == 'complete' then
           end
         until true
       end
-      do
-        local items = finished
-        local queue, suffix
-        for i = 1, #items do
-          local item4 = items[i]
-          if item4.queue ~= queue then
-            queue = item4.queue
-            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-          end
-          try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
+      local items = finished
+      local queue, suffix
+      for i = 1, #items do
+        local item4 = items[i]
+        if item4.queue ~= queue then
+          queue = item4.queue
+          suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
         end
-        if special and any_dependents(items, prefix .. 'x:none') then
-          for i = 1, #items do
-            library(stamp, now).release_dependents(items[i].jid)
-          end
-          local some = var.releasable < math.huge
-          local _, more = library(stamp, now).settle_rest()
-          if some and more then
-            items[#items].state = 'complete+'
-          end
+        try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
+      end
+      if special and any_dependents(items, prefix .. 'x:none') then
+        for i = 1, #items do
+          library(stamp, now).release_dependents(items[i].jid)
+        end
+        local some = var.releasable < math.huge
+        local _, more = library(stamp, now).settle_rest()
+        if some and more then
+          items[#items].state = 'complete+'
         end
       end
     end
@@ -8097,10 +8015,8 @@ elseif command == 'complete' then
     end
   until true
   if item.problem then
-    do
-      local message = item.problem
-      error('Complete(): ' .. message)
-    end
+    local message = item.problem
+    error('Complete(): ' .. message)
   end
   return item.state
 elseif command == 'put' then
@@ -8110,14 +8026,13 @@ elseif command == 'put' then
     local queue
     do
       local text = ARGV[3 + 1]
-      do
-        local text2 = text ~= '' and text
-        if not text2 then
-          error('Queue(): no queue name provided')
-        end
-        queue = text2
+      local text2 = text ~= '' and text
+      if not text2 then
+        error('Queue(): no queue name provided')
       end
+      queue = text2
     end
+    local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
     local item
     repeat
       local at2, first, last, checked, before = 3 + 2, 3 + 6, #ARGV
@@ -8147,29 +8062,21 @@ elseif command == 'put' then
         checked = given.new and 'new' or checked or given.checked
       end
       if not checked then
-        do
-          local ok, value, problem = pcall(cjson.decode, data)
-          if not ok or problem then
-            do
-              local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-              error('Put(): ' .. message)
-            end
-          end
+        local ok, value, problem = pcall(cjson.decode, data)
+        if not ok or problem then
+          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+          error('Put(): ' .. message)
         end
       end
       local delay = 0
       if ARGV[at2 + 3] ~= '0' then
-        do
-          local text = ARGV[at2 + 3]
-          local n = tonumber(text)
-          if not n or n - n ~= 0 then
-            do
-              local message = 'Arg "delay" not a number: ' .. tostring(text)
-              error('Put(): ' .. message)
-            end
-          end
-          delay = n
+        local text = ARGV[at2 + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local message = 'Arg "delay" not a number: ' .. tostring(text)
+          error('Put(): ' .. message)
         end
+        delay = n
       end
       local jid
       do
@@ -8188,7 +8095,7 @@ elseif command == 'put' then
       if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
         job.given, job.more, job.retries = before.given, before.more, before.retries
       else
-        library(stamp, now).add_given(job, given)
+        library(stamp, now).add_given(puts, job, given)
         given = job.given
       end
       if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
@@ -8197,15 +8104,15 @@ elseif command == 'put' then
       item = job
       break
     until true
-    local items = {item}
+    puts.items[1], puts.groups[1] = item, puts.items
     local left
     do
-      local worker, groups = ARGV[3], {items}
+      local items, groups = puts.items, puts.groups
       if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
       local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-      local plain, idle = #groups == 1 and not var.claiming and not var.put_batches, false
+      local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
       for i = 1, #items do
         local item = items[i]
         local key = prefix .. 'j:' .. item.jid
@@ -8232,133 +8139,125 @@ elseif command == 'put' then
       end
       local found
       if not plain then
-        found = library(stamp, now).prepare(worker, groups, items)
+        found = library(stamp, now).prepare(puts)
       end
       for g = 1, #groups do
         if groups[g][1] then
+          local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle2 or not classic then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
           do
-            local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-            local queue = group[1].queue
-            local quoted = cjson.encode(queue)
-            local details = '{"q":' .. quoted .. '}'
-            local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-            local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-            if idle2 or not classic then
-              first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+            local first
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
             end
-            do
-              local first
-              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              end
-              local digits = first and #group > 1 and string.sub(first, 4) + 0
-              local work, n = none, 0
-              for i = 1, #group do
-                local item = group[i]
-                if item.waits then
-                  call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                  item.state = 'depends'
-                elseif item.delay > 0 then
-                  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-                  item.state = 'scheduled'
-                else
-                  local score = item.score or item.at and library(stamp, now).past_score(item) or false
-                  local share = var.put_turns and (item.share or item.given and item.given.share)
-                  if share and not score then
-                    score = library(stamp, now).fair_score(queue, item.priority, share, var.put_turns)
-                  end
-                  if not score and (item.priority or not first) then
-                    score = library(stamp, now).fractional_score(n, item.priority)
-                  elseif not score then
-                    score = n == 0 and first or string.format('-0.%016d', digits + n)
-                  end
-                  if n == 0 then
-                    work = {score, item.jid}
-                  else
-                    work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                  end
-                  n = n + 1
-                  item.state = 'waiting'
-                end
-              end
-              do
-                local key, list = prefix .. 'q:' .. queue .. '-work', work
-                for from = 1, #list, 1000 do
-                  call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-                end
-              end
-            end
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
             for i = 1, #group do
               local item = group[i]
-              do
-                local key, retries, tags = item.key, item.retries or '5', '[]'
-                do
-                  local cap
-                  local length = try('rpush', key .. '-history', text)
-                  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                    library(stamp, now).trim_history(key .. '-history', length, cap)
-                  end
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+                item.state = 'scheduled'
+              else
+                local score = item.score or item.at and library(stamp, now).past_score(item) or false
+                local share = puts.turns and (item.share or item.given and item.given.share)
+                if share and not score then
+                  score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
                 end
-                if item.tags and #item.tags > 0 then
-                  library(stamp, now).add_tags(item.jid, item.tags, 1)
-                  tags = cjson.encode(item.tags)
+                if not score and (item.priority or not first) then
+                  score = library(stamp, now).fractional_score(n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
                 end
-                call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-                if item.waits then
-                  library(stamp, now).keep_delay(key, item.delay, item.checked)
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
                 end
-              end
-              try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-              if item.old and item.old.lost then
-                do
-                  local jid, worker = item.jid, item.old.worker
-                  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                  try('publish', prefix .. 'w:' .. worker, message)
-                  try('publish', prefix .. 'log', message)
-                end
+                n = n + 1
+                item.state = 'waiting'
               end
             end
+            local key, list = prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local queues = prefix .. 'queues'
-              if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-                try('zrem', prefix .. 'x:queues', queue)
-                repeat
-                  if classic then
-                    local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-                    if not heard.err and heard[2] == 0 then
-                      break
-                    end
-                  end
-                  try('publish', prefix .. 'x:queues', queue)
-                until true
-              end
-            end
-            if tracked2 then
+              local key, retries, tags = item.key, item.retries or '5', '[]'
               do
-                local jids = library(stamp, now).jids_of(group)
-                local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-                for i = 1, #scores do
-                  if scores[i] then
-                    try('publish', prefix .. 'put', jids[i])
-                  end
+                local cap
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  library(stamp, now).trim_history(key .. '-history', length, cap)
                 end
               end
-            end
-            if known_empty2 then
-              if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                call('expire', prefix .. 'x:filled', 1)
+              if item.tags and #item.tags > 0 then
+                library(stamp, now).add_tags(item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+              if item.waits then
+                library(stamp, now).keep_delay(key, item.delay, item.checked)
               end
             end
-            if idle2 then
-              library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+            try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+            if item.old and item.old.lost then
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. 'w:' .. worker, message)
+              try('publish', prefix .. 'log', message)
             end
+          end
+          do
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              repeat
+                if classic then
+                  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                  if not heard.err and heard[2] == 0 then
+                    break
+                  end
+                end
+                try('publish', prefix .. 'x:queues', queue)
+              until true
+            end
+          end
+          if tracked2 then
+            local jids = library(stamp, now).jids_of(group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. 'put', jids[i])
+              end
+            end
+          end
+          if known_empty2 then
+            if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+          if idle2 then
+            library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
           end
         end
       end
-      if var.watching or var.put_batches then
-        library(stamp, now).watch_all(items)
+      if puts.watching or puts.batches then
+        library(stamp, now).watch_all(puts)
       end
-      if var.put_mortal then
+      if puts.mortal then
         library(stamp, now).enter_lives(items)
       end
       left = found
@@ -8449,14 +8348,10 @@ elseif command == 'fail' then
     error('Fail(): Arg "message" missing')
   end
   if data then
-    do
-      local ok, value, problem = pcall(cjson.decode, data)
-      if not ok or problem then
-        do
-          local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-          error('Fail(): ' .. message)
-        end
-      end
+    local ok, value, problem = pcall(cjson.decode, data)
+    if not ok or problem then
+      local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+      error('Fail(): ' .. message)
     end
   end
   local item = {jid = jid, group = group, message = message, data = data or ''}
@@ -8485,23 +8380,23 @@ elseif command == 'fail' then
     if item.ended then
       library(stamp, now).add_result(item, fields)
     end
-    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
-      local jid, text = item.jid, item.history
-      if text then
-        library(stamp, now).move_history(jid, text)
+      try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+      do
+        local jid, text = item.jid, item.history
+        if text then
+          library(stamp, now).move_history(jid, text)
+        end
       end
-    end
-    if item.grace then
-      call('hdel', item.key, 'grace')
-    end
-    if item.data ~= '' then
-      fields[#fields + 1] = 'data'
-      fields[#fields + 1] = item.data
-    end
-    call('hset', item.key, unpack(fields))
-    do
+      if item.grace then
+        call('hdel', item.key, 'grace')
+      end
+      if item.data ~= '' then
+        fields[#fields + 1] = 'data'
+        fields[#fields + 1] = item.data
+      end
+      call('hset', item.key, unpack(fields))
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
         library(stamp, now).wake(queue)
@@ -8532,21 +8427,15 @@ elseif command == 'fail' then
         local day = now - now % 86400
         local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, 'failures', 1) == 1 then
-          do
-            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-          end
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
-      do
-        local day = now - now % 86400
-        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-        if try('hincrby', key, 'failed', 1) == 1 then
-          do
-            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-          end
-        end
+      local day = now - now % 86400
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, 'failed', 1) == 1 then
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
       end
     end
     if item.stored then
@@ -8563,10 +8452,8 @@ elseif command == 'fail' then
 elseif command == 'retry' then
   local function required(area, name, text)
     if not text then
-      do
-        local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-        error(area .. '(): ' .. message)
-      end
+      local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
     end
     return text
   end
@@ -8574,10 +8461,8 @@ elseif command == 'retry' then
     local n = tonumber(text)
     if not n or n - n ~= 0 then
       local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-      do
-        local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-        error(area .. '(): ' .. message)
-      end
+      local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
     end
     return n
   end
@@ -8609,28 +8494,20 @@ elseif command == 'retry' then
     end
     if ARGV[11] then
       item.data = ARGV[11]
-      do
-        local text = item.data
-        local ok, value, problem = pcall(cjson.decode, text)
-        if not ok or problem then
-          do
-            local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-            error('Retry(): ' .. message)
-          end
-        end
+      local text = item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error('Retry(): ' .. message)
       end
     end
     if ARGV[12] then
       item.result = ARGV[12]
-      do
-        local text = item.result
-        local ok, value, problem = pcall(cjson.decode, text)
-        if not ok or problem then
-          do
-            local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-            error('Retry(): ' .. message)
-          end
-        end
+      local text = item.result
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error('Retry(): ' .. message)
       end
     end
   end
@@ -8708,23 +8585,23 @@ elseif command == 'retry' then
     if failure then
       fields[5], fields[6] = 'failure', failure
     end
-    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
-      local jid, text = item.jid, item.history
-      if text then
-        library(stamp, now).move_history(jid, text)
+      try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+      do
+        local jid, text = item.jid, item.history
+        if text then
+          library(stamp, now).move_history(jid, text)
+        end
       end
-    end
-    if item.grace then
-      call('hdel', item.key, 'grace')
-    end
-    if item.data ~= '' then
-      fields[#fields + 1] = 'data'
-      fields[#fields + 1] = item.data
-    end
-    call('hset', item.key, unpack(fields))
-    do
+      if item.grace then
+        call('hdel', item.key, 'grace')
+      end
+      if item.data ~= '' then
+        fields[#fields + 1] = 'data'
+        fields[#fields + 1] = item.data
+      end
+      call('hset', item.key, unpack(fields))
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
         library(stamp, now).wake(queue)
@@ -8732,11 +8609,9 @@ elseif command == 'retry' then
     end
     if queue ~= item.current then
       library(stamp, now).know_unlisted(queue)
-      do
-        local known
-        if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-          call('expire', prefix .. 'x:filled', 1)
-        end
+      local known
+      if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+        call('expire', prefix .. 'x:filled', 1)
       end
     end
     library(stamp, now).wake_for(queue, item.delay)
@@ -9532,7 +9407,9 @@ elseif command == 'move.many' then
   local delay = lib.number(area, 'delay', ARGV[5])
   local last = 6 + lib.whole(area, 'n', ARGV[6])
   local jids, rest = lib.within_reach(lib.read_jids(area, last + 1))
-  local items = {}
+  local puts = lib.new_puts(worker)
+  local items = puts.items
+  puts.groups[1] = items
   lib.options(area, 7, last)
   for i = 1, #jids do
     local jid = jids[i]
@@ -9541,7 +9418,7 @@ elseif command == 'move.many' then
       lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
     else
       local item = {queue = queue, jid = jid, klass = job[1], data = job[2], delay = delay, checked = '1', key = false, state = false}
-      lib.add_given(item, lib.options(area, 7, last))
+      lib.add_given(puts, item, lib.options(area, 7, last))
       items[#items + 1] = item
     end
   end
@@ -9550,7 +9427,7 @@ elseif command == 'move.many' then
   if count == 0 then
     return lib.report(0, more)
   end
-  for _, refused in ipairs(lib.put(worker, {items}, items) or {}) do
+  for _, refused in ipairs(lib.put(puts) or {}) do
     lib.leave_out(refused[2], 'exists', 'the job is ' .. refused[3])
     count = count - 1
   end

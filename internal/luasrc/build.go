@@ -133,7 +133,7 @@ func (b *builder) isHot(command string) bool {
 
 // usual are the commands of a job's usual life. Those that handle many jobs come first, because only the
 // first 256 constants of a function cost nothing to use.
-var usual = []string{"reserve", "finish", "put.many", "pop", "complete", "put"}
+var usual = []string{"finish", "reserve", "put.many", "pop", "complete", "put"}
 
 // rank puts the usual commands before the others.
 func rank(command string) int {
@@ -239,7 +239,7 @@ func withoutConstants(s stat) []stat {
 }
 
 // tidied returns statements without what inlining has left: variables that are texts, and blocks that
-// declare nothing.
+// declare nothing, or after which nothing follows.
 func tidied(body []stat) []stat {
 	texts := map[*symbol]expr{}
 	body = replace(body, func(s stat) []stat {
@@ -250,8 +250,13 @@ func tidied(body []stat) []stat {
 				return nil
 			}
 		case *block:
+			s.body = withoutLastBlock(s.body)
 			if !slices.ContainsFunc(s.body, needsBlock) {
 				return s.body
+			}
+		case *choice:
+			for i := range s.branches {
+				s.branches[i].body = withoutLastBlock(s.branches[i].body)
 			}
 		}
 		return []stat{s}
@@ -262,6 +267,17 @@ func tidied(body []stat) []stat {
 		}
 		return folded(x)
 	})
+	return body
+}
+
+// withoutLastBlock has a body end with the statements of the block that it ends with.
+func withoutLastBlock(body []stat) []stat {
+	if len(body) == 0 {
+		return body
+	}
+	if last, ok := body[len(body)-1].(*block); ok {
+		return append(body[:len(body)-1:len(body)-1], last.body...)
+	}
 	return body
 }
 

@@ -3,20 +3,18 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
---          n arguments:
---          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
---                    o text, drop letters, since time, result json
---          fail      group, message [, since [, result]]
---          retry     delay [, group, message [, since [, result]]]: spends a retry. The result is
---                    that of a job that has failed because it had none left
---          release   delay [, since [, place [, throttled json]]]: spends none. Jobs without a
---                    delay that have places are taken in the order of these, after one that has
---                    none. throttled lists limits of the job that are held for the delay, all if it
---                    is empty
+--          n arguments that are pairs:
+--          complete  next queue, delay n, depends json, priority n, retries n, tags json, o text,
+--                    drop letters, result json
+--          fail      group, message, result json
+--          retry     spends a retry: delay n, group, message; result json: that of a job that has
+--                    failed because it had no retry left
+--          release   spends none: delay n; place n: jobs without a delay that have places are taken
+--                    in the order of these, after one that has none; throttled json: limits of the
+--                    job that are held for the delay, all if there is none among them
+--          all       since: when the worker took the job, as reserve returned it: a job that it has
+--                    lost and taken again since then is refused
 --          data may be '', which leaves the job's data as it is
---          result is the job's result, if it has ended
---          since is when the worker took the job, as reserve returned it: a job that it has lost
---          and taken again since then is refused
 -- Returns  an array with one text for each job: its state after complete, the retries that are
 --          left after retry, or '!' and why it could not be done, as the single commands say it. A
 --          text ends in '+' when jobs that waited are still to be released, or told that one has
@@ -34,36 +32,21 @@
 
 local worker = required('Finish', 'worker', ARGV[3])
 
--- The text of an argument up to ARGV[last]; nil if it is empty or missing.
-local function given_text(i, last)
-  return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
-end
-
--- Reads the arguments of an action, from ARGV[first] to ARGV[last]. Jobs to complete have no action.
+-- Reads the pairs of an action, from ARGV[first] to ARGV[last]. Jobs to complete have no action.
 local function read_details(item, action, first, last) -- cold
-  item.action, item.delay = action ~= 'complete' and action or nil, 0
+  local given = options('Finish', first, last)
+  item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
+  item.delay = number('Finish', 'delay', given.delay or 0)
   if action == 'complete' then
-    local given = options('Finish', first, last)
-    item.next, item.since, item.checked = given.next, given.since, true
-    item.delay = number('Finish', 'delay', given.delay or 0)
-    item.depends = read_dependencies('Finish', given.depends)
-    item.change, item.result = read_change('Finish', given), given.result
+    item.next, item.checked = given.next, true
+    item.depends, item.change = read_dependencies('Finish', given.depends), read_change('Finish', given)
   elseif action == 'fail' then
-    item.group = required('Finish', 'group', ARGV[first])
-    item.message = ARGV[first + 1] or ''
-    item.since = given_text(first + 2, last)
-    item.result = given_text(first + 3, last)
+    item.group, item.message = required('Finish', 'group', given.group), given.message or ''
   elseif action == 'retry' then
-    item.delay = number('Finish', 'delay', ARGV[first])
-    item.group = given_text(first + 1, last)
-    item.message = item.group and ARGV[first + 2]
-    item.since = given_text(first + 3, last)
-    item.result = given_text(first + 4, last)
+    item.group, item.message = given.group, given.message
   elseif action == 'release' then
-    item.delay = number('Finish', 'delay', ARGV[first])
-    item.since = given_text(first + 1, last)
-    item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
-    item.throttled = first + 3 <= last and names('Finish', 'throttled', ARGV[first + 3]) or nil
+    item.place = whole('Finish', 'place', given.place or 0)
+    item.throttled = given.throttled and names('Finish', 'throttled', given.throttled)
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end

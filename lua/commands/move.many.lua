@@ -19,7 +19,9 @@ local worker, queue = required(area, 'worker', ARGV[3]), named('Queue', 'queue',
 local delay = number(area, 'delay', ARGV[5])
 local last = 6 + whole(area, 'n', ARGV[6])
 local jids, rest = within_reach(read_jids(area, last + 1))
-local items = {}
+local puts = new_puts(worker)
+local items = puts.items
+puts.groups[1] = items
 options(area, 7, last) -- which each job gets for itself
 for i = 1, #jids do
   local jid = jids[i]
@@ -31,7 +33,7 @@ for i = 1, #jids do
       queue = queue, jid = jid, klass = job[1], data = job[2], delay = delay, checked = '1',
       key = false, state = false,
     }
-    add_given(item, options(area, 7, last))
+    add_given(puts, item, options(area, 7, last))
     items[#items + 1] = item
   end
 end
@@ -40,7 +42,7 @@ local more = ',"rest":' .. array(rest)
 if count == 0 then
   return report(0, more)
 end
-for _, refused in ipairs(put(worker, {items}, items) or {}) do
+for _, refused in ipairs(put(puts) or {}) do
   leave_out(refused[2], 'exists', 'the job is ' .. refused[3])
   count = count - 1
 end

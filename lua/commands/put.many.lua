@@ -18,10 +18,8 @@
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
-local items, seen = {}, {}
-
--- Groups the jobs by queue.
-local function grouped() -- cold
+-- Groups jobs by queue.
+local function grouped(items) -- cold
   local groups, found = {}, {}
   for i = 1, #items do
     local item = items[i]
@@ -36,6 +34,8 @@ local function grouped() -- cold
   return groups
 end
 
+local puts, seen = new_puts(ARGV[3]), {}
+local items = puts.items
 local checked, several = ARGV[4] ~= '' and ARGV[4], false
 local at, n = 5, 0
 while at <= #ARGV do
@@ -49,7 +49,7 @@ while at <= #ARGV do
   if ARGV[at + 5] ~= '0' then
     last = last + whole('Put', 'n', ARGV[at + 5])
   end
-  local item = read_put(queue, at + 1, first, last, checked, items[n])
+  local item = read_put(puts, queue, at + 1, first, last, checked, items[n])
   if seen[item.jid] then
     reject('Put', 'Job ' .. item.jid .. ' is named twice')
   end
@@ -61,7 +61,8 @@ if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if n > 0 then
-  local left = put(ARGV[3], several and grouped() or {items}, items)
+  puts.groups = several and grouped(items) or {items}
+  local left = put(puts)
   if left and left[1] then
     return left
   end

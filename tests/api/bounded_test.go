@@ -447,13 +447,13 @@ var waysToFail = map[string]func(e *env, job *qless.Job) error{
 		return errOf(job.Retry(e.t.Context()))
 	},
 	"finish": func(e *env, job *qless.Job) error {
-		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "base", "", "2", "g", "m")
+		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "base", "", "4", "group", "g", "message", "m")
 		require.Equal(e.t, []any{"5+"}, reply)
 		return err
 	},
 	"finish a retry": func(e *env, job *qless.Job) error {
 		e.rdb.HSet(e.t.Context(), "ql:j:"+job.JID, "remaining", "0")
-		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "retry", job.JID, "base", "", "1", "0")
+		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "retry", job.JID, "base", "", "0")
 		require.Equal(e.t, []any{"-1+"}, reply)
 		return err
 	},

@@ -87,7 +87,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 	e := newEnv(t)
 	reserve := func(queues int) int {
-		args := []any{"w1", "1", "ordered", "0", "10", "", "0"}
+		args := []any{"w1", "1", "10", "0"}
 		for i := range queues {
 			args = append(args, fmt.Sprint("q", i))
 		}

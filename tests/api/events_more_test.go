@@ -134,7 +134,7 @@ func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 		e.pop("q")
 		events := listen(t, e.Client)
 		reply, err := e.Run(t.Context(), "finish", "j", "w1",
-			"retry", "j", "q", "", "3", "0", "K:error", "it broke")
+			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke")
 		require.NoError(t, err)
 		require.Equal(t, []any{"-1"}, reply)
 		requireEvents(t, events, qless.Event{

@@ -150,12 +150,12 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	for i := range 20 {
 		e.put("q", qless.JID(fmt.Sprint("j", i, "x")))
 	}
-	reserve := func(ahead string) int {
-		return count(func() { e.run("reserve", "w1", "1", "ordered", "0", "10", "", ahead, "q") })
+	reserve := func(pairs ...any) int {
+		return count(func() { e.run("reserve", append(append([]any{"w1", "1", "10", len(pairs)}, pairs...), "q")...) })
 	}
-	reserve("0")
-	require.Equal(t, reserve("0"), reserve("for - w1"))
-	require.Equal(t, reserve("0"), reserve("for 60 w1"))
+	reserve()
+	require.Equal(t, reserve(), reserve("owner", "w1"))
+	require.Equal(t, reserve(), reserve("owner", "w1", "lock", "60"))
 
 	end := func(jid string, end qless.End) int {
 		return count(func() { require.NoError(t, errOf(e.End(t.Context(), jid, end))) })

@@ -300,7 +300,7 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
 		"popped": func(e *env) error { e.pop("q"); return nil },
 		"reserved": func(e *env) error {
-			return errOf(e.Run(e.t.Context(), "reserve", "", "w", 9, "ordered", 0, 0, "", 0, "q"))
+			return errOf(e.Run(e.t.Context(), "reserve", "", "w", 9, 0, 0, "q"))
 		},
 		"canceled":  func(e *env) error { return e.Cancel(e.t.Context(), "j") },
 		"withdrawn": func(e *env) error { return e.Withdraw(e.t.Context(), "j") },

@@ -54,9 +54,9 @@ func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
 	const lost = " another worker: w1, at "
 	e.unchanged(func() {
 		require.Contains(t, finish("complete", "a", "q", "", "2", "since", since), lost)
-		require.Contains(t, finish("fail", "b", "q", "", "3", "g", "m", since), lost)
-		require.Contains(t, finish("retry", "c", "q", "", "4", "0", "", "", since), lost)
-		require.Contains(t, finish("release", "d", "q", "", "2", "0", since), lost)
+		require.Contains(t, finish("fail", "b", "q", "", "6", "group", "g", "message", "m", "since", since), lost)
+		require.Contains(t, finish("retry", "c", "q", "", "2", "since", since), lost)
+		require.Contains(t, finish("release", "d", "q", "", "2", "since", since), lost)
 	})
 	since, err = e.rdb.HGet(t.Context(), "ql:j:a", "time").Result()
 	require.NoError(t, err)

@@ -214,7 +214,7 @@ func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("plain"), qless.Priority(2))
 		e.putStored("o", `h|{"h":{"a":"1"}}`)
-		reply := e.run("reserve", "w1", "2", "ordered", "0", "10", "", "0", "q").([]any)
+		reply := e.run("reserve", "w1", "2", "10", "0", "q").([]any)
 		names := fmt.Sprint(reply[4])
 		require.Regexp(t, " x:o$", names)
 		require.Len(t, strings.Split(reply[5].(string), "\x01"), 11)

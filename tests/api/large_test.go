@@ -155,12 +155,12 @@ func TestManyJobsAtOnce(t *testing.T) {
 	}
 	e.runMany("q")
 
-	e.finishAll("q", "retry", all, 60)
+	e.finishAll("q", "retry", all, "delay", 60)
 	require.Equal(t, many, e.counts("q").Scheduled)
 	e.clock.Advance(2 * time.Minute)
 	e.runMany("q")
 
-	e.finishAll("q", "fail", all, "g", "m")
+	e.finishAll("q", "fail", all, "group", "g", "message", "m")
 	page, err := e.FailedIn(t.Context(), "g", qless.Range{Limit: many})
 	require.NoError(t, err)
 	require.Len(t, page.Items, many)

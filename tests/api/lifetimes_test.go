@@ -67,14 +67,14 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 		"pop": func(e *env) []string { return jids(e.pops("q", 2)) },
 		"reserve": func(e *env) []string {
 			var taken []string
-			for _, part := range e.run("reserve", "w1", "2", "ordered", "0", "10", "", "0", "q").([]any)[4:] {
+			for _, part := range e.run("reserve", "w1", "2", "10", "0", "q").([]any)[4:] {
 				taken = append(taken, fmt.Sprint(part))
 			}
 			return taken
 		},
 		"reserve of several": func(e *env) []string {
 			var taken []string
-			for _, part := range e.run("reserve", "w1", "2", "round-robin", "0", "10", "", "0", "p", "q").([]any)[4:] {
+			for _, part := range e.run("reserve", "w1", "2", "10", "2", "order", "round-robin", "p", "q").([]any)[4:] {
 				taken = append(taken, fmt.Sprint(part))
 			}
 			return taken
@@ -580,7 +580,7 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 			e.put("q", qless.JID("a"))
 			e.put("q", qless.JID("b"))
 			e.bury("q", 500)
-			reply := e.run("reserve", append([]any{"w1", "2", order, "0", "10", "", "0"}, queues...)...).([]any)
+			reply := e.run("reserve", append([]any{"w1", "2", "10", "2", "order", order}, queues...)...).([]any)
 			require.Len(t, reply, 5+2)
 			require.Equal(t, 500, e.stats("q", noon).Expired)
 		})
@@ -609,11 +609,11 @@ func TestACallDropsAtMostAThousandExpiredJobs(t *testing.T) {
 		"pop of one":  func(e *env) (int, string) { return len(e.pops("q", 1)), "0" },
 		"pop of many": func(e *env) (int, string) { return len(e.pops("q", 5000)), "0" },
 		"reserve": func(e *env) (int, string) {
-			reply := e.run("reserve", "w1", "900", "ordered", "0", "10", "", "0", "q").([]any)
+			reply := e.run("reserve", "w1", "900", "10", "0", "q").([]any)
 			return max(0, len(reply)-5), reply[1].(string)
 		},
 		"reserve in turn": func(e *env) (int, string) {
-			reply := e.run("reserve", "w1", "7", "round-robin", "0", "10", "", "0", "q", "p").([]any)
+			reply := e.run("reserve", "w1", "7", "10", "2", "order", "round-robin", "q", "p").([]any)
 			return max(0, len(reply)-5), reply[1].(string)
 		},
 	} {

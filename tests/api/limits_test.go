@@ -642,7 +642,7 @@ func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 	}
 	for _, order := range []string{"ordered", "round-robin"} {
 		reserve := func() []any {
-			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, order, 0, 300, "", 0, "q")
+			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "order", order, "q")
 			require.NoError(t, err)
 			return reply.([]any)
 		}
@@ -664,7 +664,7 @@ func TestAWorkerTakesNoLimitedJobsAhead(t *testing.T) {
 				e.put("q", qless.JID("plain"))
 				e.clock.Advance(time.Second)
 				e.putLimited("q", "a b c d", "api")
-				reply, err := e.Run(t.Context(), "reserve", "", "w2", 3, order, 0, 300, "", 10, "q", "other")
+				reply, err := e.Run(t.Context(), "reserve", "", "w2", 3, 300, 4, "order", order, "ahead", 10, "q", "other")
 				require.NoError(t, err)
 				require.Len(t, reply, 5+3)
 				require.Len(t, e.info("api").Running, 2)
@@ -695,7 +695,7 @@ func TestAThrottledJobGoesBackForNothingAndHoldsItsLimits(t *testing.T) {
 				require.NoError(t, e.Limit("a").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
 				e.pop("q")
 				_, err := e.Run(t.Context(), "finish", "", "w1", "release", "j", "q", `{"n":1}`, 4,
-					"30", "", "0", c.names)
+					"delay", "30", "throttled", c.names)
 				require.NoError(t, err)
 				require.Equal(t, 5, e.job("j").Remaining)
 				require.JSONEq(t, `{"n":1}`, string(e.job("j").Data))
@@ -755,7 +755,7 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 		require.Equal(t, 6, e.counts("q").Waiting)
 
 		reserve := func() (wait float64, count int) {
-			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, "ordered", 0, 300, "", 4, "q")
+			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "ahead", 4, "q")
 			require.NoError(t, err)
 			wait, err = strconv.ParseFloat(reply.([]any)[1].(string), 64)
 			require.NoError(t, err)

@@ -58,7 +58,7 @@ func TestReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T) {
 		e.put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(2))
 		e.put("q", qless.JID("headers"), qless.Header("a", "1"), qless.Priority(1))
 		e.put("q", qless.JID("plain"))
-		reply := e.run("reserve", "w1", "3", "ordered", "0", "10", "", "0", "q").([]any)
+		reply := e.run("reserve", "w1", "3", "10", "0", "q").([]any)
 		require.InDelta(t, 2.5, number(t, reply[5].([]any)[10]), 1e-4)
 		require.InDelta(t, 60, number(t, reply[6].([]any)[10]), 1e-4)
 		e.clock.Advance(time.Second)

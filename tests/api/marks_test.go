@@ -56,7 +56,7 @@ func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	isUnmarked(`{"jid":"j","to":"q2","event":"advanced","queue":"q"}`)
 
 	becomeIdle := func() {
-		_, err := e.Run(t.Context(), "reserve", "", "w1", 1, "ordered", 0, 10, "", 0, "idle")
+		_, err := e.Run(t.Context(), "reserve", "", "w1", 1, 10, 0, "idle")
 		require.NoError(t, err)
 	}
 	becomeIdle()

@@ -15,7 +15,7 @@ var failures = map[string]func(t *testing.T, e *env){
 	"fail": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m")) },
 	"finish": func(_ *testing.T, e *env) {
 		job := e.pop("q")
-		e.run("finish", "w1", "fail", job.JID, "q", "", "2", "g", "m")
+		e.run("finish", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
 	},
 	"no retries left": func(t *testing.T, e *env) {
 		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), qless.Because("g", "m"))))

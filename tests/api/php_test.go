@@ -245,11 +245,11 @@ func TestTagsAreListedInPart(t *testing.T) {
 var takeLost = map[string]func(e *env){
 	"pop": func(e *env) { e.pops("q", 5) },
 	"reserve": func(e *env) {
-		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "ordered", "0", "10", "", "0", "q")
+		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "10", "0", "q")
 		require.NoError(e.t, err)
 	},
 	"round-robin": func(e *env) {
-		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "round-robin", "0", "10", "", "0", "p", "q")
+		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "10", "2", "order", "round-robin", "p", "q")
 		require.NoError(e.t, err)
 	},
 }
@@ -352,11 +352,11 @@ var failing = map[string]func(e *env, job *qless.Job){
 		require.Negative(e.t, left)
 	},
 	"finish": func(e *env, job *qless.Job) {
-		_, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "q", "", "2", "g", "m")
+		_, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
 		require.NoError(e.t, err)
 	},
 	"finish by retry": func(e *env, job *qless.Job) {
-		_, err := e.Run(e.t.Context(), "finish", "", "w1", "retry", job.JID, "q", "", "1", "0")
+		_, err := e.Run(e.t.Context(), "finish", "", "w1", "retry", job.JID, "q", "", "0")
 		require.NoError(e.t, err)
 	},
 	"lost": func(e *env, _ *qless.Job) {

@@ -22,7 +22,7 @@ func consumes(line string) bool {
 
 func TestAFullServerIsWorkedOff(t *testing.T) {
 	b := newBench(t)
-	for _, line := range append(commands, "pop|30|empty|w9|1", "reserve|30|w9|1|ordered|0|10||0|empty") {
+	for _, line := range append(commands, "pop|30|empty|w9|1", "reserve|30|w9|1|10|0|empty") {
 		t.Run(line, func(t *testing.T) {
 			b.restore(t)
 			_, err := b.run(t.Context(), line)

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
 // slow keeps the first answer to a reservation for a time.
@@ -28,7 +28,7 @@ func (s *slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for _, cmd := range cmds {
-			if slices.Contains(cmd.Args(), any("ordered")) && !redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			if scripts.CommandOf(cmd.Args()) == "reserve" && !redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 				s.once.Do(func() { <-time.After(s.time) })
 			}
 		}

@@ -355,8 +355,8 @@ func (d *drawer) drawPop() []string {
 }
 
 func (d *drawer) drawReserve() []string {
-	line := []string{"reserve", d.worker(), strconv.Itoa(d.IntN(5)), one(d, "ordered", "round-robin", "shuffled"),
-		"0", "10", "", one(d, "0", "0", "2")}
+	line := []string{"reserve", d.worker(), strconv.Itoa(d.IntN(5)), "10", "4",
+		"order", one(d, "ordered", "round-robin", "shuffled"), "ahead", one(d, "0", "0", "2")}
 	return append(line, queueNames[:1+d.IntN(len(queueNames))]...)
 }
 
@@ -425,13 +425,13 @@ func (d *drawer) drawFinish() []string {
 				}
 			}
 		case "fail":
-			rest = []string{one(d, groupNames...), "because"}
+			rest = []string{"group", one(d, groupNames...), "message", "because"}
 		case "retry":
-			rest = []string{d.delay()}
+			rest = []string{"delay", d.delay()}
 		case "release":
-			rest = []string{d.delay()}
+			rest = []string{"delay", d.delay()}
 			if d.chance(30) {
-				rest = append(rest, "", strconv.Itoa(d.IntN(3)), "[]")
+				rest = append(rest, "place", strconv.Itoa(d.IntN(3)), "throttled", "[]")
 			}
 		}
 		line = append(line, action, jid, orElse(d.told(jid).queue, "q1"), "", strconv.Itoa(len(rest)))

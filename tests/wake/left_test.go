@@ -137,7 +137,7 @@ func TestMarksOfIdleWorkersLapse(t *testing.T) {
 		return []int64{e.rdb.ZCard(ctx, "ql:x:idle:q").Val(), e.rdb.SCard(ctx, "ql:x:idle").Val()}
 	}
 	reserve := func() {
-		e.script("reserve", "w", "1", "ordered", "0", "10", "", "0", "q")
+		e.script("reserve", "w", "1", "10", "0", "q")
 	}
 	reserve()
 	require.Equal(t, []int64{1102, 1102}, left(), "it becomes idle")

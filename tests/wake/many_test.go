@@ -55,9 +55,9 @@ func TestWorkersOfManyQueuesShareAnEntry(t *testing.T) {
 
 // reserveAs asks for jobs of queues as a worker. It returns the longest time to wait and how many
 // jobs there were.
-func (e *env) reserveAs(worker, count, ahead string, queues ...string) (wait float64, jobs int) {
+func (e *env) reserveAs(worker, count, polls string, queues ...string) (wait float64, jobs int) {
 	e.t.Helper()
-	args := []any{worker, count, "ordered", "0", "10", "", ahead}
+	args := []any{worker, count, "10", "2", "polls", polls}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
@@ -120,23 +120,23 @@ func TestAPollTrustsTheLookOfAnother(t *testing.T) {
 			e.reserveAs(worker, "1", "0", queues...)
 		}
 		until(t, "what was seen is known", func() bool {
-			e.reserveAs("one", "1", "poll 0", queues...)
+			e.reserveAs("one", "1", "1", queues...)
 			looked := e.rdb.Keys(ctx, "ql:x:looked:*").Val()
 			return len(looked) == 1 && e.rdb.Persist(ctx, looked[0]).Val()
 		})
-		wait, _ := e.reserveAs("two", "1", "poll 0", queues...)
+		wait, _ := e.reserveAs("two", "1", "1", queues...)
 		require.Less(t, wait, 10.0, "it asks again before the other one does")
 		require.GreaterOrEqual(t, wait, 9.0)
-		cost := len(e.server.Commands(t, func() { e.reserveAs("two", "1", "poll 0", queues...) }))
+		cost := len(e.server.Commands(t, func() { e.reserveAs("two", "1", "1", queues...) }))
 		require.LessOrEqual(t, cost, 7+min(len(queues), 5), "with the call itself")
 
 		e.silentPut("q", "unheard")
-		_, jobs := e.reserveAs("two", "1", "poll 0", queues...)
+		_, jobs := e.reserveAs("two", "1", "1", queues...)
 		require.Zero(t, jobs)
-		_, jobs = e.reserveAs("three", "1", "poll 0", queues...)
+		_, jobs = e.reserveAs("three", "1", "1", queues...)
 		require.Equal(t, 1, jobs, "one that was not idle looks")
 		e.put("q", "heard")
-		_, jobs = e.reserveAs("two", "1", "poll 0", queues...)
+		_, jobs = e.reserveAs("two", "1", "1", queues...)
 		require.Equal(t, 1, jobs, "one that was woken looks")
 	}
 }
@@ -171,8 +171,8 @@ func TestAPollOfAThousandQueues(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	queues := many(1000)
 	e.reserveAs("w", "1", "0", queues...)
-	for _, ahead := range []string{"0", "poll 0"} {
-		cost := len(e.server.Commands(t, func() { e.reserveAs("w", "1", ahead, queues...) }))
+	for _, polls := range []string{"0", "1"} {
+		cost := len(e.server.Commands(t, func() { e.reserveAs("w", "1", polls, queues...) }))
 		require.LessOrEqual(t, cost, 20+1, "with the call itself")
 	}
 	for _, i := range []int{0, 1, 4, 5, 20, 21, 84, 85, 340, 341, 840, 841, 998, 999} {

@@ -198,9 +198,9 @@ func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {
 		"complete", "done", "q", `"saved"`, "0",
 		"complete", "theirs", "q", `"not saved"`, "0",
 		"complete", "on", "q", "", "4", "next", "b", "delay", "5",
-		"fail", "bad", "q", "", "2", "g", "m",
-		"retry", "again", "q", `"saved"`, "3", "0", "g", "m",
-		"release", "back", "q", "", "1", "60",
+		"fail", "bad", "q", "", "4", "group", "g", "message", "m",
+		"retry", "again", "q", `"saved"`, "4", "group", "g", "message", "m",
+		"release", "back", "q", "", "2", "delay", "60",
 		"complete", "twice", "q", "", "0",
 		"complete", "twice", "q", "", "0",
 		"complete", "nobody", "q", "", "0")

@@ -91,7 +91,7 @@ func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 // take calls the script reserve for a worker, and returns the jids.
 func (e *env) take(count, ahead, order string, queues ...string) []string {
 	e.t.Helper()
-	args := []any{"w", count, order, "0", "3600", "", ahead}
+	args := []any{"w", count, "3600", "4", "order", order, "ahead", ahead}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
@@ -241,9 +241,9 @@ func TestReleasedJobsKeepTheirPlaces(t *testing.T) {
 	e.put("q", qless.JID("new"), qless.Priority(5000000))
 	args := []any{"w1"}
 	for _, release := range [][2]string{{"m", "1"}, {"z", "2"}, {"a", "1000"}, {"low", "4"}} {
-		args = append(args, "release", release[0], "q", "", "3", "0", "", release[1])
+		args = append(args, "release", release[0], "q", "", "2", "place", release[1])
 	}
-	args = append(args, "release", "first", "q", "", "1", "0")
+	args = append(args, "release", "first", "q", "", "0")
 	reply, err := e.Run(t.Context(), "finish", "", args...)
 	require.NoError(t, err)
 	require.Equal(t, []any{"5", "5", "5", "5", "5"}, reply)

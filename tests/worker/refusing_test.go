@@ -129,7 +129,7 @@ func TestAServerThatRefusesIsNotBackWhenTheWorkerStops(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
 	w.refuseWith(func(script string, args []any) error {
-		if script == "reserve" && args[6] != "0" { // it may say that it wants nothing
+		if script == "reserve" && args[7] != "0" { // it may say that it wants nothing
 			return serverError("OOM command not allowed when used memory > 'maxmemory'.")
 		}
 		return nil

@@ -27,7 +27,7 @@ type reservation struct {
 // reserve calls the script for a worker.
 func (e *env) reserve(worker string, count int, order, cursor, claim string, queues ...string) reservation {
 	e.t.Helper()
-	args := []any{worker, strconv.Itoa(count), order, cursor, "3600", claim, "0"}
+	args := []any{worker, strconv.Itoa(count), "3600", "6", "order", order, "cursor", cursor, "claim", claim}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
@@ -309,7 +309,7 @@ func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
 	queues := known[:1000]
 	last := e.put("q999")
 	require.Equal(t, []string{last}, e.reserve("w", 2, "round-robin", "0", "", queues...).jids)
-	args := []any{"w", "1", "ordered", "0", "10", "", "0"}
+	args := []any{"w", "1", "10", "0"}
 	for _, queue := range known {
 		args = append(args, queue)
 	}

@@ -53,13 +53,13 @@ func TestScriptsOfAWorkerFailWhereNothingCanBeWritten(t *testing.T) {
 			{"finish", "w1", "complete", "a", "q", "", "0"},
 			{"finish", "w1", "complete", "a", "q", "", "4", "next", "p", "depends", `["b"]`},
 			{"finish", "w1", "fail", "a", "q", "", "2", "group", "message"},
-			{"finish", "w1", "retry", "a", "q", "", "1", "0"},
-			{"finish", "w1", "release", "a", "q", "", "1", "0"},
+			{"finish", "w1", "retry", "a", "q", "", "0"},
+			{"finish", "w1", "release", "a", "q", "", "0"},
 			{"renew", "w1", "a"},
-			{"reserve", "w1", "1", "ordered", "0", "10", "", "0", "q"},
-			{"reserve", "w1", "1", "ordered", "0", "10", "", "0", "q", "p"},
-			{"reserve", "w1", "1", "round-robin", "0", "10", "", "0", "q", "p"},
-			{"reserve", "w1", "0", "ordered", "0", "10", "", "0", "q"},
+			{"reserve", "w1", "1", "10", "0", "q"},
+			{"reserve", "w1", "1", "10", "0", "q", "p"},
+			{"reserve", "w1", "1", "10", "2", "order", "round-robin", "q", "p"},
+			{"reserve", "w1", "0", "10", "0", "q"},
 			{"fail", "a", "w1", "group", "message"},
 			{"retry", "a", "q", "w1"},
 			{"heartbeat", "a", "w1"},
@@ -107,7 +107,7 @@ func TestAReserveInTurnsReturnsWhenJobsCanNotBeTaken(t *testing.T) {
 	e := newEnv(t)
 	e.put("q")
 	require.NoError(t, e.rdb.Do(t.Context(), "acl", "setuser", "default", "-zremrangebyrank").Err())
-	reply, err := e.Run(t.Context(), "reserve", "", "w1", "1", "round-robin", "0", "10", "", "0", "q", "p")
+	reply, err := e.Run(t.Context(), "reserve", "", "w1", "1", "10", "2", "order", "round-robin", "q", "p")
 	require.NoError(t, err)
 	require.Len(t, reply, 4)
 	require.Equal(t, 1, e.counts("q").Waiting)

@@ -1,0 +1,73 @@
+-- What falls due in a worker's queues before it asks again. One idle worker claims it, so that the
+-- others can sleep on.
+
+-- Whether a queue has jobs that could be taken if its settings allowed it.
+local function is_ready(queue) -- cold
+  return call('exists', queue_key(queue, 'work')) == 1 or is_due(queue, 'scheduled')
+    or is_due(queue, 'recur') or is_due(queue, 'locks')
+end
+
+-- When the first entry of a part of a queue falls due that is not due yet, or nil. A parked job that
+-- falls due after the horizon is tried.
+local function part_falls_due(queue, part, horizon)
+  local last = part == 'scheduled' and '+inf' or exact(horizon)
+  local found = try('zrangebyscore', queue_key(queue, part), '(' .. stamp, last,
+    'WITHSCORES', 'LIMIT', 0, 1)
+  local due = tonumber(found[2])
+  if due and due > horizon then
+    due = try_parked(found[1], queue) and now
+  end
+  return due
+end
+
+local function by_due(a, b)
+  return a.due < b.due
+end
+
+-- When each queue's next job falls due before the worker asks again, or its max-rate allows the next
+-- one, soonest first.
+local function coming_due(ask)
+  local coming, horizon = {}, now + ask.poll
+  for i = 1, #ask.queues do
+    local queue = ask.queues[i]
+    for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
+      local due = part_falls_due(queue, part, horizon)
+      if due then
+        coming[#coming + 1] = {due = due, queue = queue}
+      end
+    end
+    local settings = ask.settings[i]
+    local opens = settings and settings.rate and rate_opens(settings.rate)
+    if opens and opens < horizon and is_ready(queue) then
+      coming[#coming + 1] = {due = opens, queue = queue}
+    end
+  end
+  table.sort(coming, by_due)
+  return coming
+end
+
+-- Claims what falls due next in a queue, unless another worker has claimed it.
+local function claim_due(queue, due, worker)
+  local claimed = is_claimed(queue, due, worker)
+  if claimed then
+    return false
+  end
+  local ttl = math.ceil((due - now) * 1000) + 1000
+  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', ttl)
+  return true
+end
+
+-- Claims what falls due soonest and is not claimed by another idle worker. Returns how long to
+-- wait, and for which queue.
+local function claim_soonest(ask)
+  local coming = coming_due(ask)
+  local wait, queue = ask.poll, ''
+  for i = 1, #coming do
+    local claimed = claim_due(coming[i].queue, coming[i].due, ask.worker)
+    if claimed then
+      wait, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
+      break
+    end
+  end
+  return wait, queue
+end

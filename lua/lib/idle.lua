@@ -1,0 +1,251 @@
+-- Becoming idle, staying so, and being busy again. A worker that gets fewer jobs than it asks for is in
+-- x:idle, and waits for jobs of each of its queues (lib/wake.lua), until it is woken or its time is over.
+-- It claims what falls due next, so that it alone is up in time (lib/coming.lua).
+
+-- How many entries that have lapsed are removed from a queue at once.
+local LAPSED = 500
+
+-- How many queues, and how many workers that wait for them, others_idle looks at.
+local LOOKED_AT = 100
+
+local function idle_key()
+  return prefix .. 'x:idle'
+end
+
+-- The sorted set of those that wait for jobs of a queue, by when their entries lapse.
+local function waiting_key(queue)
+  return prefix .. 'x:idle:' .. queue
+end
+
+-- When the worker's entries lapse, unless it asks again before: it is gone then.
+local function lapse(ask)
+  return later(3 * math.max(ask.poll, 10))
+end
+
+-- How many clients listen for puts by other scripts, and whether this worker listens.
+local function count_listeners(worker)
+  local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  return counts[2], counts[4] > 0
+end
+
+-- The key that says when a worker that looked at all of these queues lately asks again.
+local function looked_key(ask)
+  return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and list_name(ask.list) or ask.list)
+end
+
+-- Notes that an idle worker has looked at all queues, so that others with the same ones need not do
+-- so right after it.
+local function note_looked(ask) -- cold
+  local ms = math.floor(math.min(1000, 100 * ask.poll))
+  if ms > 0 then
+    try('set', looked_key(ask), later(ask.poll), 'PX', string.format('%d', ms))
+  end
+end
+
+-- Whether the worker has an entry for each of its queues. Those that it has itself are renewed.
+local function renew_entries(ask)
+  if #ask.queues <= FEW_QUEUES then
+    for i = 1, #ask.queues do
+      try('zadd', waiting_key(ask.queues[i]), lapse(ask), ask.worker)
+    end
+    return true
+  end
+  local name = list_name(ask.list)
+  return type(try('zadd', waiters_key(name), lapse(ask), ask.worker)) == 'number'
+    and try('hlen', listed_key(name)) == 1
+end
+
+-- Tries to answer a worker that only polls: nobody has woken it since it became idle, so there is
+-- nothing but what other clients' scripts have put unheard. If another worker has just looked at all
+-- queues, it is enough to ask again before that worker does. Returns how long to wait, or nil.
+local function stay_idle(ask) -- cold
+  local wait = finite(try('get', looked_key(ask)), 0) - now
+  if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', idle_key(), ask.worker) ~= 1 then
+    return nil
+  end
+  add_first(prefix .. 'workers', stamp, ask.owner)
+  return renew_entries(ask) and wait or nil
+end
+
+-- Appends the worker that an entry of a queue is, or those that it stands for.
+local function append_waiting(name, others, seen)
+  if string.byte(name) ~= LIST then
+    others[#others + 1] = name
+    return
+  end
+  for _, member in ipairs(try('zrange', waiters_key(string.sub(name, 2)), 0, LOOKED_AT + 1)) do
+    if not seen[member] then
+      seen[member] = true
+      others[#others + 1] = member
+    end
+  end
+end
+
+-- Whether another worker may be idle that waits for one of the queues.
+local function others_idle(ask) -- cold
+  if #ask.queues > LOOKED_AT then
+    return true
+  end
+  local seen, others = {[ask.worker] = true}, {}
+  for i = 1, #ask.queues do
+    local waiting = try('zrange', waiting_key(ask.queues[i]), 0, LOOKED_AT + 1)
+    if waiting.err then
+      return true
+    end
+    for _, name in ipairs(waiting) do
+      if not seen[name] then
+        seen[name] = true
+        append_waiting(name, others, seen)
+      end
+    end
+    if #others > LOOKED_AT then
+      return true
+    end
+  end
+  if #others == 0 then
+    return false
+  end
+  local flags = try('smismember', idle_key(), unpack(others)) -- most that were woken are no longer idle
+  for i = 1, #others do
+    if flags[i] ~= 0 then
+      return true
+    end
+  end
+  return false
+end
+
+-- Wakes idle workers for the jobs that this worker does not take, now or when they fall due.
+local function pass_on(ask) -- cold
+  for i = 1, #ask.queues do
+    if is_open(ask, i) and has_jobs(ask.queues[i], ask.worker, ask.poll) then
+      wake(ask.queues[i])
+    end
+  end
+end
+
+-- Drops the worker's claim. Returns whether the worker still had it.
+local function drop_claim(ask) -- cold
+  if ask.claim == '' then
+    return false
+  end
+  local held = try('get', due_key(ask.claim))
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
+    return false
+  end
+  return call('del', due_key(ask.claim)) == 1
+end
+
+-- Marks the worker as no longer idle, because it has no room. Returns how many clients listen for
+-- puts by other scripts, or 2, which is enough, if no worker is idle.
+local function become_busy(ask) -- cold
+  if ask.others then
+    try('srem', idle_key(), ask.worker)
+  end
+  drop_claim(ask)
+  if not ask.others or call('exists', idle_key()) == 0 then
+    return 2
+  end
+  pass_on(ask)
+  return (count_listeners(ask.worker))
+end
+
+-- Removes some of those that wait for jobs: their entries have lapsed. They are not idle any more,
+-- except for those that listen, and may wait for jobs of other queues.
+local function drop_lapsed(waiting) -- cold
+  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
+  if #gone == 0 then
+    return
+  end
+  call('zrem', waiting, unpack(gone))
+  local channels, dead = {}, {}
+  for n = 1, #gone do
+    channels[n] = prefix .. 'x:wake:' .. gone[n]
+  end
+  local counts = call('pubsub', 'numsub', unpack(channels))
+  for n = 1, #gone do
+    if counts[2 * n] == 0 then
+      dead[#dead + 1] = gone[n]
+    end
+  end
+  if #dead > 0 then
+    try('srem', idle_key(), unpack(dead))
+  end
+end
+
+-- Reads when the entries of a list lapse, and in which queues they are missing.
+local function read_listed(name)
+  local fields = try('hgetall', listed_key(name))
+  local lapses, absent = 0, {}
+  for i = 1, #fields, 2 do
+    if fields[i] == '' then
+      lapses = finite(fields[i + 1], 0)
+    else
+      absent[#absent + 1] = fields[i]
+    end
+  end
+  return lapses, absent
+end
+
+-- Adds an entry for the workers with a list of queues to some of these.
+local function enter_list(name, lapses, absent) -- cold
+  for i = 1, #absent do
+    local waiting = waiting_key(absent[i])
+    try('zadd', waiting, exact(lapses), '\1' .. name)
+    drop_lapsed(waiting)
+  end
+end
+
+-- Adds the worker to those with its list of queues. Their entries last for an hour, and those that
+-- are missing are added. A poll has time to remove some workers that are gone.
+local function wait_in_list(ask, again) -- cold
+  local name = list_name(ask.list)
+  local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
+  try('zadd', key, lapse(ask), ask.worker)
+  local lapses, absent = read_listed(name)
+  if lapses < now + 1800 + short then
+    lapses = now + 3600 + short
+    enter_list(name, lapses, ask.queues)
+    call('del', listed)
+    call('hset', listed, '', exact(lapses))
+    local day = string.format('%d', 86400 + 2 * short)
+    call('expire', listed, day)
+    try('expire', key, day)
+  elseif #absent > 0 then
+    enter_list(name, lapses, absent)
+    call('hdel', listed, unpack(absent))
+  end
+  if again then
+    drop_lapsed(key)
+  end
+end
+
+-- The same for each of a few queues.
+local function wait_for_each(ask, again)
+  local lapses = lapse(ask)
+  for i = 1, #ask.queues do
+    local waiting = waiting_key(ask.queues[i])
+    try('zadd', waiting, lapses, ask.worker)
+    if again then
+      drop_lapsed(waiting)
+    end
+  end
+end
+
+-- Has the worker wait for jobs. Returns for how long, for which queue's next due job, and whether it was
+-- idle before.
+local function become_idle(ask)
+  local wait, claimed = claim_soonest(ask)
+  if ask.claim ~= claimed and drop_claim(ask) then
+    wake(ask.claim) -- before this worker itself can be woken for it
+  end
+  local again = try('sadd', idle_key(), ask.worker) == 0
+  if #ask.queues <= FEW_QUEUES then
+    wait_for_each(ask, again)
+  else
+    wait_in_list(ask, again)
+  end
+  if again and ask.polls then
+    note_looked(ask)
+  end
+  return wait, claimed, again
+end

@@ -1,0 +1,124 @@
+-- Which of several queues are known to be empty, so that a worker of many queues asks few of them.
+--
+-- The hash x:empty has, for each list of queues, a mark a queue: 1 if it was found empty within the last
+-- second. x:filled has those that a script of this project has filled since. Scripts of other clients
+-- don't say when they fill one, so all is forgotten after a second.
+--
+-- known, which ask has if it names several queues, is what one call knows of them:
+--
+--   marks   of all queues; queues with the mark chosen are looked at
+--   empty   by number, whether a queue that was looked at has nothing to take, now or later
+--   found   the numbers of those that were found empty, in order
+--   filled  the queues in x:filled
+--   step    how many queues one command asks about: few at first, because the first may have enough
+
+-- The bytes of marks.
+local ZERO = 48
+local ONE = 49
+
+-- The most queues that one command asks about.
+local MAX_STEP = 500
+
+local function new_known(queues) -- cold
+  return {
+    marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = none, step = 1,
+  }
+end
+
+-- Reads what earlier calls have found.
+local function read_marks(ask, known)
+  local stored = try('hget', prefix .. 'x:empty', ask.list)
+  if type(stored) == 'string' and #stored == #ask.queues then
+    local since = try('smembers', prefix .. 'x:filled')
+    if not since.err then
+      known.marks, known.filled = stored, since
+    end
+  end
+  if #known.filled > 0 then
+    local is_filled, bytes = {}, {string.byte(known.marks, 1, #known.marks)}
+    for i = 1, #known.filled do
+      is_filled[known.filled[i]] = true
+    end
+    for i = 1, #ask.queues do
+      if is_filled[ask.queues[i]] then
+        bytes[i] = ZERO
+      end
+    end
+    known.marks = string.char(unpack(bytes))
+  end
+end
+
+-- Tells later calls which queues this one has found empty, of the first n that it has.
+local function remember_empty(ask, known, n)
+  local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
+  for at = 1, n do
+    local i = known.found[at]
+    empty[at], bytes[i] = ask.queues[i], ONE
+  end
+  known.marks = string.char(unpack(bytes))
+  local first = call('exists', key) == 0
+  try('hset', key, ask.list, known.marks)
+  if first then
+    call('expire', key, 1)
+    call('del', prefix .. 'x:filled')
+  elseif #known.filled > 0 then
+    call('srem', prefix .. 'x:filled', unpack(empty))
+  end
+end
+
+-- Finds out which of some queues have nothing. asked are their numbers, parts the names of their
+-- keys, and n is how many of the keys of those from first to last exist.
+local function tell_apart(known, asked, parts, first, last, n) -- cold
+  if n == 0 or first == last then
+    for at = first, last do
+      known.empty[asked[at]] = n == 0
+    end
+    return
+  end
+  local middle = math.floor((first + last) / 2)
+  local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
+  tell_apart(known, asked, parts, first, middle, left)
+  tell_apart(known, asked, parts, middle + 1, last, n - left)
+end
+
+-- Finds out which queues from number i on are empty, of those with the chosen mark, or of all. Most
+-- are, so that it costs few commands.
+local function look_ahead(ask, known, i, all) -- cold
+  local asked, parts = {}, {}
+  while i <= #ask.queues and #asked < known.step do
+    local wanted = all or string.sub(known.marks, i, i) == known.chosen
+    if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
+      local key, at = queue_key(ask.queues[i], ''), 4 * #asked
+      asked[#asked + 1] = i
+      parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
+      parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
+    end
+    i = i + 1
+  end
+  known.step = math.min(4 * known.step, MAX_STEP)
+  tell_apart(known, asked, parts, 1, #asked, call('exists', unpack(parts)))
+end
+
+-- Whether a queue is not paused, and may have something.
+local function is_open(ask, i)
+  local known = ask.known
+  if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
+    look_ahead(ask, known, i, true)
+  end
+  return ask.paused[i] ~= 1 and not (known and known.empty[i])
+end
+
+-- Whether a queue has nothing to take, now or later. For a single queue that is not worth a command.
+local function is_empty(ask, i)
+  local known = ask.known
+  if not known then
+    return false
+  end
+  if known.empty[i] == nil then
+    look_ahead(ask, known, i)
+  end
+  if known.empty[i] then
+    known.found[#known.found + 1] = i
+  end
+  return known.empty[i]
+end

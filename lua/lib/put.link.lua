@@ -1,0 +1,121 @@
+-- Preparing for a put what few need: jobs that exist are taken from where they were, unique keys are
+-- claimed, and dependencies linked.
+
+-- Removes an existing job from everywhere that its old state put it.
+local function leave(item, worker) -- cold
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
+  end
+  if owner and owner ~= '' then
+    try('zrem', worker_key(owner), jid)
+    old.lost = owner ~= worker
+    if old.state == 'running' and queue then
+      wake_for_slot(queue)
+    end
+  end
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
+  end
+  if old.grace then
+    call('hdel', item.key, 'grace')
+  end
+  local keeps_turn = item.score and item.given.share
+  if old.stored and has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+    leave_turns(queue, old.priority)
+  end
+  if old.limits then
+    leave_limits(jid, old.limits)
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
+  end
+end
+
+-- Removes the items that leave a job as it is.
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+
+-- Writes what an item claims, after giving up another key that its job had.
+local function change_claim(item) -- cold
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+
+-- Makes a job wait for others, or fails before anything is written.
+local function must_link(jid, others, added) -- cold
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+
+-- Makes a batch wait for more members. Returns how many it did not wait for before.
+local function link_members(jid, members, added) -- cold
+  local dependencies = job_key(jid) .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+
+-- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
+-- sets: reads what is needed, removes the jobs from where they were, and links them to their
+-- dependencies. Removes those that leave a job as it is. Returns a list of them: place in the order
+-- from 0, jid and state, without those that are here because they are put for the second time. It
+-- also has those that replace a job: with its jid, and "replaced" in place of the state.
+local function prepare(puts) -- cold
+  local before, claims, added, found = {}, {}, {}, {}
+  for i, item in ipairs(puts.items) do
+    item.depends, item.given = item.depends or none, item.given or none
+    read_before(puts, item, before, claims)
+    if not item.left then
+      call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
+    end
+  end
+  drop_left(puts.items)
+  for g = 1, #puts.groups do
+    drop_left(puts.groups[g])
+  end
+  if puts.batches then
+    read_batches('Put', puts.batches, puts.items)
+  end
+  for _, item in ipairs(puts.items) do
+    must_link(item.jid, item.others, added)
+  end
+  for jid, batch in pairs(puts.batches or none) do
+    batch.count = link_members(jid, batch.members, added)
+  end
+  for _, item in ipairs(puts.items) do
+    if item.claim then
+      change_claim(item)
+    end
+    if item.old then
+      leave(item, puts.worker)
+    end
+  end
+  return found
+end

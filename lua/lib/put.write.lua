@@ -1,0 +1,201 @@
+-- Writing what a put has read: jobs go into their sets, their hashes are written, and who waits for them
+-- is woken. If new jobs without dependencies go into one set, adding them to it is the first write, so
+-- nothing has to be read before.
+
+-- The part of its queue that a job goes into.
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+
+-- The difference in time between the scores of one call's jobs, so that they are popped in order: a
+-- microsecond, or the smallest difference that a score of their size can express.
+local function apart(priority) -- cold
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+
+-- The score of a job that is put now without a priority, digit by digit, because formatting a
+-- fraction is expensive; nil unless stamp has ten digits and six decimals.
+local function score_text()
+  if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+    return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+  end
+end
+
+-- The score of the nth job that a call puts into work, from 0, as a fraction.
+local function fractional_score(n, priority) -- cold
+  if n == 0 then
+    return work_score(now, priority)
+  end
+  return work_score(now + n * apart(finite(priority, 0)), priority)
+end
+
+-- The score of an item whose time is over, if it has a place of its own; else nil.
+local function past_score(item) -- cold
+  local stored = item.options or item.given.o
+  if not stored or own_place(stored) ~= 'place' then
+    return nil
+  end
+  item.more = item.more or {}
+  item.more[#item.more + 1] = 'time'
+  item.more[#item.more + 1] = exact(item.at)
+  return work_score(item.at, item.priority)
+end
+
+-- Adds the jobs of a queue to where they go, those that can be popped at once as the first write if
+-- there are no others. Sets their states.
+local function place_all(puts, queue, group)
+  local first = score_text()
+  local digits = first and #group > 1 and string.sub(first, 4) + 0
+  local work, n = none, 0
+  for i = 1, #group do
+    local item = group[i]
+    if item.waits then
+      call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+      item.state = 'depends'
+    elseif item.delay > 0 then
+      call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+      item.state = 'scheduled'
+    else
+      local score = item.score or item.at and past_score(item) or false
+      local share = puts.turns and (item.share or item.given and item.given.share)
+      if share and not score then
+        score = fair_score(queue, item.priority, share, puts.turns)
+      end
+      if not score and (item.priority or not first) then
+        score = fractional_score(n, item.priority)
+      elseif not score then
+        score = n == 0 and first or string.format('-0.%016d', digits + n)
+      end
+      if n == 0 then
+        work = {score, item.jid} -- has its size at once
+      else
+        work[2 * n + 1], work[2 * n + 2] = score, item.jid
+      end
+      n = n + 1
+      item.state = 'waiting'
+    end
+  end
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+end
+
+-- Writes one job, and appends text to its history.
+local function write_job(queue, item, text)
+  local key, retries, tags = item.key, item.retries or DEFAULT_RETRIES, '[]'
+  record(key, text)
+  if item.tags and #item.tags > 0 then
+    add_tags(item.jid, item.tags, 1)
+    tags = cjson.encode(item.tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', tags,
+    'state', item.state,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp, unpack(item.more or none))
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+
+local function jids_of(group) -- cold
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+end
+
+-- The shortest delay of a queue's jobs.
+local function soonest_of(group) -- cold
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
+end
+
+-- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and looks for
+-- tracked jobs if tracked is. known_empty says that reserves pass over some queues.
+local function write_all(puts, group, idle, tracked, known_empty)
+  local queue = group[1].queue
+  local quoted = cjson.encode(queue)
+  local details = '{"q":' .. quoted .. '}'
+  local text = entry(now, '"put"', details)
+  local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+  if idle or not classic then -- see docs/wake.md
+    first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+  end
+  place_all(puts, queue, group)
+  for i = 1, #group do
+    local item = group[i]
+    write_job(queue, item, text)
+    publish('log', first .. cjson.encode(item.jid) .. last)
+    if item.old and item.old.lost then
+      lock_lost(item.jid, item.old.worker)
+    end
+  end
+  know_queue(queue)
+  if tracked then
+    publish_each_tracked('put', jids_of(group))
+  end
+  if known_empty then
+    note_filled(queue, true)
+  end
+  if idle then
+    wake_several(queue, soonest_of(group), #group)
+  end
+end
+
+-- Counts the members of batches, and watches the jobs that batches and items with a policy wait for.
+local function watch_all(puts) -- cold
+  if puts.batches then
+    grow_batches(puts.batches)
+  end
+  for jid, batch in pairs(puts.batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
+  for i = 1, #puts.items do
+    if puts.items[i].watches then
+      watch(puts.items[i].jid, job_ended)
+    end
+  end
+end
+
+-- Notes when the lives of items end, and ends up to two others for each put of a lifetime.
+local function enter_lives(items) -- cold
+  local entries, ended = {}, 0
+  local before, ends -- of the item before: many are put with the same options
+  for i = 1, #items do
+    local item = items[i]
+    local text = item.text or item.given and item.given.o
+    if text and has_lifetime(text) then
+      if text ~= before then
+        local _, values = split_options(text)
+        ends, before = end_in_state(values, 'waiting'), text
+        ends = ends and exact(ends)
+      end
+      if ends then
+        entries[#entries + 1], entries[#entries + 2] = ends, item.jid
+      end
+      ended = ended + 1
+    end
+  end
+  each_slice(try, 'zadd', prefix .. 'x:until', entries)
+  end_lives(math.min(2 * ended, MAX_ENDED))
+end

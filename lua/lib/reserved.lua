@@ -1,0 +1,131 @@
+-- Taking jobs from one of a worker's queues, and what the worker gets of each job.
+
+-- The names of the values of a job.
+local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure ' ..
+  'spawned_from_jid x:o'
+
+-- The byte between the values of a job in one text.
+local BETWEEN = '\1'
+
+-- How many jobs more are to be taken than the n that were.
+local function still_wanted(ask, n)
+  return math.max(0, ask.limit - n)
+end
+
+-- Opens a queue when n jobs were taken. Returns the lost jobs to take, and how many more may be
+-- taken.
+local function open_one(ask, i, n)
+  local queue = ask.queues[i]
+  if ask.paused[i] == 1 or is_empty(ask, i) then
+    return none, 0
+  end
+  local its = read_settings(queue)
+  ask.settings[i] = its
+  if its.max_concurrency > 0 or its.max_rate then
+    ask.limit = ask.count -- a job that waits for its worker would count as running
+  end
+  local wanted = allowed(queue, its, still_wanted(ask, n))
+  if wanted == 0 then
+    return none, 0
+  end
+  if ask.known then
+    ask.tracked = call('exists', prefix .. 'tracked', queue_key(queue, 'recur'),
+      queue_key(queue, 'scheduled')) > 0
+  end
+  its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
+  its.heartbeat = kept_lock_time(its.heartbeat)
+  local expired = open_queue(queue, its, wanted)
+  if its.left then
+    ask.left = true
+    if #expired > 0 then
+      wanted = #expired -- the lost jobs that are left come before others
+    end
+  end
+  if ask.known and (expired ~= none or dropped > 0) then
+    ask.known.empty, ask.known.step = {}, 1 -- what becomes of lost jobs may have filled others
+  end
+  return expired, wanted - #expired
+end
+
+-- The same, but skips a queue that can't be read if there are others.
+local function open_safely(ask, i, n)
+  if not ask.known then
+    return open_one(ask, i, n)
+  end
+  local fine, expired, more = pcall(open_one, ask, i, n)
+  if fine then
+    return expired, more
+  end
+  return none, 0
+end
+
+-- Reduces a job to what the worker gets, without relations and history, which are expensive and
+-- seldom needed. Few jobs have the last three values. Most jobs fit into one text, which is a third
+-- of the work of an array, unless their data is large.
+local function reserved_values(heartbeat)
+  local last = BETWEEN .. stamp .. BETWEEN .. heartbeat
+  return function(jid, job, _, _, ends)
+    local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
+    local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
+    local is_usual = klass and queue and priority and retries and remaining and data and tags and
+      time and #data < 65536 and not job[FAILURE] and not job[SPAWNED_FROM_JID] and not job[OPTIONS]
+    if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
+      data .. tags .. time, BETWEEN, 1, true) then
+      return jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
+        retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time ..
+        last
+    end
+    return {
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp,
+      job[OPTIONS] and exact(tonumber(ends) - now) or heartbeat,
+      job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, job[OPTIONS] or nil,
+    }
+  end
+end
+
+-- Locks jobs of one queue: the lost ones, if they are given, or else up to more of its work. Jobs with
+-- limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
+local function lock_from(ask, i, lost, more, direct, out)
+  local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
+  if not lost then
+    take = ask.known and try or call
+    jids = best_of_work(take, queue, more)
+  end
+  if #jids == 0 then
+    return not lost and its.parked and bring_more(queue, its, more)
+  end
+  its.direct = direct
+  local values = reserved_values(exact(ask.lock_time or its.heartbeat))
+  lock(queue, jids, ask.owner, its, values, out, take)
+  return not its.stopped
+end
+
+-- Takes what is missing from one queue.
+local function take_from(ask, i, out)
+  local expired, more = open_safely(ask, i, #out)
+  lock_from(ask, i, expired, 0, nil, out)
+  if dropped > 0 then
+    more = within_drops(more)
+  end
+  while more > 0 do
+    local before = #out
+    if not lock_from(ask, i, nil, more, ask.limit > ask.count and ask.count, out) then
+      break
+    end
+    more = more - (#out - before)
+    if dropped > 0 then
+      more = within_drops(more)
+    end
+  end
+end
+
+-- Whether a queue of which jobs were parked has others that have fallen due.
+local function is_left_due(ask) -- cold
+  for i = 1, #ask.queues do
+    local its = ask.settings[i]
+    if its and its.parked and is_due(ask.queues[i], 'scheduled') then
+      return true
+    end
+  end
+  return false
+end

@@ -1,0 +1,136 @@
+-- In which order the queues of a worker give jobs: one after the other, or one job of each in turn,
+-- beginning where the last call ended (round-robin) or in a random order (shuffled).
+
+-- How many queues a call takes jobs from: a queue costs more than a job.
+local MAX_GIVING = 60
+
+-- Puts the queues into an order that depends on the cursor.
+local function shuffle(ask) -- cold
+  local queues, cursor = ask.queues, ask.cursor
+  for i = #queues, 2, -1 do
+    cursor = cursor * 16807 % 2147483647
+    local other = cursor % i + 1
+    queues[i], queues[other] = queues[other], queues[i]
+  end
+  ask.cursor = 0
+end
+
+-- Takes all jobs of a queue before those of the next one.
+local function take_ordered(ask, out) -- cold
+  local known, giving = ask.known, 0
+  local i = string.find(known.marks, known.chosen, 1, true)
+  while i do
+    local before = #out
+    take_from(ask, i, out)
+    giving = #out > before and giving + 1 or giving
+    ask.left = ask.left or giving >= MAX_GIVING
+    if still_wanted(ask, #out) == 0 or dropped >= MAX_DROPPED or ask.left then
+      return
+    end
+    i = string.find(known.marks, known.chosen, i + 1, true)
+  end
+end
+
+-- Deals turns to the queues: turns[n] is the queue of job n, and shares[i] is how many turns queue
+-- i gets for its have[i] jobs. Moves the cursor past the last turn.
+local function deal(ask, have, wanted) -- cold
+  local turns, shares, left, queues = {}, {}, 0, #ask.queues
+  for i = 1, queues do
+    left = left + (have[i] or 0)
+  end
+  while wanted > 0 and left > 0 do
+    local i = ask.cursor % queues + 1
+    local share = shares[i] or 0
+    if have[i] and have[i] > share then
+      shares[i] = share + 1
+      turns[#turns + 1] = i
+      wanted, left = wanted - 1, left - 1
+    end
+    ask.cursor = i % queues
+  end
+  return turns, shares
+end
+
+-- How many of the turns of each queue are for jobs that are started at once, when n were taken.
+local function direct_shares(ask, turns, n) -- cold
+  local direct = {}
+  for turn = 1, math.min(#turns, ask.count - n) do
+    direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
+  end
+  return direct
+end
+
+-- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns how many turns found
+-- no job because it is gone.
+local function take_turns(ask, have, more, wanted, out) -- cold
+  local turns, shares = deal(ask, have, within_drops(wanted))
+  local taken, direct = {}, ask.limit > ask.count and direct_shares(ask, turns, #out)
+  local first, stopped = turns[1] or 1, nil
+  for n = first, first + #ask.queues - 1 do
+    local i = (n - 1) % #ask.queues + 1
+    if shares[i] then
+      taken[i] = {}
+      local found = dropped < MAX_DROPPED
+        and lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+      more[i] = found and more[i] - #taken[i] or 0
+      stopped = stopped or dropped >= MAX_DROPPED and i
+    end
+  end
+  if stopped then
+    ask.cursor = stopped % #ask.queues -- the next call begins with another queue
+  end
+  local at, before = {}, #out
+  for turn = 1, #turns do
+    local i = turns[turn]
+    at[i] = (at[i] or 0) + 1
+    out[#out + 1] = taken[i][at[i]]
+  end
+  return #turns - (#out - before)
+end
+
+-- Takes a job from each queue in turn, opening only as many queues as needed. Their lost jobs come
+-- first.
+local function take_round_robin(ask, out) -- cold
+  local queues, known = ask.queues, ask.known
+  local first, opened, giving = ask.cursor, 0, 0
+  local more = {} -- how many jobs may still be taken from each opened queue
+  repeat
+    local have, ready, wanted = {}, 0, nil
+    for turn = 1, #queues do
+      local i = (first + turn - 1) % #queues + 1
+      if turn > opened then
+        if ready >= still_wanted(ask, #out) then
+          break
+        elseif ready + giving >= MAX_GIVING then
+          ask.left, wanted = true, ready
+          break
+        end
+        more[i] = 0
+        if string.sub(known.marks, i, i) == known.chosen then
+          local expired
+          expired, more[i] = open_safely(ask, i, #out)
+          lock_from(ask, i, expired, 0, nil, out)
+          giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
+        end
+        opened = turn
+      end
+      local waiting = more[i] > 0 and finite(try('zcard', queue_key(queues[i], 'work')), 0) or 0
+      have[i] = math.max(0, math.min(more[i], waiting))
+      if have[i] > 0 then
+        ready = ready + 1
+      end
+    end
+    local gone = take_turns(ask, have, more, wanted or still_wanted(ask, #out), out)
+  until gone == 0 or dropped >= MAX_DROPPED or ask.left
+end
+
+-- Takes jobs of all queues that have the chosen mark.
+local function take_all(ask, out)
+  if not ask.known then
+    take_from(ask, 1, out)
+  elseif ask.order == 'ordered' then
+    take_ordered(ask, out)
+  else
+    take_round_robin(ask, out)
+  end
+end
