@@ -89,16 +89,26 @@ func (s *server) weighMarker(ctx context.Context) error {
 	return nil
 }
 
-// idleCollector collects Lua's garbage, and has the collector do next to nothing for a while: how much of
-// its work falls into a phase of few calls depends on chance, and on the size of all scripts.
-const idleCollector = "collectgarbage('setpause', 1000) collectgarbage('setstepmul', 1) collectgarbage()"
+// restCollector has Lua's garbage collector do next to nothing. How much of its work falls into a phase of
+// few calls depends on chance, and on the size of all scripts.
+func (s *server) restCollector(ctx context.Context) error {
+	return s.eval(ctx, "collectgarbage('setpause', 1000) collectgarbage('setstepmul', 1)")
+}
 
-// startCounting begins a phase, without what others have left to Lua's garbage collector.
+func (s *server) eval(ctx context.Context, code string) error {
+	err := s.admin.Eval(ctx, code, nil).Err()
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
+
+// startCounting collects Lua's garbage first, so that a phase pays for its own only.
 func (s *server) startCounting(ctx context.Context) error {
 	if s.counter == nil {
 		return nil
 	}
-	if err := s.admin.Eval(ctx, idleCollector, nil).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := s.eval(ctx, "collectgarbage()"); err != nil {
 		return err
 	}
 	_, err := s.mark(ctx, "")

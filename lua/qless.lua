@@ -446,7 +446,7 @@ local function library(stamp, now)
       elseif name == 'alike' then
         function lib.alike(count, jobs, taken, settings, run)
           local text = jobs[1][9]
-          if count == 1 or not text or string.find(text, '^%a*[st]') or run and (var.parked_here > 0 or settings.direct and taken + count > settings.direct) then
+          if count == 1 or not text or string.find(text, '^%a*[st]') ~= nil or run and (var.parked_here > 0 or settings.direct and taken + count > settings.direct) then
             return nil
           end
           for i = 1, count do
@@ -1236,7 +1236,7 @@ local function library(stamp, now)
           if claim then
             lib.write_claim(job.jid, claim)
           end
-          if given.o or string.find(stored, '^%a*[stkKn]') then
+          if given.o or string.find(stored, '^%a*[stkKn]') ~= nil then
             lib.write_options(prefix .. 'j:' .. job.jid, stored, {o = given.o, drop = 'stn'})
             lib.note_life(job.jid, given.ends)
           end
@@ -1387,7 +1387,7 @@ local function library(stamp, now)
             else
               item.state = 'complete'
               lib.settle(item, 'complete', '')
-              if item.stored and string.find(item.stored, '^%a*[kruw]') and lib.job_ended(item.jid, item.stored, 'complete') then
+              if item.stored and string.find(item.stored, '^%a*[kruw]') ~= nil and lib.job_ended(item.jid, item.stored, 'complete') then
                 lib.delete_job(item.jid)
                 item.forgotten, forgetting = true, true
               end
@@ -1869,7 +1869,7 @@ local function library(stamp, now)
           end
           for i = 1, count do
             local stored = jobs[i][9]
-            if stored and string.find(stored, '^%a*c') and not lib.may_start(jids[i], jobs[i], taken + i - 1 - var.parked_here + before, settings, run) then
+            if stored and string.find(stored, '^%a*c') ~= nil and not lib.may_start(jids[i], jobs[i], taken + i - 1 - var.parked_here + before, settings, run) then
               return i - 1
             end
           end
@@ -2112,7 +2112,7 @@ local function library(stamp, now)
               count, settings.stopped, var.dropped = i - 1, true, 1000
               break
             end
-            if job[9] and string.find(job[9], '^%a*[cg]') then
+            if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
               limited = limited or string.find(job[9], '^%a*c') ~= nil
               fair = fair or string.find(job[9], '^%a*g') ~= nil
             end
@@ -2137,7 +2137,7 @@ local function library(stamp, now)
           for i = 1, count do
             local jid, job, key = jids[i], jobs[i], waited[i]
             local stored = job[9]
-            local over = stored and string.find(stored, '^%a*[st]') and lib.is_over(jid, stored, 'waiting') and lib.drop_expired(jid, 'waiting')
+            local over = stored and string.find(stored, '^%a*[st]') ~= nil and lib.is_over(jid, stored, 'waiting') and lib.drop_expired(jid, 'waiting')
             if limited and job.refused then
               lib.put_aside(queue, jid, job, run)
             elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
@@ -2147,7 +2147,7 @@ local function library(stamp, now)
                 lib.read_rest(jid, key, job, popped, cap)
               end
               local ends = expires
-              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
+              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
                 ends = lib.lock_special(key, job, worker, settings)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -2197,7 +2197,7 @@ local function library(stamp, now)
       elseif name == 'may_start' then
         function lib.may_start(jid, job, ready, settings, run)
           local stored = job[9]
-          if not job[1] or string.find(stored, '^%a*[st]') and lib.is_over(jid, stored, 'waiting') then
+          if not job[1] or string.find(stored, '^%a*[st]') ~= nil and lib.is_over(jid, stored, 'waiting') then
             return true
           elseif run and settings.direct and ready >= settings.direct then
             settings.stopped = true
@@ -4787,7 +4787,7 @@ local function library(stamp, now)
               letters = letters .. letter
             end
           end
-          if not string.find(letters, '[st]') then
+          if not (string.find(letters, '^%a*[st]') ~= nil) then
             values.put = nil
           end
           return letters == '' and '' or lib.join_options(letters, values)
@@ -5100,7 +5100,7 @@ local function library(stamp, now)
             local priority, stored = lib.priority_of(jid)
             if priority then
               call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-              work[#work + 1] = stored and string.find(stored, '^%a*c') and lib.score_before(jid) or stored and string.find(stored, '^%a*q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
+              work[#work + 1] = stored and string.find(stored, '^%a*c') ~= nil and lib.score_before(jid) or stored and string.find(stored, '^%a*q') ~= nil and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
               work[#work + 1] = jid
             end
           end
@@ -5343,7 +5343,7 @@ local function library(stamp, now)
       elseif name == 'renew_lifetimes' then
         function lib.renew_lifetimes(text)
           local letters, values = lib.split_options(text)
-          if not string.find(letters, '[st]') then
+          if not (string.find(letters, '^%a*[st]') ~= nil) then
             return text
           end
           values.put = math.floor(now)
@@ -5966,7 +5966,7 @@ if command == 'finish' then
             call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
           end
         end
-        if item.stored and string.find(item.stored, '^%a*[kruw]') and library(stamp, now).job_ended(item.jid, item.stored, 'complete') then
+        if item.stored and string.find(item.stored, '^%a*[kruw]') ~= nil and library(stamp, now).job_ended(item.jid, item.stored, 'complete') then
           repeat
             local jid = item.jid
             local key = prefix .. 'j:' .. jid
@@ -6320,7 +6320,7 @@ elseif command == 'reserve' then
               count, its.stopped, var.dropped = i - 1, true, 1000
               break
             end
-            if job[9] and string.find(job[9], '^%a*[cg]') then
+            if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
               limited = limited or string.find(job[9], '^%a*c') ~= nil
               fair = fair or string.find(job[9], '^%a*g') ~= nil
             end
@@ -6345,7 +6345,7 @@ elseif command == 'reserve' then
           for i = 1, count do
             local jid, job, key = jids2[i], jobs[i], waited[i]
             local stored = job[9]
-            local over = stored and string.find(stored, '^%a*[st]') and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
+            local over = stored and string.find(stored, '^%a*[st]') ~= nil and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
             if limited and job.refused then
               library(stamp, now).put_aside(queue, jid, job, run)
             elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
@@ -6362,7 +6362,7 @@ elseif command == 'reserve' then
                 library(stamp, now).read_rest(jid, key, job, popped, cap)
               end
               local ends = expires
-              if its.lock_time or stored and string.find(stored, '^%a*[lq]') then
+              if its.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
                 ends = library(stamp, now).lock_special(key, job, worker, its)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -7346,7 +7346,7 @@ elseif command == 'pop' then
                 count, settings.stopped, var.dropped = i - 1, true, 1000
                 break
               end
-              if job[9] and string.find(job[9], '^%a*[cg]') then
+              if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
                 limited = limited or string.find(job[9], '^%a*c') ~= nil
                 fair = fair or string.find(job[9], '^%a*g') ~= nil
               end
@@ -7371,7 +7371,7 @@ elseif command == 'pop' then
             for i = 1, count do
               local jid, job, key = jids2[i], jobs[i], waited[i]
               local stored = job[9]
-              local over = stored and string.find(stored, '^%a*[st]') and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
+              local over = stored and string.find(stored, '^%a*[st]') ~= nil and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
               if limited and job.refused then
                 library(stamp, now).put_aside(queue, jid, job, run2)
               elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
@@ -7388,7 +7388,7 @@ elseif command == 'pop' then
                   library(stamp, now).read_rest(jid, key, job, popped, cap)
                 end
                 local ends = expires
-                if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
+                if settings.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
                   ends = library(stamp, now).lock_special(key, job, worker, settings)
                 else
                   call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -7923,7 +7923,7 @@ elseif command == 'complete' then
             call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
           end
         end
-        if item5.stored and string.find(item5.stored, '^%a*[kruw]') and library(stamp, now).job_ended(item5.jid, item5.stored, 'complete') then
+        if item5.stored and string.find(item5.stored, '^%a*[kruw]') ~= nil and library(stamp, now).job_ended(item5.jid, item5.stored, 'complete') then
           repeat
             local jid = item5.jid
             local key = prefix .. 'j:' .. jid
@@ -9765,7 +9765,7 @@ elseif command == 'popByJid' then
     return '[{}]'
   end
   local settings = lib.read_settings(queue)
-  if job[3] and string.find(job[3], '^%a*c') then
+  if job[3] and string.find(job[3], '^%a*c') ~= nil then
     settings.score = call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
   end
   call('zcard', prefix .. 'q:' .. queue .. '-locks')

@@ -212,6 +212,23 @@ func TestTheScriptIsSmall(t *testing.T) {
 	}
 }
 
+// A file of the sources can be read at once.
+func TestSourcesAreShort(t *testing.T) {
+	for _, pattern := range []string{"*/*.lua", "prologue.lua"} {
+		files, err := fs.Glob(sources, pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			text, err := fs.ReadFile(sources, file)
+			require.NoError(t, err)
+			require.LessOrEqual(t, strings.Count(string(text), "\n"), 350, file)
+		}
+	}
+	reserve, err := fs.ReadFile(sources, "commands/reserve.lua")
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(string(reserve), "\n"), 200)
+}
+
 // No text makes the parser panic, and what it accepts is the same text when it is printed and read
 // again.
 func FuzzParse(f *testing.F) {

@@ -16,8 +16,8 @@ local found, ended = read_end(call, jid)
 if found and not ended then
   local key = job_key(jid)
   local stored = call('hget', key, 'x:o')
-  if not (stored and has_option(stored, 'w')) then
-    call('hset', key, 'x:o', with_letter(stored, 'w'))
+  if not (stored and has_option(stored, AWAITED)) then
+    call('hset', key, 'x:o', with_letter(stored, AWAITED))
   end
   if stored and ARGV[4] == 'progress' then
     found = string.sub(found, 1, -2) .. progress_member(jid, stored) .. '}'

@@ -38,8 +38,8 @@ local function members()
 end
 
 local _, values = split_options(job[2])
-local own = type(values.b) == 'table' and values.b or none
-local failed = type(values.f) == 'table' and values.f.failed
+local own = type(values[BATCH]) == 'table' and values[BATCH] or none
+local failed = type(values[POLICY]) == 'table' and values[POLICY].failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
   ',"total":' .. number_json(finite(own.n, 0)) .. ',"pending":' .. number_json(pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..

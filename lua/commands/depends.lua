@@ -30,7 +30,7 @@ local function add()
   if problem then
     reject('Depends', problem)
   end
-  local watches = job[2] and has_option(job[2], 'f')
+  local watches = job[2] and has_option(job[2], POLICY)
   if watches then
     must_publish()
   end

@@ -49,13 +49,13 @@ elseif not queue then
 end
 
 local _, values = split_options(job[7])
-local calls = finite(values.n, 0) + 1
+local calls = finite(values[CALLS], 0) + 1
 local held = state == 'running' or state == 'stalled'
 
 -- Counts this call, unless the job is deleted by now.
 local function count_call()
   if tries > 0 and call('exists', key) == 1 then
-    call('hset', key, 'x:o', with_value(call('hget', key, 'x:o'), 'n', calls))
+    call('hset', key, 'x:o', with_value(call('hget', key, 'x:o'), CALLS, calls))
   end
 end
 
@@ -119,7 +119,7 @@ elseif held then
 else
   must_write()
 end
-if state ~= 'waiting' and job[1] == 'waiting' and job[7] and has_option(job[7], 'g') then
+if state ~= 'waiting' and job[1] == 'waiting' and job[7] and has_option(job[7], FAIR) then
   leave_turns(queue, job[4])
 end
 count_call()

@@ -26,7 +26,7 @@ if job[1] ~= 'waiting' or job[2] ~= queue or
   return '[{}]'
 end
 local settings = read_settings(queue)
-if job[3] and string.find(job[3], '^%a*c') then
+if job[3] and has_option(job[3], LIMITED) then
   settings.score = call('zscore', queue_key(queue, 'work'), jid)
 end
 call('zcard', queue_key(queue, 'locks')) -- fails unless the job can be locked

@@ -36,12 +36,12 @@ local function set(item)
   local attempt = math.max(0, finite(job[4], 0) - math.max(0, finite(job[5], 0))) + 1
   local text = progress_field(item.done, item.total, attempt, now, item.note)
   local stored = job[6] or ''
-  if has_option(stored, 'p') then
+  if has_option(stored, HAS_PROGRESS) then
     call('hset', key, 'x:progress', text)
   else
-    call('hset', key, 'x:progress', text, 'x:o', with_letter(stored, 'p'))
+    call('hset', key, 'x:progress', text, 'x:o', with_letter(stored, HAS_PROGRESS))
   end
-  if has_option(stored, 'w') then
+  if has_option(stored, AWAITED) then
     publish('x:progress:' .. item.jid, progress_json(text))
   end
 end

@@ -34,7 +34,7 @@ if delay > 0 then
   call('zadd', scheduled, exact(now + delay), jid)
   call('zrem', work, jid)
   call('hset', key, 'state', 'scheduled')
-  if stored and has_option(stored, 'g') then
+  if stored and has_option(stored, FAIR) then
     leave_turns(queue, job[3])
   end
 else

@@ -57,7 +57,7 @@ local function tell_group(group, from, limit)
       return told, i - 1
     end
     local job = try('hmget', job_key(jids[i]), 'state', 'x:o')
-    if job[1] == 'failed' and job[2] and has_option(job[2], 'd') then
+    if job[1] == 'failed' and job[2] and has_option(job[2], WATCHED) then
       told = told + tell_all({jids[i]}, '0', job_ended, true)
     end
   end

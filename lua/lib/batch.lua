@@ -3,7 +3,7 @@
 
 -- Whether the options text is that of a batch.
 local function is_batch(stored) -- cold
-  return stored and has_option(stored, 'b')
+  return stored and has_option(stored, BATCH)
 end
 
 -- Reads a batch, which must still wait for something.
@@ -74,9 +74,9 @@ local function grow_batches(batches) -- cold
   for jid, batch in pairs(batches) do
     if #batch.members > 0 then
       local letters, values = split_options(batch.stored)
-      local own = type(values.b) == 'table' and values.b or {}
+      local own = type(values[BATCH]) == 'table' and values[BATCH] or {}
       own.n = finite(own.n, 0) + batch.count
-      values.b = own
+      values[BATCH] = own
       call('hset', job_key(jid), 'x:o', join_options(letters, values))
     end
   end

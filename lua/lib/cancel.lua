@@ -76,7 +76,7 @@ local function cancel_job(jid, job, how, count)
   publish_tracked('canceled', jid)
   if job[6] then
     job_ended(jid, job[6], how or 'canceled')
-    if has_option(job[6], 'g') and state == 'waiting' and queue then
+    if has_option(job[6], FAIR) and state == 'waiting' and queue then
       leave_turns(queue, job[7])
     end
   end

@@ -1,33 +1,6 @@
 -- Completing one job, or many at once, each with its own outcome. What they share is read and
 -- written once.
 
--- The maximum number of old jobs that one call deletes: more would stall the server.
-local PRUNED = 100
-
--- Deletes a job if it is complete.
-local function delete_job(jid)
-  local key = job_key(jid)
-  local job = try('hmget', key, 'state', 'tags')
-  if job[1] ~= 'complete' then
-    return
-  end
-  remove_tags(jid, names_of(job[2]), 1)
-  call('del', key, key .. '-history', key .. '-dependencies')
-end
-
--- Deletes at most limit completed jobs: those from before a time, or the excess.
-local function prune(before, excess, limit) -- cold
-  local completed = prefix .. 'completed'
-  local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
-  if excess > #old then
-    old = call('zrange', completed, 0, math.min(excess, limit) - 1)
-  end
-  for i = 1, #old do
-    delete_job(old[i])
-  end
-  each_slice(call, 'zrem', completed, old)
-end
-
 -- Whether a job of this call has limits.
 local frees_limits
 
@@ -56,117 +29,6 @@ local function settle(item, state, queue)
   end
 end
 
-local function read_changes(area, given) -- cold
-  read_policy(area, given.o)
-  return {
-    priority = given.priority and number(area, 'priority', given.priority),
-    retries = given.retries and number(area, 'retries', given.retries),
-    tags = given.tags and names(area, 'tags', given.tags),
-    o = given.o and read_options(area, given.o),
-    drop = given.drop,
-  }
-end
-
--- What the options change in a job that goes on to another queue, or nil.
-local function read_change(area, given)
-  if given.priority or given.retries or given.tags or given.o or given.drop then
-    return read_changes(area, given)
-  end
-end
-
--- Writes these changes.
-local function write_change(item, change) -- cold
-  call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
-  if change.tags then
-    remove_tags(item.jid, difference(change.old_tags, change.tags, 1), 1)
-    add_tags(item.jid, change.tags, 1)
-    call('hset', item.key, 'tags', array(change.tags))
-  end
-  if change.o or change.drop then
-    write_options(item.key, call('hget', item.key, 'x:o'), change) -- others may wait for it by now
-  end
-end
-
--- Publishes that a job goes on to its next queue. See docs/wake.md for the mark.
-local function publish_advance(item, woken) -- cold
-  if woken or not classic then
-    publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) ..
-      ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
-  else
-    publish('log', cjson.encode({
-      jid = item.jid, event = 'advanced', queue = item.queue, to = item.next,
-    }))
-  end
-end
-
--- Puts a job into its next queue. Returns its state there.
-local function advance(item, cap) -- cold
-  local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
-  know_queue(queue)
-  if item.change then
-    write_change(item, item.change)
-  end
-  if item.result then
-    mark_result(item.key)
-  end
-  if item.stored and has_lifetime(item.stored) then
-    renew_life(jid)
-  end
-  if part == 'depends' then
-    settle(item, 'depends', queue)
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    keep_delay(item.key, delay, item.checked)
-    publish_advance(item)
-    local stored = item.change and item.change.o or item.stored
-    if stored and (has_option(stored, 'f') or item.stored and has_option(item.stored, 'f')) then
-      watch(jid, job_ended)
-      return call('hget', item.key, 'state')
-    end
-    return 'depends'
-  end
-  local state = 'waiting'
-  if part == 'scheduled' then
-    state = 'scheduled'
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
-  else
-    call('zadd', queue_key(queue, 'work'), score_of(queue, item.priority, item.stored, {}), jid)
-  end
-  settle(item, state, queue)
-  note_filled(queue)
-  publish_advance(item, wake_for(queue, delay))
-  return state
-end
-
--- Reads where a job goes next, and links it to its dependencies. Returns why that is impossible, or
--- nil.
-local function prepare_next(item) -- cold
-  local others, problem = needed(item.jid, item.depends, 1, {})
-  if problem then
-    return problem
-  end
-  item.priority = call('hget', item.key, 'priority')
-  local change = item.change
-  if change then
-    item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
-    change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
-  end
-  item.part = 'work'
-  if #others > 0 then
-    item.part = 'depends'
-  elseif item.delay > 0 and #item.depends == 0 then
-    item.part = 'scheduled'
-  end
-  local size = try('zcard', queue_key(item.next, item.part))
-  if type(size) == 'table' then
-    return size.err
-  elseif #others > 0 then
-    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
-    local failed = link(item.jid, others, {})
-    return failed and failed.err
-  end
-end
-
 -- Reads a job and checks that this worker may complete it, or that item.anybody is set. Returns why
 -- not, or nil.
 local function read_completed(item, worker)
@@ -188,7 +50,7 @@ local function read_completed(item, worker)
   end
   if job[6] or job[7] then
     item.grace, item.stored = job[6], job[7]
-    frees_limits = frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
+    frees_limits = frees_limits or job[7] and has_option(job[7], LIMITED)
   end
   if item.next then
     return prepare_next(item)
@@ -283,22 +145,6 @@ local function read_config(queues)
   return try('hmget', prefix .. 'config', unpack(fields))
 end
 
--- Keeps the jobs that are complete for good, and deletes old ones.
-local function keep_completed(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
-  for i = 2, #items do
-    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-  end
-  if type(try('zadd', completed, unpack(scored))) == 'table' then
-    return
-  end
-  local before = later(-keep_seconds)
-  local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, '0', before) > 0 then
-    prune(before, excess, PRUNED + #items)
-  end
-end
-
 -- Those of the items whose jobs were not deleted.
 local function remembered(items) -- cold
   local kept = {}
@@ -381,7 +227,7 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      if item.stored and string.find(item.stored, '^%a*[kruw]') and
+      if item.stored and has_any(item.stored, ENDING) and
         job_ended(item.jid, item.stored, 'complete') then
         delete_job(item.jid)
         item.forgotten, forgetting = true, true

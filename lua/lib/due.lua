@@ -105,8 +105,8 @@ local function move_scheduled(queue, limit)
     local priority, stored = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
-        or stored and string.find(stored, '^%a*q') and own_place(stored)
+      work[#work + 1] = stored and has_option(stored, LIMITED) and score_before(jid)
+        or stored and has_option(stored, ON_LOST) and own_place(stored)
           and due_score(scheduled, jid, priority, n)
         or stored and score_of(queue, priority, stored, turns) or work_score(now, priority)
       work[#work + 1] = jid

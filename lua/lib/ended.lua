@@ -26,7 +26,7 @@ local function keep_record(jid, stored, state, forgotten) -- cold
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and has_option(stored, state == 'complete' and KEEP or KEEP_FAILED) then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -38,19 +38,19 @@ end
 local function job_ended(jid, stored, state) -- cold
   local mortal = has_lifetime(stored)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and has_option(stored, HAS_RESULT) then
     keep_result(job_key(jid), state)
   end
-  if has_option(stored, 'w') then
+  if has_option(stored, AWAITED) then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if has_option(stored, UNIQUE) then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if has_option(stored, LIMITED) and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and has_option(stored, WATCHED) then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then

@@ -70,7 +70,7 @@ local function end_life(jid, as) -- cold
       return true
     end
     ends = now + LOOK_AGAIN
-  elseif state == 'running' and has_option(stored, 's') then
+  elseif state == 'running' and has_option(stored, START_BY) then
     ends = sooner(ends, now + LOOK_AGAIN) -- it may have to wait again
   end
   note_life(jid, ends)

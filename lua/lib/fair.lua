@@ -14,7 +14,7 @@ local MAX_FAIR_PRIORITY = 10000
 -- The tenant and the weight in the options text, or nil.
 local function fair_share(text) -- cold
   local _, values = split_options(text)
-  local share = values.g
+  local share = values[FAIR]
   if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
     return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
   end
@@ -22,7 +22,7 @@ end
 
 -- The same for options that a put says, which must be right.
 local function read_share(area, text) -- cold
-  if not has_option(text, 'g') then
+  if not has_option(text, FAIR) then
     return false
   elseif not fair_share(text) then
     reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
@@ -111,6 +111,6 @@ end
 
 -- The score of a job with the options stored, or false, that begins to wait now; turns is as above.
 local function score_of(queue, priority, stored, turns) -- cold
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and has_option(stored, FAIR) and fair_score(queue, priority, stored, turns) or
     work_score(now, priority)
 end

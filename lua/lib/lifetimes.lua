@@ -14,7 +14,7 @@ local MAX_ENDED = 100
 
 -- Whether a job with these options has a lifetime.
 local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
+  return has_any(text, MORTAL)
 end
 
 -- The earlier of two times, of which any may be missing.
@@ -24,13 +24,13 @@ end
 
 -- When a job in a state ends its life, or nil. since is when it was complete, or had failed.
 local function end_in_state(values, state, since) -- cold
-  local gone, done, failed = finite(values.t), finite(values.k), finite(values.K)
+  local gone, done, failed = finite(values[TTL]), finite(values[KEEP]), finite(values[KEEP_FAILED])
   if state == 'complete' then
     return sooner(gone, done and since + done)
   elseif state == 'failed' and failed then
     return failed >= 0 and since + failed or nil
   elseif state ~= 'failed' and state ~= 'running' then
-    return sooner(gone, finite(values.s))
+    return sooner(gone, finite(values[START_BY]))
   end
   return gone
 end
@@ -52,8 +52,8 @@ end
 local function end_of_life(jid, stored, state, since) -- cold
   local _, values = split_options(stored)
   local ends = end_in_state(values, state, since)
-  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
-    values.s, values.t = nil, nil
+  if ends and ends <= now and (values[START_BY] or values[TTL]) and not is_last_put(jid, values.put) then
+    values[START_BY], values[TTL] = nil, nil
     ends = end_in_state(values, state, since)
   end
   return ends
@@ -66,7 +66,7 @@ end
 
 -- Whether a job with these options is deleted as soon as it is in a state.
 local function is_forgotten(stored, state) -- cold
-  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  local letter = state == 'complete' and KEEP or state == 'failed' and KEEP_FAILED
   if not letter or not has_option(stored, letter) then
     return false
   end
@@ -86,7 +86,7 @@ end
 -- The options of a job, in which s and t belong to a put that is made now.
 local function renew_lifetimes(text) -- cold
   local letters, values = split_options(text)
-  if not string.find(letters, '[st]') then
+  if not has_any(letters, EXPIRING) then
     return text
   end
   values.put = math.floor(now)
@@ -103,7 +103,7 @@ end
 
 -- How the errors of a put name s and t.
 local function lifetime_name(letter) -- cold
-  return letter == 's' and 'StartBy' or 'TTL'
+  return letter == START_BY and 'StartBy' or 'TTL'
 end
 
 -- How many seconds are left until a time at which the lifetime s or t ends.
@@ -122,12 +122,12 @@ local function read_lifetimes(area, text, delay) -- cold
   end
   local given = type(values.a) == 'string' and values.a or '' -- as times
   values.a = nil
-  for letter in string.gmatch(letters, '[stkK]') do
-    local seconds, is_time = finite(values[letter]), letter == 's' or letter == 't'
+  for letter in string.gmatch(letters, '[' .. MORTAL .. ']') do
+    local seconds, is_time = finite(values[letter]), letter == START_BY or letter == TTL
     if seconds and is_time and string.find(given, letter, 1, true) then
       seconds = left_until(area, letter, seconds)
     end
-    local least = letter == 'K' and -1 or 0
+    local least = letter == KEEP_FAILED and -1 or 0
     if not seconds or seconds < least or seconds == 0 and is_time then
       reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
     elseif is_time and seconds <= delay then

@@ -91,12 +91,12 @@ local made_last = 0
 -- Puts a lost job back into work, if its options say where. Returns whether they do.
 local function put_back(queue, jid, stored) -- cold
   local _, values = split_options(stored)
-  if values.q ~= 'last' and values.q ~= 'place' then
+  if values[ON_LOST] ~= 'last' and values[ON_LOST] ~= 'place' then
     return false
   end
   local job, at = try('hmget', job_key(jid), 'priority', 'x:place'), now + made_last * 0.000001
-  local turn = values.g and fair_score(queue, job[1], stored, {})
-  if values.q == 'place' and not turn then
+  local turn = values[FAIR] and fair_score(queue, job[1], stored, {})
+  if values[ON_LOST] == 'place' and not turn then
     at = finite(job[2], now)
   else
     made_last = made_last + 1
@@ -110,7 +110,7 @@ end
 
 -- Whether the worker of a lost job, with these fields, gets no grace period.
 local function is_sudden(grace, stored)
-  return grace == NO_GRACE or not grace and stored and has_option(stored, 'l')
+  return grace == NO_GRACE or not grace and stored and has_option(stored, LOCK_TIME)
 end
 
 -- Decides about a job whose worker has lost it for good. Returns the jid if it is to be handed out
@@ -132,7 +132,7 @@ local function give_again(queue, jid, job, worker, settings)
   end
   if delay then
     put_off(queue, jid, delay)
-  elseif not (job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9])) then
+  elseif not (job[9] and has_option(job[9], ON_LOST) and put_back(queue, jid, job[9])) then
     return jid
   end
   stop_limited(jid, job[9])

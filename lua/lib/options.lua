@@ -5,15 +5,6 @@
 -- that reads a job anyway reads the field too, and looks for a letter before the bar; only a cold
 -- function decodes the JSON. What can't be decoded counts as no options.
 
--- The options that end with the life of a job: a job that is put again after it was complete or
--- failed has them only if that put says so.
-local LIFETIMES = 'strwn'
-
--- Whether a job with the options text has the one with this letter.
-local function has_option(text, letter) -- cold
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-
 -- The letters and the decoded JSON; none if there is no text, or it is damaged.
 local function split_options(text) -- cold
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -46,7 +37,7 @@ end
 -- takes turns.
 local function own_place(text) -- cold
   local _, values = split_options(text)
-  return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+  return not values[FAIR] and (values[ON_LOST] == 'place' or values[ON_LOST] == 'last') and values[ON_LOST] or nil
 end
 
 -- The options text with one more letter, which has no value.
@@ -89,7 +80,7 @@ end
 -- those whose letters are in given.drop. ended says that the job's life had ended. The text is
 -- empty if none are left, and nil if they stay as they are.
 local function merge_options(old, given, ended) -- cold
-  local gone = (given.drop or '') .. (ended and LIFETIMES or '')
+  local gone = (given.drop or '') .. (ended and OF_A_LIFE or '')
   if not given.o and gone == '' then
     return
   end
@@ -107,7 +98,7 @@ local function merge_options(old, given, ended) -- cold
       letters = letters .. letter
     end
   end
-  if not string.find(letters, '[st]') then
+  if not has_any(letters, EXPIRING) then
     values.put = nil -- see lib/lifetimes.lua
   end
   return letters == '' and '' or join_options(letters, values)
@@ -125,8 +116,8 @@ end
 
 -- For how many seconds each lock on a job with the options text lasts, or nil if they don't say so.
 local function own_lock_time(text)
-  local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
-  local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+  local ok, values = pcall(cjson.decode, string.match(text, '^%a*' .. LOCK_TIME .. '%a*|(.*)$') or '')
+  local seconds = ok and type(values) == 'table' and tonumber(values[LOCK_TIME]) or 0
   return seconds > 0 and seconds < math.huge and seconds or nil
 end
 

@@ -15,11 +15,11 @@ end
 
 -- Whether options that a call says have a policy, which must be right.
 local function read_policy(area, text) -- cold
-  if not text or not has_option(text, 'f') then
+  if not text or not has_option(text, POLICY) then
     return false
   end
   local _, values = split_options(text)
-  local policy = type(values.f) == 'table' and values.f['do']
+  local policy = type(values[POLICY]) == 'table' and values[POLICY]['do']
   if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
     reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
   end
@@ -31,7 +31,7 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   local key = job_key(jid)
   leave_queue(queue, jid)
-  if has_option(stored, 'g') then
+  if has_option(stored, FAIR) then
     leave_turns(queue, try('hget', key, 'priority'))
   end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
@@ -68,7 +68,7 @@ local function tell(jid, other, group, ended) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
-  local policy = values.f
+  local policy = values[POLICY]
   if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
@@ -105,7 +105,7 @@ local function tell_each(jids, other, failed, ended) -- cold
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and has_option(stored, WATCHED) and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -162,9 +162,9 @@ local function watch(jid, ended, some) -- cold
   for _, other in ipairs(some or try('smembers', job_key(jid) .. '-dependencies')) do
     local key = job_key(other)
     local job = try('hmget', key, 'state', 'x:o')
-    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+    if job[1] and not (job[2] and has_option(job[2], WATCHED)) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
-      call('hset', key, 'x:o', 'd' .. stored)
+      call('hset', key, 'x:o', WATCHED .. stored)
     end
     if job[1] == 'failed' then
       failed[#failed + 1] = other

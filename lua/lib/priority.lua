@@ -3,7 +3,7 @@
 -- The score that a priority gives to a job with options where it waits: its next turn, if it takes
 -- turns. job is as in set_priority.
 local function score_by_options(job, priority) -- cold
-  if has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
+  if has_option(job[3], FAIR) and (job[2] == 'waiting' or job[4]) then
     return fair_score(job[1], priority, job[3], {})
   end
 end
@@ -12,7 +12,7 @@ end
 local function follow_priority(jid, job, score) -- cold
   if job[4] then
     move_parked(jid, job[4], score)
-  elseif has_option(job[3], 'g') and job[2] == 'waiting' then
+  elseif has_option(job[3], FAIR) and job[2] == 'waiting' then
     leave_turns(job[1], job[5])
   end
 end

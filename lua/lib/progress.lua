@@ -23,7 +23,7 @@ end
 
 -- The member of a job's JSON that shows its progress, or ''.
 local function progress_member(jid, stored) -- cold
-  local text = has_option(stored, 'p') and try('hget', job_key(jid), 'x:progress')
+  local text = has_option(stored, HAS_PROGRESS) and try('hget', job_key(jid), 'x:progress')
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end

@@ -124,7 +124,7 @@ local function keep_followed(given, old) -- cold
   local claim = given.claim
   if claim and old and old.a and old.k == claim.k then
     claim.a = old.a
-    given.o = with_value(given.o, 'u', claim)
+    given.o = with_value(given.o, UNIQUE, claim)
   end
 end
 
@@ -133,21 +133,21 @@ end
 local function keep_options(puts, item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
-  if has_option(old, 'u') then
+  if has_option(old, UNIQUE) then
     item.claimed = old
     keep_followed(item.given, claim_of(old))
     local again = ended or over or state == 'running'
     item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
-  item.watches = has_option(old, 'f')
-  item.old.limits = has_option(old, 'c') and old
+  item.watches = has_option(old, POLICY)
+  item.old.limits = has_option(old, LIMITED) and old
   local given = item.given
   local drop = given.drop or ''
   if over then
-    drop = drop .. 'st'
+    drop = drop .. EXPIRING
   end
-  if has_option(old, 'p') then
-    drop = drop .. 'p' -- progress ends with any put
+  if has_option(old, HAS_PROGRESS) then
+    drop = drop .. HAS_PROGRESS -- progress ends with any put
   end
   local text = merge_options(old, {o = given.o, drop = drop}, ended)
   if has_lifetime(text or old) then
@@ -160,7 +160,7 @@ local function keep_options(puts, item, old, state) -- cold
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
-  item.share = has_option(text or old, 'g') and (text or old)
+  item.share = has_option(text or old, FAIR) and (text or old)
   puts.turns = puts.turns or item.share and {}
 end
 

@@ -166,7 +166,7 @@ local function watch_all(puts) -- cold
     grow_batches(puts.batches)
   end
   for jid, batch in pairs(puts.batches or none) do
-    if batch.stored and has_option(batch.stored, 'f') then
+    if batch.stored and has_option(batch.stored, POLICY) then
       watch(jid, job_ended, batch.members)
     end
   end

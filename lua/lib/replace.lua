@@ -10,10 +10,6 @@
 -- times of the first put of the waiting job and of its last one. If the job has another time since,
 -- it was popped or put in another way, and has been waiting since then.
 
--- The options that stay when a job is replaced: who waits for it, for whom it waits, and that it is a
--- batch.
-local STAYING = 'bdfw'
-
 -- Checks what a put says about replacing.
 local function read_replace(area, given) -- cold
   local how, claim = given.replace, given.claim
@@ -36,8 +32,8 @@ local function set_options(item, old, first, jid) -- cold
       letters, values[letter] = letters .. letter, before[letter]
     end
   end
-  values.u.a = type(before.u) == 'table' and before.u.a or nil
-  values.u.j, values.u.s = jid, exact(first) .. ' ' .. stamp
+  values[UNIQUE].a = type(before[UNIQUE]) == 'table' and before[UNIQUE].a or nil
+  values[UNIQUE].j, values[UNIQUE].s = jid, exact(first) .. ' ' .. stamp
   item.put_as, item.first = jid, first
   item.options = join_options(letters, values)
 end
@@ -70,7 +66,7 @@ local function due_of(item, jid, queue, job) -- cold
       return in_work <= now and in_work or item.first
     end
     local stays = queue == item.queue and priority == finite(item.priority, 0)
-    return now, stays and has_option(job.stored, 'g') and score
+    return now, stays and has_option(job.stored, FAIR) and score
   end
   return due or not job.undelayed and finite(job.scheduled) or now
 end
@@ -83,12 +79,12 @@ local function replace_job(item, jid, held) -- cold
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
-    grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
+    grace = job[6], ended = none, limits = job[7] and has_option(job[7], LIMITED) and job[7],
     priority = job[9], stored = job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
-  item.watches = has_option(job[7], 'f')
+  item.watches = has_option(job[7], POLICY)
   local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
   if last ~= job[8] then
     first = job[8]
@@ -137,10 +133,10 @@ end
 -- Makes an item follow a job that holds its key and is running.
 local function follow(item, jid) -- cold
   local letters, values = split_options(item.given.o)
-  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  values[POLICY], values[UNIQUE].a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
   item.claim.a = jid
-  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  letters = has_option(letters, POLICY) and letters or letters .. POLICY
   item.options = join_options(letters, values)
 end

@@ -29,7 +29,7 @@ end
 -- Marks a job that goes on to another queue with a result, which is that of the job's end unless
 -- there is another by then.
 local function mark_result(key) -- cold
-  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), HAS_RESULT))
 end
 
 -- Makes the result of an earlier queue that of the job's end, unless it has another.
@@ -40,7 +40,7 @@ local function keep_result(key, state) -- cold
   if result and string.sub(stored, 1, #belongs) ~= belongs then
     call('hset', key, 'x:result', belongs .. result)
   end
-  local left = without_letter(job[3], 'r')
+  local left = without_letter(job[3], HAS_RESULT)
   if left == '' then
     call('hdel', key, 'x:o')
   else

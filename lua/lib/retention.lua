@@ -34,7 +34,7 @@ local function delete_failed(jid, forced) -- cold
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and has_option(stored, KEEP_FAILED) or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -93,7 +93,7 @@ end
 local function file_failure(jid, group, keep, stored) -- cold
   local left = MAX_FILED
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and has_option(stored, KEEP_FAILED)) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)

@@ -19,7 +19,7 @@ local function scores_of(queue, jobs) -- cold
   local work, turns = {}, {}
   for i = #jobs, 1, -1 do
     local job = jobs[i]
-    work[#work + 1] = job.stored and has_option(job.stored, 'g')
+    work[#work + 1] = job.stored and has_option(job.stored, FAIR)
       and fair_score(queue, job.priority, job.stored, turns)
       or work_score(now + (job.after or 0) * 0.000001, job.priority)
     work[#work + 1] = job.jid
@@ -70,8 +70,8 @@ local function restore(job, given) -- cold
   if claim then
     write_claim(job.jid, claim)
   end
-  if given.o or string.find(stored, '^%a*[stkKn]') then
-    write_options(job_key(job.jid), stored, {o = given.o, drop = 'stn'})
+  if given.o or has_any(stored, START_BY .. TTL .. KEEP .. KEEP_FAILED .. CALLS) then
+    write_options(job_key(job.jid), stored, {o = given.o, drop = EXPIRING .. CALLS})
     note_life(job.jid, given.ends)
   end
 end

@@ -23,7 +23,7 @@ end
 -- What a job with the options text claims, or nil.
 local function claim_of(text) -- cold
   local _, values = split_options(text)
-  local claim = values.u
+  local claim = values[UNIQUE]
   if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
     return claim
   end
@@ -31,8 +31,8 @@ end
 
 -- The same for options that a put says, which must be right.
 local function read_claim(area, text) -- cold
-  local claim = has_option(text, 'u') and claim_of(text)
-  if has_option(text, 'u') and (not claim or claim.m == 'for' and finite(claim.d, 0) <= 0) then
+  local claim = has_option(text, UNIQUE) and claim_of(text)
+  if has_option(text, UNIQUE) and (not claim or claim.m == 'for' and finite(claim.d, 0) <= 0) then
     reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
   end
   return claim

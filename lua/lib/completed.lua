@@ -1,0 +1,45 @@
+-- The list of complete jobs, of which old ones are deleted: those older than jobs-history, and the oldest if
+-- there are more than jobs-history-count.
+
+-- The maximum number of old jobs that one call deletes: more would stall the server.
+local PRUNED = 100
+
+-- Deletes a job if it is complete.
+local function delete_job(jid)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'tags')
+  if job[1] ~= 'complete' then
+    return
+  end
+  remove_tags(jid, names_of(job[2]), 1)
+  call('del', key, key .. '-history', key .. '-dependencies')
+end
+
+-- Deletes at most limit completed jobs: those from before a time, or the excess.
+local function prune(before, excess, limit) -- cold
+  local completed = prefix .. 'completed'
+  local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
+  if excess > #old then
+    old = call('zrange', completed, 0, math.min(excess, limit) - 1)
+  end
+  for i = 1, #old do
+    delete_job(old[i])
+  end
+  each_slice(call, 'zrem', completed, old)
+end
+
+-- Keeps the jobs that are complete for good, and deletes old ones.
+local function keep_completed(items, keep_seconds, keep_count)
+  local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+  for i = 2, #items do
+    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+  end
+  if type(try('zadd', completed, unpack(scored))) == 'table' then
+    return
+  end
+  local before = later(-keep_seconds)
+  local excess = call('zcard', completed) - keep_count
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
+    prune(before, excess, PRUNED + #items)
+  end
+end

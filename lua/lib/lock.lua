@@ -1,0 +1,293 @@
+-- Locking jobs for a worker: what pop and reserve share once they know which jobs to take.
+
+-- The number of locks from which on a sorted set is better off not being a list.
+local MANY_LOCKS = 6
+
+-- A member that is too long for Redis to keep a sorted set as a list.
+local NO_LIST = '-----------------------------------------------------------------'
+
+-- How many jobs are locked together.
+local SLICE = 500
+
+-- The maximum number of jobs that a call parks, and how many it has parked.
+local MAX_PARKED = 200
+local parked_here = 0
+
+-- How many bytes of data a call hands out at most, unless one job has more, and those it has so far.
+-- Most calls have no such limit.
+local most_bytes
+local taken_bytes = 0
+
+-- Reads and clears what jobs may have that were not only put. recorded is the entry that was just
+-- added to the history.
+local function read_rest(jid, key, job, recorded, cap) -- cold
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[FAILURE], job[SPAWNED_FROM_JID] = rest[1], rest[2]
+  adopt_before(jid, rest[3], recorded, cap)
+  if rest[4] == NO_GRACE then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+end
+
+-- Adds n locks, which are scores and jids after the pair of NO_LIST, to those of a queue and the
+-- jobs of a worker. Redis keeps a small sorted set as a list, in which every change walks over all
+-- members. A set that has had a long member is none, until it is empty. Small calls see to that
+-- with one jid in sixteen, because many workers may hold few locks each.
+local function add_locks(queue, worker, locks, n)
+  local first = n < MANY_LOCKS and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+  call('zadd', queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
+  local held = try('zadd', worker_key(worker), unpack(locks, first, 2 * n + 2))
+  if first == 1 then
+    call('zrem', queue_key(queue, 'locks'), NO_LIST)
+    if type(held) == 'number' then
+      call('zrem', worker_key(worker), NO_LIST)
+    end
+  end
+end
+
+-- Locks a job whose options may say for how long, or for a call that says so. Returns when the lock
+-- ends.
+local function lock_special(key, job, worker, settings) -- cold
+  local stored, seconds, more = job[OPTIONS] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', NO_GRACE}
+  end
+  if has_option(stored, ON_LOST) then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[TIME] or stamp
+  end
+  local ends = exact(now + (seconds or own_lock_time(stored) or settings.heartbeat))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
+
+-- Finds out whether a job with limits may start. Returns false if it is left where it is, with all
+-- that follow: the call may park no more, or the job would wait for its worker, and hold what others
+-- could use. run is as in lock_some, and ready is how many jobs the call starts before this one.
+local function may_start(jid, job, ready, settings, run) -- cold
+  local stored = job[OPTIONS]
+  if not job[KLASS] or has_any(stored, EXPIRING) and is_over(jid, stored, 'waiting') then
+    return true
+  elseif run and settings.direct and ready >= settings.direct then
+    settings.stopped = true
+    return false
+  elseif run and parked_here >= MAX_PARKED then
+    settings.stopped, dropped = true, MAX_DROPPED
+    return false
+  end
+  if not run then
+    drop_slots(jid, stored, settings.most or 1) -- the job has lost its lock, and is admitted like any other
+  end
+  local found, refused = admit(jid, stored, settings.most or 1)
+  if refused then
+    parked_here = parked_here + 1
+    job.refused, settings.parked = refused, true
+  else
+    job.limits = found
+  end
+  return true
+end
+
+-- The options text of the first count jobs if all have the same, without lifetimes, and may start if
+-- their limits allow it; else nil. taken is how many the call has started before.
+local function alike(count, jobs, taken, settings, run) -- cold
+  local text = jobs[1][OPTIONS]
+  if count == 1 or not text or has_any(text, EXPIRING)
+    or run and (parked_here > 0 or settings.direct and taken + count > settings.direct) then
+    return nil
+  end
+  for i = 1, count do
+    if jobs[i][OPTIONS] ~= text or not jobs[i][KLASS] then
+      return nil
+    end
+  end
+  return text
+end
+
+-- Decides about the first count jobs, some of which have limits. taken is how many the call has
+-- started before. Returns how many of the jobs are not left where they are, and the limits of all of
+-- them if these are the same and have room for all.
+local function admit_all(jids, count, jobs, taken, settings, run) -- cold
+  local before, text = parked_here, alike(count, jobs, taken, settings, run)
+  local found = text and run and admit_alike(text, count, settings.most or 1)
+  if found then
+    return count, found
+  end
+  for i = 1, count do
+    local stored = jobs[i][OPTIONS]
+    if stored and has_option(stored, LIMITED)
+      and not may_start(jids[i], jobs[i], taken + i - 1 - parked_here + before, settings, run) then
+      return i - 1
+    end
+  end
+  return count
+end
+
+-- Notes that jobs were started, with the locks that lock_some has made. common are the limits of all of
+-- them, if they were admitted together.
+local function note_all_started(jobs, n, locks, common) -- cold
+  local ends, score
+  for i = 1, n do
+    local found = common or jobs[i].limits
+    if found and ends ~= locks[2 * i + 1] then
+      ends = locks[2 * i + 1]
+      score = slot_end(tonumber(ends))
+    end
+    if found then
+      note_started(found, locks[2 * i + 2], score)
+    end
+  end
+end
+
+-- Reads the scores of the first count jobs that are to be parked. One that is not in work, because
+-- its lock was lost, will be the first of its priority.
+local function read_scores(queue, jids, count, jobs, settings, run) -- cold
+  local refused = {}
+  for i = 1, count do
+    local job = jobs[i]
+    if job.refused then
+      job.score = settings.score or exact(finite(job[PRIORITY], 0))
+      refused[#refused + 1] = i
+    end
+  end
+  if #refused == 0 then
+    return
+  end
+  if not settings.parks then
+    settings.parks = true
+    call('zcard', queue_key(queue, 'scheduled')) -- fails unless jobs can be parked
+  end
+  for i = 1, run and #refused or 0 do
+    jobs[refused[i]].score = call('zscore', queue_key(queue, 'work'), jids[refused[i]])
+  end
+end
+
+-- Parks a job that may not start.
+local function put_aside(queue, jid, job, run) -- cold
+  if not run then
+    try('zrem', queue_key(queue, 'locks'), jid)
+    call('hset', job_key(jid), 'worker', '', 'expires', '0')
+  end
+  park(queue, jid, job.refused, job.score, job[TIME])
+end
+
+-- Forgets tenants when the first count jobs, which were taken, were the last that took turns.
+local function leave_all_turns(queue, jobs, count) -- cold
+  local left = {}
+  for i = 1, count do
+    local job = jobs[i]
+    local priority = job[OPTIONS] and has_option(job[OPTIONS], FAIR) and (job[PRIORITY] or '0')
+    if priority and not left[priority] then
+      left[priority] = true
+      leave_turns(queue, priority)
+    end
+  end
+end
+
+-- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
+-- without a job, and jobs whose life has ended. With run, call or try, they are the first ones of
+-- work, and are taken from there. Parks jobs whose limits have no room.
+local function lock_some(queue, jids, worker, settings, show, out, run)
+  local cap = settings.cap
+  local expires = later(settings.heartbeat)
+  local details = '{"worker":' .. cjson.encode(worker) .. '}'
+  local popped = entry(now, '"popped"', details)
+  local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
+  local n, count, limited, fair, common = 0, #jids, false, false, nil
+  for i = 1, count do
+    local key = job_key(jids[i])
+    local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+      'tags', 'time', 'x:o')
+    jobs[i], waited[i] = job, key
+    local size = #(job[DATA] or '')
+    taken_bytes = taken_bytes + size
+    if most_bytes and taken_bytes > most_bytes and taken_bytes > size and run then
+      count, settings.stopped, dropped = i - 1, true, MAX_DROPPED
+      break
+    end
+    if job[OPTIONS] and has_any(job[OPTIONS], LIMITED .. FAIR) then
+      limited = limited or has_option(job[OPTIONS], LIMITED)
+      fair = fair or has_option(job[OPTIONS], FAIR)
+    end
+  end
+  if limited then
+    count, common = admit_all(jids, count, jobs, #out, settings, run)
+    if not common then
+      read_scores(queue, jids, count, jobs, settings, run)
+    end
+  end
+  if run then
+    local first = count == 1 and '-1' or string.format('%d', -count)
+    if count == 0 or type(run('zremrangebyrank', queue_key(queue, 'work'), first, '-1')) == 'table' then
+      settings.stopped = true
+      return
+    end
+  end
+  if fair then
+    leave_all_turns(queue, jobs, count)
+  end
+  local put_at, put_time -- of the job before: many were put at the same time
+  for i = 1, count do
+    local jid, job, key = jids[i], jobs[i], waited[i]
+    local stored = job[OPTIONS]
+    local over = stored and has_any(stored, EXPIRING) and is_over(jid, stored, 'waiting')
+      and drop_expired(jid, 'waiting')
+    if limited and job.refused then
+      put_aside(queue, jid, job, run)
+    elseif not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
+      n = n + 1
+      -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
+      local entries = record(key, popped, cap)
+      if entries ~= 2 or string.find(jid, '-', 1, true) then
+        read_rest(jid, key, job, popped, cap)
+      end
+      local ends = expires
+      if settings.lock_time or stored and has_any(stored, LOCK_TIME .. ON_LOST) then
+        ends = lock_special(key, job, worker, settings)
+      else
+        call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      end
+      if job[TIME] ~= put_at or n == 1 then
+        put_at, put_time = job[TIME], finite(job[TIME], now)
+      end
+      jobs[n], jids[n], waited[n] = job, jid, now - put_time
+      locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+    else
+      call('zrem', queue_key(queue, 'locks'), jid)
+    end
+  end
+  for i = n + 1, #jids do
+    jids[i], waited[i] = nil, nil
+  end
+  if n == 0 then
+    return
+  end
+  if limited then
+    note_all_started(jobs, n, locks, common)
+  end
+  if settings.rate then
+    note_starts(settings.rate, n)
+  end
+  add_locks(queue, worker, locks, n)
+  observe('wait', queue, waited)
+  local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+  for i = 1, n do
+    if tracked[i] then
+      publish('popped', jids[i])
+    end
+    out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+      locks[2 * i + 1])
+  end
+end
+
+-- The same for any number of jids, which with run are at most SLICE. Changes the list.
+local function lock(queue, jids, worker, settings, show, out, run)
+  for first = 1, #jids, SLICE do
+    local some = jids
+    if #jids > SLICE then
+      some = {unpack(jids, first, math.min(first + SLICE - 1, #jids))}
+    end
+    lock_some(queue, some, worker, settings, show, out, run)
+  end
+end

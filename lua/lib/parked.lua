@@ -1,0 +1,121 @@
+-- Parked jobs: those that have no room in one of their limits (lib/limits.lua). They are scheduled, and go
+-- back into work, with the score that they had there, when there is room.
+
+-- How many parked jobs a call puts back into work, for each limit.
+local MAX_RETURNED = 100
+
+-- The limit by which a job with these fields is parked, or nil if none has parked it.
+local function parked_by(state, time, parked) -- cold
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+
+-- The queue in which a job is parked by a limit, or nil if it no longer is.
+local function parked_in(jid, name) -- cold
+  local job = try('hmget', job_key(jid), 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+
+-- Puts a parked job back into work. Returns whether it was where it should be.
+local function unpark(jid, queue, score) -- cold
+  local work = queue_key(queue, 'work')
+  if type(try('zcard', work)) == 'table' or try('zrem', queue_key(queue, 'scheduled'), jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', job_key(jid), 'state', 'waiting')
+  call('hdel', job_key(jid), 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+
+-- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for it,
+-- unless its queue is paused.
+local function arm(jid, queue, at, paused) -- cold
+  local scheduled = queue_key(queue, 'scheduled')
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, exact(at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+
+-- Puts the best parked jobs of a limit back into work while it has room, and makes the next one fall
+-- due when it will have. Drops those that are not parked any more. Passes over those in paused queues,
+-- which are tried when these give jobs again. Returns how many it put back.
+local function return_parked(limit) -- cold
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, MAX_RETURNED do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+
+-- Looks whether a scheduled job of a queue is parked by a limit that has room before it falls due: the
+-- server's clock may have been set back. Returns whether the job is due at another time by now.
+local function try_parked(jid, queue) -- cold
+  local job = try('hmget', job_key(jid), 'state', 'time', 'x:parked')
+  local name, scheduled = parked_by(job[1], job[2], job[3]), queue_key(queue, 'scheduled')
+  if not name then
+    return false
+  end
+  local due = try('zscore', scheduled, jid)
+  limit_freed(name)
+  return try('zscore', scheduled, jid) ~= due
+end
+
+-- Gives a parked job another place among those that wait for the same limit.
+local function move_parked(jid, parked, score) -- cold
+  local name = string.match(parked, '^%S* (.+)$')
+  if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+    limit_freed(name)
+  end
+end
+
+-- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that it
+-- had in work, nil if it was not parked, and the limit, nil if it names none.
+local function score_before(jid) -- cold
+  local key = job_key(jid)
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil, name
+end
+
+-- The member of a job's JSON that shows by which limit it is parked, or ''.
+local function parked_member(jid, stored, state, time) -- cold
+  if state ~= 'scheduled' or not has_option(stored, LIMITED) then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', job_key(jid), 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
