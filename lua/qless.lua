@@ -3363,7 +3363,11 @@ local function library(stamp, now)
       elseif name == 'claim_again' then
         function lib.claim_again(jid, stored)
           local claim = lib.claim_of(stored)
-          if claim and claim.m ~= 'for' and (lib.holder_of(claim.k) or jid) == jid then
+          if not claim or claim.m == 'for' then
+            return
+          end
+          local _, noted = lib.stored_claim(claim.k)
+          if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
             return claim
           end
         end

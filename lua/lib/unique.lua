@@ -130,10 +130,14 @@ local function release_claim(jid, stored, state) -- cold
 end
 
 -- What a job whose life begins again claims: nil if another job holds its key, or if it had the key
--- for some time after its put.
+-- for some time after its put. A key that is still noted as the job's own is its own again.
 local function claim_again(jid, stored) -- cold
   local claim = claim_of(stored)
-  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+  if not claim or claim.m == 'for' then
+    return
+  end
+  local _, noted = stored_claim(claim.k)
+  if noted == jid or (holder_of(claim.k) or jid) == jid then
     return claim
   end
 end

@@ -112,6 +112,16 @@ var pinned = []struct {
 		{Do: "Fail", Worker: "a", JID: "j2", Group: "bad", Message: "because"},
 		{Do: "Client.Unfail", Worker: "a", Group: "bad", Count: 2},
 	}},
+	{"of two jobs of a call that begin again, the first one has the key that is noted as its own", []step{
+		{Do: "Replace", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Unique: "x ", Replace: "due"},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Replace", Worker: "a", Queue: "q1", JID: "j2", Data: "{}", Unique: "x ", Replace: "due"},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j2", Data: "{}", TTL: ptr(time.Minute)},
+		{Do: "PutMany", Worker: "a", Queue: "q1", Tick: 61 * time.Second, Many: []step{
+			{Worker: "a", JID: "j2", Data: "{}", Depends: []string{"j3"}},
+			{Worker: "a", JID: "j1", Data: "{}"},
+		}},
+	}},
 	{"each job of a call watches all that it waits for, though another one heard first of a failure", []step{
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
