@@ -8,10 +8,7 @@ std = {
 }
 max_line_length = false
 
-for _, place in ipairs({"lua/prologue.lua", "lua/lib/*.lua"}) do
+for _, place in ipairs({"lua/prologue.lua", "**/lua/lib/*.lua"}) do
   files[place] = {ignore = {"1..", "211", "221", "231", "311", "331"}}
 end
-files["lua/commands/*.lua"] = {ignore = {"1.."}}
-
--- The doctor's scripts share one beginning, of which each uses a part.
-files["**/doctor-*.lua"] = {ignore = {"211"}}
+files["**/lua/commands/*.lua"] = {ignore = {"1.."}}

@@ -16,7 +16,7 @@ type exam struct {
 	rdb    redis.UniversalClient // of the server that has the namespace
 	report *Report
 
-	batches map[*check][]item
+	batches map[check][]item
 	filed   map[member]bool // failed jobs that were met in their groups
 	failed  []item          // failed jobs that were not, when they were met
 }
@@ -36,7 +36,7 @@ func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 	e := &exam{
 		Options: options, ctx: ctx, rdb: rdb,
 		report:  &Report{Namespace: options.Namespace, Findings: []Finding{}, Skipped: []string{}},
-		batches: map[*check][]item{}, filed: map[member]bool{},
+		batches: map[check][]item{}, filed: map[member]bool{},
 	}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		e.rdb, err = cluster.MasterForKey(ctx, options.Namespace)
@@ -125,19 +125,19 @@ func (e *exam) lookAtKey(key, kind string) error {
 	if c.itself == checkJob {
 		e.report.Jobs++
 	}
-	if c.itself != nil {
+	if c.itself != "" {
 		if err := e.add(c.itself, c.own(name)); err != nil {
 			return err
 		}
 	}
-	if c.check == nil {
+	if c.check == "" {
 		return nil
 	}
 	return e.members(key, kind, func(m string) error { return e.lookAtMember(c.check, item{name, m}) })
 }
 
 // lookAtMember looks at a member of a key.
-func (e *exam) lookAtMember(c *check, i item) error {
+func (e *exam) lookAtMember(c check, i item) error {
 	if strings.HasPrefix(i.key, "f:") {
 		entry := member{i.key, i.member}
 		if e.filed[entry] {
@@ -206,7 +206,7 @@ func (e *exam) entries(key string, visit func(string) error) error {
 const itemsAtOnce = 100
 
 // add has an item checked, some time.
-func (e *exam) add(c *check, i item) error {
+func (e *exam) add(c check, i item) error {
 	e.batches[c] = append(e.batches[c], i)
 	if len(e.batches[c]) < itemsAtOnce {
 		return nil
@@ -215,7 +215,7 @@ func (e *exam) add(c *check, i item) error {
 }
 
 // flush checks the items that wait for it.
-func (e *exam) flush(c *check) error {
+func (e *exam) flush(c check) error {
 	items := e.batches[c]
 	e.batches[c] = items[:0]
 	if len(items) == 0 {
@@ -237,7 +237,7 @@ func (e *exam) flush(c *check) error {
 
 // finish checks all items that are left, and then the failed jobs that were met in no group.
 func (e *exam) finish() error {
-	all := []*check{
+	all := []check{
 		checkPlace, checkJob, checkDepends, checkTags, checkWorkers, checkLimits, checkNotes,
 		checkFigures,
 	}

@@ -61,7 +61,7 @@ func (e *exam) fix(f *Finding) ([]Finding, error) {
 	}
 	i := f.item(e.Namespace)
 	c := checkOf(i)
-	if c == nil {
+	if c == "" {
 		return nil, nil
 	}
 	fixed, err := c.run(e.ctx, e, f.Kind, []item{i})

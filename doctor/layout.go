@@ -27,8 +27,8 @@ const (
 // A class is what there is to know of keys of a kind.
 type class struct {
 	kind    string // the type; empty if the key is of no known kind
-	check   *check // of each member; nil if the members are not checked
-	itself  *check // of the key; nil if there is nothing to check
+	check   check  // of each member; empty if the members are not checked
+	itself  check  // of the key; empty if there is nothing to check
 	seconds string // for how long it should last at most; empty if for ever
 }
 
@@ -131,7 +131,7 @@ func patternOf(key string) class {
 func (c class) own(key string) item { return item{key, c.seconds} }
 
 // checkOf returns the check that tells of an item.
-func checkOf(i item) *check {
+func checkOf(i item) check {
 	c := classOf(i.key)
 	if i.member == "" || i.member == c.seconds {
 		return c.itself

@@ -42,7 +42,7 @@ func (e *exam) sample() (sample, error) {
 		seen.keys += len(keys)
 		for _, key := range keys {
 			name, is := strings.CutPrefix(key, e.Namespace)
-			if c := classOf(name); is && c.check != nil {
+			if c := classOf(name); is && c.check != "" {
 				seen.walked++
 				if c.check == checkFigures && c.kind == typeHash {
 					figures = append(figures, key)

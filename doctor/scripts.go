@@ -4,59 +4,65 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"strings"
+	"io/fs"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/internal/wire"
+	"github.com/qless/qless-go/lua"
 )
 
-//go:embed lua/*.lua
+//go:embed lua
 var sources embed.FS
 
-// A check is a script that checks items, and repairs them.
-type check struct{ *redis.Script }
+// A check is a command of the doctor's script that checks items, and repairs them.
+type check string
 
-func newCheck(name string) *check {
-	var text strings.Builder
-	for _, file := range []string{"base", name} {
-		part, err := sources.ReadFile("lua/" + file + ".lua")
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		text.Write(part)
-	}
-	return &check{redis.NewScript(text.String())}
-}
-
-var (
-	checkJob     = newCheck("job")
-	checkPlace   = newCheck("place")
-	checkDepends = newCheck("depends")
-	checkTags    = newCheck("tags")
-	checkWorkers = newCheck("workers")
-	checkLimits  = newCheck("limits")
-	checkNotes   = newCheck("notes")
-	checkFigures = newCheck("figures")
+// The commands in lua/commands.
+const (
+	checkJob     check = "job"
+	checkPlace   check = "place"
+	checkDepends check = "depends"
+	checkTags    check = "tags"
+	checkWorkers check = "workers"
+	checkLimits  check = "limits"
+	checkNotes   check = "notes"
+	checkFigures check = "figures"
 )
+
+// script returns the script, which is built of lua and of the library that the doctor shares with
+// qless.
+var script = sync.OnceValue(func() *redis.Script {
+	own, err := fs.Sub(sources, "lua")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	text, err := luasrc.BuildOther(lua.Sources(), own)
+	if err != nil {
+		panic(err) // it was tested
+	}
+	return redis.NewScript(text)
+})
 
 // An item is what a check looks at: a key without the prefix and, of a set or a list, a member.
 type item struct{ key, member string }
 
 // run runs a check for some items, and returns the problems. With a kind, it repairs those, and
 // returns what it has repaired.
-func (c *check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Finding, error) {
+func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Finding, error) {
 	now := ""
 	if e.Clock != nil {
 		now = wire.FormatTime(e.Clock())
 	}
-	args := make([]any, 0, 2+2*len(items))
-	args = append(args, now, string(kind))
+	args := make([]any, 0, 3+2*len(items))
+	args = append(args, string(c), now, string(kind))
 	for _, i := range items {
 		args = append(args, i.key, i.member)
 	}
-	rows, err := c.Run(ctx, e.rdb, []string{e.Namespace}, args...).Slice()
+	rows, err := script().Run(ctx, e.rdb, []string{e.Namespace}, args...).Slice()
 	if err != nil {
 		return nil, err
 	}

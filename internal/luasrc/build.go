@@ -33,13 +33,32 @@ func Build(sources fs.FS) (string, error) {
 	if err := t.check(); err != nil {
 		return "", err
 	}
-	b := &builder{tree: t, lib: map[*symbol]bool{}, made: map[string]*symbol{}, late: map[*symbol]bool{}}
-	return b.build()
+	return newBuilder(t, scriptHeader).build()
+}
+
+// BuildOther returns a script of other commands, which are in own, with a library of their own. They use
+// the prologue and the library of sources, of which the script has what they need. Only the program
+// that builds the script calls them, so their headers have no facts.
+func BuildOther(sources, own fs.FS) (string, error) {
+	t, err := readAll(sources, own)
+	if err != nil {
+		return "", err
+	}
+	return newBuilder(t, "").build()
+}
+
+func newBuilder(t *tree, header string) *builder {
+	return &builder{
+		tree: t, header: header,
+		lib: map[*symbol]bool{}, made: map[string]*symbol{}, late: map[*symbol]bool{},
+	}
 }
 
 // A builder writes the script.
 type builder struct {
 	*tree
+	header string // the beginning of the script
+
 	lib  map[*symbol]bool   // what is in the library of the script
 	made map[string]*symbol // the same by name
 	late map[*symbol]bool   // the variables that the library sets, because a branch may not have done so
@@ -79,7 +98,7 @@ func (b *builder) build() (string, error) {
 		rest = append(rest, branch{b.isCommand(command), body})
 	}
 	p := &printer{named: b.named}
-	p.b.WriteString(scriptHeader)
+	p.b.WriteString(b.header)
 	p.stats(b.prologue.body)
 	p.named = b.namedHot
 	if len(alone) > 0 {

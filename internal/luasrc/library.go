@@ -15,6 +15,7 @@ const DropInName = "qless.lua"
 type tree struct {
 	prologue *source
 	library  []*source
+	lent     int // how many files of the library come first that need not be used
 	commands map[string]*source
 	names    []string           // of the commands, in order
 	shared   map[string]*symbol // what the prologue and the library declare
@@ -28,22 +29,25 @@ var globals = map[string]bool{
 }
 
 // read reads all sources, and finds what each name in them stands for.
-func read(sources fs.FS) (*tree, error) {
+func read(sources fs.FS) (*tree, error) { return readAll(sources, nil) }
+
+// readAll does so for commands that are in own, with a library of their own, unless own is nil.
+func readAll(sources, own fs.FS) (*tree, error) {
 	t := &tree{commands: map[string]*source{}, shared: map[string]*symbol{}}
 	var err error
 	if t.prologue, err = readFile(sources, "prologue.lua"); err != nil {
 		return nil, err
 	}
-	libs, err := fs.Glob(sources, "lib/*.lua")
-	if err != nil {
+	if t.library, err = readLibrary(sources); err != nil {
 		return nil, err
 	}
-	for _, file := range libs {
-		src, err := readFile(sources, file)
+	if own != nil {
+		t.lent, sources = len(t.library), own
+		more, err := readLibrary(own)
 		if err != nil {
 			return nil, err
 		}
-		t.library = append(t.library, src)
+		t.library = append(t.library, more...)
 	}
 	if t.names, err = Commands(sources); err != nil {
 		return nil, err
@@ -54,6 +58,22 @@ func read(sources fs.FS) (*tree, error) {
 		}
 	}
 	return t, t.resolve()
+}
+
+func readLibrary(sources fs.FS) ([]*source, error) {
+	files, err := fs.Glob(sources, "lib/*.lua")
+	if err != nil {
+		return nil, err
+	}
+	var all []*source
+	for _, file := range files {
+		src, err := readFile(sources, file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, src)
+	}
+	return all, nil
 }
 
 func readFile(sources fs.FS, file string) (*source, error) {
@@ -166,7 +186,7 @@ func (t *tree) checkUse() error {
 		t.reach(t.commands[command].body, used)
 	}
 	t.reach(t.prologue.body, used)
-	for _, src := range t.library {
+	for _, src := range t.library[t.lent:] {
 		for _, sym := range src.syms {
 			if !used[sym] {
 				return &Problem{sym.file, sym.line, "no command needs " + sym.name}

@@ -190,6 +190,35 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
+// A script of other commands has what they need of the library, and may have a library of its own.
+func TestBuildOther(t *testing.T) {
+	shared := tiny("local function key_of(jid)\n  local key = prefix .. jid\n  return key .. key\nend\n"+
+		"local function spare()\n  call('get', 'x')\nend\n", "")
+	build := func(library, command string) (string, error) {
+		return BuildOther(shared, fstest.MapFS{
+			"lib/own.lua":      {Data: []byte(library)},
+			"commands/see.lua": {Data: []byte(command)},
+		})
+	}
+	own := "local function see(jid)\n  call('set', key_of(jid), '1')\nend\n"
+	script, err := build(own, "return see(ARGV[3])\n")
+	require.NoError(t, err)
+	compiles(t, script)
+	require.Contains(t, script, "if command == 'see' then\n  return lib.see(ARGV[3])\n")
+	require.Contains(t, script, "function lib.key_of(jid)")
+	require.NotContains(t, script, "spare")
+	require.NotContains(t, script, "'a'")
+	for want, c := range map[string]struct{ library, command string }{
+		"commands/see.lua:1: sea is not defined":                  {own, "return sea(ARGV[3])\n"},
+		"lib/own.lua:4: no command needs unused":                  {own + "local function unused() end\n", "return see(ARGV[3])\n"},
+		"lib/own.lua:1: spare is in lib/base.lua:7, too":          {"local function spare() end\n", "spare()\n"},
+		"commands/see.lua:1: key_of hides that of lib/base.lua:3": {own, "local key_of = see\nkey_of(ARGV[3])\n"},
+	} {
+		_, err := build(c.library, c.command)
+		require.EqualError(t, err, want)
+	}
+}
+
 // What docs/sharing.md and the drop-in say of its size, and that each function is there once.
 func TestTheScriptIsSmall(t *testing.T) {
 	script, err := Build(sources)

@@ -2,18 +2,11 @@
 --
 -- Items  t:<tag> jid, tags tag, t:<tag>
 
-local function remove_tag(tag, jid)
-  call('zrem', prefix .. 't:' .. tag, jid)
-  if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
-    call('zrem', prefix .. 'tags', tag)
-  end
-end
-
 local function check_counter(tag)
   local count = try('zcard', prefix .. 't:' .. tag)
-  local told = score_in('tags', tag)
+  local told = score_at(prefix .. 'tags', tag)
   if type(count) == 'number' and count ~= (told or 0) then
-    problem('tag_count', 'tags', tag, (told or 'no') .. ' instead of ' .. count, function()
+    diagnose('tag_count', prefix .. 'tags', tag, (told or 'no') .. ' instead of ' .. count, function()
       if count > 0 then
         call('zadd', prefix .. 'tags', count, tag)
       else
@@ -24,29 +17,29 @@ local function check_counter(tag)
 end
 
 local function has_tag(job, tag)
-  for _, its in ipairs(decoded(job.tags)) do
+  for _, its in ipairs(list_of(job.tags)) do
     if tostring(its) == tag then
       return true
     end
   end
 end
 
-return each(function(key, member)
-  local tag = string.sub(key, 3)
-  if key == 'tags' then
+return each(function(name, member, key)
+  local tag = string.sub(name, 3)
+  if name == 'tags' then
     check_counter(member)
     return
   elseif member == '' then
-    if not score_in('tags', tag) then
+    if not score_at(prefix .. 'tags', tag) then
       check_counter(tag) -- others are checked where the counters are
     end
     return
   end
-  local job = read_job(member)
-  if job and has_tag(job, tag) or not score_in(key, member) then
+  local job = fields_of(member)
+  if job and has_tag(job, tag) or not score_at(key, member) then
     return
   end
-  problem(job and 'tag_extra' or 'ghost', key, member, '', function()
-    remove_tag(tag, member)
+  diagnose(job and 'tag_extra' or 'ghost', key, member, '', function()
+    remove_tag(member, tag)
   end)
 end)

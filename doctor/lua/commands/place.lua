@@ -4,16 +4,17 @@
 -- Items  q:<queue>-<part> jid, completed jid, f:<group> jid, f:<group> 2x<jid>
 
 local function check_recurring(key, jid)
-  local queue = try('hget', prefix .. 'r:' .. jid, 'queue')
+  local queue = try('hget', recur_key(jid), 'queue')
   if type(queue) ~= 'string' then
     return 'ghost', '', function()
       take_out(key, jid)
     end
-  elseif key ~= 'q:' .. queue .. '-recur' then
-    local place = 'q:' .. queue .. '-recur'
-    return 'misplaced', prefix .. place, function()
-      if not score_in(place, jid) then
-        call('zadd', prefix .. place, exact(score_in(key, jid)), jid)
+  end
+  local place = queue_key(queue, 'recur')
+  if key ~= place then
+    return 'misplaced', place, function()
+      if not score_at(place, jid) then
+        call('zadd', place, exact(score_at(key, jid)), jid)
       end
       take_out(key, jid)
     end
@@ -21,7 +22,7 @@ local function check_recurring(key, jid)
 end
 
 local function check_member(key, jid)
-  local job = read_job(jid)
+  local job = fields_of(jid)
   if not job then
     return 'ghost', '', function()
       take_out(key, jid)
@@ -31,8 +32,8 @@ local function check_member(key, jid)
   if not place or place == key then
     return
   end
-  local there = is_at(place, job)
-  return 'misplaced', prefix .. place, (there or job.state == 'failed' or score_of(job)) and function()
+  local there = is_at(place, jid)
+  return 'misplaced', place, (there or job.state == 'failed' or usual_score(job)) and function()
     if not there then
       put_in_place(job)
     end
@@ -43,23 +44,23 @@ end
 -- A jid in a failure group twice: all but the oldest entry can go.
 local function check_twice(key, member)
   local jid = string.sub(member, 3)
-  local at = try('lpos', prefix .. key, jid, 'COUNT', 0)
+  local at = try('lpos', key, jid, 'COUNT', 0)
   if #at > 1 then
-    problem('duplicate', key, member, '', function()
-      call('lrem', prefix .. key, #at - 1, jid)
+    diagnose('duplicate', key, member, '', function()
+      call('lrem', key, #at - 1, jid)
     end)
   end
 end
 
-return each(function(key, member)
-  if string.sub(key, 1, 2) == 'f:' and string.sub(member, 1, 2) == '2x' then
+return each(function(name, member, key)
+  if group_in(key) and string.sub(member, 1, 2) == '2x' then
     check_twice(key, member)
     return
   end
-  local check = between(key, 'q:', '-recur') and check_recurring or check_member
+  local check = between(name, 'q:', '-recur') and check_recurring or check_member
   local kind, details, repair = check(key, member)
   -- It may have left since it was read.
-  if kind and is_at(key, {id = member}) then
-    problem(kind, key, member, details, repair)
+  if kind and is_at(key, member) then
+    diagnose(kind, key, member, details, repair)
   end
 end)

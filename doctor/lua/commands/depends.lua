@@ -1,0 +1,66 @@
+-- depends: a job that waits for another one is known there, and the other way round; jobs wait only
+-- for jobs that can still complete, and hear of those that fail.
+--
+-- Items  j:<jid>-dependencies jid, j:<jid>-dependents jid
+
+local function dependencies_key(jid)
+  return job_key(jid) .. '-dependencies'
+end
+
+local function dependents_key(jid)
+  return job_key(jid) .. '-dependents'
+end
+
+-- Removes a dependency, and lets the job go on that has no other.
+local function let_go(jid, other)
+  undepend(jid, other)
+  local job = fields_of(jid)
+  if job and job.state == 'depends' and job.queue and not is_there(dependencies_key(jid)) then
+    go_on(job)
+  end
+end
+
+-- Whether a job acts on the failure of one that it waits for.
+local function acts_on_failure(jid)
+  local _, values = split_options(try('hget', job_key(jid), 'x:o') or '')
+  local policy = type(values.f) == 'table' and values.f['do']
+  return policy == 'run' or policy == 'fail'
+end
+
+-- Checks that a job waits for another one, of which a member of a key tells.
+local function check(key, member, jid, other)
+  local state, theirs = state_of(jid), other == OPEN and 'open' or state_of(other)
+  local waits, known = is_in(dependencies_key(jid), other), is_in(dependents_key(other), jid)
+  local function undo()
+    let_go(jid, other)
+  end
+  if not waits and not known or state == 'unknown' then
+    return
+  elseif state ~= 'depends' then
+    diagnose('dependency_left', key, member, state or 'gone', undo)
+  elseif theirs ~= 'open' and is_in(rest_key(other), jid) then
+    return -- it is going to be released
+  elseif not theirs or theirs == 'complete' then
+    diagnose('dependency_over', key, member, theirs or 'gone', undo)
+  elseif not waits then
+    diagnose('dependency_one_sided', key, member, dependencies_key(jid), function()
+      call('sadd', dependencies_key(jid), other)
+    end)
+  elseif not known then
+    diagnose('dependency_one_sided', key, member, dependents_key(other), function()
+      call('sadd', dependents_key(other), jid)
+    end)
+  elseif theirs == 'failed' and member == other and not is_there(rest_key(other))
+    and acts_on_failure(jid) then
+    diagnose('untold', job_key(jid), '', other, false)
+  end
+end
+
+return each(function(name, member, key)
+  local waiting = between(name, 'j:', '-dependencies')
+  if waiting then
+    check(key, member, waiting, member)
+  else
+    check(key, member, member, between(name, 'j:', '-dependents'))
+  end
+end)

@@ -1,0 +1,179 @@
+-- What the doctor's checks share. Each is called for some items, checks every one of them, and
+-- returns what is broken. Called for one kind of problem, it repairs that: it has checked again, in
+-- the same step, that there is such a problem.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     CHECK; NOW, or '' for the server's clock; the kind to repair, or '' to check; then the
+--          items: a key without the prefix and, of a set or a list, a member, or ''
+-- Returns  an array of problems: kind, key, member, details, and 1 if it can be repaired,
+--          else 0. When it repairs, those that it has repaired. The keys are without the prefix, those
+--          in details with it
+
+local to_repair = ARGV[3]
+local problems = {}
+
+-- Tells of a problem, or repairs it. repair is false if nothing can be done safely.
+local function diagnose(kind, key, member, details, repair)
+  if to_repair == '' or to_repair == kind and repair then
+    problems[#problems + 1] = {
+      kind, string.sub(key, #prefix + 1), member, details, repair and '1' or '0',
+    }
+  end
+  if to_repair == kind and repair then
+    repair()
+  end
+end
+
+-- Calls a function for each item: with its key without the prefix, its member, and its key.
+local function each(check)
+  for i = 4, #ARGV, 2 do
+    check(ARGV[i], ARGV[i + 1], prefix .. ARGV[i])
+  end
+  return problems
+end
+
+-- The part of a text between a beginning and an end, or nil.
+local function between(text, first, last)
+  if #text >= #first + #last and string.sub(text, 1, #first) == first
+    and (last == '' or string.sub(text, -#last) == last) then
+    return string.sub(text, #first + 1, -#last - 1)
+  end
+end
+
+-- The score of a member of a sorted set, or nil.
+local function score_at(key, member)
+  local score = try('zscore', key, member)
+  return type(score) == 'string' and tonumber(score) or nil
+end
+
+local function is_in(key, member)
+  return try('sismember', key, member) == 1
+end
+
+local function is_there(key)
+  return call('exists', key) == 1
+end
+
+-- The key of a failure group.
+local function group_key(group)
+  return prefix .. 'f:' .. group
+end
+
+-- The failure group that a key is of, or nil.
+local function group_in(key)
+  return between(key, group_key(''), '')
+end
+
+local FIELDS = {
+  'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o',
+  'x:parked', 'scheduled', 'x:undelayed', 'history',
+}
+
+-- The fields of a job by name, or nil if there is no such job.
+local function fields_of(jid)
+  local values = try('hmget', job_key(jid), unpack(FIELDS))
+  local job, any = {id = jid}, false
+  for i = 1, values.err and 0 or #FIELDS do
+    if values[i] then
+      job[FIELDS[i]], any = values[i], true
+    end
+  end
+  return (any or is_there(job_key(jid))) and job or nil
+end
+
+-- Whether the worker of a running job has lost it, and the grace period lasts. A job that was timed
+-- out in one keeps the field.
+local function in_grace(job)
+  local ends = job.grace == '1' and job.queue and score_at(queue_key(job.queue, 'locks'), job.id)
+  return ends and math.abs(ends - finite(job.expires, 0)) > 0.001
+end
+
+-- The state of a job, nil if there is no such job.
+local function state_of(jid)
+  local state = try('hget', job_key(jid), 'state')
+  return type(state) == 'string' and state or is_there(job_key(jid)) and 'unknown' or nil
+end
+
+local PARTS = {
+  waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends',
+}
+
+-- The key that a job belongs into by its state, or nil.
+local function place_of(job)
+  if PARTS[job.state] then
+    return job.queue and job.queue ~= '' and queue_key(job.queue, PARTS[job.state]) or nil
+  elseif job.state == 'complete' then
+    return prefix .. 'completed'
+  elseif job.state == 'failed' then
+    local group = list_of(job.failure).group
+    return type(group) == 'string' and group_key(group) or nil
+  end
+end
+
+-- Whether a job is in a key.
+local function is_at(key, jid)
+  if group_in(key) then
+    return type(try('lpos', key, jid)) == 'number'
+  end
+  return score_at(key, jid) ~= nil
+end
+
+-- The score of a job that waits.
+local function waiting_score(job)
+  if job.state == 'stalled' then
+    return '+inf'
+  end
+  return exact(work_score(finite(job.time, now), job.priority))
+end
+
+-- The limit that has parked a job, or nil.
+local function limit_of(job)
+  return parked_by(job.state, job.time, job['x:parked'])
+end
+
+-- The score of a job where it belongs; nil if nobody knows, such as when a scheduled job falls due.
+local function usual_score(job)
+  if job.state == 'waiting' or job.state == 'stalled' then
+    return waiting_score(job)
+  elseif job.state == 'running' then
+    return exact(finite(job.expires, now))
+  elseif job.state == 'complete' or job.state == 'depends' then
+    return exact(finite(job.time, now))
+  elseif limit_of(job) then
+    return stamp
+  end
+end
+
+-- Puts a job where it belongs.
+local function put_in_place(job)
+  local place = place_of(job)
+  if job.state == 'failed' then
+    call('lpush', place, job.id)
+    call('sadd', prefix .. 'failures', group_in(place))
+  else
+    call('zadd', place, usual_score(job), job.id)
+  end
+end
+
+-- Takes a member out of a set or a list.
+local function take_out(key, member)
+  local group = group_in(key)
+  if not group then
+    call('zrem', key, member)
+    return
+  end
+  call('lrem', key, 0, member)
+  if not is_there(key) then
+    call('srem', prefix .. 'failures', group)
+  end
+end
+
+-- Puts a job that waits for others, and has none left, where it goes next.
+local function go_on(job)
+  local due = not job['x:undelayed'] and finite(job.scheduled)
+  job.state = due and 'scheduled' or 'waiting'
+  call('zadd', place_of(job), due and exact(due) or waiting_score(job), job.id)
+  call('zrem', queue_key(job.queue, 'depends'), job.id)
+  call('hset', job_key(job.id), 'state', job.state)
+  call('hdel', job_key(job.id), 'scheduled', 'x:undelayed')
+end
