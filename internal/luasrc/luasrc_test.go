@@ -219,6 +219,22 @@ func TestBuildOther(t *testing.T) {
 	}
 }
 
+// Whoever opens the script reads first what it is, which version, and which commands it has.
+func TestTheScriptSaysWhatItIs(t *testing.T) {
+	script, err := Build(sources)
+	require.NoError(t, err)
+	header, _, _ := strings.Cut(script, "\n\n")
+	lines := strings.Split(header, "\n")
+	require.LessOrEqual(t, len(lines), 15)
+	for _, line := range lines {
+		require.True(t, strings.HasPrefix(line, "--"), line)
+	}
+	require.Contains(t, header, "version "+version+":")
+	commands, err := Commands(sources)
+	require.NoError(t, err)
+	require.Subset(t, strings.Fields(header), commands)
+}
+
 // What docs/sharing.md and the drop-in say of its size, and that each function is there once.
 func TestTheScriptIsSmall(t *testing.T) {
 	script, err := Build(sources)
