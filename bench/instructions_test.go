@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
 )
 
 var instructions = flag.String("instructions", "",
@@ -50,6 +52,28 @@ func TestNoOperationCostsMoreInstructions(t *testing.T) {
 	default:
 		t.Fatalf("unknown -instructions %q", *instructions)
 	}
+}
+
+// mostToLoad is how many instructions it may cost to load the script: the server does nothing else
+// meanwhile.
+const mostToLoad = 90e6
+
+func TestTheScriptIsLoadedCheaply(t *testing.T) {
+	if *instructions != "check" {
+		t.Skip("make instructions runs this")
+	}
+	b, err := newBench(t.Context(), &options{
+		workloads: names{"ops"}, lua: names{"../lua"}, rounds: 1, jobs: batchUnit, instructions: true,
+	})
+	require.NoError(t, err)
+	t.Cleanup(b.close)
+	load, err := b.server.measure(t.Context(), "load", 1, func() error {
+		return b.server.admin.ScriptLoad(t.Context(), qless.DropInScript()+"-- not loaded before").Err()
+	})
+	require.NoError(t, err)
+	t.Logf("%.1f million instructions", load.instructionsPerJob()/1e6)
+	require.Less(t, load.instructionsPerJob(), mostToLoad)
+	require.Greater(t, load.instructionsPerJob(), mostToLoad/10)
 }
 
 // countRepeatedly returns the highest counts of several: they differ by up to 2 %.
