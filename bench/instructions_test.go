@@ -76,15 +76,19 @@ func TestTheScriptIsLoadedCheaply(t *testing.T) {
 	require.Greater(t, load.instructionsPerJob(), mostToLoad/10)
 }
 
-// countRepeatedly returns the highest counts of several: they differ by up to 2 %.
+// attempts is how often operations are counted. What the server does by itself once a second, up to
+// 5 % of a phase, falls into some of the phases.
+const attempts = 5
+
+// countRepeatedly returns the lowest counts of several.
 func countRepeatedly(t *testing.T) figures {
-	highest := countOperations(t)
-	for range 3 {
+	lowest := countOperations(t)
+	for range attempts - 1 {
 		for name, count := range countOperations(t).Operations {
-			highest.Operations[name] = max(highest.Operations[name], count)
+			lowest.Operations[name] = min(lowest.Operations[name], count)
 		}
 	}
-	return highest
+	return lowest
 }
 
 func check(t *testing.T, committed figures) {
@@ -96,7 +100,10 @@ func check(t *testing.T, committed figures) {
 		limit = 1 + allowedOfOther
 	}
 	changes := compare(t, committed, now)
-	if exceeds(changes, limit) {
+	for range attempts - 1 {
+		if !exceeds(changes, limit) {
+			break
+		}
 		t.Log("counting again: what the server does by itself is counted, too")
 		for name, again := range compare(t, committed, countOperations(t)) {
 			changes[name] = min(changes[name], again)
