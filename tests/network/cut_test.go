@@ -5,8 +5,6 @@ package network
 import (
 	"context"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -46,12 +44,7 @@ func TestAWorkerThatIsCutOff(t *testing.T) {
 
 // Bursts of packets are lost, in either direction, while jobs are put and worked.
 func TestLostPackets(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if given, err := strconv.ParseUint(os.Getenv("QLESS_SEED"), 10, 64); err == nil {
-		seed = given
-	}
-	t.Logf("QLESS_SEED=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(seedOf(t), 0))
 	l := newLab(t)
 	k := startCrew(t, l)
 	far := l.client(l.beyond).Queue("q")

@@ -43,6 +43,22 @@ var labs atomic.Int32
 // newLab makes the namespaces, and starts a server in one. They end with the test.
 func newLab(t testing.TB) *lab {
 	t.Helper()
+	l := newNamespaces(t)
+	l.ip("link add cable netns " + l.here.namespace + " type veth peer name cable netns " + l.beyond.namespace)
+	for _, e := range []end{l.here, l.beyond} {
+		in := "-n " + e.namespace + " "
+		l.ip(in + "link set dev cable address " + e.mac)
+		l.ip(in + "addr add " + e.addr + "/24 dev cable")
+		l.ip(in + "link set dev cable up")
+	}
+	l.mend()
+	l.startServer()
+	return l
+}
+
+// newNamespaces makes the two ends, with nothing between them.
+func newNamespaces(t testing.TB) *lab {
+	t.Helper()
 	name := fmt.Sprintf("qless-%d-%d", os.Getpid(), labs.Add(1))
 	l := &lab{
 		t:      t,
@@ -54,22 +70,19 @@ func newLab(t testing.TB) *lab {
 			t.Skipf("left out: it needs network namespaces, as root and with iproute2: %v: %s", err, out)
 		}
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", e.namespace).Run() })
+		l.ip("-n " + e.namespace + " link set dev lo up")
 	}
-	l.ip("link add cable netns " + l.here.namespace + " type veth peer name cable netns " + l.beyond.namespace)
-	for _, e := range []end{l.here, l.beyond} {
-		in := "-n " + e.namespace + " "
-		l.ip(in + "link set dev cable address " + e.mac)
-		l.ip(in + "addr add " + e.addr + "/24 dev cable")
-		l.ip(in + "link set dev cable up")
-		l.ip(in + "link set dev lo up")
-	}
-	l.mend()
+	return l
+}
+
+// startServer starts the server at its end.
+func (l *lab) startServer() {
+	l.t.Helper()
 	server, err := testkit.LaunchUnder([]string{"ip", "netns", "exec", l.here.namespace},
 		"--bind", l.here.addr, "127.0.0.1", "--protected-mode", "no")
-	require.NoError(t, err)
-	t.Cleanup(server.Stop)
+	require.NoError(l.t, err)
+	l.t.Cleanup(server.Stop)
 	l.server = server
-	return l
 }
 
 // ip runs the program of this name.
@@ -114,6 +127,15 @@ func (l *lab) cut(c cut) {
 // client returns a client of the server from one of the ends.
 func (l *lab) client(at end) *qless.Client {
 	l.t.Helper()
+	c, err := qless.New(l.redis(at), qless.WithLogger(testkit.Quiet()))
+	require.NoError(l.t, err)
+	l.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// redis returns what it sends commands by.
+func (l *lab) redis(at end) *redis.Client {
+	l.t.Helper()
 	_, port, err := net.SplitHostPort(l.server.Addr())
 	require.NoError(l.t, err)
 	options := testkit.Options(net.JoinHostPort(l.here.addr, port))
@@ -129,10 +151,7 @@ func (l *lab) client(at end) *qless.Client {
 		_ = rdb.Close()
 		testkit.Until(l.t, "nobody dials", func() bool { return dialing.Load() == 0 })
 	})
-	c, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
-	require.NoError(l.t, err)
-	l.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return rdb
 }
 
 // setns is the number of the system call.
@@ -140,21 +159,29 @@ var setns = map[string]uintptr{"amd64": 308, "arm64": 268}[runtime.GOARCH]
 
 // dial connects from the namespace, to which a connection belongs for as long as it lives.
 func (e end) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-	done := make(chan struct{})
+	failed := e.within(func() error {
+		conn, err = (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, addr)
+		return err
+	})
+	return conn, failed
+}
+
+// within calls a function in the namespace.
+func (e end) within(f func() error) error {
+	done := make(chan error)
 	go func() {
-		defer close(done)
 		runtime.LockOSThread() // and never unlocks it: the thread ends, so that nobody else has it
-		file, failed := os.Open("/var/run/netns/" + e.namespace)
-		if err = failed; err != nil {
+		file, err := os.Open("/var/run/netns/" + e.namespace)
+		if err != nil {
+			done <- err
 			return
 		}
 		defer func() { _ = file.Close() }()
 		if _, _, problem := syscall.Syscall(setns, file.Fd(), syscall.CLONE_NEWNET, 0); problem != 0 {
-			err = problem
+			done <- problem
 			return
 		}
-		conn, err = (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, addr)
+		done <- f()
 	}()
-	<-done
-	return conn, err
+	return <-done
 }
