@@ -1,5 +1,5 @@
-// Package lua has the sources that the scripts of this module share: what every call begins with, and
-// the library. It is not for other modules, which get the script itself from qless.DropInScript.
+// Package lua has the sources of the script: what every call begins with, the library and the commands.
+// It is not for other modules, which get the script itself from qless.DropInScript.
 package lua
 
 import (
@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-//go:embed prologue.lua lib/*.lua
+//go:embed prologue.lua lib/*.lua commands/*.lua
 var sources embed.FS
 
-// Sources returns prologue.lua and lib.
+// Sources returns prologue.lua, lib and commands.
 func Sources() fs.FS { return sources }

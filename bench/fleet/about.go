@@ -38,6 +38,7 @@ workloads
   bulk        calls about -jobs, -queues or -workers at once, most of which go in steps
   durability  a server that keeps a file: its speed with -jobs, and what it has lost after it was
               killed -kills times in the middle of as many more
+  load        the script, sent to a server that lacks it, by one client, and by -workers at once
   restart     -workers whose server forgets its scripts, cuts their connections, and is restarted,
               and what those leave that are killed
   soak        jobs of all kinds at -rate for -duration, while workers come and go; with -for 100m,

@@ -134,6 +134,13 @@ func TestNoJobIsLostWhenTheServerIsRestarted(t *testing.T) {
 	require.Equal(t, []float64{6, 6}, all["idle by the server's account"], "they were killed")
 }
 
+func TestLoadingTakesMemoryOnce(t *testing.T) {
+	all := figures(t, "load")
+	require.InDelta(t, 0.45, all["memory of texts"][0], 0.1)
+	require.InDelta(t, 1, all["memory of Lua"][0], 0.5)
+	require.Less(t, all["load again"][0], all["load"][0])
+}
+
 func TestNothingGrows(t *testing.T) {
 	all := figures(t, "soak")
 	require.Len(t, all["keys"], legs+1)

@@ -73,6 +73,7 @@ var workloads = []workload{
 	{"tenants", tenants},
 	{"bulk", bulk},
 	{"durability", durability},
+	{"load", loadScript},
 	{"restart", restart},
 	{"soak", soak},
 }

@@ -235,6 +235,22 @@ func TestTheScriptSaysWhatItIs(t *testing.T) {
 	require.Subset(t, strings.Fields(header), commands)
 }
 
+// The script for clients of other languages has what they send, and is smaller.
+func TestBuildClassic(t *testing.T) {
+	script, err := BuildClassic(sources)
+	require.NoError(t, err)
+	compiles(t, script)
+	all, err := Build(sources)
+	require.NoError(t, err)
+	require.Less(t, len(script), len(all)*3/4)
+	t.Logf("%d of %d bytes", len(script), len(all))
+	for command, has := range map[string]bool{
+		"put": true, "pop": true, "requeue": true, "popByJid": true, "reserve": false, "put.many": false,
+	} {
+		require.Equal(t, has, strings.Contains(script, "if command == '"+command+"' then\n"), command)
+	}
+}
+
 // What docs/sharing.md and the drop-in say of its size, and that each function is there once.
 func TestTheScriptIsSmall(t *testing.T) {
 	script, err := Build(sources)

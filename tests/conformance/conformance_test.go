@@ -11,6 +11,11 @@ func TestDropIn(t *testing.T) {
 	newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn).replayAll(t, readTraces(t))
 }
 
+func TestClassic(t *testing.T) {
+	t.Parallel()
+	newTarget(t, testkit.Start(t).Addr(), "ql:", classic).replayAll(t, readTraces(t))
+}
+
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"ql:", "{t}:ql:"} {

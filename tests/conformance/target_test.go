@@ -56,6 +56,17 @@ func dropIn(t *testing.T, client *redis.Client, _ string) calling {
 	}
 }
 
+// classic calls the script that has only what clients of other languages send.
+func classic(t *testing.T, client *redis.Client, _ string) calling {
+	t.Helper()
+	script, err := luasrc.BuildClassic(os.DirFS(sources))
+	require.NoError(t, err)
+	sha := load(t, client, script)
+	return func(command []string) []any {
+		return append([]any{"EVALSHA", sha, 0}, anys(command)...)
+	}
+}
+
 // scripts calls the same script as Go does: with the prefix as its key.
 func scripts(t *testing.T, client *redis.Client, prefix string) calling {
 	t.Helper()

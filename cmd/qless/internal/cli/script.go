@@ -10,38 +10,51 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/luasrc"
+	"github.com/qless/qless-go/lua"
 )
 
 func (a *app) scriptCommand() *cobra.Command {
-	var load bool
+	var load, classic bool
 	command := &cobra.Command{
 		Use:   "script",
 		Short: "Print the script that clients of other languages load in place of their own",
 		Long: "Print the script that clients of other languages load in place of their own qless.lua, to\n" +
 			"run on current servers and to share queues with clients in Go. With --load, load it into the\n" +
-			"server instead, and print its SHA-1.",
-		Example: "  qless script > qless.lua\n  qless script --load",
+			"server instead, and print its SHA-1. With --classic, it has only the commands that these clients\n" +
+			"send, which makes it smaller.",
+		Example: "  qless script > qless.lua\n  qless script --load\n  qless script --classic > qless.lua",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, args []string) error {
-			if load {
-				return a.run(a.loadScript)(command, args)
+			text := qless.DropInScript()
+			if classic {
+				var err error
+				if text, err = luasrc.BuildClassic(lua.Sources()); err != nil {
+					return err
+				}
 			}
-			_, err := io.WriteString(a.out, qless.DropInScript())
+			if load {
+				return a.run(func(ctx context.Context, _ *qless.Client, _ []string) error {
+					return a.loadScript(ctx, text)
+				})(command, args)
+			}
+			_, err := io.WriteString(a.out, text)
 			return err
 		},
 	}
 	command.Flags().BoolVar(&load, "load", false, "load it into the server, and print its SHA-1")
+	command.Flags().BoolVar(&classic, "classic", false, "only what clients of other languages send")
 	return command
 }
 
-// loadScript loads the script into the server, where it stays until the next restart or SCRIPT FLUSH.
-func (a *app) loadScript(ctx context.Context, _ *qless.Client, _ []string) error {
+// loadScript loads a script into the server, where it stays until the next restart or SCRIPT FLUSH.
+func (a *app) loadScript(ctx context.Context, text string) error {
 	rdb, err := a.redisClient()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rdb.Close() }()
-	sha, err := rdb.ScriptLoad(ctx, qless.DropInScript()).Result()
+	sha, err := rdb.ScriptLoad(ctx, text).Result()
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,19 @@ func TestTheScriptIsLoaded(t *testing.T) {
 	require.EqualValues(t, 1, length)
 }
 
+func TestTheClassicScriptIsSmaller(t *testing.T) {
+	e, client := newReal(t)
+	_, err := client.Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	text := e.ok("script", "--classic")
+	require.Less(t, len(text), len(qless.DropInScript())*3/4)
+	sha := strings.TrimSpace(e.ok("script", "--classic", "--load"))
+	require.Equal(t, fmt.Sprintf("%x", sha1.Sum([]byte(text))), sha)
+	length, err := redisOf(t, e).EvalSha(t.Context(), sha, nil, "length", "1", "mail").Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, length)
+}
+
 func TestTheVersionNamesTheOldestServer(t *testing.T) {
 	e := newEnv(t)
 	e.url = ""
