@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -101,14 +102,9 @@ func (b *builder) build() (string, error) {
 			alone = append(alone, made)
 		}
 	}
-	var rest []branch
+	rest := map[int][]branch{} // by the lengths of their names, because there are many
 	for _, command := range cold {
-		body := b.commands[command].body
-		b.need(body)
-		if !endsAlways(body) {
-			body = append(body, &ret{})
-		}
-		rest = append(rest, branch{b.isCommand(command), body})
+		rest[len(command)] = append(rest[len(command)], branch{b.isCommand(command), b.coldBranch(command)})
 	}
 	p := &printer{named: b.named}
 	p.b.WriteString(b.header)
@@ -129,10 +125,14 @@ func (b *builder) build() (string, error) {
 	p.named = b.named
 	p.line("")
 	p.line("-- The commands that seldom run.")
-	b.printState(p)
-	p.line(makerCall)
-	if len(rest) > 0 {
-		p.stat(&choice{rest})
+	var bySize []branch
+	for _, size := range slices.Sorted(maps.Keys(rest)) {
+		length := &unary{"#", &name{text: "command"}}
+		is := &binary{"==", length, &literal{strconv.Itoa(size)}}
+		bySize = append(bySize, branch{is, []stat{&choice{rest[size]}}})
+	}
+	if len(bySize) > 0 {
+		p.stat(&choice{bySize})
 	}
 	p.line("error('Unknown command ' .. tostring(command))")
 	return p.b.String(), nil
@@ -442,9 +442,6 @@ func operands(x expr) []expr {
 	return []expr{x}
 }
 
-// need puts into the script's library what some code needs of it.
-func (b *builder) need(code any) { collect(code, b.lib) }
-
 // collect adds the symbols of the library that some code needs.
 func collect(code any, found map[*symbol]bool) {
 	walk(code, func(x any) bool {
@@ -575,6 +572,60 @@ func (b *builder) hotBranch(command string) ([]stat, bool, error) {
 		body = append([]stat{variableTable(own)}, body...)
 	}
 	return body, len(h.there) > 0, nil
+}
+
+// coldBranch returns what runs for a command that seldom runs: it makes the variables that it needs and the
+// library, if it needs that, and has the bodies of small functions in the place of their calls.
+func (b *builder) coldBranch(command string) []stat {
+	body := b.withSmall(b.commands[command].body)
+	needed := map[*symbol]bool{}
+	collect(body, needed)
+	maps.Copy(b.lib, needed)
+	if !endsAlways(body) {
+		body = append(body, &ret{})
+	}
+	variables := (&hotPart{there: needed}).variables()
+	if len(needed) > len(variables) {
+		maker := &call{fn: &name{text: makerName}}
+		for _, text := range handed {
+			maker.args = append(maker.args, &name{text: text})
+		}
+		body = append([]stat{&run{maker}}, body...)
+	}
+	if len(variables) > 0 {
+		body = append([]stat{variableTable(variables)}, body...)
+	}
+	return body
+}
+
+// mostOfSmall is how much a function may weigh that takes the place of its calls in commands that seldom
+// run: to make it costs more than to run it.
+const mostOfSmall = 24
+
+// withSmall puts the bodies of small functions of the library in the place of their calls, if all calls in
+// a command can be replaced.
+func (b *builder) withSmall(body []stat) []stat {
+	named := map[*symbol]bool{}
+	walkAll(body, func(x any) bool {
+		if sym := libraryName(x); sym != nil && sym.fn != nil {
+			named[sym] = true
+		}
+		return true
+	})
+	small := slices.SortedFunc(maps.Keys(named), byName)
+	for _, sym := range small {
+		if !inlinable(sym) || weight(sym.fn) > mostOfSmall {
+			continue
+		}
+		c := &copier{syms: map[*symbol]*symbol{}}
+		own := c.declared(sym)
+		own.kind, own.fn = inBlock, c.expr(sym.fn).(*function)
+		made := inlineAll(append([]stat{&localFunction{own, own.fn}}, c.stats(body)...))
+		if f, ok := made[0].(*localFunction); !ok || f.sym != own {
+			body = made
+		}
+	}
+	return tidied(body)
 }
 
 // variableTable returns the statement that makes the table of variables.
@@ -715,7 +766,7 @@ func (b *builder) printLibrary(p *printer) {
 	p.line("local function " + makerCall)
 	p.indent++
 	p.line("if " + libName + " then")
-	p.line("  return " + libName)
+	p.line("\treturn " + libName)
 	p.line("end")
 	b.printLate(p)
 	b.printFound(p)
@@ -780,16 +831,10 @@ func (b *builder) printMakers(p *printer, syms []*symbol) {
 		p.line(keyword + " name == " + quoted(sym.name) + " then")
 		p.indent++
 		p.line("function " + libName + "." + sym.name + p.params(sym.fn))
-		p.inner(sym.fn.body)
+		p.inner(b.withSmall(sym.fn.body))
 		p.line("end")
 		p.indent--
 		keyword = "elseif"
 	}
 	p.line("end")
-}
-
-// printState writes the table of all variables.
-func (b *builder) printState(p *printer) {
-	all := &hotPart{there: b.lib}
-	p.stat(variableTable(all.variables()))
 }

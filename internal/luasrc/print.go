@@ -13,7 +13,7 @@ type printer struct {
 }
 
 func (p *printer) line(s string) {
-	p.b.WriteString(strings.Repeat("  ", p.indent))
+	p.b.WriteString(strings.Repeat("\t", p.indent))
 	p.b.WriteString(s)
 	p.b.WriteByte('\n')
 }

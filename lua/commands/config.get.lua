@@ -10,6 +10,7 @@
 -- Cost     1 command
 -- For      classic
 -- Repeat   safe
+-- Hot
 -- Needs    hget hgetall hscan time
 
 -- Defaults that only clients in PHP expect, and ask for by name.

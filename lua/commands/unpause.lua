@@ -7,6 +7,7 @@
 -- Cost     2 commands for each, and those that wake a worker
 -- For      classic
 -- Repeat   safe
+-- Hot
 -- Needs    exists hset publish srem time zadd zpopmax zpopmin
 
 required('Unpause', 'queue', ARGV[3])
