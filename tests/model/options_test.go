@@ -419,7 +419,7 @@ func (m *queues) tellEach(jids []string, failed *job) int {
 }
 
 // orderOf returns the dependents of a job in the order in which the server names them. The place of
-// one that this step adds is not known.
+// one that this step adds, or adds again, is not known.
 func (m *queues) orderOf(j *job) []string {
 	var known []string
 	if m.server != nil {
@@ -427,7 +427,7 @@ func (m *queues) orderOf(j *job) []string {
 	}
 	jids := sorted(j.dependents)
 	for _, jid := range jids {
-		m.anyOrder = m.anyOrder || len(jids) > 1 && !slices.Contains(known, jid)
+		m.anyOrder = m.anyOrder || len(jids) > 1 && (m.linked[jid] || !slices.Contains(known, jid))
 	}
 	slices.SortStableFunc(jids, func(a, b string) int {
 		return cmp.Compare(slices.Index(known, a), slices.Index(known, b))

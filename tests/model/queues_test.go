@@ -39,6 +39,7 @@ type queues struct {
 	inOrder      []string                // jobs of the last call, to be popped in this order
 	madeLast     int                     // how many lost jobs the last call has made the last ones
 	anyOrder     bool                    // the last call told several jobs in an order that is not known
+	linked       map[string]bool         // jobs that the last call has made dependents
 	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
 	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
 	forgotten    map[handleKey]bool      // jobs that went with the list of a worker
@@ -183,6 +184,7 @@ func (m *queues) dependOn(j *job, jids []string) {
 		if other != nil && other != j && other.state != qless.StateComplete {
 			other.dependents[j.jid] = true
 			j.dependencies[jid] = true
+			m.linked[j.jid] = true
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (w *world) play(s step) *violation {
 // begin begins a call at a time.
 func (m *queues) begin(micros int64) {
 	m.now, m.stamp = secondsOf(micros), scripts.Time(time.UnixMicro(micros))
-	m.inOrder, m.anyOrder, m.madeLast = nil, false, 0
+	m.inOrder, m.anyOrder, m.madeLast, m.linked = nil, false, 0, map[string]bool{}
 }
 
 // secondsOf returns a time as the scripts read it.
