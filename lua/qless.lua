@@ -841,10 +841,6 @@ local function library(stamp, now)
 					end
 					return length
 				end
-			elseif name == 'reject' then
-				function lib.reject(area, message)
-					error(area .. '(): ' .. message)
-				end
 			elseif name == 'report' then
 				function lib.report(count, more)
 					return '{"count":' .. count .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
@@ -1715,10 +1711,6 @@ local function library(stamp, now)
 					end
 					return found
 				end
-			elseif name == 'new_puts' then
-				function lib.new_puts(worker)
-					return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
-				end
 			elseif name == 'open_one' then
 				function lib.open_one(ask, i, n)
 					local queue = ask.queues[i]
@@ -2233,10 +2225,6 @@ local function library(stamp, now)
 					end
 					return forgotten and state == 'complete'
 				end
-			elseif name == 'leave_out' then
-				function lib.leave_out(jid, code, why)
-					var.left_alone[#var.left_alone + 1] = {jid, code, why}
-				end
 			elseif name == 'limits_of' then
 				function lib.limits_of(text)
 					local _, values = lib.split_options(text)
@@ -2393,13 +2381,6 @@ local function library(stamp, now)
 					end
 					return true
 				end
-			elseif name == 'must_link' then
-				function lib.must_link(jid, others, added)
-					local failed = lib.link(jid, others, added)
-					if failed then
-						call('sadd', failed.key, failed.member)
-					end
-				end
 			elseif name == 'new_known' then
 				function lib.new_known(queues)
 					return {marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = var.none, step = 1}
@@ -2508,10 +2489,6 @@ local function library(stamp, now)
 					end
 					lib.park(queue, jid, job.refused, job.score, job[8])
 				end
-			elseif name == 'queues_of' then
-				function lib.queues_of(key)
-					return {kind = 'queues', key = prefix .. key, from = 0, total = lib.finite(try('zcard', prefix .. key), 0)}
-				end
 			elseif name == 'read_gift' then
 				function lib.read_gift(area, first, last)
 					local given = lib.options(area, first, last)
@@ -2594,10 +2571,6 @@ local function library(stamp, now)
 					if rest[4] == '1.0' then
 						call('hdel', key, 'grace')
 					end
-				end
-			elseif name == 'retention' then
-				function lib.retention(seconds, count)
-					return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
 				end
 			elseif name == 'scores_of' then
 				function lib.scores_of(queue, jobs)
@@ -3137,15 +3110,6 @@ local function library(stamp, now)
 					local at = tonumber(until_then)
 					return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
 				end
-			elseif name == 'keep_claim' then
-				function lib.keep_claim(item, claims)
-					local key = item.claim.k
-					if claims[key] then
-						item.claim = nil
-					else
-						claims[key] = item
-					end
-				end
 			elseif name == 'keep_delay' then
 				function lib.keep_delay(key, delay, means_none)
 					if delay > 0 then
@@ -3221,10 +3185,6 @@ local function library(stamp, now)
 					if done then
 						try('rpush', key, lib.entry(done, '"done"'))
 					end
-				end
-			elseif name == 'must_write' then
-				function lib.must_write()
-					call('del', prefix .. 'x:none')
 				end
 			elseif name == 'next_child' then
 				function lib.next_child(parent, count)
@@ -3886,12 +3846,6 @@ local function library(stamp, now)
 						try('unlink', key)
 					end
 				end
-			elseif name == 'limit_freed' then
-				function lib.limit_freed(name)
-					if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-						lib.return_parked(lib.read_limit(name, 1))
-					end
-				end
 			elseif name == 'limit_opens' then
 				function lib.limit_opens(limit, jid)
 					local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
@@ -3909,10 +3863,6 @@ local function library(stamp, now)
 					end
 					limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
 					return math.max(limit.ends, now + 1)
-				end
-			elseif name == 'mark_result' then
-				function lib.mark_result(key)
-					call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
 				end
 			elseif name == 'more_fields' then
 				function lib.more_fields(backoff, text)
@@ -4226,12 +4176,6 @@ local function library(stamp, now)
 					end
 					for i = 1, run and #refused or 0 do
 						jobs[refused[i]].score = call('zscore', prefix .. 'q:' .. queue .. '-work', jids[refused[i]])
-					end
-				end
-			elseif name == 'remove_tags' then
-				function lib.remove_tags(jid, tags, first)
-					for i = first, #tags do
-						lib.remove_tag(jid, tags[i])
 					end
 				end
 			elseif name == 'replace_job' then
@@ -4644,13 +4588,6 @@ local function library(stamp, now)
 						error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
 					end
 				end
-			elseif name == 'note_missing' then
-				function lib.note_missing(name, queue)
-					local key = prefix .. 'x:listed:' .. name
-					if try('exists', key) == 1 then
-						try('hset', key, queue, '1')
-					end
-				end
 			elseif name == 'note_started' then
 				function lib.note_started(found, jid, score)
 					for i = 1, #found do
@@ -4701,10 +4638,6 @@ local function library(stamp, now)
 						local failed = lib.link(item.jid, others, {})
 						return failed and failed.err
 					end
-				end
-			elseif name == 'publish_more' then
-				function lib.publish_more(event)
-					lib.publish_ours('x:log', cjson.encode(event))
 				end
 			elseif name == 'publish_ours' then
 				function lib.publish_ours(channel, message)
@@ -5006,13 +4939,7 @@ local function library(stamp, now)
 				end
 			end
 		elseif length == 13 then
-			if name == 'adopt_history' then
-				function lib.adopt_history(jid, text)
-					if text then
-						lib.move_history(jid, text)
-					end
-				end
-			elseif name == 'backoff_delay' then
+			if name == 'backoff_delay' then
 				function lib.backoff_delay(text, retries, remaining, settings)
 					local own = lib.list_of(text)
 					local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
@@ -5105,11 +5032,6 @@ local function library(stamp, now)
 					end
 					return found
 				end
-			elseif name == 'forget_untold' then
-				function lib.forget_untold(jid)
-					call('del', prefix .. 'x:rest:' .. jid)
-					call('zrem', prefix .. 'x:rest', jid)
-				end
 			elseif name == 'is_left_alone' then
 				function lib.is_left_alone(condition, state)
 					if condition == 'finished' then
@@ -5194,10 +5116,6 @@ local function library(stamp, now)
 						values[i] = string.format('%.17g', n)
 					end
 					return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-				end
-			elseif name == 'publish_queue' then
-				function lib.publish_queue(queue)
-					lib.publish_ours('x:queues', queue)
 				end
 			elseif name == 'read_follower' then
 				function lib.read_follower(text)
@@ -5340,23 +5258,6 @@ local function library(stamp, now)
 						lib.expire_stats(key, day)
 					end
 				end
-			elseif name == 'tally_failure' then
-				function lib.tally_failure(queue)
-					do
-						local day = now - now % 86400
-						local key = lib.stats_key('stats', day, queue)
-						if try('hincrby', key, 'failures', 1) == 1 then
-							lib.expire_stats(key, day)
-						end
-					end
-					do
-						local day = now - now % 86400
-						local key = lib.stats_key('stats', day, queue)
-						if try('hincrby', key, 'failed', 1) == 1 then
-							lib.expire_stats(key, day)
-						end
-					end
-				end
 			elseif name == 'unusual_entry' then
 				function lib.unusual_entry(text)
 					local item = lib.list_of(text)
@@ -5368,21 +5269,6 @@ local function library(stamp, now)
 					object.what = item[2]
 					local ok, encoded = pcall(cjson.encode, object)
 					return ok and encoded or '{}'
-				end
-			elseif name == 'wake_for_slot' then
-				function lib.wake_for_slot(queue)
-					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-						lib.wake(queue)
-					end
-				end
-			elseif name == 'write_options' then
-				function lib.write_options(key, old, given)
-					local text = lib.merge_options(old, given)
-					if text == '' then
-						call('hdel', key, 'x:o')
-					elseif text then
-						call('hset', key, 'x:o', text)
-					end
 				end
 			end
 		elseif length == 14 then
@@ -5427,21 +5313,6 @@ local function library(stamp, now)
 					end
 					call('del', key, key .. '-history', key .. '-dependencies')
 					lib.note_life(jid)
-				end
-			elseif name == 'forget_failure' then
-				function lib.forget_failure(jid, queue, failure, count)
-					local details = lib.list_of(failure)
-					lib.leave_group(jid, details, count)
-					do
-						local at = lib.finite(details.when)
-						if at and queue then
-							lib.tally(at - at % 86400, queue, 'failed', -1)
-						end
-					end
-					do
-						local jids = {jid}
-						lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-					end
 				end
 			elseif name == 'items_by_queue' then
 				function lib.items_by_queue(items)
@@ -5738,12 +5609,6 @@ local function library(stamp, now)
 						try('publish', prefix .. 'log', (cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next})))
 					end
 				end
-			elseif name == 'publish_tracked' then
-				function lib.publish_tracked(channel, jid)
-					if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-						try('publish', prefix .. channel, jid)
-					end
-				end
 			elseif name == 'read_all_failed' then
 				function lib.read_all_failed(jids)
 					local jobs = {}
@@ -5866,12 +5731,6 @@ local function library(stamp, now)
 						end
 					end
 					return order
-				end
-			elseif name == 'drop_empty_group' then
-				function lib.drop_empty_group(group)
-					if call('exists', prefix .. 'f:' .. group) == 0 then
-						try('srem', prefix .. 'failures', group)
-					end
 				end
 			elseif name == 'fractional_score' then
 				function lib.fractional_score(n, priority)

@@ -65,6 +65,7 @@ func newBuilder(t *tree, header string) *builder {
 	return &builder{
 		tree: t, header: header,
 		lib: map[*symbol]bool{}, made: map[string]*symbol{}, late: map[*symbol]bool{},
+		bodies: map[*symbol][]stat{},
 	}
 }
 
@@ -76,6 +77,8 @@ type builder struct {
 	lib  map[*symbol]bool   // what is in the library of the script
 	made map[string]*symbol // the same by name
 	late map[*symbol]bool   // the variables that the library sets, because a branch may not have done so
+
+	bodies map[*symbol][]stat // of functions, as they are in the library
 }
 
 func (b *builder) build() (string, error) {
@@ -89,7 +92,7 @@ func (b *builder) build() (string, error) {
 		}
 	}
 	slices.SortStableFunc(hot, func(x, y string) int { return rank(x) - rank(y) })
-	var alone, others []branch // those that need nothing of the library come before it
+	var alone, others []branch // alone need nothing of the library, and come before it
 	for _, command := range hot {
 		body, needs, err := b.hotBranch(command)
 		if err != nil {
@@ -334,7 +337,7 @@ func withoutLastBlock(body []stat) []stat {
 	return body
 }
 
-// onlyText returns the text that a variable is for good.
+// onlyText returns the text of a variable that has no other value.
 func onlyText(s *local) (expr, bool) {
 	if len(s.syms) != 1 || len(s.values) != 1 || s.syms[0].assigned {
 		return nil, false
@@ -443,14 +446,31 @@ func operands(x expr) []expr {
 }
 
 // collect adds the symbols of the library that some code needs.
-func collect(code any, found map[*symbol]bool) {
+func (b *builder) collect(code any, found map[*symbol]bool) {
 	walk(code, func(x any) bool {
-		if sym := libraryName(x); sym != nil && !found[sym] {
-			found[sym] = true
-			collect(sym.content(), found)
+		sym := libraryName(x)
+		if sym == nil || found[sym] {
+			return true
+		}
+		found[sym] = true
+		if sym.fn != nil {
+			b.collect(b.bodyOf(sym), found)
+		} else {
+			b.collect(sym.value, found)
 		}
 		return true
 	})
+}
+
+// bodyOf returns the body of a function as it is in the library.
+func (b *builder) bodyOf(sym *symbol) []stat {
+	body, known := b.bodies[sym]
+	if !known {
+		c := &copier{syms: map[*symbol]*symbol{}}
+		body = b.withSmall(c.stats(sym.fn.body))
+		b.bodies[sym] = body
+	}
+	return body
 }
 
 // libraryName returns the symbol of the library that an expression names, or nil.
@@ -478,12 +498,12 @@ type hotPart struct {
 }
 
 // hotPartOf returns what some code needs of the library.
-func hotPartOf(code any) *hotPart {
+func (b *builder) hotPartOf(code any) *hotPart {
 	h := &hotPart{cold: map[*symbol]bool{}, there: map[*symbol]bool{}, seen: map[*symbol]bool{}}
 	h.add(code)
 	for sym := range h.cold {
 		h.there[sym] = true
-		collect(sym.fn, h.there)
+		b.collect(b.bodyOf(sym), h.there)
 	}
 	return h
 }
@@ -504,10 +524,10 @@ func (h *hotPart) add(code any) {
 	})
 }
 
-// variables returns the variables that the functions in the library share with the branch, by name.
-func (h *hotPart) variables() []*symbol {
+// variablesOf returns those of some symbols that are variables, by name.
+func variablesOf(syms map[*symbol]bool) []*symbol {
 	var all []*symbol
-	for sym := range h.there {
+	for sym := range syms {
 		if sym.fn == nil {
 			all = append(all, sym)
 		}
@@ -552,45 +572,33 @@ func (b *builder) hotBranch(command string) ([]stat, bool, error) {
 	if err := b.lift(src); err != nil {
 		return nil, false, err
 	}
-	h := hotPartOf(src.body)
+	h := b.hotPartOf(src.body)
 	c := &copier{syms: map[*symbol]*symbol{}}
-	body := inlineAll(append(h.declared(c), c.stats(src.body)...))
-	body = tidied(body)
-	if !endsAlways(body) {
-		body = append(body, &ret{})
-	}
-	maps.Copy(b.lib, h.there)
+	body := tidied(inlineAll(append(h.declared(c), c.stats(src.body)...)))
+	needed := b.needed(body)
 	var own []*symbol
-	for _, sym := range h.variables() {
+	for _, sym := range variablesOf(needed) {
 		if mentions(body, sym) {
 			own = append(own, sym)
 		} else {
 			b.late[sym] = true
 		}
 	}
-	if len(own) > 0 {
-		body = append([]stat{variableTable(own)}, body...)
-	}
-	return body, len(h.there) > 0, nil
+	return finished(own, body), len(needed) > 0, nil
 }
 
-// coldBranch returns what runs for a command that seldom runs: it makes the variables that it needs and the
-// library, if it needs that, and has the bodies of small functions in the place of their calls.
-func (b *builder) coldBranch(command string) []stat {
-	body := b.withSmall(b.commands[command].body)
-	needed := map[*symbol]bool{}
-	collect(body, needed)
-	maps.Copy(b.lib, needed)
+// needed returns what the body of a branch needs of the library, which has it then.
+func (b *builder) needed(body []stat) map[*symbol]bool {
+	found := map[*symbol]bool{}
+	b.collect(body, found)
+	maps.Copy(b.lib, found)
+	return found
+}
+
+// finished returns the body of a branch that makes some variables at its beginning, and ends with a return.
+func finished(variables []*symbol, body []stat) []stat {
 	if !endsAlways(body) {
 		body = append(body, &ret{})
-	}
-	variables := (&hotPart{there: needed}).variables()
-	if len(needed) > len(variables) {
-		maker := &call{fn: &name{text: makerName}}
-		for _, text := range handed {
-			maker.args = append(maker.args, &name{text: text})
-		}
-		body = append([]stat{&run{maker}}, body...)
 	}
 	if len(variables) > 0 {
 		body = append([]stat{variableTable(variables)}, body...)
@@ -598,12 +606,28 @@ func (b *builder) coldBranch(command string) []stat {
 	return body
 }
 
+// coldBranch returns what runs for a command that seldom runs: it makes the variables that it needs and the
+// library, if it needs that, and has the bodies of small functions in the place of their calls.
+func (b *builder) coldBranch(command string) []stat {
+	body := b.withSmall(b.commands[command].body)
+	needed := b.needed(body)
+	variables := variablesOf(needed)
+	if len(needed) > len(variables) {
+		maker := &call{fn: &name{text: makerName}}
+		for _, text := range handed {
+			maker.args = append(maker.args, &name{text: text})
+		}
+		body = append([]stat{&run{maker}}, body...)
+	}
+	return finished(variables, body)
+}
+
 // mostOfSmall is how much a function may weigh that takes the place of its calls in commands that seldom
 // run: to make it costs more than to run it.
 const mostOfSmall = 24
 
 // withSmall puts the bodies of small functions of the library in the place of their calls, if all calls in
-// a command can be replaced.
+// a body can be replaced.
 func (b *builder) withSmall(body []stat) []stat {
 	named := map[*symbol]bool{}
 	walkAll(body, func(x any) bool {
@@ -795,7 +819,7 @@ func (b *builder) printLibrary(p *printer) {
 // printLate writes what sets the variables that a branch may not have set.
 func (b *builder) printLate(p *printer) {
 	p.line(stateName + " = " + stateName + " or {}")
-	for _, sym := range (&hotPart{there: b.late}).variables() {
+	for _, sym := range variablesOf(b.late) {
 		if sym.value != nil {
 			n := &name{text: sym.name, sym: sym}
 			p.stat(&assign{[]expr{n}, []expr{&binary{"or", n, sym.value}}})
@@ -810,7 +834,7 @@ func (b *builder) printFound(p *printer) {
 		if sym.fn == nil {
 			continue
 		}
-		walk(sym.fn, func(x any) bool {
+		walkAll(b.bodyOf(sym), func(x any) bool {
 			if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == inPrologue {
 				used[n.sym] = true
 			}
@@ -831,7 +855,7 @@ func (b *builder) printMakers(p *printer, syms []*symbol) {
 		p.line(keyword + " name == " + quoted(sym.name) + " then")
 		p.indent++
 		p.line("function " + libName + "." + sym.name + p.params(sym.fn))
-		p.inner(b.withSmall(sym.fn.body))
+		p.inner(b.bodyOf(sym))
 		p.line("end")
 		p.indent--
 		keyword = "elseif"

@@ -141,27 +141,25 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// A closure with variables from outside is expensive to make, and a branch that needs nothing of the
-// library comes before it.
+// The library is a closure, which is expensive to make, so a branch that needs nothing of it comes before
+// it.
 func TestBuildPutsTheLibraryAfterWhatNeedsNone(t *testing.T) {
-	see := "local function see() -- cold\n  call('get', 'x')\nend\n"
-	for _, c := range []struct {
-		command string
-		before  bool
+	for name, c := range map[string]struct {
+		library, command string
+		before           bool
 	}{
-		{header("get", "-- Hot") + "call('get', 'y')\nif not ARGV[3] then\n  see()\nend\n", false},
-		{header("get", "-- Hot") + "call('get', 'y')\n", true},
+		"nothing": {"local LIMIT = 1\n", "call('get', LIMIT)\n", true},
+		"a function": {
+			"local function see() -- cold\n  call('get', 'x')\nend\n", "if not ARGV[3] then\n  see()\nend\n", false,
+		},
 	} {
-		library := see
-		if c.before {
-			library = "local LIMIT = 1\n"
-			c.command = strings.Replace(c.command, "'y'", "LIMIT", 1)
-		}
-		script, err := Build(tiny(library, c.command))
-		require.NoError(t, err)
-		compiles(t, script)
-		branch, made := strings.Index(script, "if command == 'a'"), strings.Index(script, "local function library(")
-		require.Equal(t, c.before, branch < made, script)
+		t.Run(name, func(t *testing.T) {
+			script, err := Build(tiny(c.library, header("get", "-- Hot")+c.command))
+			require.NoError(t, err)
+			compiles(t, script)
+			branch := strings.Index(script, "if command == 'a'")
+			require.Equal(t, c.before, branch < strings.Index(script, "local function library("), script)
+		})
 	}
 }
 
@@ -259,7 +257,7 @@ func TestBuildClassic(t *testing.T) {
 	}
 }
 
-// What docs/sharing.md and the drop-in say of its size, and that each function is there once.
+// What docs/sharing.md and the drop-in say of its size, and that each function is there once, and used.
 func TestTheScriptIsSmall(t *testing.T) {
 	script, err := Build(sources)
 	require.NoError(t, err)
@@ -272,6 +270,8 @@ func TestTheScriptIsSmall(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^\t+function lib\.(\w+)\(`).FindAllStringSubmatch(script, -1) {
 		require.False(t, seen[m[1]], "%s is there twice", m[1])
 		seen[m[1]] = true
+		calls := regexp.MustCompile(`(lib|library\(stamp, now\))\.`+m[1]+`\b`).FindAllString(script, 2)
+		require.Len(t, calls, 2, "nothing calls %s", m[1])
 	}
 	require.Greater(t, len(seen), 300)
 	commands, err := Commands(sources)

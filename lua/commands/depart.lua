@@ -43,13 +43,13 @@ if not holds_jobs(worker_key(worker)) then
   call('del', worker_key(worker))
 end
 call('del', registry_key(worker))
-try('srem', prefix .. 'x:idle', worker)
+try('srem', idle_key(), worker)
 local waits = worker -- the entry in each queue
 if #ARGV - 5 > FEW_QUEUES then
   waits = leave_list(list_name(table.concat(ARGV, '\0', 6)))
 end
 for i = 6, waits and #ARGV or 0 do
-  try('zrem', prefix .. 'x:idle:' .. ARGV[i], waits)
+  try('zrem', waiting_key(ARGV[i]), waits)
 end
 if claim ~= '' then
   call('del', prefix .. 'x:due:' .. claim)

@@ -26,7 +26,7 @@ end
 
 if ARGV[3] == '' then
   local cursor = required('Wake', 'cursor', ARGV[4])
-  if call('exists', prefix .. 'x:idle') == 0 then
+  if call('exists', idle_key()) == 0 then
     return ''
   end
   return each_queue('Wake', cursor, MAX_LOOKED_AT, wake_for_jobs)

@@ -6,16 +6,7 @@
 local LAPSED = 500
 
 -- How many queues, and how many workers that wait for them, others_idle looks at.
-local LOOKED_AT = 100
-
-local function idle_key()
-  return prefix .. 'x:idle'
-end
-
--- The sorted set of those that wait for jobs of a queue, by when their entries lapse.
-local function waiting_key(queue)
-  return prefix .. 'x:idle:' .. queue
-end
+local MOST_LOOKED = 100
 
 -- When the worker's entries lapse, unless it asks again before: it is gone then.
 local function lapse(ask)
@@ -73,7 +64,7 @@ local function append_waiting(name, others, seen)
     others[#others + 1] = name
     return
   end
-  for _, member in ipairs(try('zrange', waiters_key(string.sub(name, 2)), 0, LOOKED_AT + 1)) do
+  for _, member in ipairs(try('zrange', waiters_key(string.sub(name, 2)), 0, MOST_LOOKED + 1)) do
     if not seen[member] then
       seen[member] = true
       others[#others + 1] = member
@@ -83,12 +74,12 @@ end
 
 -- Whether another worker may be idle that waits for one of the queues.
 local function others_idle(ask) -- cold
-  if #ask.queues > LOOKED_AT then
+  if #ask.queues > MOST_LOOKED then
     return true
   end
   local seen, others = {[ask.worker] = true}, {}
   for i = 1, #ask.queues do
-    local waiting = try('zrange', waiting_key(ask.queues[i]), 0, LOOKED_AT + 1)
+    local waiting = try('zrange', waiting_key(ask.queues[i]), 0, MOST_LOOKED + 1)
     if waiting.err then
       return true
     end
@@ -98,7 +89,7 @@ local function others_idle(ask) -- cold
         append_waiting(name, others, seen)
       end
     end
-    if #others > LOOKED_AT then
+    if #others > MOST_LOOKED then
       return true
     end
   end

@@ -19,7 +19,7 @@ local function put(puts)
   must_publish()
   -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
   -- none of them. The list has room for one job at once, because growing a table is expensive.
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local keys = {idle_key(), prefix .. 'tracked', prefix .. 'x:empty', false}
   local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
   for i = 1, #items do
     local item = items[i]
@@ -32,7 +32,7 @@ local function put(puts)
   local existing = count_existing(keys)
   local tracked, known_empty = false, false
   if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
+    idle = call('exists', idle_key()) == 1
     tracked = call('exists', prefix .. 'tracked') == 1
     existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1

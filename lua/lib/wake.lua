@@ -19,6 +19,15 @@ local FEW_QUEUES = 16
 -- The first byte of an entry that stands for the workers with a list of queues.
 local LIST = 1
 
+local function idle_key()
+  return prefix .. 'x:idle'
+end
+
+-- The sorted set of those that wait for jobs of a queue, by when their entries lapse.
+local function waiting_key(queue)
+  return prefix .. 'x:idle:' .. queue
+end
+
 -- The name of a list of queues, given as one text.
 local function list_name(text)
   return redis.sha1hex(text)
@@ -44,7 +53,7 @@ end
 
 -- Returns whether a worker was woken.
 local function wake(queue) -- cold
-  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local waiting, list, lapses = waiting_key(queue), nil, nil
   local woken = false
   for i = 1, 2 * PASSED do
     local from = list and waiters_key(list) or waiting
@@ -53,7 +62,7 @@ local function wake(queue) -- cold
     if name and string.byte(name) == LIST then
       list, lapses = string.sub(name, 2), popped[2]
     elseif name then
-      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      local idle = try('srem', idle_key(), name) == 1
       woken = idle and finite(publish('x:wake:' .. name, queue), 0) > 0
       if woken then
         break
@@ -123,7 +132,7 @@ local function is_claimed(queue, due, worker)
   local until_then, holder = string.match(held, '^(%S+) (.*)$')
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1
+    try('sismember', idle_key(), holder) == 1
 end
 
 -- Whether a queue has jobs for an idle worker other than this one: jobs that could be taken at
@@ -143,7 +152,7 @@ end
 -- Wakes a worker, whatever its queues.
 local function wake_any()
   for _ = 1, PASSED do
-    local worker = try('spop', prefix .. 'x:idle')
+    local worker = try('spop', idle_key())
     if type(worker) ~= 'string' or finite(publish('x:wake:' .. worker, ''), 0) > 0 then
       return
     end

@@ -7,8 +7,8 @@
 -- When the life of a job ends, or nil.
 local function end_of(job)
   local _, values = split_options(job['x:o'])
-  if (values.s or values.t) and not is_last_put(job.id, values.put) then
-    values.s, values.t = nil, nil
+  if (values[START_BY] or values[TTL]) and not is_last_put(job.id, values.put) then
+    values[START_BY], values[TTL] = nil, nil
   end
   local since = job.state == 'failed' and list_of(job.failure).when or job.time
   return end_in_state(values, job.state, finite(since, now))

@@ -1,4 +1,4 @@
--- workers: the jobs of a worker are those that it has, and who waits for jobs is alive.
+-- workers: the list of a worker has the jobs that it runs, and workers that wait for jobs are alive.
 --
 -- Items  w:<worker>:jobs jid, x:idle worker, x:idle:<queue> worker, x:list:<list> worker,
 --        x:due:<queue>. A worker that begins with the byte 1 stands for those with a list of queues
@@ -27,7 +27,7 @@ local function check_idle(key, worker)
   local listed = is_in(key, worker) or score_at(key, worker)
   if listed and is_dead(worker) then
     diagnose('idle_dead', key, worker, '', function()
-      call(key == prefix .. 'x:idle' and 'srem' or 'zrem', key, worker)
+      call(key == idle_key() and 'srem' or 'zrem', key, worker)
     end)
   end
 end
@@ -36,7 +36,7 @@ local function check_claim(key)
   local held = try('get', key)
   local at, holder = string.match(type(held) == 'string' and held or '', '^(%S+) (.*)$')
   local lasts = call('pttl', key) == -1
-  if held and (not finite(at) or lasts or is_in(prefix .. 'x:idle', holder) and is_dead(holder)) then
+  if held and (not finite(at) or lasts or is_in(idle_key(), holder) and is_dead(holder)) then
     diagnose('claim_dead', key, '', holder or '', function()
       call('del', key)
     end)
