@@ -101,9 +101,8 @@ type receiver struct {
 	all     *receivers
 	client  *Client
 	key     receiveKey
-	name    string   // under which it is idle
-	channel string   // where it is woken
-	lock    []string // what the server is told about the locks, in pairs
+	name    string // under which it is idle
+	channel string // where it is woken
 	poll    time.Duration
 	due     signal // there is something to exchange
 	outbox  *outbox
@@ -134,13 +133,14 @@ func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 	r := &receiver{
 		all: all, client: c.guarded(), key: config.key(c.worker),
 		name: name, channel: c.prefix + channelWake + name,
-		lock: lockPairs(c.worker, config.LockTime),
 		poll: config.PollInterval,
 		due:  newSignal(),
 		log:  &workerLog{logger: c.logger.With("worker", c.worker)},
 
-		reservation: reservation{queues: config.Queues, order: config.Order},
-		calls:       list.New(), places: map[*receiveCall]*list.Element{},
+		reservation: reservation{
+			queues: config.Queues, order: config.Order, lock: lockPairs(c.worker, config.LockTime),
+		},
+		calls: list.New(), places: map[*receiveCall]*list.Element{},
 	}
 	r.outbox = newOutbox(r.log, &counters{}, &observer{}, &rateKeeper{}, r.due)
 	return r
@@ -385,7 +385,7 @@ func (r *receiver) exchange(ctx context.Context, e exchange) {
 	}
 	asks := e.room > 0 || e.leave
 	if asks {
-		p.Add("reserve", r.reservation.args(r.name, min(e.room, reservedAtOnce), r.poll, r.lock...)...)
+		p.Add("reserve", r.reservation.args(r.name, e.room, 0, r.poll)...)
 	}
 	sent := time.Now()
 	replies, failures := c.exec(ctx, p)

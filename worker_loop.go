@@ -244,9 +244,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 		p.Add("finish", args...)
 	}
 	if asks {
-		room := min(e.room, reservedAtOnce)
-		p.Add("reserve", l.reservation.args(
-			w.client.worker, room, w.cfg.PollInterval, aheadPair(room, e.ahead)...)...)
+		p.Add("reserve", l.reservation.args(w.client.worker, e.room, e.ahead, w.cfg.PollInterval)...)
 		l.reservation.polls = false // if the reply is lost, the next one must say what it claims
 	}
 	sent := time.Now()

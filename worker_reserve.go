@@ -37,6 +37,7 @@ const reservedAtOnce = 250
 // A reservation holds the arguments of the next reserve: the queues, and parts of the last reply.
 type reservation struct {
 	order  Order
+	lock   []string // pairs that say whose the jobs become, and for how long, if that is not usual
 	queues []string
 	left   []string // those asked last, if there are none now
 	cursor int
@@ -61,10 +62,14 @@ func (r *reservation) queuesFor(room int) []string {
 	return r.queues
 }
 
-// args returns the arguments of the script reserve, for a number of jobs, and pairs that say more. The
-// queues come last.
-func (r *reservation) args(worker string, count int, poll time.Duration, pairs ...string) []any {
-	pairs = slices.Clip(pairs) // of the caller
+// reserveArgs is how many arguments of the script reserve precede the pairs. The last one is how many
+// these are, and the queues come after them.
+const reserveArgs = 4
+
+// args returns the arguments of the script reserve, for a number of jobs and some more ahead.
+func (r *reservation) args(worker string, count, ahead int, poll time.Duration) []any {
+	count = min(count, reservedAtOnce)
+	pairs := slices.Clone(r.lock)
 	switch r.order {
 	case OrderRoundRobin:
 		pairs = append(pairs, "order", "round-robin", "cursor", strconv.Itoa(r.cursor))
@@ -77,21 +82,13 @@ func (r *reservation) args(worker string, count int, poll time.Duration, pairs .
 	if r.polls {
 		pairs = append(pairs, "polls", "1")
 	}
+	if ahead = min(ahead, reservedAtOnce-count); ahead > 0 {
+		pairs = append(pairs, "ahead", strconv.Itoa(ahead))
+	}
 	queues := r.queuesFor(count)
 	args := make([]any, 0, reserveArgs+len(pairs)+len(queues))
 	args = append(args, worker, strconv.Itoa(count), wire.FormatSeconds(poll), strconv.Itoa(len(pairs)))
 	return anys(anys(args, pairs...), queues...)
-}
-
-// reserveArgs is how many arguments precede the pairs: the last one is how many these are.
-const reserveArgs = 4
-
-// aheadPair returns what has the script reserve take more jobs than a number of them.
-func aheadPair(count, ahead int) []string {
-	if ahead = min(ahead, reservedAtOnce-count); ahead <= 0 {
-		return nil
-	}
-	return []string{"ahead", strconv.Itoa(ahead)}
 }
 
 // queueOfReserve returns the queue that some arguments of the script reserve name, if it is only one.
