@@ -89,7 +89,7 @@ func (s *server) weighMarker(ctx context.Context) error {
 	return nil
 }
 
-// restCollector has Lua's garbage collector do next to nothing. How much of its work falls into a phase of
+// restCollector slows Lua's garbage collector down to almost nothing. The share of its work in a phase of
 // few calls depends on chance, and on the size of all scripts.
 func (s *server) restCollector(ctx context.Context) error {
 	return s.eval(ctx, "collectgarbage('setpause', 1000) collectgarbage('setstepmul', 1)")

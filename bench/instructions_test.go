@@ -62,11 +62,7 @@ func TestTheScriptIsLoadedCheaply(t *testing.T) {
 	if *instructions != "check" {
 		t.Skip("make instructions runs this")
 	}
-	b, err := newBench(t.Context(), &options{
-		workloads: names{"ops"}, lua: names{"../lua"}, rounds: 1, jobs: batchUnit, instructions: true,
-	})
-	require.NoError(t, err)
-	t.Cleanup(b.close)
+	b := newCountingBench(t)
 	load, err := b.server.measure(t.Context(), "load", 1, func() error {
 		return b.server.admin.ScriptLoad(t.Context(), qless.DropInScript()+"-- not loaded before").Err()
 	})
@@ -150,12 +146,18 @@ func TestOperationsAreComparedOnTheScaleOfTheReference(t *testing.T) {
 	require.False(t, exceeds(changes, 1.05))
 }
 
-func countOperations(t *testing.T) figures {
+// newCountingBench returns a bench whose server counts its instructions.
+func newCountingBench(t *testing.T) *bench {
 	b, err := newBench(t.Context(), &options{
 		workloads: names{"ops"}, lua: names{"../lua"}, rounds: 1, jobs: batchUnit, instructions: true,
 	})
 	require.NoError(t, err)
 	t.Cleanup(b.close)
+	return b
+}
+
+func countOperations(t *testing.T) figures {
+	b := newCountingBench(t)
 	version, err := b.server.build(t.Context())
 	require.NoError(t, err)
 	counted := figures{Server: version + " " + runtime.GOARCH, Operations: map[string]float64{}}

@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/bench/internal/info"
 )
 
-// loadScript measures what it takes the server to load the script, which is the longest call of a start, and
-// what others notice of many clients of other languages that send it at once.
+// loadScript measures how long the server takes to load the script, the longest call of a start, how much
+// memory that needs, and how long other clients wait while many send the script at once.
 func loadScript(ctx context.Context, o *options, r *report) error {
 	s, err := startServer(ctx, o)
 	if err != nil {
@@ -62,10 +62,10 @@ func readScripts(ctx context.Context, rdb *redis.Client) (m scriptMemory, err er
 	if err != nil {
 		return m, err
 	}
-	if m.lua, err = strconv.ParseFloat(info.Field(text, "used_memory_vm_eval"), 64); err != nil {
+	if m.lua, err = info.Number(text, "used_memory_vm_eval"); err != nil {
 		return m, err
 	}
-	m.texts, err = strconv.ParseFloat(info.Field(text, "used_memory_scripts_eval"), 64)
+	m.texts, err = info.Number(text, "used_memory_scripts_eval")
 	return m, err
 }
 

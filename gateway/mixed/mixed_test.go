@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -20,13 +18,7 @@ import (
 // Each job is run and completed, no matter who puts it and who works it, while gateways and programs
 // are killed.
 func TestJobsOfAllSurviveKills(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("QLESS_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("QLESS_SEED=%d", seed)
+	seed := testkit.Seed(t)
 	redis := testkit.Start(t)
 	rdb := redis.Client(t)
 	client, err := qless.New(rdb)

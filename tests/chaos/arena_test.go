@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -68,13 +66,7 @@ func newArena(t *testing.T, p plan) *arena {
 	if p.longest == 0 {
 		p.longest = lockTime * 3 / 2
 	}
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("QLESS_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("QLESS_SEED=%d", seed)
+	seed := testkit.Seed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // A master is killed while jobs are put and worked. Jobs that its replica had acknowledged are
@@ -57,7 +58,7 @@ func TestSentinelsReplaceAMasterOnRequest(t *testing.T) {
 	k.await(500)
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: g.sentinels[0]})
 	defer func() { _ = sentinel.Close() }()
-	require.NoError(t, sentinel.Failover(t.Context(), masterName).Err())
+	require.NoError(t, sentinel.Failover(t.Context(), testkit.MasterName).Err())
 	g.promoted()
 	k.await(500)
 	k.done()

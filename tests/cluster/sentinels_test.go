@@ -2,11 +2,7 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,9 +11,6 @@ import (
 
 	"github.com/qless/qless-go/internal/testkit"
 )
-
-// masterName is the name of the master that sentinels look after.
-const masterName = "jobs"
 
 // guarded is a master and its replica, and three sentinels that look after them.
 type guarded struct {
@@ -39,12 +32,12 @@ func startGuarded(t testing.TB) *guarded {
 		return strings.Contains(master.Info(ctx, "replication").Val(), "state=online")
 	})
 	for range 3 {
-		g.sentinels = append(g.sentinels, startSentinel(t, host, port))
+		g.sentinels = append(g.sentinels, testkit.StartSentinel(t, nil, "", g.master.Addr()))
 	}
 	until(t, "sentinels that know each other and the replica", func(ctx context.Context) bool {
 		for _, addr := range g.sentinels {
 			sentinel := redis.NewSentinelClient(&redis.Options{Addr: addr})
-			state := sentinel.Master(ctx, masterName).Val()
+			state := sentinel.Master(ctx, testkit.MasterName).Val()
 			_ = sentinel.Close()
 			if state["num-other-sentinels"] != "2" || state["num-slaves"] != "1" {
 				return false
@@ -55,36 +48,9 @@ func startGuarded(t testing.TB) *guarded {
 	return g
 }
 
-// startSentinel starts a sentinel on a free port, and ends it with the test.
-func startSentinel(t testing.TB, host, port string) string {
-	t.Helper()
-	binary := os.Getenv("QLESS_REDIS_SERVER")
-	if binary == "" {
-		binary = "redis-server"
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, own, _ := net.SplitHostPort(listener.Addr().String())
-	require.NoError(t, listener.Close())
-	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	require.NoError(t, os.WriteFile(file, []byte(fmt.Sprintf(`bind 127.0.0.1
-port %s
-sentinel monitor %[2]s %[3]s %[4]s 2
-sentinel down-after-milliseconds %[2]s 1000
-sentinel failover-timeout %[2]s 5000
-`, own, masterName, host, port)), 0o600))
-	sentinel := exec.Command(binary, file, "--sentinel")
-	require.NoError(t, sentinel.Start())
-	t.Cleanup(func() {
-		_ = sentinel.Process.Kill()
-		_ = sentinel.Wait()
-	})
-	return "127.0.0.1:" + own
-}
-
 // client returns a client that asks the sentinels for the master.
 func (g *guarded) client() *redis.Client {
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: masterName, SentinelAddrs: g.sentinels})
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: testkit.MasterName, SentinelAddrs: g.sentinels})
 	g.t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

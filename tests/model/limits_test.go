@@ -3,8 +3,6 @@ package model
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -232,13 +230,7 @@ func limitsIn(text string) []string {
 // No more jobs run with a limit, or are started in any time, than it says; a parked job is in one
 // place. In the end, all jobs can be run.
 func TestRandomStepsOfJobsWithLimits(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("QLESS_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("QLESS_SEED=%d", seed)
+	seed := testkit.Seed(t)
 	rdb := testkit.Start(t).Client(t)
 	clock := testkit.NewClock()
 	client, err := qless.New(rdb, qless.WithWorkerName("w1"), qless.WithClock(clock.Now), qless.WithLogger(testkit.Quiet()))

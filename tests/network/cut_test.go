@@ -44,7 +44,7 @@ func TestAWorkerThatIsCutOff(t *testing.T) {
 
 // Bursts of packets are lost, in either direction, while jobs are put and worked.
 func TestLostPackets(t *testing.T) {
-	random := rand.New(rand.NewPCG(seedOf(t), 0))
+	random := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	l := newLab(t)
 	k := startCrew(t, l)
 	far := l.client(l.beyond).Queue("q")

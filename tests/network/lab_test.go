@@ -35,6 +35,9 @@ type lab struct {
 // An end of a cable.
 type end struct{ namespace, device, addr, mac string }
 
+// program returns the words that have a program run in the namespace.
+func (e end) program() []string { return []string{"ip", "netns", "exec", e.namespace} }
+
 // nowhere is a hardware address that no end has: what is sent to it is lost in silence.
 const nowhere = "02:71:00:00:00:ff"
 
@@ -78,7 +81,7 @@ func newNamespaces(t testing.TB) *lab {
 // startServer starts the server at its end.
 func (l *lab) startServer() {
 	l.t.Helper()
-	server, err := testkit.LaunchUnder([]string{"ip", "netns", "exec", l.here.namespace},
+	server, err := testkit.LaunchUnder(l.here.program(),
 		"--bind", l.here.addr, "127.0.0.1", "--protected-mode", "no")
 	require.NoError(l.t, err)
 	l.t.Cleanup(server.Stop)

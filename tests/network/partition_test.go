@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +17,6 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
-
-// masterName is the name of the master that the sentinels look after.
-const masterName = "jobs"
 
 // A guarded lab has a master here and its replica beyond, with a sentinel here and two beyond.
 type guarded struct {
@@ -35,7 +29,8 @@ func newGuardedLab(t testing.TB) *guarded {
 	g := &guarded{lab: newLab(t)}
 	_, port, err := net.SplitHostPort(g.server.Addr())
 	require.NoError(t, err)
-	replica, err := testkit.LaunchUnder([]string{"ip", "netns", "exec", g.beyond.namespace},
+	master := net.JoinHostPort(g.here.addr, port)
+	replica, err := testkit.LaunchUnder(g.beyond.program(),
 		"--bind", g.beyond.addr, "127.0.0.1", "--protected-mode", "no",
 		"--replicaof", g.here.addr+" "+port, "--repl-diskless-sync-delay", "0")
 	require.NoError(t, err)
@@ -45,7 +40,7 @@ func newGuardedLab(t testing.TB) *guarded {
 		return strings.Contains(rdb.Info(t.Context(), "replication").Val(), "state=online")
 	})
 	for i, at := range []end{g.here, g.beyond, g.beyond} {
-		addr := g.startSentinel(at, fmt.Sprint(26379+i), port)
+		addr := testkit.StartSentinel(t, at.program(), net.JoinHostPort(at.addr, fmt.Sprint(26379+i)), master)
 		if at == g.beyond {
 			g.sentinels = append(g.sentinels, addr)
 		}
@@ -54,42 +49,18 @@ func newGuardedLab(t testing.TB) *guarded {
 		sentinel := redis.NewSentinelClient(&redis.Options{Addr: addr, Dialer: g.beyond.dial})
 		t.Cleanup(func() { _ = sentinel.Close() })
 		testkit.Until(t, "sentinels know each other and the replica", func() bool {
-			state := sentinel.Master(t.Context(), masterName).Val()
+			state := sentinel.Master(t.Context(), testkit.MasterName).Val()
 			return state["num-other-sentinels"] == "2" && state["num-slaves"] == "1"
 		})
 	}
 	return g
 }
 
-// startSentinel starts a sentinel at an end, and returns its address.
-func (g *guarded) startSentinel(at end, own, port string) string {
-	g.t.Helper()
-	binary := os.Getenv("QLESS_REDIS_SERVER")
-	if binary == "" {
-		binary = "redis-server"
-	}
-	file := filepath.Join(g.t.TempDir(), "sentinel.conf")
-	require.NoError(g.t, os.WriteFile(file, []byte(fmt.Sprintf(`bind %s
-port %s
-protected-mode no
-sentinel monitor %[3]s %[4]s %[5]s 2
-sentinel down-after-milliseconds %[3]s 1000
-sentinel failover-timeout %[3]s 5000
-`, at.addr, own, masterName, g.here.addr, port)), 0o600))
-	sentinel := exec.Command("ip", "netns", "exec", at.namespace, binary, file, "--sentinel")
-	require.NoError(g.t, sentinel.Start())
-	g.t.Cleanup(func() {
-		_ = sentinel.Process.Kill()
-		_ = sentinel.Wait()
-	})
-	return net.JoinHostPort(at.addr, own)
-}
-
 // follower returns a client beyond that asks the sentinels there for the master.
 func (g *guarded) follower() *qless.Client {
 	g.t.Helper()
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: masterName, SentinelAddrs: g.sentinels, Dialer: g.beyond.dial,
+		MasterName: testkit.MasterName, SentinelAddrs: g.sentinels, Dialer: g.beyond.dial,
 		DialTimeout: time.Second, ReadTimeout: time.Second,
 	})
 	g.t.Cleanup(func() { _ = rdb.Close() })
@@ -99,9 +70,9 @@ func (g *guarded) follower() *qless.Client {
 	return c
 }
 
-// A master is cut off with some of its clients, and the other side has a new one: there are two until the
-// cable is mended. Then what only the old one had is lost, and nothing else. Who waits for the replica
-// hears at once that the put may be lost.
+// A master is cut off with some of its clients, and the other side promotes its replica: there are two
+// masters until the cable is mended. Only the jobs of the old one are lost then. A put that waits for the
+// replica fails at once.
 func TestASplitBrain(t *testing.T) {
 	t.Parallel()
 	g := newGuardedLab(t)

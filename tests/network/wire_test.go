@@ -40,7 +40,7 @@ type wire struct {
 func newWiredLab(t testing.TB, w *wire) *lab {
 	t.Helper()
 	l := newNamespaces(t)
-	w.random, w.silent = rand.New(rand.NewPCG(seedOf(t), 0)), map[uint16]bool{}
+	w.random, w.silent = rand.New(rand.NewPCG(testkit.Seed(t), 0)), map[uint16]bool{}
 	plugs := make([]*os.File, 2)
 	for i, e := range []end{l.here, l.beyond} {
 		plug, err := e.plug()
@@ -60,16 +60,6 @@ func newWiredLab(t testing.TB, w *wire) *lab {
 	l.startServer()
 	t.Cleanup(func() { t.Logf("%d packets carried, %d lost", w.carried.Load(), w.lost.Load()) })
 	return l
-}
-
-// seedOf returns a seed, which it prints.
-func seedOf(t testing.TB) uint64 {
-	seed := uint64(time.Now().UnixNano())
-	if given, err := strconv.ParseUint(os.Getenv("QLESS_SEED"), 10, 64); err == nil {
-		seed = given
-	}
-	t.Logf("QLESS_SEED=%d", seed)
-	return seed
 }
 
 // How Linux makes a device of which a program reads the packets.
@@ -152,7 +142,7 @@ func ports(packet []byte) (from, to uint16, ok bool) {
 	return binary.BigEndian.Uint16(packet[head:]), binary.BigEndian.Uint16(packet[head+2:]), true
 }
 
-// silence has nothing of a connection be carried any more, which is not closed.
+// silence stops carrying the packets of a connection. The connection stays open.
 func (w *wire) silence(port uint16) {
 	w.mu.Lock()
 	w.silent[port] = true
@@ -179,8 +169,8 @@ func TestALossyWire(t *testing.T) {
 	require.NotZero(t, w.lost.Load())
 }
 
-// The connection by which a worker hears that there are jobs falls silent, and nothing else does. The
-// worker finds out, and listens by another one.
+// Only the connection of a worker's subscription falls silent. The worker notices, and subscribes by
+// another one.
 func TestASilentSubscription(t *testing.T) {
 	t.Parallel()
 	w := &wire{}

@@ -60,9 +60,9 @@ func Read(ctx context.Context, rdb *redis.Client) (Reading, error) {
 func parse(text string) (Reading, error) {
 	var r Reading
 	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
-		seconds, err := strconv.ParseFloat(Field(text, name), 64)
+		seconds, err := Number(text, name)
 		if err != nil {
-			return Reading{}, fmt.Errorf("INFO: %s: %w", name, err)
+			return Reading{}, err
 		}
 		r.CPU += time.Duration(seconds * float64(time.Second))
 	}
@@ -113,4 +113,13 @@ func Field(text, name string) string {
 		}
 	}
 	return ""
+}
+
+// Number returns the value of such a field that is a number.
+func Number(text, name string) (float64, error) {
+	number, err := strconv.ParseFloat(Field(text, name), 64)
+	if err != nil {
+		return 0, fmt.Errorf("INFO: %s: %w", name, err)
+	}
+	return number, nil
 }
