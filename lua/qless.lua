@@ -339,6 +339,20 @@ local function library(stamp, now)
 						end
 					end
 				end
+			elseif name == 'held' then
+				function lib.held(worker, jids)
+					if ARGV[4] ~= 'held' then
+						return jids
+					end
+					local kept = {}
+					for _, jid in ipairs(jids) do
+						local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
+						if job[1] == worker and job[2] == 'running' then
+							kept[#kept + 1] = jid
+						end
+					end
+					return kept
+				end
 			elseif name == 'json' then
 				function lib.json(area, name, text)
 					local ok, value, problem = pcall(cjson.decode, text)
@@ -736,7 +750,12 @@ local function library(stamp, now)
 				end
 			end
 		elseif length == 6 then
-			if name == 'day_of' then
+			if name == 'counts' then
+				function lib.counts(name)
+					local key = prefix .. 'w:' .. name .. ':jobs'
+					return cjson.encode({name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp), registered = ARGV[6] == 'registered' and lib.registered(name) or nil})
+				end
+			elseif name == 'day_of' then
 				function lib.day_of(at)
 					return at - at % 86400
 				end
@@ -797,6 +816,18 @@ local function library(stamp, now)
 					item.claim.a = jid
 					letters = string.find(letters, '^%a*f') ~= nil and letters or letters .. 'f'
 					item.options = lib.join_options(letters, values)
+				end
+			elseif name == 'forget' then
+				function lib.forget(old)
+					if not redis.acl_check_cmd or redis.acl_check_cmd('del', prefix .. 'workers') then
+						for _, worker in ipairs(old) do
+							call('del', prefix .. 'w:' .. worker .. ':jobs')
+						end
+						local key = prefix .. 'workers'
+						for from = 1, #old, 1000 do
+							call('zrem', key, unpack(old, from, math.min(from + 999, #old)))
+						end
+					end
 				end
 			elseif name == 'joined' then
 				function lib.joined(texts)
@@ -2225,6 +2256,16 @@ local function library(stamp, now)
 					end
 					return forgotten and state == 'complete'
 				end
+			elseif name == 'jobs_from' then
+				function lib.jobs_from(worker, cursor)
+					local jids, scores, next_cursor = lib.read_from(prefix .. 'w:' .. worker .. ':jobs', cursor)
+					local jobs, stalled = {}, {}
+					for i, jid in ipairs(jids) do
+						local part = lib.finite(scores[i], var.far) > now and jobs or stalled
+						part[#part + 1] = jid
+					end
+					return '{"cursor":' .. cjson.encode(next_cursor) .. ',"jobs":' .. lib.array(lib.held(worker, jobs)) .. ',"stalled":' .. lib.array(lib.held(worker, stalled)) .. '}'
+				end
 			elseif name == 'limits_of' then
 				function lib.limits_of(text)
 					local _, values = lib.split_options(text)
@@ -2488,6 +2529,16 @@ local function library(stamp, now)
 						call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
 					end
 					lib.park(queue, jid, job.refused, job.score, job[8])
+				end
+			elseif name == 'read_from' then
+				function lib.read_from(key, cursor)
+					local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+					local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
+					local some, scores = lib.read_list(list, offset, 500)
+					if #some == 500 then
+						next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
+					end
+					return some, scores, next_cursor
 				end
 			elseif name == 'read_gift' then
 				function lib.read_gift(area, first, last)
@@ -3326,6 +3377,12 @@ local function library(stamp, now)
 					end
 					return text
 				end
+			elseif name == 'registered' then
+				function lib.registered(worker)
+					local text = try('get', prefix .. 'x:worker:' .. worker)
+					local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+					return seen and seen > now - 150 and text or nil
+				end
 			elseif name == 'remembered' then
 				function lib.remembered(items)
 					local kept = {}
@@ -3624,6 +3681,14 @@ local function library(stamp, now)
 						deleted = deleted + (outcome == 'deleted' and 1 or 0)
 					end
 					return deleted
+				end
+			elseif name == 'counts_from' then
+				function lib.counts_from(cursor)
+					local some, _, next_cursor = lib.read_from(prefix .. 'workers', cursor)
+					for i = 1, #some do
+						some[i] = lib.counts(some[i])
+					end
+					return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 				end
 			elseif name == 'drop_lapsed' then
 				function lib.drop_lapsed(waiting)
@@ -9333,6 +9398,289 @@ elseif command == 'jobs' then
 		error('Jobs(): ' .. message)
 	end
 	return
+elseif command == 'peek' then
+	var = {large_text = 0}
+	local function required(area, name, text)
+		if not text then
+			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+			error(area .. '(): ' .. message)
+		end
+		return text
+	end
+	local function whole(area, name, text)
+		local amount
+		do
+			local value
+			do
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+					local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+					error(area .. '(): ' .. message)
+				end
+				value = n
+			end
+			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+				error(area .. '(): ' .. message)
+			end
+			amount = value
+		end
+		if amount < 0 then
+			local message = 'Arg "' .. name .. '" is negative: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		return amount + 0
+	end
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function joined(texts)
+		if #texts == 0 then
+			return empty_list
+		elseif #texts == 1 then
+			return '[' .. texts[1] .. ']'
+		elseif #texts == 2 then
+			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+		end
+		return '[' .. table.concat(texts, ',') .. ']'
+	end
+	local function open_list(area, kind, name)
+		local key
+		repeat
+			local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
+			if parts[kind] then
+				key = prefix .. 'q:' .. required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
+				break
+			elseif kind == 'failed' then
+				key = prefix .. 'f:' .. required(area, 'group', name ~= '' and name)
+				break
+			elseif kind == 'tagged' then
+				key = prefix .. 't:' .. required(area, 'tag', name ~= '' and name)
+				break
+			elseif kind == 'complete' then
+				key = prefix .. 'completed'
+				break
+			elseif kind == 'tracked' then
+				key = prefix .. 'tracked'
+				break
+			end
+			do
+				local message = 'Unknown list "' .. tostring(kind) .. '"'
+				error(area .. '(): ' .. message)
+			end
+		until true
+		local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+		if kind == 'failed' then
+			list.total = call('llen', key)
+		elseif kind == 'running' then
+			list.from = call('zcount', key, '-inf', '(' .. stamp)
+			list.total = call('zcount', key, stamp, '+inf')
+		elseif kind == 'stalled' then
+			list.total = call('zcount', key, '-inf', stamp)
+		else
+			list.total = call('zcard', key)
+		end
+		return list
+	end
+	local queue = required('Queue', 'queue', ARGV[3])
+	local count = whole('Peek', 'count', ARGV[4])
+	local beside = ARGV[5] == 'beside'
+	var.related_left = beside and 4000
+	local out, passed = {}, 0
+	local function show(key, jid)
+		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+		if job[13] and job[9] and library(stamp, now).is_over(jid, job[9], 'waiting') then
+			passed = passed + 1
+		elseif job[13] then
+			local text
+			do
+				local tracked, more, newest = type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and library(stamp, now).set_beside(job)
+				local jid2, tags, failure = job[13], job[7], job[10]
+				do
+					local text2 = job[12]
+					if text2 then
+						library(stamp, now).move_history(jid2, text2)
+					end
+				end
+				local retries, remaining, priority = job[4], job[5], job[3]
+				if retries ~= '5' then
+					retries = finite(retries, 0)
+				end
+				if remaining ~= '5' then
+					remaining = math.floor(finite(remaining, 0))
+				end
+				if priority ~= '0' then
+					priority = string.format('%.17g', (finite(priority, 0)))
+				end
+				local encode = cjson.encode
+				local history
+				do
+					local list = try('lrange', prefix .. 'j:' .. jid2 .. '-history', '0', '-1')
+					local n = #list
+					if newest and n > 0 then
+						list[n] = newest
+						n = n - 1
+					end
+					for i = 1, n do
+						local object
+						repeat
+							local text3 = list[i]
+							local when, what, details = string.match(text3, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+							if when then
+								object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+								break
+							end
+							when, what = string.match(text3, '^%[(%-?%d+),("[^"\\]*")%]$')
+							if when then
+								object = '{"when":' .. when .. ',"what":' .. what .. '}'
+								break
+							end
+							object = library(stamp, now).unusual_entry(text3)
+							break
+						until true
+						list[i] = object
+					end
+					history = joined(list)
+				end
+				local related_jobs
+				repeat
+					local dependents = prefix .. 'j:' .. jid2 .. '-dependents'
+					local dependencies = prefix .. 'j:' .. jid2 .. '-dependencies'
+					if call('exists', dependents, dependencies) > 0 then
+						related_jobs = library(stamp, now).sets_json(jid2)
+						break
+					end
+					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+					break
+				until true
+				text = '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid2) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid2, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+			end
+			out[#out + 1], var.large_text = text, var.large_text + #text
+		elseif not redis.acl_check_cmd or redis.acl_check_cmd('del', key) then
+			return 1 - call('zrem', key, jid)
+		end
+		return 1
+	end
+	local function show_some(key, jids)
+		local kept = 0
+		for _, jid in ipairs(jids) do
+			kept = kept + show(key, jid)
+		end
+		return kept
+	end
+	local room, looked = math.min(count, 250), 0
+	local function show_from(list, cursor, most)
+		local offset = library(stamp, now).after_cursor('Peek', list, cursor)
+		list.total = math.min(list.total, offset + most)
+		while #out < room and looked < 500 do
+			local wanted = math.min(room - #out, 500 - looked)
+			local jids, scores
+			repeat
+				local offset2 = offset
+				local last = math.min(offset2 + wanted, list.total) - 1
+				if last < offset2 then
+					jids, scores = {}, {}
+					break
+				elseif list.kind == 'failed' then
+					jids, scores = call('lrange', list.key, offset2, last), {}
+					break
+				end
+				local found
+				if list.falls then
+					found = call('zrevrange', list.key, offset2, last, 'WITHSCORES')
+				else
+					found = call('zrange', list.key, list.from + offset2, list.from + last, 'WITHSCORES')
+				end
+				local jids2, scores2 = {}, {}
+				for i = 1, #found, 2 do
+					jids2[#jids2 + 1], scores2[#scores2 + 1] = found[i], found[i + 1]
+				end
+				jids, scores = jids2, scores2
+				break
+			until true
+			for i, jid in ipairs(jids) do
+				if not library(stamp, now).has_room(jid) then
+					return cursor
+				end
+				local kept = show(list.key, jid)
+				offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
+				cursor = library(stamp, now).cursor_at(list, offset, jid, scores[i])
+			end
+			if #jids < wanted then
+				return nil
+			end
+		end
+		return cursor
+	end
+	local function bring_some(work, moved)
+		local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+		local wanted = count - #out - moved
+		local some = math.min(wanted, room - #out)
+		if not (recur or scheduled) or some <= 0 then
+			return nil
+		elseif recur then
+			some = library(stamp, now).children_with_room(queue, some, 2097152)
+		end
+		library(stamp, now).bring_due(queue, recur, scheduled, some)
+		work.total = call('zcard', work.key)
+		local is_left = some < wanted and (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+		return is_left and (not redis.acl_check_cmd or redis.acl_check_cmd('del', work.key)) and moved + some or nil
+	end
+	if beside then
+		local cursor
+		repeat
+			local cursor2 = ARGV[6] or ''
+			local part, place = string.match(cursor2, '^([ldw])(.*)$')
+			if not part and cursor2 ~= '' then
+				local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor2, 1, 200)
+				error('Peek(): ' .. message)
+			end
+			local moved = part == 'd' and whole('Peek', 'cursor', place) or 0
+			local work = open_list('Peek', 'waiting', queue)
+			if not part or part == 'l' then
+				local after = show_from(open_list('Peek', 'stalled', queue), place or '', count)
+				if after then
+					cursor = 'l' .. after
+					break
+				end
+			end
+			if part ~= 'w' then
+				moved, place = bring_some(work, moved), ''
+				if moved then
+					cursor = string.format('d%d', moved)
+					break
+				end
+			end
+			local after = show_from(work, place, math.huge)
+			cursor = after and 'w' .. after or ''
+			break
+		until true
+		return library(stamp, now).with_large(joined(out), cursor)
+	end
+	do
+		local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
+		local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+		local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+		call('zcard', work)
+		show_some(locks, lost)
+		if recur or scheduled then
+			library(stamp, now).bring_due(queue, recur, scheduled, count - #out)
+		end
+		local shown = 0
+		while #out < count and passed < 1000 do
+			local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+			if #jids == 0 then
+				break
+			end
+			shown = shown + show_some(work, jids)
+		end
+	end
+	return joined(out)
 elseif command == 'retry' then
 	local function required(area, name, text)
 		if not text then
@@ -9705,6 +10053,101 @@ elseif command == 'unpause' then
 		library(stamp, now).wake(ARGV[i])
 	end
 	return
+elseif command == 'workers' then
+	var = {}
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function integer(area, name, text)
+		local value
+		do
+			local n = tonumber(text)
+			if not n or n - n ~= 0 then
+				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+				error(area .. '(): ' .. message)
+			end
+			value = n
+		end
+		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		return value
+	end
+	local function array(list)
+		if #list == 0 then
+			return empty_list
+		end
+		return cjson.encode(list)
+	end
+	local far = string.format('%.17g', now + 8640000)
+	var.far = far
+	local function held(worker, jids)
+		if ARGV[4] ~= 'held' then
+			return jids
+		end
+		local kept = {}
+		for _, jid in ipairs(jids) do
+			local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
+			if job[1] == worker and job[2] == 'running' then
+				kept[#kept + 1] = jid
+			end
+		end
+		return kept
+	end
+	local function registered(worker)
+		local text = try('get', prefix .. 'x:worker:' .. worker)
+		local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
+		return seen and seen > now - 150 and text or nil
+	end
+	local worker = ARGV[3]
+	if worker == '' then
+		worker = nil
+	end
+	local first, last = 0, -1
+	if not worker then
+		first = ARGV[4] and ARGV[4] ~= '' and integer('Workers', 'first', ARGV[4]) or first
+		last = ARGV[5] and ARGV[5] ~= '' and integer('Workers', 'last', ARGV[5]) or last
+	end
+	do
+		local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+		local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', now - age), 'LIMIT', 0, 1000)
+		if #old > 0 then
+			library(stamp, now).forget(old)
+		end
+	end
+	if worker and ARGV[4] == 'held' and ARGV[5] then
+		return library(stamp, now).jobs_from(worker, ARGV[5])
+	elseif worker then
+		local key = prefix .. 'w:' .. worker .. ':jobs'
+		return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) .. ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
+	end
+	local function counts(name)
+		local key = prefix .. 'w:' .. name .. ':jobs'
+		return cjson.encode({name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp), registered = ARGV[6] == 'registered' and registered(name) or nil})
+	end
+	if ARGV[7] then
+		return library(stamp, now).counts_from(ARGV[7])
+	end
+	local all = call('zrevrange', prefix .. 'workers', first, last)
+	for i = 1, #all do
+		all[i] = counts(all[i])
+	end
+	do
+		if #all == 0 then
+			return empty_list
+		elseif #all == 1 then
+			return '[' .. all[1] .. ']'
+		elseif #all == 2 then
+			return '[' .. all[1] .. ',' .. all[2] .. ']'
+		end
+		return '[' .. table.concat(all, ',') .. ']'
+	end
 end
 
 -- The commands that seldom run.
@@ -9846,122 +10289,6 @@ elseif #command == 4 then
 		local list = lib.open_list('List', ARGV[3], ARGV[4])
 		local jids, scores = lib.read_list(list, offset, count)
 		return '{"total":' .. list.total .. ',"items":' .. lib.summaries(list, jids, scores, bytes, true) .. '}'
-	elseif command == 'peek' then
-		var = {large_bytes = 0, large_text = 0, none = {}}
-		library(stamp, now)
-		local queue = lib.required('Queue', 'queue', ARGV[3])
-		local count = lib.whole('Peek', 'count', ARGV[4])
-		local beside = ARGV[5] == 'beside'
-		var.related_left = beside and 4000
-		local out, passed = {}, 0
-		local function show(key, jid)
-			local job = lib.read_job(try, jid)
-			if job[13] and job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'waiting', now) or math.huge) <= now) then
-				passed = passed + 1
-			elseif job[13] then
-				local text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and lib.set_beside(job))
-				out[#out + 1], var.large_text = text, var.large_text + #text
-			elseif not redis.acl_check_cmd or redis.acl_check_cmd('del', key) then
-				return 1 - call('zrem', key, jid)
-			end
-			return 1
-		end
-		local function show_some(key, jids)
-			local kept = 0
-			for _, jid in ipairs(jids) do
-				kept = kept + show(key, jid)
-			end
-			return kept
-		end
-		local room, looked = math.min(count, 250), 0
-		local function show_from(list, cursor, most)
-			local offset = lib.after_cursor('Peek', list, cursor)
-			list.total = math.min(list.total, offset + most)
-			while #out < room and looked < 500 do
-				local wanted = math.min(room - #out, 500 - looked)
-				local jids, scores = lib.read_list(list, offset, wanted)
-				for i, jid in ipairs(jids) do
-					if not lib.has_room(jid) then
-						return cursor
-					end
-					local kept = show(list.key, jid)
-					offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
-					cursor = lib.cursor_at(list, offset, jid, scores[i])
-				end
-				if #jids < wanted then
-					return nil
-				end
-			end
-			return cursor
-		end
-		local function bring_some(work, moved)
-			local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-			local wanted = count - #out - moved
-			local some = math.min(wanted, room - #out)
-			if not (recur or scheduled) or some <= 0 then
-				return nil
-			elseif recur then
-				some = lib.children_with_room(queue, some, 2097152)
-			end
-			lib.bring_due(queue, recur, scheduled, some)
-			work.total = call('zcard', work.key)
-			local is_left = some < wanted and (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
-			return is_left and (not redis.acl_check_cmd or redis.acl_check_cmd('del', work.key)) and moved + some or nil
-		end
-		if beside then
-			local cursor
-			repeat
-				local cursor2 = ARGV[6] or ''
-				local part, place = string.match(cursor2, '^([ldw])(.*)$')
-				if not part and cursor2 ~= '' then
-					local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor2, 1, 200)
-					error('Peek(): ' .. message)
-				end
-				local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
-				local work = lib.open_list('Peek', 'waiting', queue)
-				if not part or part == 'l' then
-					local after = show_from(lib.open_list('Peek', 'stalled', queue), place or '', count)
-					if after then
-						cursor = 'l' .. after
-						break
-					end
-				end
-				if part ~= 'w' then
-					moved, place = bring_some(work, moved), ''
-					if moved then
-						cursor = string.format('d%d', moved)
-						break
-					end
-				end
-				local after = show_from(work, place, math.huge)
-				cursor = after and 'w' .. after or ''
-				break
-			until true
-			local text = lib.joined(out)
-			if not var.large and cursor == '' then
-				return text
-			end
-			return {text, cursor, unpack(var.large or var.none)}
-		end
-		do
-			local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
-			local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-			local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-			call('zcard', work)
-			show_some(locks, lost)
-			if recur or scheduled then
-				lib.bring_due(queue, recur, scheduled, count - #out)
-			end
-			local shown = 0
-			while #out < count and passed < 1000 do
-				local jids = call('zrevrange', work, shown, shown + count - #out - 1)
-				if #jids == 0 then
-					break
-				end
-				shown = shown + show_some(work, jids)
-			end
-		end
-		return lib.joined(out)
 	elseif command == 'tags' then
 		library(stamp, now)
 		local offset = lib.whole('Tags', 'offset', ARGV[3])
@@ -10835,101 +11162,6 @@ elseif #command == 7 then
 			call('del', prefix .. 'r:' .. jid)
 		end
 		return true
-	elseif command == 'workers' then
-		library(stamp, now)
-		local far = string.format('%.17g', now + 8640000)
-		local function held(worker, jids)
-			if ARGV[4] ~= 'held' then
-				return jids
-			end
-			local kept = {}
-			for _, jid in ipairs(jids) do
-				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
-				if job[1] == worker and job[2] == 'running' then
-					kept[#kept + 1] = jid
-				end
-			end
-			return kept
-		end
-		local function registered(worker)
-			local text = try('get', prefix .. 'x:worker:' .. worker)
-			local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-			return seen and seen > now - 150 and text or nil
-		end
-		local worker = ARGV[3]
-		if worker == '' then
-			worker = nil
-		end
-		local first, last = 0, -1
-		if not worker then
-			first = ARGV[4] and ARGV[4] ~= '' and lib.integer('Workers', 'first', ARGV[4]) or first
-			last = ARGV[5] and ARGV[5] ~= '' and lib.integer('Workers', 'last', ARGV[5]) or last
-		end
-		do
-			local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
-			local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', now - age), 'LIMIT', 0, 1000)
-			if #old > 0 then
-				if not redis.acl_check_cmd or redis.acl_check_cmd('del', prefix .. 'workers') then
-					for _, worker in ipairs(old) do
-						call('del', prefix .. 'w:' .. worker .. ':jobs')
-					end
-					local key = prefix .. 'workers'
-					for from = 1, #old, 1000 do
-						call('zrem', key, unpack(old, from, math.min(from + 999, #old)))
-					end
-				end
-			end
-		end
-		if worker and ARGV[4] == 'held' and ARGV[5] then
-			local worker2, cursor = worker, ARGV[5]
-			local jids, scores, next_cursor
-			do
-				local key = prefix .. 'w:' .. worker2 .. ':jobs'
-				local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
-				local offset, next_cursor2 = lib.after_cursor('Workers', list, cursor), ''
-				local some, scores2 = lib.read_list(list, offset, 500)
-				if #some == 500 then
-					next_cursor2 = lib.cursor_at(list, offset + 500 - 1, some[500], scores2[500])
-				end
-				jids, scores, next_cursor = some, scores2, next_cursor2
-			end
-			local jobs, stalled = {}, {}
-			for i, jid in ipairs(jids) do
-				local part = lib.finite(scores[i], far) > now and jobs or stalled
-				part[#part + 1] = jid
-			end
-			return '{"cursor":' .. cjson.encode(next_cursor) .. ',"jobs":' .. lib.array(held(worker2, jobs)) .. ',"stalled":' .. lib.array(held(worker2, stalled)) .. '}'
-		elseif worker then
-			local key = prefix .. 'w:' .. worker .. ':jobs'
-			return '{"jobs":' .. lib.array(held(worker, call('zrevrangebyscore', key, far, stamp))) .. ',"stalled":' .. lib.array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
-		end
-		local function counts(name)
-			local key = prefix .. 'w:' .. name .. ':jobs'
-			return cjson.encode({name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp), registered = ARGV[6] == 'registered' and registered(name) or nil})
-		end
-		if ARGV[7] then
-			local cursor = ARGV[7]
-			local some, _, next_cursor
-			do
-				local key = prefix .. 'workers'
-				local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
-				local offset, next_cursor2 = lib.after_cursor('Workers', list, cursor), ''
-				local some2, scores = lib.read_list(list, offset, 500)
-				if #some2 == 500 then
-					next_cursor2 = lib.cursor_at(list, offset + 500 - 1, some2[500], scores[500])
-				end
-				some, _, next_cursor = some2, scores, next_cursor2
-			end
-			for i = 1, #some do
-				some[i] = counts(some[i])
-			end
-			return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
-		end
-		local all = call('zrevrange', prefix .. 'workers', first, last)
-		for i = 1, #all do
-			all[i] = counts(all[i])
-		end
-		return lib.joined(all)
 	end
 elseif #command == 8 then
 	if command == 'failures' then

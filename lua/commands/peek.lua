@@ -13,6 +13,7 @@
 --          of each kind: 3 for each scheduled job, 8 for each that recurs
 -- For      classic
 -- Repeat   safe
+-- Hot
 -- Needs    exists expire hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
 --          scard smembers time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem
 --          zrevrange zrevrangebyscore zscore

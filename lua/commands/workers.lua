@@ -16,6 +16,7 @@
 --          once take 4 us each; removes at most 1000 that were not seen for max-worker-age
 -- For      classic
 -- Repeat   safe
+-- Hot
 -- Needs    del get hget hmget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
