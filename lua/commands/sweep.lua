@@ -7,8 +7,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at
---          others;
---          '' alone: only what is to be done about failed jobs, as workers ask for now and then
+--          others; '' alone: only what is to be done about failed jobs, as workers ask for now and
+--          then
 -- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended;
 --          '' alone: 1 if the next call goes on among the failed jobs, 0 if it begins again
 -- Errors   none

@@ -1,8 +1,8 @@
 -- unfail.group: moves jobs of a failure group, the oldest failures first, each into its own queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, group, count (at most 500), then pairs: retries, n; ttl, seconds; report,
---          '1' with report, what is in the group by mistake leaves it without being moved
+-- ARGV     COMMAND, NOW, group, count (at most 500), then pairs: retries, n; ttl, seconds; report, '1'.
+--          With report, entries that are in the group by mistake are removed from it
 -- Returns  how many were moved; with report, JSON {count, left: [[jid, code, why], ...], looked,
 --          total}: how many were moved, which were not, how many were looked at, and how many there were
 -- Errors   Unfail.group()

@@ -17,7 +17,7 @@
 --   tracked   whether a single queue may have anything but work
 --   paused    1 for each queue that is paused, by its number
 --   settings  of the queues that were opened, by their numbers
---   known     what is known of several queues: lib/known.lua
+--   known     which of several queues are empty: lib/known.lua
 --   left      whether jobs were left that can be taken at once
 
 local function read_queues(first) -- cold

@@ -28,7 +28,7 @@ local function prune(before, excess, limit) -- cold
   each_slice(call, 'zrem', completed, old)
 end
 
--- Keeps the jobs that are complete for good, and deletes old ones.
+-- Adds the jobs that go into no other queue to the list, and deletes old ones.
 local function keep_completed(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
   for i = 2, #items do

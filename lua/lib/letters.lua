@@ -1,7 +1,7 @@
 -- The letters of the options in x:o (lib/options.lua). Each is also the name of its value in the JSON.
 -- h, headers, and e, for how long a handler may run, are left to clients.
 
-local BATCH = 'b' -- it is one: {"n": how many members it had}
+local BATCH = 'b' -- it is a batch: {"n": how many members it had}
 local FAIR = 'g' -- it takes turns in its queue: {"t": tenant, "w": weight}
 local LIMITED = 'c' -- the names of its limits
 local LOCK_TIME = 'l' -- how long each of its locks lasts, in seconds
@@ -13,23 +13,23 @@ local START_BY = 's' -- when it is gone unless it has been started
 local TTL = 't' -- when it is gone unless it runs or has failed
 local KEEP = 'k' -- for how many seconds it is kept when it is complete
 local KEEP_FAILED = 'K' -- the same when it has failed, -1 for ever
-local AWAITED = 'w' -- somebody waits for its end; no value
+local AWAITED = 'w' -- a client waits for its end; no value
 local WATCHED = 'd' -- a job with a policy waits for it; no value
-local HAS_RESULT = 'r' -- it has one; no value
+local HAS_RESULT = 'r' -- it has a result; no value
 local HAS_PROGRESS = 'p' -- it has the field x:progress; no value
 
--- Those that may end its life before it is started, and those that may end it at all.
+-- The letters of options that may end a job's life before it is started, and at any time.
 local EXPIRING = 'st'
 local MORTAL = 'stkK'
 
--- Those that end with the life of a job: a job that is put again after it was complete or failed has them
--- only if that put says so.
+-- Options that end with the life of a job: a job that is put again after it was complete or failed has
+-- them only if that put says so.
 local OF_A_LIFE = 'strwn'
 
--- Those that stay when a job is replaced.
+-- Options that stay when a job is replaced.
 local STAYING = 'bdfw'
 
--- Those with which something is to be done when a job is complete.
+-- Options that take effect when a job is complete.
 local ENDING = 'kruw'
 
 -- Whether a job with the options text has the one with this letter, or one of several.

@@ -1,5 +1,5 @@
--- depends: a job that waits for another one is known there, and the other way round; jobs wait only
--- for jobs that can still complete, and hear of those that fail.
+-- depends: both jobs of a dependency have it. A job waits only for jobs that can still complete, and is
+-- notified when one of them fails.
 --
 -- Items  j:<jid>-dependencies jid, j:<jid>-dependents jid
 
@@ -23,7 +23,7 @@ end
 -- Whether a job acts on the failure of one that it waits for.
 local function acts_on_failure(jid)
   local _, values = split_options(try('hget', job_key(jid), 'x:o') or '')
-  local policy = type(values.f) == 'table' and values.f['do']
+  local policy = type(values[POLICY]) == 'table' and values[POLICY]['do']
   return policy == 'run' or policy == 'fail'
 end
 

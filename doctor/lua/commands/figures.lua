@@ -1,5 +1,5 @@
--- figures: what is counted can be read. A command takes a figure that can't be for nothing, so it is
--- removed. Shares are those of tenants of whom jobs wait.
+-- figures: statistics are numbers. Commands treat any other value as zero, so the repair removes it. A
+-- tenant has a share only while its jobs wait.
 --
 -- Items  s:<kind>:<day>:<queue> field, x:stats:<day>:<queue> field, x:rates:<minute> field,
 --        x:fair:<priority>:<queue>, x:fair:<priority>:<queue> tenant

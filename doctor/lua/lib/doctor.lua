@@ -1,13 +1,12 @@
--- What the doctor's checks share. Each is called for some items, checks every one of them, and
--- returns what is broken. Called for one kind of problem, it repairs that: it has checked again, in
--- the same step, that there is such a problem.
+-- What the doctor's checks share. A check looks at some items, and returns their problems. With a kind of
+-- problem, it repairs the problems of that kind, which it finds again in the same step.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     CHECK; NOW, or '' for the server's clock; the kind to repair, or '' to check; then the
 --          items: a key without the prefix and, of a set or a list, a member, or ''
 -- Returns  an array of problems: kind, key, member, details, and 1 if it can be repaired,
---          else 0. When it repairs, those that it has repaired. The keys are without the prefix, those
---          in details with it
+--          else 0. A check that repairs returns the problems that it has repaired. Keys have no
+--          prefix, except in details
 
 local to_repair = ARGV[3]
 local problems = {}
