@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -22,9 +24,8 @@ type Batch struct {
 	shards *Shards // nil if it was not made by shards
 }
 
-// openBatch is what the callback of a batch waits for besides the members until [Batch.Commit]. No
-// job has this jid.
-const openBatch = "x:open"
+// openBatch is on the list of the jobs that the callback of a batch waits for until [Batch.Commit].
+const openBatch = jobopts.OpenBatch
 
 // NewBatch puts the callback of a new batch into a queue: a job that waits until the batch is
 // committed and has no members left to wait for. Then it runs once, or after its [Delay]. Its jid
@@ -46,7 +47,7 @@ func (c *Client) NewBatch(
 		return nil, err
 	}
 	_, err = c.put(ctx, p)
-	return c.Batch(p.options.jid).ifPut(err)
+	return c.Batch(p.jid).ifPut(err)
 }
 
 // ifPut returns the batch if its callback was put, even if too few replicas have it, and the error
@@ -64,11 +65,11 @@ func newBatchPut(queue, klass string, data any, options []PutOption) (*put, erro
 	if err != nil {
 		return nil, err
 	}
-	if len(p.options.depends) > 0 {
-		return nil, invalid("put", p.options.jid,
+	if len(p.options.DependsOn) > 0 {
+		return nil, invalid("put", p.jid,
 			"DependsOn can't be used with a batch: add members to it")
 	}
-	p.options.opensBatch, p.options.batchSize = true, new(wire.Number)
+	p.options.OpensBatch, p.options.Batch = true, &jobopts.Batch{}
 	return p, nil
 }
 
@@ -106,19 +107,19 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string
 
 // adopt makes a job that is to be put a member.
 func (b *Batch) adopt(ctx context.Context, p *put) error {
-	if p.options.jid == b.id || slices.Contains(p.options.depends, b.id) {
-		return invalid("put", p.options.jid, "the job would wait for its own batch")
+	if p.jid == b.id || slices.Contains(p.options.DependsOn, b.id) {
+		return invalid("put", p.jid, "the job would wait for its own batch")
 	}
-	p.options.batch = b.id
+	p.options.MemberOf = b.id
 	if b.shards == nil {
 		return nil
 	}
 	if p.isNew {
-		p.options.jid = "{" + shardName(b.id) + "}-" + p.options.jid
+		p.jid = "{" + shardName(b.id) + "}-" + p.jid
 	}
 	q := b.shards.Queue(p.queue)
 	if at := q.shardOf(p); at != b.client {
-		return &Error{Op: "put", Code: CodeWrongShard, JID: p.options.jid,
+		return &Error{Op: "put", Code: ErrWrongShard, JID: p.jid,
 			Message: fmt.Sprintf("it belongs to the shard %s, but its batch %s is in %s",
 				at.Namespace(), b.id, b.client.Namespace())}
 	}
@@ -129,7 +130,7 @@ func (b *Batch) adopt(ctx context.Context, p *put) error {
 func (b *Batch) explain(err error) error {
 	var cause *Error
 	if !errors.As(err, &cause) || cause.JID != "" ||
-		cause.Code != CodeNotDepending && cause.Code != CodeNotFound {
+		cause.Code != ErrNotDepending && cause.Code != ErrNotFound {
 		return err
 	}
 	own := *cause
@@ -174,40 +175,33 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	if err != nil {
 		return BatchStatus{}, err
 	}
-	failed := policy{Failed: reply.Failed}
 	return BatchStatus{
-		Failed: failed.failures(), Open: reply.Open, Pending: reply.Pending.Int(),
-		State: State(reply.State), Total: reply.Total.Int(),
+		Failed: failuresOf(reply.Failed), Open: reply.Open, Pending: reply.Pending.Int(),
+		State: stateOf(reply.State), Total: reply.Total.Int(),
 	}, nil
 }
 
-// Pending returns the jids of the members that the callback waits for, in no particular order. Each
-// call reads all of them, about 500 in a step. While members end, a page may miss some.
-func (b *Batch) Pending(ctx context.Context, r Range) (Page[string], error) {
-	offset, limit, err := r.bounds("batch.status")
-	if err != nil {
-		return Page[string]{}, err
-	}
-	all, err := b.pending(ctx)
-	if err != nil {
-		return Page[string]{}, err
-	}
-	slices.Sort(all) // so that pages go together
-	return Page[string]{Items: pageOf(all, offset, limit), Total: len(all)}, nil
-}
-
-// pending returns the jids of all members that the callback waits for; never nil, which would be null
-// in JSON.
-func (b *Batch) pending(ctx context.Context) ([]string, error) {
-	all := []string{}
-	for cursor := ""; ; {
-		reply, err := b.read(ctx, cursor)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, wire.Strings(reply.JIDs)...)
-		if cursor = string(reply.Cursor); cursor == "" {
-			return unique(all), nil
+// Pending iterates over the jids of the members that the callback waits for, about 500 in a step, in no
+// particular order, each once. A member that ends meanwhile may come or not. An error is the last
+// element.
+func (b *Batch) Pending(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		seen := map[string]bool{}
+		for cursor := ""; ; {
+			reply, err := b.read(ctx, cursor)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, jid := range wire.Strings(reply.JIDs) {
+				if !seen[jid] && !yield(jid, nil) {
+					return
+				}
+				seen[jid] = true
+			}
+			if cursor = string(reply.Cursor); cursor == "" {
+				return
+			}
 		}
 	}
 }
@@ -241,12 +235,14 @@ func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 // Members that have ended stay as they are. A member that a job outside the batch depends on is not
 // canceled: the error is [ErrHasDependents].
 func (b *Batch) Cancel(ctx context.Context) error {
-	members, err := b.pending(ctx)
-	if err != nil {
-		return err
+	jids := []string{b.id}
+	for jid, err := range b.Pending(ctx) {
+		if err != nil {
+			return err
+		}
+		jids = append(jids, jid)
 	}
-	jids := append([]string{b.id}, members...)
-	for some := range slices.Chunk(jids, maxTogether) {
+	for some := range slices.Chunk(jids, changeBatchSize) {
 		if err := b.client.Cancel(ctx, some...); err != nil {
 			return err
 		}
@@ -265,15 +261,16 @@ func (s *Shards) NewBatch(
 	if err != nil {
 		return nil, err
 	}
-	if p.options.claim != nil {
-		return nil, invalid("put", p.options.jid, "Unique can't be used with a batch of shards")
+	if p.options.Claim != nil {
+		return nil, invalid("put", p.jid, "Unique can't be used with a batch of shards")
 	}
-	b := s.Batch(queue, p.options.jid)
+	b := s.Batch(queue, p.jid)
 	_, err = b.client.put(ctx, p)
 	return b.ifPut(err)
 }
 
-// Batch returns the batch with this id, whose callback was put into this queue.
+// Batch returns the batch with this id, whose callback was put into this queue. It keeps new members
+// in the shard of the batch, which a handle of [Client.Batch] does not.
 func (s *Shards) Batch(queue, id string) *Batch {
 	return &Batch{client: s.ClientFor(queue, id), id: id, shards: s}
 }
@@ -285,9 +282,4 @@ func shardName(jid string) string {
 		jid, _, _ = strings.Cut(rest, "}")
 	}
 	return jid
-}
-
-// A batchOption is what the callback of a batch stores: see lua/lib/batch.lua.
-type batchOption struct {
-	Total wire.Number `json:"n"`
 }

@@ -68,12 +68,17 @@ func (c *gatedCall) read(args []any) {
 }
 
 // newGate returns a client whose calls wait at a gate.
-func newGate(t *testing.T, options ...qless.ClientOption) (*gate, *qless.Client) {
+func newGate(t *testing.T) (*gate, *qless.Client) {
+	return newGateWith(t, qless.ClientConfig{})
+}
+
+func newGateWith(t *testing.T, config qless.ClientConfig) (*gate, *qless.Client) {
 	g := &gate{t: t, calls: make(chan *gatedCall)}
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })
 	rdb.AddHook(g)
-	client, err := qless.New(rdb, append(options, qless.WithLogger(testkit.Quiet()))...)
+	config.Logger = testkit.Quiet()
+	client, err := qless.New(rdb, &config)
 	require.NoError(t, err)
 	return g, client
 }
@@ -194,7 +199,7 @@ func TestPutsThatAreMadeDuringACallShareTheNext(t *testing.T) {
 }
 
 func TestWithoutBatchingPutsAreInFlightTogether(t *testing.T) {
-	g, client := newGate(t, qless.WithoutBatching())
+	g, client := newGateWith(t, qless.ClientConfig{Unbatched: true})
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() { _, _ = client.Queue("q").Put(t.Context(), "K", nil) })
@@ -409,7 +414,7 @@ func TestAGeneralRefusalIsThatOfEachPutOfABatch(t *testing.T) {
 }
 
 func TestClientsDoNotShareBatches(t *testing.T) {
-	g, client := newGate(t, qless.WithWorkerName("w1"))
+	g, client := newGateWith(t, qless.ClientConfig{WorkerName: "w1"})
 	p, first := afterFirst(t, g, client, "a")
 	other := beginPuts(t, client.As("w2"), "b")
 	call := g.pass(nil)
@@ -424,7 +429,7 @@ func TestClientsDoNotShareBatches(t *testing.T) {
 func TestPutsThatWaitEndWhenTheConnectionsAreClosed(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := redis.NewClient(testkit.Options(server.Addr()))
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	started := make(chan struct{}, 50)
@@ -453,12 +458,11 @@ func TestPutsThatWaitEndWhenTheConnectionsAreClosed(t *testing.T) {
 
 // A put that panics, because the observer of calls does, holds up no other.
 func TestPutsThatWaitAreSentAfterOneThatPanics(t *testing.T) {
-	panics := qless.WithObserver(func(_ context.Context, call qless.Call) {
+	g, client := newGateWith(t, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.JID == "first" {
 			panic("the observer's")
 		}
-	})
-	g, client := newGate(t, panics)
+	}})
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()

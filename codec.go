@@ -9,7 +9,7 @@ import (
 )
 
 // A Codec changes the form in which a client stores the data and the results of jobs, to encrypt or
-// compress them, or to keep large ones elsewhere. See [WithCodec].
+// compress them, or to keep large ones elsewhere. See [ClientConfig].
 //
 // What Encode returns is stored in an envelope of JSON, which names the codec and the key. Clients
 // without the codec can move such a job, fail it and cancel it, but not read its data. Klass, tags,
@@ -31,30 +31,6 @@ type Codec interface {
 	Decode(key string, encoded []byte) (data []byte, err error)
 }
 
-// WithCodec has the client encode the data and the results of jobs that it stores, and decode what
-// it reads. Data that is not in an envelope, as from another client, is read as it is. The old
-// codecs only decode: those that jobs were put with before.
-//
-// Data is encoded when a job is put, by [Queue.Recur], and when it was changed by a handler. It is
-// decoded before anybody sees it in [Job.Data]. [Unique] and [WithMaxData] are about the data before
-// it is encoded. If data can't be decoded, Job.Data is the envelope, and [Job.Unmarshal] says why. A
-// worker does not call the handler then: if it does not know the codec, the job fails in the group
-// <klass>:data, and an error of Decode retries it.
-func WithCodec(codec Codec, old ...Codec) ClientOption {
-	return func(c *Client) {
-		c.codecs = append([]Codec{codec}, old...)
-	}
-}
-
-// WithMaxData sets how many bytes of JSON the data or the result of a job may have that the client
-// stores. More is [ErrInvalid]. Defaults to 8 MiB; -1 means no limit.
-//
-// Redis is one thread, and each byte is copied several times on its way. Better store large things
-// elsewhere, and let the job name them.
-func WithMaxData(bytes int) ClientOption {
-	return func(c *Client) { c.maxData = bytes }
-}
-
 // errUnknownCodec means that data is encoded by a codec that the client does not have.
 var errUnknownCodec = errors.New("unknown codec")
 
@@ -65,14 +41,11 @@ const (
 )
 
 // checkCodecs returns an error unless the codecs can be told apart.
-func (c *Client) checkCodecs() error {
-	if c.maxData < noLimit {
-		return invalid("new", "", "negative WithMaxData %d", c.maxData)
-	}
+func checkCodecs(codecs []Codec) error {
 	names := map[string]bool{}
-	for _, codec := range c.codecs {
+	for _, codec := range codecs {
 		if codec == nil {
-			return invalid("new", "", "WithCodec has a nil codec")
+			return invalid("new", "", "OldCodecs has a nil codec")
 		}
 		name := codec.Name()
 		if name == "" || strings.Contains(name, ":") || names[name] {
@@ -107,22 +80,21 @@ func openEnvelope(data string) *envelope {
 // job. An envelope, which could not be decoded, is stored as it is, and so is what is no JSON.
 func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	if c.maxData != noLimit && len(data) > c.maxData {
-		return "", invalid(op, jid, "the %s has %d bytes of JSON, which is more than %d (WithMaxData)",
+		return "", invalid(op, jid, "the %s has %d bytes of JSON, which is more than %d (MaxData)",
 			what, len(data), c.maxData)
 	}
-	if len(c.codecs) == 0 || openEnvelope(data) != nil || !json.Valid([]byte(data)) {
+	if c.codec == nil || openEnvelope(data) != nil || !json.Valid([]byte(data)) {
 		return data, nil
 	}
-	codec := c.codecs[0]
-	encoded, key, err := safeEncode(codec, klass, []byte(data))
+	encoded, key, err := safeEncode(c.codec, klass, []byte(data))
 	if err != nil {
-		return "", &Error{Op: op, Code: CodeInvalid, JID: jid, Err: err,
+		return "", &Error{Op: op, Code: ErrInvalid, JID: jid, Err: err,
 			Message: fmt.Sprintf("the %s can't be encoded: %v", what, err)}
 	}
 	if encoded == nil {
 		return data, nil
 	}
-	raw, err := json.Marshal(envelope{codec.Name() + ":" + key, encoded})
+	raw, err := json.Marshal(envelope{c.codec.Name() + ":" + key, encoded})
 	return string(raw), err // which is nil: the fields always marshal
 }
 
@@ -148,7 +120,7 @@ func safeDecode(codec Codec, key string, encoded []byte) (data []byte, err error
 
 // encodePut encodes the data of a job to be put.
 func (c *Client) encodePut(p *put) (err error) {
-	p.data, err = c.encode("put", p.options.jid, p.klass, "data", p.data)
+	p.data, err = c.encode("put", p.jid, p.klass, "data", p.data)
 	return err
 }
 
@@ -168,12 +140,12 @@ func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
 			err = fmt.Errorf("%q returned what is not JSON", name)
 		}
 		if err != nil {
-			return json.RawMessage(stored), &Error{Op: "decode", Code: CodeInvalid, JID: jid, Err: err,
+			return json.RawMessage(stored), &Error{Op: "decode", Code: ErrInvalid, JID: jid, Err: err,
 				Message: fmt.Sprintf("the %s can't be decoded: %v", what, err)}
 		}
 		return data, nil
 	}
-	return json.RawMessage(stored), &Error{Op: "decode", Code: CodeInvalid, JID: jid,
+	return json.RawMessage(stored), &Error{Op: "decode", Code: ErrInvalid, JID: jid,
 		Err:     errUnknownCodec,
 		Message: fmt.Sprintf("the %s is encoded by %q, which the client does not know", what, name)}
 }

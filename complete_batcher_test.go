@@ -49,12 +49,13 @@ func (h *firstFinish) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // newCompletes returns a client whose worker has jobs of the queues a and b, with a call in flight
 // that completes one more.
 func newCompletes(
-	t *testing.T, options ...qless.ClientOption,
+	t *testing.T, config qless.ClientConfig,
 ) (*qless.Client, *firstFinish, <-chan []error) {
 	rdb := testkit.Start(t).Client(t)
 	h := &firstFinish{arrived: make(chan struct{}), release: make(chan struct{})}
 	rdb.AddHook(h)
-	client, err := qless.New(rdb, append(options, qless.WithLogger(testkit.Quiet()))...)
+	config.Logger = testkit.Quiet()
+	client, err := qless.New(rdb, &config)
 	require.NoError(t, err)
 	for _, queue := range []string{"a", "b"} {
 		for i := range 200 {
@@ -98,7 +99,7 @@ func numbered(queue string, from, to int) []string {
 
 // Each call has the answers about its own jobs.
 func TestJobsThatGoroutinesCompleteShareAScript(t *testing.T) {
-	client, h, first := newCompletes(t)
+	client, h, first := newCompletes(t, qless.ClientConfig{})
 	two := joinCompletes(t, client, "a", "a1", "missing", "a2")
 	elsewhere := joinCompletes(t, client, "a", "b1")
 	other := joinCompletes(t, client, "b", "b2")
@@ -123,7 +124,7 @@ func TestJobsThatGoroutinesCompleteShareAScript(t *testing.T) {
 }
 
 func TestAScriptCompletesOnlySoManyJobs(t *testing.T) {
-	client, h, first := newCompletes(t)
+	client, h, first := newCompletes(t, qless.ClientConfig{})
 	results := []<-chan []error{
 		first,
 		joinCompletes(t, client, "a", numbered("a", 1, 121)...),
@@ -140,7 +141,7 @@ func TestAScriptCompletesOnlySoManyJobs(t *testing.T) {
 }
 
 func TestACallThatIsCanceledBeforeItIsSentCompletesNothing(t *testing.T) {
-	client, h, first := newCompletes(t)
+	client, h, first := newCompletes(t, qless.ClientConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan []error, 1)
 	go func() { result <- client.Queue("a").CompleteMany(ctx, "a1") }()
@@ -157,7 +158,7 @@ func TestACallThatIsCanceledBeforeItIsSentCompletesNothing(t *testing.T) {
 }
 
 func TestWithoutBatchingJobsAreCompletedAtOnce(t *testing.T) {
-	client, h, first := newCompletes(t, qless.WithoutBatching())
+	client, h, first := newCompletes(t, qless.ClientConfig{Unbatched: true})
 	require.Equal(t, []error{nil}, client.Queue("a").CompleteMany(t.Context(), "a1"))
 	close(h.release)
 	require.Equal(t, []error{nil}, testkit.Soon(t, "answers", first))

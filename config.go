@@ -2,6 +2,7 @@ package qless
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -16,9 +17,6 @@ import (
 // The settings of a namespace. Times are in seconds. A queue has three settings of its own: see
 // [Queue.SetHeartbeat], [Queue.SetMaxConcurrency] and [Queue.SetMaxRate].
 const (
-	// ConfigApplication is a name for people to read. Defaults to "qless".
-	ConfigApplication = "application"
-
 	// ConfigBackoffFactor is by what the delay of [ConfigBackoffInitialDelay] is multiplied each
 	// time that a job is lost. Defaults to 3.
 	ConfigBackoffFactor = "backoff-factor"
@@ -67,10 +65,6 @@ const (
 
 	// ConfigStatsHistory is for how many days statistics are kept. Defaults to 30.
 	ConfigStatsHistory = "stats-history"
-
-	// ConfigSyncEnabled makes clients in PHP perform a job in the process that puts it. It is true
-	// or false, and means nothing to this package. It has no default.
-	ConfigSyncEnabled = "sync-enabled"
 )
 
 // The suffixes of the names of a queue's own settings.
@@ -98,7 +92,6 @@ var settings = map[string]struct {
 	kind         kind
 	defaultValue string
 }{
-	ConfigApplication:            {kindText, "qless"},
 	ConfigBackoffFactor:          {kindFactor, "3"},
 	ConfigBackoffInitialDelay:    {kindSeconds, "0"},
 	ConfigGracePeriod:            {kindSeconds, "10"},
@@ -111,7 +104,10 @@ var settings = map[string]struct {
 	ConfigMaxJobHistory:          {kindCount, "100"},
 	ConfigMaxWorkerAge:           {kindSeconds, "86400"},
 	ConfigStatsHistory:           {kindCount, "30"},
-	ConfigSyncEnabled:            {kindSwitch, ""},
+
+	// These two mean something only to other clients.
+	"application":  {kindText, "qless"},
+	"sync-enabled": {kindSwitch, ""},
 }
 
 // queueSettings holds the kinds of a queue's own settings, by suffix.
@@ -176,8 +172,9 @@ func (c *Config) All(ctx context.Context) (map[string]string, error) {
 }
 
 // Set changes a setting. The value is a number, a string, for a setting in seconds also a
-// [time.Duration], or true or false for [ConfigSyncEnabled]. An unknown name and a value that the
-// setting can't have, such as a negative one, are [ErrInvalid].
+// [time.Duration], or true or false for sync-enabled, by which clients in PHP perform a job in the
+// process that puts it. An unknown name and a value that the setting can't have, such as a negative
+// one, are [ErrInvalid]; the command config.set takes any, by [Client.Do].
 func (c *Config) Set(ctx context.Context, name string, value any) error {
 	if err := checkName("config.set", "name", name); err != nil {
 		return err
@@ -190,16 +187,7 @@ func (c *Config) Set(ctx context.Context, name string, value any) error {
 	if err != nil {
 		return err
 	}
-	return c.SetRaw(ctx, name, written)
-}
-
-// SetRaw changes any setting to any value, for settings that only other clients know. A value that
-// the scripts can't use is ignored, as if it were not set.
-func (c *Config) SetRaw(ctx context.Context, name, value string) error {
-	if err := checkName("config.set", "name", name); err != nil {
-		return err
-	}
-	_, err := c.client.run(ctx, "config.set", "", name, value)
+	_, err = c.client.run(ctx, "config.set", "", name, written)
 	return err
 }
 
@@ -230,26 +218,6 @@ func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
 	return q.client.Config().Set(ctx, q.name+suffixHeartbeat, d)
 }
 
-// Heartbeat returns how long locks of the queue's jobs last: the queue's own setting, or the
-// namespace's. Another client may have set 0 or less, which ends a lock as it begins. A [Worker] and
-// [Client.Receive] then keep their locks for 60 s each.
-func (q *Queue) Heartbeat(ctx context.Context) (time.Duration, error) {
-	if err := q.check("config.get"); err != nil {
-		return 0, err
-	}
-	all, err := q.client.Config().All(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range []string{q.name + suffixHeartbeat, ConfigHeartbeat} {
-		seconds, err := strconv.ParseFloat(all[name], 64)
-		if err == nil && seconds-seconds == 0 { // otherwise it is ignored, as in the scripts
-			return wire.Number(seconds).Duration(), nil
-		}
-	}
-	return wire.AsNumber(settings[ConfigHeartbeat].defaultValue).Duration(), nil
-}
-
 // SetMaxConcurrency sets how many of the queue's jobs may run at once, over all workers. 0 and -1
 // mean that there is no limit.
 func (q *Queue) SetMaxConcurrency(ctx context.Context, n int) error {
@@ -260,15 +228,6 @@ func (q *Queue) SetMaxConcurrency(ctx context.Context, n int) error {
 		return q.client.Config().Unset(ctx, q.name+suffixMaxConcurrency)
 	}
 	return q.client.Config().Set(ctx, q.name+suffixMaxConcurrency, n)
-}
-
-// MaxConcurrency returns how many of the queue's jobs may run at once, or 0 if there is no limit.
-func (q *Queue) MaxConcurrency(ctx context.Context) (int, error) {
-	if err := q.check("config.get"); err != nil {
-		return 0, err
-	}
-	limit, err := q.client.Config().Get(ctx, q.name+suffixMaxConcurrency)
-	return max(0, wire.AsNumber(limit).Int()), err
 }
 
 // SetMaxRate sets how many of the queue's jobs may be started in any period of the length per, by
@@ -286,31 +245,73 @@ func (q *Queue) SetMaxRate(ctx context.Context, n int, per time.Duration) error 
 	return q.client.Config().Set(ctx, q.name+suffixMaxRate, rate)
 }
 
-// MaxRate returns how many of the queue's jobs may be started in any time of the length per, or 0 if
-// there is no limit.
-func (q *Queue) MaxRate(ctx context.Context) (n int, per time.Duration, err error) {
-	if err := q.check("config.get"); err != nil {
-		return 0, 0, err
-	}
-	text, err := q.client.Config().Get(ctx, q.name+suffixMaxRate)
-	if err != nil || text == "" {
-		return 0, 0, err
-	}
-	n, per, err = parseRate(q.name+suffixMaxRate, text)
-	if err != nil { // it is ignored, as in the scripts
-		return 0, 0, nil
-	}
-	return n, per, nil
+// QueueSettings holds the settings of a queue.
+type QueueSettings struct {
+	// Heartbeat is the duration of locks: the queue's own setting, or the namespace's. Another
+	// client may have set 0 or less, which ends a lock as it begins. A [Worker] and [Client.Receive]
+	// then keep their locks for 60 s each.
+	Heartbeat time.Duration `json:"heartbeat"`
+
+	// MaxConcurrency is the number of jobs that may run at once, or 0 if there is no limit.
+	MaxConcurrency int `json:"max_concurrency"`
+
+	// MaxRate is the number of jobs that may be started in any period of the length Per, or 0 if
+	// there is no limit.
+	MaxRate int           `json:"max_rate"`
+	Per     time.Duration `json:"per"`
+
+	// NextStart is when MaxRate allows the next job to be started, or zero if that is now.
+	NextStart time.Time `json:"next_start,omitzero"`
 }
 
-// NextStart returns when the max-rate of the queue ([Queue.SetMaxRate]) allows the next job to be
-// started, or zero if that is now.
-func (q *Queue) NextStart(ctx context.Context) (time.Time, error) {
-	if err := q.check(opLimitInfo); err != nil {
-		return time.Time{}, err
+// MarshalJSON writes durations in seconds.
+func (s QueueSettings) MarshalJSON() ([]byte, error) {
+	type fields QueueSettings
+	return json.Marshal(struct {
+		fields
+		Heartbeat float64 `json:"heartbeat"`
+		Per       float64 `json:"per"`
+	}{fields(s), secondsOf(s.Heartbeat), secondsOf(s.Per)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *QueueSettings) UnmarshalJSON(text []byte) error {
+	type fields QueueSettings
+	read := struct {
+		fields
+		Heartbeat float64 `json:"heartbeat"`
+		Per       float64 `json:"per"`
+	}{fields(*s), secondsOf(s.Heartbeat), secondsOf(s.Per)}
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
 	}
-	info, err := q.client.limitInfo(ctx, "", q.name)
-	return info.Next, err
+	*s = QueueSettings(read.fields)
+	s.Heartbeat, s.Per = durationOf(read.Heartbeat), durationOf(read.Per)
+	return nil
+}
+
+// Settings returns the settings of the queue. Values that the scripts can't use are ignored, as if
+// they were not set.
+func (q *Queue) Settings(ctx context.Context) (QueueSettings, error) {
+	const op = "queue.settings"
+	if err := q.check(op); err != nil {
+		return QueueSettings{}, err
+	}
+	reply, err := q.client.run(ctx, op, "", q.name)
+	if err != nil {
+		return QueueSettings{}, err
+	}
+	parts := items(reply)
+	if len(parts) < 5 {
+		return QueueSettings{}, unexpected(op, reply)
+	}
+	return QueueSettings{
+		Heartbeat:      wire.AsNumber(parts[0]).Duration(),
+		MaxConcurrency: max(0, wire.AsNumber(parts[1]).Int()),
+		MaxRate:        wire.AsNumber(parts[2]).Int(),
+		Per:            wire.AsNumber(parts[3]).Duration(),
+		NextStart:      wire.AsNumber(parts[4]).Time(),
+	}, nil
 }
 
 // parseRate reads a number of jobs and a time in seconds, with a slash between them.
@@ -340,7 +341,7 @@ func kindOf(name string) (kind, error) {
 	if similar := similarSetting(name); similar != "" {
 		hint = fmt.Sprintf("did you mean %q? ", similar)
 	}
-	return 0, invalid("config.set", "", "no setting %q; %sConfig.SetRaw takes any name", name, hint)
+	return 0, invalid("config.set", "", "no setting %q; %sClient.Do takes any name", name, hint)
 }
 
 // write formats a value for the scripts.

@@ -36,7 +36,7 @@ func TestRepliesOfTheStockScriptsAreRead(t *testing.T) {
 		{When: time.Unix(1, 500_000_000), What: "note", Details: map[string]json.RawMessage{"data": raw("[1, 2]")}},
 	}, jobs[0].History)
 
-	require.Equal(t, []string{"a", "5", ""}, jobs[1].Tags)
+	require.Equal(t, qless.Tags{"a", "5", ""}, jobs[1].Tags)
 	require.Nil(t, jobs[1].Failure)
 	require.Empty(t, jobs[1].History)
 	require.Empty(t, jobs[1].Worker)
@@ -110,7 +110,7 @@ func TestReservedFieldsAreReadByTheirNames(t *testing.T) {
 	require.Equal(t, "a", jobs[0].JID)
 	require.Equal(t, "K", jobs[0].Klass)
 	require.Equal(t, "q", jobs[0].Queue)
-	require.Equal(t, []string{"x"}, jobs[0].Tags)
+	require.Equal(t, qless.Tags{"x"}, jobs[0].Tags)
 	require.Equal(t, 5, jobs[0].Retries)
 	require.Equal(t, "b", jobs[1].JID)
 	require.Empty(t, jobs[1].Klass)

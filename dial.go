@@ -8,33 +8,38 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/script"
 )
 
 // Dial connects to the server at a URL such as redis://user:password@localhost:6379/0 and returns a
-// client. Call [Client.Close] to close it. Special characters in the password must be
-// percent-encoded, as in %2F for a slash. The scheme rediss means TLS, and unix a socket.
+// client. A nil config means the defaults. Call [Client.Close] to close it. Special characters in
+// the password must be percent-encoded, as in %2F for a slash. The scheme rediss means TLS, and unix
+// a socket.
 //
 // Dial checks that the server answers. If the user may run INFO, it also checks that the server is
 // Redis 6.2 or later and that, if it is part of a cluster, the namespace has a hash tag. If not, or
 // if the URL can't be used, the error is [ErrInvalid]. A replica, which takes no writes, is
 // [ErrUnavailable]; but a server that can't save its data, and takes no writes until it can, is fine:
 // reads work. No error contains the password.
-func Dial(ctx context.Context, url string, options ...ClientOption) (*Client, error) {
+func Dial(ctx context.Context, url string, config *ClientConfig) (*Client, error) {
 	parsed, err := parseURL(url)
 	if err != nil {
 		return nil, err
 	}
 	parsed.ContextTimeoutEnabled = true // calls end with their contexts
 	rdb := redis.NewClient(parsed)
-	c, err := New(rdb, options...)
+	c, err := New(rdb, config)
 	if err == nil {
 		c.owned = true
 		err = look(ctx, parsed, c.prefix)
@@ -98,7 +103,7 @@ func checkServer(text, namespace string) error {
 			"tag, as in \"{tenant}:ql:\": its keys would be spread over the cluster", namespace)
 	}
 	if info["role"] == "slave" {
-		return &Error{Op: "dial", Code: CodeUnavailable,
+		return &Error{Op: "dial", Code: ErrUnavailable,
 			Message: "the server is a replica, which takes no writes: want the URL of its master"}
 	}
 	return nil
@@ -173,10 +178,10 @@ func (d *dialer) noTLS(err error, timeout time.Duration) {
 	case errors.As(err, &header):
 		d.giveUp(invalid("dial", "", "the server does not answer with TLS%s", hint))
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		d.giveUp(&Error{Op: "dial", Code: CodeUnavailable, Err: err,
+		d.giveUp(&Error{Op: "dial", Code: ErrUnavailable, Err: err,
 			Message: "the server ended the TLS handshake" + hint})
 	case errors.Is(err, context.DeadlineExceeded), redisx.IsTimeout(err):
-		d.giveUp(&Error{Op: "dial", Code: CodeUnavailable, Err: err,
+		d.giveUp(&Error{Op: "dial", Code: ErrUnavailable, Err: err,
 			Message: fmt.Sprintf("no TLS handshake within %v%s", timeout, hint)})
 	}
 }
@@ -201,9 +206,98 @@ func (c *firstLook) Read(p []byte) (int, error) {
 	case n > 0 && p[0] == alert:
 		c.dialer.giveUp(invalid("dial", "", "the server answers with TLS: %s", hint))
 	case n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		c.dialer.giveUp(&Error{Op: "dial", Code: CodeUnavailable, Err: err,
+		c.dialer.giveUp(&Error{Op: "dial", Code: ErrUnavailable, Err: err,
 			Message: "the server closed the connection; if this is a port with TLS, " + hint})
 	}
 	c.seen = n > 0
 	return n, err
+}
+
+// parseURL parses the URL of a server. A malformed URL may have the password anywhere, so errors
+// quote only the names of options, and don't wrap the parser's error.
+func parseURL(raw string) (*redis.Options, error) {
+	if problem := misspelt(raw); problem != "" {
+		return nil, invalid("dial", "", "%s", problem)
+	}
+	options, err := redis.ParseURL(raw)
+	if err == nil {
+		return options, nil
+	}
+	return nil, invalid("dial", "", "%s", whyRefused(raw))
+}
+
+const wantURL = "want redis://localhost:6379 or the like"
+
+const specialCharacter = "the URL can't be read: is there a special character in the password? " +
+	"write it percent-encoded, as in %2F"
+
+// misspelt returns what is wrong with a URL, or the empty string if its parts can be recognized.
+func misspelt(raw string) string {
+	scheme, rest, found := strings.Cut(raw, "://")
+	switch {
+	case strings.TrimSpace(raw) == "":
+		return "the URL is empty: is REDIS_URL set?"
+	case strings.ContainsFunc(raw, unicode.IsSpace), strings.ContainsFunc(raw, unicode.IsControl):
+		return "the URL has a space or a control character: write it percent-encoded, as in %20"
+	case !found || scheme == "":
+		return "the URL has no scheme: " + wantURL
+	case !slices.Contains([]string{"redis", "rediss", "unix"}, strings.ToLower(scheme)):
+		return "the URL's scheme is not redis, rediss or unix: " + wantURL +
+			"; for sentinels or a cluster, use New with a client of go-redis"
+	}
+	// The host begins after the last @ before the path: an @ further on means that the password has
+	// a character that is not encoded.
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
+		return specialCharacter
+	}
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return specialCharacter
+	}
+	if port := parsed.Port(); port != "" && !isPort(port) {
+		return "the URL's port is not a number from 1 to 65535"
+	}
+	return ""
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
+// whyRefused returns which part of a parsed URL go-redis refuses.
+func whyRefused(raw string) string {
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return specialCharacter
+	}
+	for name, values := range parsed.Query() {
+		alone := url.URL{Scheme: "redis", RawQuery: url.Values{name: values}.Encode()}
+		if _, err := redis.ParseURL(alone.String()); err != nil {
+			return "the URL's option \"" + name + "\" is unknown, or its value can't be used"
+		}
+	}
+	if parsed.Scheme == "unix" {
+		return "the URL has no path of a socket: want unix:///run/redis.sock or the like"
+	}
+	return "the URL's path is no database number: want redis://localhost:6379/0 or the like"
+}
+
+// runReplicated runs a command that puts, and waits until the replicas have what it wrote.
+func (c *Client) runReplicated(
+	ctx context.Context, op, jid string, isNew bool, args []any,
+) (any, error) {
+	run := c.runner.RunReplicated
+	if isNew {
+		run = c.runner.RunNewReplicated
+	}
+	reply, err := run(ctx, *c.replicas, op, args...)
+	var missing *script.ReplicasError
+	if errors.As(err, &missing) {
+		return reply, &Error{
+			Op: op, Code: ErrNotReplicated, JID: jid,
+			Message: "the job was put, but " + missing.Error(), Err: missing.Err,
+		}
+	}
+	return reply, wrap(op, jid, err)
 }

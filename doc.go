@@ -3,7 +3,7 @@
 //
 // A program puts jobs into queues, and workers run the handlers for their klasses:
 //
-//	client, err := qless.Dial(ctx, "redis://localhost:6379")
+//	client, err := qless.Dial(ctx, "redis://localhost:6379", nil)
 //	if err != nil {
 //		return err
 //	}
@@ -25,50 +25,91 @@
 //		}))
 //	return worker.Run(ctx) // until the context ends
 //
-// A job whose handler returns nil is complete; one whose handler returns an error is retried, and
-// fails when it has no retries left. See [Worker], and [Schedule] for jobs at fixed times.
+// A job whose handler returns nil is complete. One whose handler returns an error is retried, and
+// fails when it has no retries left.
+//
+// # Queues and jobs
+//
+// A [Client] gives access to one namespace of one Redis server or cluster. A [Queue] is a handle to a
+// named queue, which need not exist. A [Job] is a snapshot of a job: its id (jid), a klass that names
+// the kind of work, data in JSON, and all that has happened to it.
+//
+// Popping a job locks it for the queue's heartbeat time, 60 s by default. A [Worker] renews the locks
+// of its jobs. A job whose lock has ended goes to the next worker and uses up one retry: jobs are run
+// at least once. A failed job is kept in a failure group until it is put back ([Job.Unfail]) or
+// canceled ([Client.Cancel]).
 //
 // # Without a worker
 //
-// [Queue.Pop] locks jobs, and the methods of [Job] end them:
+// [Queue.Pop] locks jobs, [Job.Heartbeat] renews a lock, and other methods of [Job] end the run:
 //
 //	jobs, err := mail.Pop(ctx, 1)
 //	...
 //	err = jobs[0].Complete(ctx)
 //
-// # Jobs
+// A program can complete a job, send it on to another queue ([Job.Next]), put it back to be tried
+// again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it ([Job.Fail]).
+// [Client.Receive] waits for jobs, for programs that are workers themselves.
 //
-// A job has an id (jid), a klass that names the kind of work, and data in JSON. Popping a job locks
-// it for the queue's heartbeat time, 60 s by default, and [Job.Heartbeat] renews the lock. A job
-// whose lock has ended goes to the next Pop and uses up one retry: jobs are run at least once.
+// # Options
 //
-// Instead of completing a job, its worker can send it on to another queue ([Job.Next]), put it back
-// to be tried again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it
-// ([Job.Fail]), which keeps it in a failure group until it is put back ([Client.Unfail]) or
-// canceled ([Client.Cancel]).
+// Options are types: their doc comments have their units and defaults. The type of a call's options
+// determines which of them it takes. A job that uses none costs the server nothing more.
+// docs/extensions.md has a table of them, with the costs of each, and how clients of other languages
+// see them.
+//
+// Identity and order: [JID], [If], [Unique], [Priority], [Fair], [Limits], [Tags], [Headers].
+//
+// Times and retries: [Delay], [At], [Retries], [LockTime], [OnLost], [MaxRunTime], [StartBy], [TTL],
+// [KeepFor], [KeepFailedFor].
+//
+// Other jobs: [DependsOn], [OnFailure].
+//
+// Of single calls: [Offset] and [Backlog] of a recurring job, [OnProgress] of a wait.
+//
+// # Workers, handlers and outcomes
+//
+// A [Worker] passes jobs to a [Handler] for each klass: see [WorkerConfig], [Typed] and [Middleware]. A
+// handler that wants something else than a completion or a retry returns [Next], [Snooze], [Throttled],
+// [RetryIn] or [FailWith]. [LogJobs] logs each run.
+//
+// # Results
+//
+// A handler sets a result by [Job.SetResult] or [TypedResult], and progress by [Job.SetProgress].
+// [Queue.Call] puts a job and waits for its result, [Client.Wait] waits for a job that was put
+// before, and [ResultAs] decodes what they return.
+//
+// # Batches, limits and schedules
+//
+// A [Batch] runs a job once all its members have ended. A [Limit] bounds the number of jobs that run at
+// once, or start in a time, in all queues. A [Schedule] puts jobs at fixed times while a worker
+// follows it; a [RecurringJob] is put at intervals by whatever client pops its queue.
+//
+// # Shards
+//
+// [Shards] spread jobs over several namespaces, of one server or of many.
+//
+// # Errors
+//
+// Every error is an [*Error] with a code; compare it with a [Code] by [errors.Is]. Commands
+// that are not safe to run twice are never sent twice: if the connection breaks before the reply,
+// or the caller's context ends, the error is [ErrUnavailable] and the outcome is unknown. Puts of
+// jobs without a [JID] are safe.
+//
+// # Time
+//
+// The scripts use the server's clock, so the clocks of client machines need not agree. The Clock of a
+// [ClientConfig] is for tests.
+//
+// # Other languages
 //
 // All state, and every decision about it, is in Lua scripts that run atomically on the server; this
 // package sends arguments and returns typed values. Keys and commands are those of the qless
 // clients for Ruby, Python and PHP, which can share the Redis server when they load the script
 // that [DropInScript] returns.
 //
-// # Options
+// # Tools
 //
-// A put can do what qless lacks: claim a key ([Unique]) or a jid ([IfAbsent]), end the job after a
-// time ([TTL]), share the queue between tenants ([Fair]), and more; see [PutOption]. Jobs have
-// results ([HandleResult], [Client.Wait], [CallFor]) and progress ([Job.SetProgress]), and form
-// batches ([Batch]). A job that uses none of this costs the server nothing more. The page
-// docs/extensions.md says what each costs, and what clients of other languages make of it.
-//
-// # Time
-//
-// The scripts use the server's clock, so the clocks of client machines need not agree. [WithClock]
-// is for tests.
-//
-// # Errors
-//
-// Every error is an [*Error] with a code; compare it with the sentinels using [errors.Is]. Commands
-// that are not safe to run twice are never sent twice: if the connection breaks before the reply,
-// or the caller's context ends, the error is [ErrUnavailable] and the outcome is unknown. Puts of
-// jobs without a [JID] are safe.
+// Package inspect lists, finds and repairs jobs, for dashboards and scripts. [Client.Events] are the
+// events of a namespace. [Client.Do] runs any command of the script.
 package qless

@@ -2,7 +2,13 @@ package qless
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/qless/qless-go/internal/batch"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // An End says how [Client.End] ends a job.
@@ -21,7 +27,7 @@ type End struct {
 	// TryAgain is how many calls with a TryAgain it takes to end the job, as in "fail this job, but
 	// run it up to 3 times". Before that, each only counts ([Job].Ends), and drops the Result. If
 	// the job is running, its worker loses it, and it can be popped again at once: from the place
-	// that it was put at if it has an OnLost([InPlace]), and else as the first of its priority. It
+	// that it was put at if it has an [OnLostInPlace], and else as the first of its priority. It
 	// uses up no retry. A job that is not running stays as it is. With 0, the call counts nothing,
 	// and ends the job.
 	TryAgain int
@@ -41,7 +47,7 @@ type End struct {
 // A script takes at most 1,000 dependencies from a job that waits for others; then End runs it again.
 // If that fails, the job waits for fewer others, and for ever: end it again, or cancel it.
 //
-// It is meant for programs whose callers, not workers, decide about a job. A [WithCodec] encodes
+// It is meant for programs whose callers, not workers, decide about a job. A [Codec] encodes
 // the result without knowing the job's klass.
 func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
 	const op = "end"
@@ -61,13 +67,13 @@ func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
 		return "", unexpected(op, reply)
 	}
 	if state, before := strings.CutPrefix(text, "!"); before {
-		return "", &Error{Op: op, Code: CodeFinished, JID: jid, Message: "the job is " + state}
+		return "", &Error{Op: op, Code: ErrFinished, JID: jid, Message: "the job is " + state}
 	}
 	state, more := strings.CutSuffix(text, "+")
 	if more {
-		c.settleRest(ctx)
+		c.settleDeferred(ctx)
 	}
-	return State(state), nil
+	return stateOf(state), nil
 }
 
 // runEnd runs an end, perhaps in one round trip with those of other goroutines.
@@ -146,7 +152,242 @@ func (c *Client) Forget(ctx context.Context, jid string) error {
 	case StateComplete, StateFailed:
 		return nil
 	case StateRunning:
-		return &Error{Op: op, Code: CodeRunning, JID: jid, Message: "the job is running"}
+		return &Error{Op: op, Code: ErrRunning, JID: jid, Message: "the job is running"}
 	}
-	return &Error{Op: op, Code: CodeUnfinished, JID: jid, Message: "the job is " + state}
+	return &Error{Op: op, Code: ErrUnfinished, JID: jid, Message: "the job is " + state}
+}
+
+// The limits of what goes together: ends, and the bytes of a result. Ends with larger results would
+// hold up the others.
+const (
+	batchedEnds      = 100
+	batchedEndResult = 16 << 10
+)
+
+// An endBatcher sends the ends of several goroutines together, in one round trip. It has one
+// exchange in flight at a time.
+type endBatcher struct {
+	client *Client
+	batch.Batcher[endRequest, endAnswer]
+}
+
+// A waitingEnd is an end that goes out with others.
+type waitingEnd = batch.Call[endRequest, endAnswer]
+
+type endRequest struct {
+	jid  string
+	args []any
+}
+
+type endAnswer struct {
+	reply any
+	err   error
+	again bool // it did not run, and may be sent again
+}
+
+func newEndBatcher(client *Client) *endBatcher {
+	b := &endBatcher{client: client}
+	b.Alone, b.Count, b.Send = b.alone, countEnds, b.send
+	return b
+}
+
+// end ends a job alone when nothing else is in flight, and with the next exchange otherwise.
+func (b *endBatcher) end(ctx context.Context, jid string, args []any) (any, error) {
+	request := endRequest{jid, args}
+	answer, err := b.Do(ctx, request)
+	if err != nil {
+		return nil, wrap("end", jid, err)
+	}
+	if answer.again {
+		answer = b.alone(ctx, request)
+	}
+	return answer.reply, answer.err
+}
+
+func (b *endBatcher) alone(ctx context.Context, r endRequest) endAnswer {
+	reply, err := b.client.run(ctx, "end", r.jid, r.args...)
+	return endAnswer{reply: reply, err: err}
+}
+
+// countEnds returns how many ends go into the next exchange.
+func countEnds(waiting []*waitingEnd) int { return min(len(waiting), batchedEnds) }
+
+// send ends jobs in one round trip. Each succeeds or fails by itself.
+func (b *endBatcher) send(calls []*waitingEnd) {
+	p := b.client.runner.Pipeline()
+	for _, w := range calls {
+		p.Add("end", w.Request.args...)
+	}
+	ctx, cancel := contextOf(calls)
+	defer cancel()
+	sent := time.Now()
+	replies, failures := p.Exec(ctx)
+	for i, w := range calls {
+		if redisx.NeverRan(failures[i]) {
+			w.Answer(endAnswer{again: true})
+			continue
+		}
+		jid, args := w.Request.jid, w.Request.args
+		err := wrap("end", jid, failures[i])
+		if b.client.observe != nil {
+			b.client.observed(w.Context, "end", jid, args, replies[i], sent, err)
+		}
+		w.Answer(endAnswer{reply: replies[i], err: err})
+	}
+}
+
+// CompleteMany completes jobs of the queue that the client's worker has taken, by their jids, at a
+// fraction of the cost of [Job.Complete]. Their data stays as it is. It is meant for programs that
+// learn from others that jobs are done, such as gateways to other protocols.
+//
+// It returns an error for each jid, in their order, which is nil if the job is complete: a job that
+// is refused leaves the others alone. The errors are those of Job.Complete. One script completes up
+// to 200 jobs, perhaps with those of calls on other goroutines (see Unbatched in [ClientConfig]), and
+// is sent once: if the connection breaks before the answer, each of them has the error [ErrUnavailable], and
+// may be complete.
+func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
+	const op = "complete"
+	problem := q.check(op)
+	errs := make([]error, len(jids))
+	var valid []int // indices of those that can be sent
+	for i, jid := range jids {
+		if errs[i] = checkJobName(op, jid); errs[i] == nil {
+			valid = append(valid, i)
+		}
+	}
+	for part := range slices.Chunk(valid, reportBatch) {
+		answer := completeAnswer{err: problem}
+		if problem == nil {
+			answer = q.completePart(ctx, jids, part)
+		}
+		for n, i := range part {
+			errs[i] = completed(op, jids[i], answer, n)
+		}
+		if slices.ContainsFunc(answer.texts, leavesRest) {
+			q.client.settleDeferred(ctx)
+		}
+	}
+	return errs
+}
+
+// completePart completes some of the jobs with one script, perhaps with those of other goroutines.
+func (q *Queue) completePart(ctx context.Context, jids []string, part []int) completeAnswer {
+	args := make([]any, 0, len(part)*reportArgs)
+	for _, i := range part {
+		args = append(args, string(ActionComplete), jids[i], q.name, "", "0")
+	}
+	b := q.client.completeBatcher
+	if b == nil {
+		return q.client.finish(ctx, args)
+	}
+	answer, err := b.Do(ctx, args)
+	if err != nil {
+		return completeAnswer{err: wrap("complete", "", err)}
+	}
+	return answer
+}
+
+// A completeBatcher completes the jobs of several goroutines with one script. Its requests are
+// arguments of the script finish.
+type completeBatcher struct {
+	batch.Batcher[[]any, completeAnswer]
+}
+
+// A waitingComplete has jobs that are completed with others.
+type waitingComplete = batch.Call[[]any, completeAnswer]
+
+// A completeAnswer is what the script says of each job, or the error of all.
+type completeAnswer struct {
+	texts []string
+	err   error
+}
+
+func newCompleteBatcher(client *Client) *completeBatcher {
+	b := &completeBatcher{}
+	b.Gather = true // what a gateway has given out together often ends together
+	b.Alone, b.Count = client.finish, countCompletes
+	b.Send = func(calls []*waitingComplete) { completeTogether(client, calls) }
+	return b
+}
+
+// countCompletes returns how many calls share the next script.
+func countCompletes(waiting []*waitingComplete) int {
+	jobs := 0
+	for n, w := range waiting {
+		if jobs += len(w.Request) / reportArgs; jobs > reportBatch {
+			return n
+		}
+	}
+	return len(waiting)
+}
+
+// completeWithRest is the state of a complete job when jobs that waited for it, or for others, are
+// still to be released, or told of a failure: a script does not do so with very many.
+const completeWithRest = string(StateComplete) + "+"
+
+// leavesRest reports whether the script finish says so in the answer to one of its jobs.
+func leavesRest(answer string) bool {
+	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
+}
+
+// settleDeferred has the server go on with them, as far as ctx allows. Later calls go on with what
+// remains.
+func (c *Client) settleDeferred(ctx context.Context) {
+	for {
+		if n, err := c.Sweep(ctx); err != nil || n < settleBatchSize {
+			return
+		}
+	}
+}
+
+// settleBatchSize is the least number of such jobs that a sweep deals with if others are left.
+const settleBatchSize = 200
+
+func completeTogether(client *Client, calls []*waitingComplete) {
+	var args []any
+	for _, w := range calls {
+		args = append(args, w.Request...)
+	}
+	ctx, cancel := contextOf(calls)
+	defer cancel()
+	answer := client.finish(ctx, args)
+	for _, w := range calls {
+		own := completeAnswer{err: answer.err}
+		if answer.err == nil {
+			n := len(w.Request) / reportArgs
+			own.texts, answer.texts = answer.texts[:n], answer.texts[n:]
+		}
+		w.Answer(own)
+	}
+}
+
+// finish completes jobs with one script, which has an answer for each.
+func (c *Client) finish(ctx context.Context, jobs []any) completeAnswer {
+	args := append(make([]any, 0, 1+len(jobs)), c.worker)
+	reply, err := c.run(ctx, "finish", "", append(args, jobs...)...)
+	if err != nil {
+		return completeAnswer{err: err}
+	}
+	texts, err := decodeStrings("complete", reply)
+	if err == nil && len(texts) != len(jobs)/reportArgs {
+		err = unexpected("complete", reply)
+	}
+	return completeAnswer{texts, err}
+}
+
+// completed returns the error of the nth job of an answer.
+func completed(op, jid string, answer completeAnswer, n int) error {
+	var cause *Error
+	if errors.As(answer.err, &cause) {
+		own := *cause
+		own.Op, own.JID = op, jid
+		return &own
+	}
+	if answer.err != nil {
+		return answer.err
+	}
+	if problem, refused := strings.CutPrefix(answer.texts[n], "!"); refused {
+		return &Error{Op: op, Code: codeOf(problem), JID: jid, Message: problem}
+	}
+	return nil
 }

@@ -75,11 +75,12 @@ type endsTest struct {
 	first  chan error
 }
 
-func newEndsTest(t *testing.T, options ...qless.ClientOption) *endsTest {
+func newEndsTest(t *testing.T, config qless.ClientConfig) *endsTest {
 	rdb := testkit.Start(t).Client(t)
 	hook := &firstEnd{arrived: make(chan struct{}), release: make(chan struct{})}
 	rdb.AddHook(hook)
-	client, err := qless.New(rdb, append(options, qless.WithLogger(testkit.Quiet()))...)
+	config.Logger = testkit.Quiet()
+	client, err := qless.New(rdb, &config)
 	require.NoError(t, err)
 	e := &endsTest{t, client, hook, make(chan error, 1)}
 	first := e.put("first")
@@ -124,7 +125,7 @@ func (e *endsTest) finish() {
 }
 
 func TestEndsOfManyGoroutinesShareARoundTripAndHaveTheirOwnResults(t *testing.T) {
-	e := newEndsTest(t)
+	e := newEndsTest(t, qless.ClientConfig{})
 	var jids []string
 	for i := range 20 {
 		jids = append(jids, e.put(fmt.Sprint(i)))
@@ -144,7 +145,7 @@ func TestEndsOfManyGoroutinesShareARoundTripAndHaveTheirOwnResults(t *testing.T)
 }
 
 func TestAnEndThatIsCanceledWhileItWaitsIsNotSent(t *testing.T) {
-	e := newEndsTest(t)
+	e := newEndsTest(t, qless.ClientConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
 	results := e.begin(ctx, e.put("a"))
 	cancel()
@@ -164,7 +165,7 @@ func TestEndsThatDidNotRunAreSentAgainAndOthersAreNot(t *testing.T) {
 		"a lost connection": {errors.New("broken"), qless.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEndsTest(t)
+			e := newEndsTest(t, qless.ClientConfig{})
 			e.hook.refuse = c.err
 			results := e.begin(t.Context(), e.put("a"), e.put("b"))
 			e.finish()
@@ -180,13 +181,13 @@ func TestEndsThatDidNotRunAreSentAgainAndOthersAreNot(t *testing.T) {
 func TestTheObserverIsToldOfEachEndThatSharesARoundTrip(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
-	e := newEndsTest(t, qless.WithObserver(func(_ context.Context, call qless.Call) {
+	e := newEndsTest(t, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		mu.Lock()
 		defer mu.Unlock()
 		if call.Command == "end" {
 			told = append(told, call.JID)
 		}
-	}))
+	}})
 	results := e.begin(t.Context(), e.put("a"), e.put("b"))
 	e.finish()
 	for _, result := range results {
@@ -198,7 +199,7 @@ func TestTheObserverIsToldOfEachEndThatSharesARoundTrip(t *testing.T) {
 }
 
 func TestAnEndWithALargeResultIsSentAlone(t *testing.T) {
-	e := newEndsTest(t)
+	e := newEndsTest(t, qless.ClientConfig{})
 	_, err := e.client.End(t.Context(), e.put("a"), qless.End{Result: strings.Repeat("x", 1<<20)})
 	require.NoError(t, err)
 	e.finish()
@@ -206,7 +207,7 @@ func TestAnEndWithALargeResultIsSentAlone(t *testing.T) {
 }
 
 func TestWithoutBatchingEndsAreSentAlone(t *testing.T) {
-	e := newEndsTest(t, qless.WithoutBatching())
+	e := newEndsTest(t, qless.ClientConfig{Unbatched: true})
 	require.NoError(t, e.end(t.Context(), e.put("a")))
 	e.finish()
 	require.Equal(t, 2, e.hook.alone)

@@ -9,152 +9,153 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Code says what kind of error an [Error] is, for programs that translate errors, such as a
-// gateway to another protocol.
+// A Code is the kind of an [Error], a stable word, for programs that translate errors, such as a gateway to
+// another protocol. It is an error itself: errors.Is(err, qless.ErrNotFound) holds for an *Error with that
+// code.
 type Code string
 
-// The codes of errors. Each has a sentinel of the same name for [errors.Is].
+// The codes of errors. ErrCanceled, ErrLockLost, ErrMaxRunTime and ErrStopped are also the causes for
+// which the context of a handler ends: see [context.Cause].
 const (
-	CodeCanceled      Code = "canceled"
-	CodeExists        Code = "exists"
-	CodeFailed        Code = "failed"
-	CodeFinished      Code = "finished"
-	CodeFollowed      Code = "followed"
-	CodeHasDependents Code = "has_dependents"
-	CodeInvalid       Code = "invalid"
-	CodeLockLost      Code = "lock_lost"
-	CodeMaxRunTime    Code = "max_run_time"
-	CodeNotDepending  Code = "not_depending"
-	CodeNotFailed     Code = "not_failed"
-	CodeNotFound      Code = "not_found"
-	CodeNotReplicated Code = "not_replicated"
-	CodeNotRunning    Code = "not_running"
-	CodeNotScheduled  Code = "not_scheduled"
-	CodeRunning       Code = "running"
-	CodeServer        Code = "server"
-	CodeStopped       Code = "stopped"
-	CodeUnavailable   Code = "unavailable"
-	CodeUnfinished    Code = "unfinished"
-	CodeWrongQueue    Code = "wrong_queue"
-	CodeWrongShard    Code = "wrong_shard"
-)
-
-// Sentinels to compare errors with: errors.Is(err, qless.ErrLockLost). ErrLockLost, ErrCanceled,
-// ErrMaxRunTime and ErrStopped are also why the context of a handler ended: see [context.Cause].
-var (
 	// ErrCanceled means that the job was canceled, or that its [StartBy] or [TTL] was over.
-	ErrCanceled error = &Error{Code: CodeCanceled, Message: "the job was canceled"}
+	ErrCanceled Code = "canceled"
 
 	// ErrExists means that a job was not put because there is one already, whose jid the error has.
-	// See [ConflictOption] and [Unique].
-	ErrExists error = &Error{Code: CodeExists, Message: "the job exists"}
+	// See [If] and [Unique].
+	ErrExists Code = "exists"
 
-	// ErrFailed means that the job of a [CallFor] has failed for good.
-	ErrFailed error = &Error{Code: CodeFailed, Message: "the job has failed"}
+	// ErrFailed means that the job whose result [ResultAs] decodes has failed for good.
+	ErrFailed Code = "failed"
 
 	// ErrFinished means that the job can't be withdrawn, or ended, because it is complete or has
 	// failed, or canceled because it is complete.
-	ErrFinished error = &Error{Code: CodeFinished, Message: "the job has ended"}
+	ErrFinished Code = "finished"
 
 	// ErrFollowed means that a schedule can't be forgotten because a worker follows it.
-	ErrFollowed error = &Error{Code: CodeFollowed, Message: "a worker follows the schedule"}
+	ErrFollowed Code = "followed"
 
 	// ErrHasDependents means that a job can't be canceled, or a failed one forgotten, because a job
 	// that is not being canceled depends on it.
-	ErrHasDependents error = &Error{
-		Code: CodeHasDependents, Message: "another job depends on it",
-	}
+	ErrHasDependents Code = "has_dependents"
 
 	// ErrInvalid means that an argument can't be used. Nothing was changed.
-	ErrInvalid error = &Error{Code: CodeInvalid, Message: "invalid argument"}
+	ErrInvalid Code = "invalid"
 
 	// ErrLockLost means that the job now belongs to another worker.
-	ErrLockLost error = &Error{Code: CodeLockLost, Message: "the job belongs to another worker"}
+	ErrLockLost Code = "lock_lost"
 
 	// ErrMaxRunTime means that the handler ran for longer than its MaxRunTime.
-	ErrMaxRunTime error = &Error{Code: CodeMaxRunTime, Message: "the job ran for too long"}
+	ErrMaxRunTime Code = "max_run_time"
 
 	// ErrNotDepending means that the job is not waiting for other jobs, so its dependencies can't
 	// be changed, nor members added to its batch.
-	ErrNotDepending error = &Error{
-		Code: CodeNotDepending, Message: "the job does not wait for others",
-	}
+	ErrNotDepending Code = "not_depending"
 
 	// ErrNotFailed means that the job has not failed, so it can't be unfailed.
-	ErrNotFailed error = &Error{Code: CodeNotFailed, Message: "the job has not failed"}
+	ErrNotFailed Code = "not_failed"
 
 	// ErrNotFound means that there is no such job or schedule.
-	ErrNotFound error = &Error{Code: CodeNotFound, Message: "no such job"}
+	ErrNotFound Code = "not_found"
 
 	// ErrNotReplicated means that a job was put, but too few replicas are known to have it: if the
 	// master is lost, the job may be lost too. An error that is [ErrExists] as well says this of a
-	// job that was there already. See [WithReplicas].
-	ErrNotReplicated error = &Error{
-		Code: CodeNotReplicated, Message: "too few replicas have it",
-	}
+	// job that was there already. See Replicas in [ClientConfig].
+	ErrNotReplicated Code = "not_replicated"
 
 	// ErrNotRunning means that no worker has the job: it is waiting, failed or complete, or its
 	// worker was timed out.
-	ErrNotRunning error = &Error{Code: CodeNotRunning, Message: "the job is not running"}
+	ErrNotRunning Code = "not_running"
 
 	// ErrNotScheduled means that the job is neither scheduled nor waiting to be popped.
-	ErrNotScheduled error = &Error{Code: CodeNotScheduled, Message: "the job is not scheduled"}
+	ErrNotScheduled Code = "not_scheduled"
 
 	// ErrRunning means that the job can't be withdrawn, rescheduled or forgotten because a worker runs it.
-	ErrRunning error = &Error{Code: CodeRunning, Message: "the job is running"}
+	ErrRunning Code = "running"
 
 	// ErrServer means that the server refused the command, for instance because it is out of
 	// memory or the user may not run it.
-	ErrServer error = &Error{Code: CodeServer, Message: "the server refused"}
+	ErrServer Code = "server"
 
 	// ErrStopped means that the worker was stopped.
-	ErrStopped error = &Error{Code: CodeStopped, Message: "the worker was stopped"}
+	ErrStopped Code = "stopped"
 
 	// ErrUnavailable means that no answer came: the server could not be reached, the connection
 	// broke, the server accepted no commands, for instance because it was busy with a long script, or
 	// the caller's own context ended first; then errors.Is(err, context.Canceled) or
 	// context.DeadlineExceeded holds as well. The command may still have run.
-	ErrUnavailable error = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
+	ErrUnavailable Code = "unavailable"
 
 	// ErrUnfinished means that the job has no result yet, or can't be forgotten: it is neither
 	// complete nor failed.
-	ErrUnfinished error = &Error{Code: CodeUnfinished, Message: "the job has not ended"}
+	ErrUnfinished Code = "unfinished"
 
 	// ErrWrongQueue means that the job is running in a queue other than the one named.
-	ErrWrongQueue error = &Error{
-		Code: CodeWrongQueue, Message: "the job is running in another queue",
-	}
+	ErrWrongQueue Code = "wrong_queue"
 
 	// ErrWrongShard means that a job can't depend on a job of another shard, or be a member of a
 	// batch there. See [Shards].
-	ErrWrongShard error = &Error{Code: CodeWrongShard, Message: "the job is in another shard"}
+	ErrWrongShard Code = "wrong_shard"
 )
 
-// An Error is the error type of this package. Compare it with the sentinels using [errors.Is], or
-// read its fields with [errors.As].
+// codeTexts describe the codes.
+var codeTexts = map[Code]string{
+	ErrCanceled:      "the job was canceled",
+	ErrExists:        "the job exists",
+	ErrFailed:        "the job has failed",
+	ErrFinished:      "the job has ended",
+	ErrFollowed:      "a worker follows the schedule",
+	ErrHasDependents: "another job depends on it",
+	ErrInvalid:       "invalid argument",
+	ErrLockLost:      "the job belongs to another worker",
+	ErrMaxRunTime:    "the job ran for too long",
+	ErrNotDepending:  "the job does not wait for others",
+	ErrNotFailed:     "the job has not failed",
+	ErrNotFound:      "no such job",
+	ErrNotReplicated: "too few replicas have it",
+	ErrNotRunning:    "the job is not running",
+	ErrNotScheduled:  "the job is not scheduled",
+	ErrRunning:       "the job is running",
+	ErrServer:        "the server refused",
+	ErrStopped:       "the worker was stopped",
+	ErrUnavailable:   "no answer from the server",
+	ErrUnfinished:    "the job has not ended",
+	ErrWrongQueue:    "the job is running in another queue",
+	ErrWrongShard:    "the job is in another shard",
+}
+
+// Error returns a short text for the code.
+func (c Code) Error() string {
+	if text := codeTexts[c]; text != "" {
+		return "qless: " + text
+	}
+	return "qless: " + string(c)
+}
+
+// An Error is the error type of this package. Compare it with a [Code] by [errors.Is], or read its fields
+// by [errors.As].
 type Error struct {
 	// Op is the command that failed, such as "complete".
-	Op string
+	Op string `json:"op"`
 
 	// Code is the kind of error.
-	Code Code
+	Code Code `json:"code"`
 
 	// JID is the job that the error is about. It is empty if there is none, or more than one.
-	JID string
+	JID string `json:"jid,omitempty"`
 
 	// Indices are the indices of the jobs that [Queue.PutMany] or [Batch.Add] did not put because of
-	// a [ConflictOption] or [Unique], in order, with [ErrExists]. They are empty for other errors.
-	Indices []int
+	// an [If] or [Unique], in order, with [ErrExists]. They are empty for other errors.
+	Indices []int `json:"indices,omitempty"`
 
 	// Withdrawn says that the job of a [Queue.Call] whose context has ended will not run: it was
 	// canceled before a worker had it, or was not put. It is false for other errors.
-	Withdrawn bool
+	Withdrawn bool `json:"withdrawn,omitempty"`
 
 	// Message says what is wrong.
-	Message string
+	Message string `json:"message"`
 
 	// Err is the underlying error, such as a network error or the server's reply, or nil.
-	Err error
+	Err error `json:"-"`
 }
 
 // Error returns the operation, the job and the message.
@@ -175,15 +176,15 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is the sentinel of e's code.
+// Is reports whether target is the code of the error.
 func (e *Error) Is(target error) bool {
-	t, ok := target.(*Error)
-	return ok && t.Code == e.Code && t.Op == "" && t.JID == ""
+	code, ok := target.(Code)
+	return ok && code == e.Code
 }
 
 // invalid returns the error for an argument that can't be used.
 func invalid(op, jid, format string, args ...any) *Error {
-	return &Error{Op: op, Code: CodeInvalid, JID: jid, Message: fmt.Sprintf(format, args...)}
+	return &Error{Op: op, Code: ErrInvalid, JID: jid, Message: fmt.Sprintf(format, args...)}
 }
 
 // scriptError finds the message that a script raised, "Area(): message", in the server's error:
@@ -205,8 +206,8 @@ var whatScriptsSay = regexp.MustCompile(`(?s)^(?:Job (?:.*? )?(?:` +
 
 // codesByWords holds the code of each group of whatScriptsSay.
 var codesByWords = []Code{
-	CodeNotFound, CodeNotRunning, CodeLockLost, CodeWrongQueue, CodeNotDepending, CodeNotFailed,
-	CodeNotFound,
+	ErrNotFound, ErrNotRunning, ErrLockLost, ErrWrongQueue, ErrNotDepending, ErrNotFailed,
+	ErrNotFound,
 }
 
 // whatCancelSays ends the message that a job is not canceled because of another one.
@@ -214,7 +215,7 @@ const whatCancelSays = " but is not mentioned to be canceled"
 
 // noSuchJob returns the error of a call on a job that does not exist.
 func noSuchJob(op, jid string) *Error {
-	return &Error{Op: op, Code: CodeNotFound, JID: jid, Message: "no such job"}
+	return &Error{Op: op, Code: ErrNotFound, JID: jid, Message: "no such job"}
 }
 
 // codeOf returns the code for a script's message.
@@ -225,19 +226,19 @@ func codeOf(message string) Code {
 			return code
 		}
 	}
-	if isServers(message) || strings.Contains(message, " can not be read: ") {
-		return CodeServer
+	if isServerError(message) || strings.Contains(message, " can not be read: ") {
+		return ErrServer
 	}
-	return CodeInvalid
+	return ErrInvalid
 }
 
 // serversWord matches the first word of a server error. Redis 6 puts the position in the script
 // before it.
 var serversWord = regexp.MustCompile(`^(?:@user_script: ?\d+: )?-?([A-Z]+) `)
 
-// isServers reports whether a script's message is an error of the server that the script passed on:
+// isServerError reports whether a script's message is an error of the server that the script passed on:
 // a damaged key, or refused writes.
-func isServers(message string) bool {
+func isServerError(message string) bool {
 	word := serversWord.FindStringSubmatch(message)
 	return word != nil && (word[1] == "WRONGTYPE" || hints[word[1]] != "")
 }
@@ -256,16 +257,61 @@ func wrap(op, jid string, err error) error {
 		m = scriptError.FindStringSubmatch(err.Error())
 	}
 	if m == nil {
-		code := CodeServer
+		code := ErrServer
 		if redisx.IsUnanswered(err) {
-			code = CodeUnavailable
+			code = ErrUnavailable
 		}
 		return &Error{Op: op, Code: code, JID: jid, Message: err.Error(), Err: err}
 	}
 	area, message := m[1], m[2]
 	code := codeOf(message)
 	if area == "Cancel" && strings.HasSuffix(message, whatCancelSays) {
-		code = CodeHasDependents
+		code = ErrHasDependents
 	}
 	return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
+}
+
+// hints holds what to do when the server refuses a command, by the first word of its error.
+var hints = map[string]string{
+	"BUSY":        "a script has run for too long: see SCRIPT KILL",
+	"CLUSTERDOWN": "the cluster does not serve all slots: check its nodes",
+	"LOADING":     "the server is reading its data from disk: wait",
+	"MASTERDOWN":  "it is a replica without a master: connect to the master",
+	"MAXCLIENTS":  "raise maxclients, or open fewer connections",
+	"MISCONF":     "the server can't save its data: see its log and the disk",
+	"NOAUTH":      "give the client the server's password",
+	"NOPERM":      "grant the worker the permissions in docs/security.md",
+	"NOREPLICAS":  "too few replicas are connected: see min-replicas-to-write",
+	"OOM":         "free memory or raise maxmemory",
+	"READONLY":    "it is a replica: connect to the master",
+	"TRYAGAIN":    "the cluster is moving the slot: wait",
+	"WRONGPASS":   "give the client a user and a password that the server knows",
+}
+
+// firstWord matches the first word of a server error. Redis 6 puts it inside the error of a script.
+var firstWord = regexp.MustCompile(`^(?:ERR .*?: -)?([A-Z]+) `)
+
+// refusalOf returns the first word of the server's error, as in hints, or the empty string if the
+// server did not answer.
+func refusalOf(err error) string {
+	answer := redisx.Answer(err)
+	switch {
+	case strings.Contains(answer, "ACL failure in script"),
+		strings.Contains(answer, "The user executing the script can't"):
+		return "NOPERM"
+	case strings.Contains(answer, "Protocol error: unauthenticated"): // the error for a long command
+		return "NOAUTH"
+	case strings.Contains(answer, "max number of clients"):
+		return "MAXCLIENTS"
+	}
+	if word := firstWord.FindStringSubmatch(answer); word != nil {
+		return word[1]
+	}
+	return answer
+}
+
+// isServerWide reports whether a refusal is about the server or the user, not the command.
+func isServerWide(err error) bool {
+	_, known := hints[refusalOf(err)]
+	return known || redisx.IsAnswer(err) && redisx.NeverRan(err)
 }

@@ -39,29 +39,29 @@ func dressed(text string) map[string]string {
 
 func TestScriptErrorsByTheirText(t *testing.T) {
 	for text, code := range map[string]qless.Code{
-		"Complete(): Job j does not exist":                                                                    qless.CodeNotFound,
-		"Track(): Job a (): odd jid does not exist":                                                           qless.CodeNotFound,
-		"Track(): Job does not exist":                                                                         qless.CodeNotFound,
-		"Recur(): No recurring job j":                                                                         qless.CodeNotFound,
-		"Complete(): Job j is not currently running: waiting":                                                 qless.CodeNotRunning,
-		"Heartbeat(): Job j not currently running: waiting":                                                   qless.CodeNotRunning,
-		"Timeout(): Job j not running":                                                                        qless.CodeNotRunning,
-		"Timeout(): Job j does not exist":                                                                     qless.CodeNotFound,
-		"Complete(): Job j has been handed out to another worker: w2":                                         qless.CodeLockLost,
-		"Fail(): Job j running with another worker: w2":                                                       qless.CodeLockLost,
-		"Heartbeat(): Job j given out to another worker: w2":                                                  qless.CodeLockLost,
-		"Retry(): Job j has been given to another worker: w2":                                                 qless.CodeLockLost,
-		"Complete(): Job j running in another queue: q2":                                                      qless.CodeWrongQueue,
-		"Depends(): Job j not in the depends state: waiting":                                                  qless.CodeNotDepending,
-		"Depends(): Job j not in the depends state: false":                                                    qless.CodeNotFound,
-		"Unfail.job(): Job j has not failed: waiting":                                                         qless.CodeNotFailed,
-		"Cancel(): a is a dependency of b but is not mentioned to be canceled":                                qless.CodeHasDependents,
-		"Put(): Arg \"data\" missing or not JSON: a is a dependency of b but is not mentioned to be canceled": qless.CodeInvalid,
-		"config.set(): Arg \"option\" missing":                                                                qless.CodeInvalid,
-		"Worker.deregister(): Arg \"worker\" missing":                                                         qless.CodeInvalid,
-		"Queue.forget(): anything":                                                                            qless.CodeInvalid,
-		"Put(): Arg \"data\" missing or not JSON: Job j does not exist, it says":                              qless.CodeInvalid,
-		"Fail(): Job j has been handed out to another worker: x does not exist é \"q\"":                       qless.CodeLockLost,
+		"Complete(): Job j does not exist":                                                                    qless.ErrNotFound,
+		"Track(): Job a (): odd jid does not exist":                                                           qless.ErrNotFound,
+		"Track(): Job does not exist":                                                                         qless.ErrNotFound,
+		"Recur(): No recurring job j":                                                                         qless.ErrNotFound,
+		"Complete(): Job j is not currently running: waiting":                                                 qless.ErrNotRunning,
+		"Heartbeat(): Job j not currently running: waiting":                                                   qless.ErrNotRunning,
+		"Timeout(): Job j not running":                                                                        qless.ErrNotRunning,
+		"Timeout(): Job j does not exist":                                                                     qless.ErrNotFound,
+		"Complete(): Job j has been handed out to another worker: w2":                                         qless.ErrLockLost,
+		"Fail(): Job j running with another worker: w2":                                                       qless.ErrLockLost,
+		"Heartbeat(): Job j given out to another worker: w2":                                                  qless.ErrLockLost,
+		"Retry(): Job j has been given to another worker: w2":                                                 qless.ErrLockLost,
+		"Complete(): Job j running in another queue: q2":                                                      qless.ErrWrongQueue,
+		"Depends(): Job j not in the depends state: waiting":                                                  qless.ErrNotDepending,
+		"Depends(): Job j not in the depends state: false":                                                    qless.ErrNotFound,
+		"Unfail.job(): Job j has not failed: waiting":                                                         qless.ErrNotFailed,
+		"Cancel(): a is a dependency of b but is not mentioned to be canceled":                                qless.ErrHasDependents,
+		"Put(): Arg \"data\" missing or not JSON: a is a dependency of b but is not mentioned to be canceled": qless.ErrInvalid,
+		"config.set(): Arg \"option\" missing":                                                                qless.ErrInvalid,
+		"Worker.deregister(): Arg \"worker\" missing":                                                         qless.ErrInvalid,
+		"Queue.forget(): anything":                                                                            qless.ErrInvalid,
+		"Put(): Arg \"data\" missing or not JSON: Job j does not exist, it says":                              qless.ErrInvalid,
+		"Fail(): Job j has been handed out to another worker: x does not exist é \"q\"":                       qless.ErrLockLost,
 	} {
 		message := text[len("x(): "):]
 		for i := range text {
@@ -88,21 +88,21 @@ func TestErrorsOfTheServer(t *testing.T) {
 		code     qless.Code
 		neverRan bool
 	}{
-		"OOM command not allowed when used memory > 'maxmemory'. script: " + sha[2:] + ", on @user_script:3.":                                      {qless.CodeServer, false},
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                                                  {qless.CodeServer, false},
-		"WRONGTYPE Operation against a key holding the wrong kind of value script: x, on @user_script:3.":                                          {qless.CodeServer, false},
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                         {qless.CodeServer, false},
-		"NOAUTH Authentication required.":                                                                                                          {qless.CodeServer, false},
-		"BUSY Redis is busy running a script.":                                                                                                     {qless.CodeUnavailable, true},
-		"MISCONF Redis is configured to save RDB snapshots":                                                                                        {qless.CodeServer, false},
-		"ERR user_script:3: attempt to index a nil value script: x, on @user_script:3.":                                                            {qless.CodeServer, false},
-		"READONLY You can't write against a read only replica.":                                                                                    {qless.CodeUnavailable, true},
-		"ERR Error running script (call to " + sha + "): @user_script:3: @user_script: 3: -READONLY You can't write against a read only replica. ": {qless.CodeUnavailable, true},
-		"LOADING Redis is loading the dataset in memory":                                                                                           {qless.CodeUnavailable, true},
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                         {qless.CodeUnavailable, true},
-		"CLUSTERDOWN The cluster is down":                                                                                                          {qless.CodeUnavailable, true},
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                  {qless.CodeUnavailable, true},
-		"ERR max number of clients reached":                                                                                                        {qless.CodeUnavailable, true},
+		"OOM command not allowed when used memory > 'maxmemory'. script: " + sha[2:] + ", on @user_script:3.":                                      {qless.ErrServer, false},
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                                                  {qless.ErrServer, false},
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: x, on @user_script:3.":                                          {qless.ErrServer, false},
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                         {qless.ErrServer, false},
+		"NOAUTH Authentication required.":                                                                                                          {qless.ErrServer, false},
+		"BUSY Redis is busy running a script.":                                                                                                     {qless.ErrUnavailable, true},
+		"MISCONF Redis is configured to save RDB snapshots":                                                                                        {qless.ErrServer, false},
+		"ERR user_script:3: attempt to index a nil value script: x, on @user_script:3.":                                                            {qless.ErrServer, false},
+		"READONLY You can't write against a read only replica.":                                                                                    {qless.ErrUnavailable, true},
+		"ERR Error running script (call to " + sha + "): @user_script:3: @user_script: 3: -READONLY You can't write against a read only replica. ": {qless.ErrUnavailable, true},
+		"LOADING Redis is loading the dataset in memory":                                                                                           {qless.ErrUnavailable, true},
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                         {qless.ErrUnavailable, true},
+		"CLUSTERDOWN The cluster is down":                                                                                                          {qless.ErrUnavailable, true},
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                  {qless.ErrUnavailable, true},
+		"ERR max number of clients reached":                                                                                                        {qless.ErrUnavailable, true},
 	} {
 		err := qless.Wrap("pop", "", reply(text))
 		var own *qless.Error
@@ -129,7 +129,7 @@ func TestErrorsOfTheNetworkAndTheContext(t *testing.T) {
 
 func TestWrapLeavesItsOwnErrorsAlone(t *testing.T) {
 	require.NoError(t, qless.Wrap("op", "j", nil))
-	own := &qless.Error{Op: "pop", Code: qless.CodeLockLost, JID: "x", Message: "m"}
+	own := &qless.Error{Op: "pop", Code: qless.ErrLockLost, JID: "x", Message: "m"}
 	require.Same(t, own, qless.Wrap("op", "j", own))
 }
 
@@ -139,54 +139,38 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "qless: no such job", qless.ErrNotFound.Error())
 }
 
-// sentinels are all of them, by the codes that they stand for.
-var sentinels = map[qless.Code]error{
-	"canceled":       qless.ErrCanceled,
-	"exists":         qless.ErrExists,
-	"failed":         qless.ErrFailed,
-	"finished":       qless.ErrFinished,
-	"followed":       qless.ErrFollowed,
-	"has_dependents": qless.ErrHasDependents,
-	"invalid":        qless.ErrInvalid,
-	"lock_lost":      qless.ErrLockLost,
-	"max_run_time":   qless.ErrMaxRunTime,
-	"not_depending":  qless.ErrNotDepending,
-	"not_failed":     qless.ErrNotFailed,
-	"not_found":      qless.ErrNotFound,
-	"not_replicated": qless.ErrNotReplicated,
-	"not_running":    qless.ErrNotRunning,
-	"not_scheduled":  qless.ErrNotScheduled,
-	"running":        qless.ErrRunning,
-	"server":         qless.ErrServer,
-	"stopped":        qless.ErrStopped,
-	"unavailable":    qless.ErrUnavailable,
-	"unfinished":     qless.ErrUnfinished,
-	"wrong_queue":    qless.ErrWrongQueue,
-	"wrong_shard":    qless.ErrWrongShard,
+var codeConstant = regexp.MustCompile(`(?m)^\t(// Err\w+ means (?:.*\n)+?\t)Err(\w+) Code = "(\w+)"$`)
+
+// codes returns the codes that errors.go declares.
+func codes(t *testing.T) []qless.Code {
+	t.Helper()
+	var all []qless.Code
+	for _, constant := range codeConstant.FindAllStringSubmatch(readFile(t, "errors.go"), -1) {
+		all = append(all, qless.Code(constant[3]))
+	}
+	return all
 }
 
-var codeConstant = regexp.MustCompile(`(?m)^\tCode(\w+) +Code = "(\w+)"$`)
-
-func TestEachCodeHasItsSentinel(t *testing.T) {
-	source := readFile(t, "errors.go")
-	constants := codeConstant.FindAllStringSubmatch(source, -1)
-	require.Len(t, constants, len(sentinels))
-	for _, constant := range constants {
-		name, code := constant[1], qless.Code(constant[2])
-		require.Regexp(t, `^[a-z]+(_[a-z]+)*$`, code)
-		require.Equal(t, code, codeOfSentinel(t, sentinels[code]), "Code%s", name)
-		require.Contains(t, source, "\tErr"+name+" error = &Error{", "declared with type error")
+func TestEachCodeIsAWordWithAText(t *testing.T) {
+	all := codes(t)
+	require.Len(t, all, 22)
+	texts := map[string]bool{}
+	for _, code := range all {
+		require.Regexp(t, `^[a-z]+(_[a-z]+)*$`, string(code))
+		require.NotEqual(t, "qless: "+string(code), code.Error(), "it has a text")
+		texts[code.Error()] = true
 	}
+	require.Len(t, texts, len(all), "each has a text of its own")
 }
 
 func TestErrorsAreComparedByTheirCode(t *testing.T) {
-	for code, one := range sentinels {
-		own := &qless.Error{Op: "op", Code: code, JID: "j", Message: "m"}
-		err := fmt.Errorf("wrapped: %w", own)
-		for _, other := range sentinels {
-			require.Equal(t, one == other, errors.Is(err, other))
+	all := codes(t)
+	for _, code := range all {
+		err := fmt.Errorf("wrapped: %w", &qless.Error{Op: "op", Code: code, JID: "j", Message: "m"})
+		for _, other := range all {
+			require.Equal(t, code == other, errors.Is(err, other))
 		}
-		require.NotErrorIs(t, one, err, "an error that tells more is no sentinel")
+		require.NotErrorIs(t, code, err, "an error that tells more is no code")
 	}
 }
 
@@ -194,7 +178,7 @@ func TestMiniredisDressesErrorsAsTheMappingExpects(t *testing.T) {
 	mini := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr()})
 	defer rdb.Close()
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	_, err = client.Run(t.Context(), "complete", "j", "j", "w", "q", "{}")
 	require.Equal(t, "Job j does not exist", requireCode(t, qless.ErrNotFound, err).Message)

@@ -31,15 +31,15 @@ const (
 	EventPaused   EventKind = "paused"   // a queue gives no jobs
 	EventSpawned  EventKind = "spawned"  // a recurring job, JID, has put Count jobs
 	EventUnfailed EventKind = "unfailed" // Count failed jobs are in a queue again; JID if it is one
-	EventUnpaused EventKind = "unpaused" // a queue gives jobs again
+	EventResumed  EventKind = "resumed"  // a queue gives jobs again
 )
 
 // More events of tracked jobs.
 const (
-	EventPopped  EventKind = "popped"
-	EventStalled EventKind = "stalled" // its lock ended before its worker renewed it
-	EventTrack   EventKind = "track"   // tracking began
-	EventUntrack EventKind = "untrack" // tracking ended
+	EventPopped    EventKind = "popped"
+	EventStalled   EventKind = "stalled"   // its lock ended before its worker renewed it
+	EventTracked   EventKind = "tracked"   // tracking began
+	EventUntracked EventKind = "untracked" // tracking ended
 )
 
 // EventGap means that events may have been lost: the connection broke, and is now restored. A
@@ -69,19 +69,12 @@ const wakingPrefix = `{"queue":`
 // wakes reports whether the script that published a message also wakes a worker.
 func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix) }
 
-// Events is a subscription to the events of a namespace. It restores a broken connection and then
-// delivers an [EventGap].
-type Events struct {
-	subscription *redisx.Subscription[Event]
-}
-
 // Events subscribes to the events of all jobs, including those of tracked jobs. Events that occur
-// after the call returns are delivered. The subscription ends when the context ends, or with
-// [Events.Close].
+// after the call returns are delivered. The channel is closed when ctx ends.
 //
-// The server disconnects a reader that falls too far behind; the reader receives an [EventGap] when
-// it is connected again.
-func (c *Client) Events(ctx context.Context) (*Events, error) {
+// A broken connection is restored, and then there is an [EventGap]. The server disconnects a reader
+// that falls too far behind; it gets an EventGap too.
+func (c *Client) Events(ctx context.Context) (<-chan Event, error) {
 	sent := time.Now()
 	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
 		Backoff:  redisx.WhileAway,
@@ -97,7 +90,7 @@ func (c *Client) Events(ctx context.Context) (*Events, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Events{subscription}, nil
+	return subscription.C(), nil
 }
 
 func (c *Client) subscriptionBroke(err error) {
@@ -106,22 +99,15 @@ func (c *Client) subscriptionBroke(err error) {
 
 // eventChannels returns the channels that Events subscribes to.
 func (c *Client) eventChannels() []string {
-	kinds := []EventKind{
-		"log", EventCanceled, EventCompleted, EventFailed, EventPopped, EventPut, EventStalled,
-		EventTrack, EventUntrack,
+	channels := []string{
+		channelLog, channelMore, "canceled", "completed", "failed", "popped", "put", "stalled", "track",
+		"untrack",
 	}
-	channels := make([]string, len(kinds), len(kinds)+1)
-	for i, kind := range kinds {
-		channels[i] = c.prefix + string(kind)
+	for i, channel := range channels {
+		channels[i] = c.prefix + channel
 	}
-	return append(channels, c.prefix+channelMore)
+	return channels
 }
-
-// C returns the channel of the events. It is closed when the subscription ends.
-func (e *Events) C() <-chan Event { return e.subscription.C() }
-
-// Close ends the subscription and waits for that. Further calls do nothing.
-func (e *Events) Close() error { return wrap("subscribe", "", e.subscription.Close()) }
 
 // decodeNotice returns the event for a notice, or false if readers get none.
 func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
@@ -134,12 +120,25 @@ func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
 	return Event{}, false
 }
 
+// eventKind returns the kind for the word of a message or a channel.
+func eventKind(word string) EventKind {
+	switch word {
+	case "track":
+		return EventTracked
+	case "unpaused":
+		return EventResumed
+	case "untrack":
+		return EventUntracked
+	}
+	return EventKind(word)
+}
+
 // decodeEvent decodes a published message. A message about a tracked job is its jid; messages on
 // the logs and to a worker are JSON.
 func (c *Client) decodeEvent(channel, payload string) Event {
 	channel = strings.TrimPrefix(channel, c.prefix)
 	if channel != channelLog && channel != channelMore && !strings.HasPrefix(channel, "w:") {
-		return Event{Kind: EventKind(channel), Tracked: true, JID: payload}
+		return Event{Kind: eventKind(channel), Tracked: true, JID: payload}
 	}
 	var decoded struct {
 		Event   wire.Text   `json:"event"`
@@ -157,7 +156,7 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 		c.logger.Warn("qless: an event is no JSON", "channel", channel, "payload", payload)
 	}
 	return Event{
-		Kind:    EventKind(decoded.Event),
+		Kind:    eventKind(string(decoded.Event)),
 		JID:     string(decoded.JID),
 		Queue:   string(decoded.Queue),
 		To:      string(decoded.To),

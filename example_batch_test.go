@@ -22,13 +22,13 @@ func ExampleClient_NewBatch() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	worker.Handle("Count", qless.HandleResult(
+	worker.Handle("Count", qless.TypedResult(
 		func(ctx context.Context, job *qless.Job, text string) (int, error) {
 			return len(text), nil
 		}))
-	worker.Handle("Sum", qless.HandleResult(
+	worker.Handle("Sum", qless.TypedResult(
 		func(ctx context.Context, job *qless.Job, counts []string) (int, error) {
-			results, err := qless.ClientFromContext(ctx).Results(ctx, counts...)
+			results, err := qless.ClientFromContext(ctx).WaitAll(ctx, counts...)
 			if err != nil {
 				return 0, err
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // A program has a worker do something, and needs the result.
-func ExampleCallFor() {
+func ExampleResultAs() {
 	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
@@ -23,7 +23,7 @@ func ExampleCallFor() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	worker.Handle("Square", qless.HandleResult(
+	worker.Handle("Square", qless.TypedResult(
 		func(ctx context.Context, job *qless.Job, n int) (int, error) {
 			return n * n, nil
 		}))
@@ -34,7 +34,7 @@ func ExampleCallFor() {
 	}
 	defer worker.Stop(ctx)
 
-	square, err := qless.CallFor[int](ctx, client.Queue("numbers"), "Square", 12)
+	square, err := qless.ResultAs[int](client.Queue("numbers").Call(ctx, "Square", 12))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (s *secrets) Decode(key string, encoded []byte) ([]byte, error) {
 
 // A client encrypts what it puts. To change keys, add the new one to every program, and then make
 // it the current one.
-func ExampleWithCodec() {
+func ExampleClientConfig_codec() {
 	ctx := context.Background()
 	old, recent := make([]byte, 32), make([]byte, 32)
 	_, _ = rand.Read(old)
@@ -63,18 +63,22 @@ func ExampleWithCodec() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server, err := qlesstest.Start(qless.WithCodec(before))
+	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Codec: before})
+	if err != nil {
+		log.Fatal(err)
+	}
 	patient := map[string]string{"name": "Ann"}
-	jid, err := server.Client().Queue("letters").Put(ctx, "Letter", patient)
+	jid, err := client.Queue("letters").Put(ctx, "Letter", patient)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	plain, err := qless.New(server.Redis())
+	plain, err := qless.New(server.Redis(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -84,7 +88,7 @@ func ExampleWithCodec() {
 	}
 	fmt.Println("without the codec:", strings.Contains(string(job.Data), "Ann"))
 
-	rotated, err := qless.New(server.Redis(), qless.WithCodec(after))
+	rotated, err := qless.New(server.Redis(), &qless.ClientConfig{Codec: after})
 	if err != nil {
 		log.Fatal(err)
 	}

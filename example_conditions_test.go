@@ -21,7 +21,7 @@ func ExampleIfAbsent() {
 
 	for range 2 {
 		jid, err := queue.Put(context.Background(), "Charge", nil,
-			qless.JID("charge-order-7"), qless.IfAbsent())
+			qless.JID("charge-order-7"), qless.IfAbsent)
 		switch {
 		case errors.Is(err, qless.ErrExists):
 			fmt.Println(jid, "is there already")
@@ -46,7 +46,7 @@ func ExampleIfFinished() {
 	ctx := context.Background()
 	queue := server.Client().Queue("reports")
 	put := func() {
-		_, err := queue.Put(ctx, "Report", nil, qless.JID("report"), qless.IfFinished())
+		_, err := queue.Put(ctx, "Report", nil, qless.JID("report"), qless.IfFinished)
 		fmt.Println(err)
 	}
 

@@ -27,7 +27,7 @@ func ExampleDependsOn() {
 		}
 		prepared = append(prepared, jid)
 	}
-	if _, err := queue.Put(ctx, "Serve", nil, qless.DependsOn(prepared...)); err != nil {
+	if _, err := queue.Put(ctx, "Serve", nil, qless.DependsOn(prepared)); err != nil {
 		log.Fatal(err)
 	}
 

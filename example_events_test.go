@@ -11,7 +11,8 @@ import (
 
 // Events tell a program what happens to jobs, whichever client causes it.
 func ExampleClient_Events() {
-	ctx := context.Background()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
@@ -22,7 +23,6 @@ func ExampleClient_Events() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer events.Close()
 
 	queue := client.Queue("mail")
 	if _, err := queue.Put(ctx, "Welcome", nil, qless.JID("welcome-7")); err != nil {
@@ -39,7 +39,7 @@ func ExampleClient_Events() {
 		log.Fatal(err)
 	}
 
-	for event := range events.C() {
+	for event := range events {
 		fmt.Printf("%s %s group=%q\n", event.Kind, event.JID, event.Group)
 		if event.Kind == qless.EventCanceled {
 			break

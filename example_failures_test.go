@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -37,23 +38,20 @@ func ExampleJob_Fail() {
 		}
 	}
 
-	groups, err := client.FailureGroups(ctx)
+	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("failed:", groups)
-	failed, err := client.FailedIn(ctx, "smtp-refused", qless.Range{Limit: 1})
-	if err != nil {
-		log.Fatal(err)
+	for row, err := range inspect.New(client).Failed("smtp-refused").AtMost(1).Each(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("because:", row.Failure.Message)
 	}
-	job, err := client.Job(ctx, failed.Items[0])
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("because:", job.Failure.Message)
 
 	// The mail server is back.
-	moved, err := queue.Unfail(ctx, "smtp-refused", 100)
+	moved, err := inspect.New(client).Failed("smtp-refused").AtMost(100).Unfail(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -61,7 +59,7 @@ func ExampleJob_Fail() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("put back:", moved, "waiting:", counts.Waiting)
+	fmt.Println("put back:", moved.Changed, "waiting:", counts.Waiting)
 	// Output:
 	// failed: map[smtp-refused:2]
 	// because: mail.example.com takes no mail today
@@ -87,7 +85,7 @@ func ExampleJob_Retry() {
 			log.Fatal(err)
 		}
 		for _, job := range jobs {
-			remaining, err := job.Retry(ctx, qless.Because("smtp-busy", "try later"))
+			remaining, err := job.Retry(ctx, 0, "smtp-busy", "try later")
 			if err != nil {
 				log.Fatal(err)
 			}

@@ -29,7 +29,7 @@ func ExampleFair() {
 	}
 	served := map[string]bool{}
 	for _, job := range jobs {
-		served[job.Tenant] = true
+		served[job.Options.Tenant] = true
 	}
 	fmt.Println(len(served), "customers were served")
 	// Output:

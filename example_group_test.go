@@ -19,7 +19,7 @@ func ExampleWorkerGroup() {
 	defer server.Close()
 	var clients []*qless.Client
 	for _, namespace := range []string{"{acme}:ql:", "{umbrella}:ql:"} {
-		client, err := qless.New(server.Redis(), qless.WithNamespace(namespace))
+		client, err := qless.New(server.Redis(), &qless.ClientConfig{Namespace: namespace})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -108,7 +109,7 @@ func ExampleTyped() {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"images"},
 		Observer: func(event qless.JobEvent) {
-			if event.Kind == qless.JobEnded {
+			if event.Kind == qless.JobEventEnded {
 				ended <- struct{}{}
 			}
 		},
@@ -139,7 +140,7 @@ func ExampleTyped() {
 	if err := worker.Stop(ctx); err != nil {
 		log.Fatal(err)
 	}
-	groups, err := client.FailureGroups(ctx)
+	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func ExampleClientFromContext() {
 		defer stop() // the example has one job
 		mail := qless.ClientFromContext(ctx).Queue("mail")
 		_, err := mail.Put(ctx, "Shipped", nil,
-			qless.JID("shipped-"+job.JID), qless.DependsOn(job.JID))
+			qless.JID("shipped-"+job.JID), qless.DependsOn{job.JID})
 		return err
 	})
 

@@ -13,22 +13,26 @@ import (
 type traceKey struct{}
 
 // The trace in which a job was put goes on where the job runs.
-func ExampleWithHeaders() {
-	server, err := qlesstest.Start(qless.WithHeaders(func(ctx context.Context) map[string]string {
+func ExampleClientConfig_headers() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Headers: func(ctx context.Context) map[string]string {
 		trace, ok := ctx.Value(traceKey{}).(string)
 		if !ok {
 			return nil
 		}
 		return map[string]string{"traceparent": trace}
-	}))
+	}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
-	queue := server.Client().Queue("mail")
+	queue := client.Queue("mail")
 
 	ctx := context.WithValue(context.Background(), traceKey{}, "00-4bf9-00f0-01")
-	if _, err := queue.Put(ctx, "Welcome", nil, qless.Header("tenant", "7")); err != nil {
+	if _, err := queue.Put(ctx, "Welcome", nil, qless.Headers{"tenant": "7"}); err != nil {
 		log.Fatal(err)
 	}
 	jobs, err := queue.Pop(ctx, 1)

@@ -17,15 +17,18 @@ import (
 func ExampleJob() {
 	ctx := context.Background()
 	now := time.Date(2026, time.March, 1, 9, 0, 0, 0, time.UTC)
-	server, err := qlesstest.Start(qless.WithClock(func() time.Time { return now }))
+	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client := server.Client()
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	_, err = client.Queue("mail").Put(ctx, "Welcome", map[string]string{"to": "ann@example.com"},
-		qless.JID("welcome-7"), qless.Tags("customer-7"))
+		qless.JID("welcome-7"), qless.Tags{"customer-7"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,27 +43,28 @@ func ExampleJob() {
 	}
 	// Output:
 	// {
+	//   "jid": "welcome-7",
+	//   "klass": "Welcome",
 	//   "data": {
 	//     "to": "ann@example.com"
 	//   },
+	//   "tags": [
+	//     "customer-7"
+	//   ],
+	//   "state": "waiting",
+	//   "queue": "mail",
+	//   "priority": 0,
+	//   "tracked": false,
+	//   "retries": 5,
+	//   "remaining": 5,
+	//   "attempt": 1,
 	//   "history": [
 	//     {
 	//       "when": "2026-03-01T09:00:00Z",
 	//       "what": "put",
 	//       "q": "mail"
 	//     }
-	//   ],
-	//   "jid": "welcome-7",
-	//   "klass": "Welcome",
-	//   "priority": 0,
-	//   "queue": "mail",
-	//   "remaining": 5,
-	//   "retries": 5,
-	//   "state": "waiting",
-	//   "tags": [
-	//     "customer-7"
-	//   ],
-	//   "tracked": false
+	//   ]
 	// }
 }
 
@@ -129,47 +133,6 @@ func ExampleJob_Unfail() {
 	// waiting in mail
 }
 
-// The failed jobs of a group go back, each into its own queue.
-func ExampleClient_Unfail() {
-	ctx := context.Background()
-	server, err := qlesstest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := server.Client()
-
-	for _, name := range []string{"mail", "sms"} {
-		if _, err := client.Queue(name).Put(ctx, "Welcome", nil); err != nil {
-			log.Fatal(err)
-		}
-		jobs, err := client.Queue(name).Pop(ctx, 1)
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := jobs[0].Fail(ctx, "no-network", "dial: no route to host"); err != nil {
-			log.Fatal(err)
-		}
-	}
-
-	count, err := client.Unfail(ctx, "no-network", 100)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("unfailed:", count)
-	queues, err := client.Queues(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, queue := range queues {
-		fmt.Println(queue.Name, queue.Waiting)
-	}
-	// Output:
-	// unfailed: 2
-	// mail 1
-	// sms 1
-}
-
 // The handler of a job that is canceled learns it from its context.
 func ExampleClient_Cancel() {
 	ctx := context.Background()
@@ -183,7 +146,7 @@ func ExampleClient_Cancel() {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"reports"},
 		Observer: func(event qless.JobEvent) {
-			if event.Kind == qless.JobEnded {
+			if event.Kind == qless.JobEventEnded {
 				close(ended)
 			}
 		},

@@ -13,13 +13,17 @@ import (
 // A quote is of no use to anybody who has waited for ten seconds.
 func ExampleStartBy() {
 	now := time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
-	server, err := qlesstest.Start(qless.WithClock(func() time.Time { return now }))
+	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	if err != nil {
+		log.Fatal(err)
+	}
 	ctx := context.Background()
-	queue := server.Client().Queue("quotes")
+	queue := client.Queue("quotes")
 	for _, customer := range []string{"Ada", "Grace"} {
 		_, err := queue.Put(ctx, "Quote", customer, qless.StartBy(10*time.Second))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -25,7 +26,7 @@ func ExampleLimits() {
 	}
 	queue := client.Queue("sync")
 	for _, shop := range []string{"a", "a", "b"} {
-		if _, err := queue.Put(ctx, "Sync", nil, qless.Limits("shop/"+shop)); err != nil {
+		if _, err := queue.Put(ctx, "Sync", nil, qless.Limits{"shop/" + shop}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -34,9 +35,9 @@ func ExampleLimits() {
 		log.Fatal(err)
 	}
 	for _, job := range jobs {
-		fmt.Println(job.Limits)
+		fmt.Println(job.Options.Limits)
 	}
-	info, err := client.Limit("shop/a").Info(ctx)
+	info, err := inspect.New(client).Limit(ctx, "shop/a")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func ExampleThrottled() {
 	worker.Handle("Sync", func(context.Context, *qless.Job) error {
 		return qless.Throttled(time.Minute) // it has answered "429 Too Many Requests"
 	})
-	jid, err := client.Queue("sync").Put(ctx, "Sync", nil, qless.Limits("api"))
+	jid, err := client.Queue("sync").Put(ctx, "Sync", nil, qless.Limits{"api"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func ExampleLogJobs() {
 		Logger: textLog(),
 		Observer: func(event qless.JobEvent) {
 			logJobs(event)
-			if event.Kind == qless.JobEnded {
+			if event.Kind == qless.JobEventEnded {
 				close(ended)
 			}
 		},

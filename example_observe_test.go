@@ -11,17 +11,21 @@ import (
 )
 
 // An observer of a client sees each command with its answer, for metrics and traces.
-func ExampleWithObserver() {
+func ExampleClientConfig_observer() {
 	ctx := context.Background()
-	server, err := qlesstest.Start(qless.WithObserver(func(ctx context.Context, call qless.Call) {
-		notRunning := errors.Is(call.Err, qless.ErrNotRunning)
-		fmt.Println(call.Command, call.Queue, call.Count, notRunning)
-	}))
+	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	queue := server.Client().Queue("mail")
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Observer: func(ctx context.Context, call qless.Call) {
+		notRunning := errors.Is(call.Err, qless.ErrNotRunning)
+		fmt.Println(call.Command, call.Queue, call.Count, notRunning)
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	queue := client.Queue("mail")
 
 	if _, err := queue.Put(ctx, "Welcome", nil, qless.JID("welcome-7")); err != nil {
 		log.Fatal(err)
@@ -56,9 +60,9 @@ func ExampleWorkerConfig_observer() {
 		Queues: []string{"mail"},
 		Observer: func(event qless.JobEvent) {
 			switch event.Kind {
-			case qless.JobStarted:
+			case qless.JobEventStarted:
 				fmt.Println(event.Klass, "started, attempt", event.Attempt)
-			case qless.JobEnded:
+			case qless.JobEventEnded:
 				fmt.Println(event.Klass, "ended:", event.Outcome.Action, event.Outcome.Group)
 				close(ended)
 			}

@@ -33,7 +33,7 @@ func ExampleOnFailure() {
 
 	put("parts", qless.JID("north"))
 	put("parts", qless.JID("south"))
-	put("reports", qless.JID("report"), qless.DependsOn("north", "south"), qless.OnFailureRun)
+	put("reports", qless.JID("report"), qless.DependsOn{"north", "south"}, qless.OnFailureRun)
 	if err := pop("parts").Complete(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func ExampleOnFailure() {
 		log.Fatal(err)
 	}
 	report := pop("reports")
-	fmt.Println(report.Parents)
+	fmt.Println(report.Options.Parents)
 	fmt.Println(report.FailedDependencies)
 	// Output:
 	// [north south]

@@ -24,7 +24,7 @@ func ExampleQueue_PutMany() {
 	jids, err := queue.PutMany(ctx, []qless.JobSpec{
 		{Klass: "Pick", Data: 7, Options: []qless.PutOption{qless.JID("pick-7")}},
 		{Klass: "Pack", Data: 7, Options: []qless.PutOption{
-			qless.JID("pack-7"), qless.DependsOn("pick-7"),
+			qless.JID("pack-7"), qless.DependsOn{"pick-7"},
 		}},
 		{Klass: "Pick", Data: 8, Options: []qless.PutOption{
 			qless.JID("pick-8"), qless.Priority(10),
@@ -58,11 +58,11 @@ func ExampleQueue_SetHeartbeat() {
 		if err := queue.SetHeartbeat(ctx, d); err != nil {
 			log.Fatal(err)
 		}
-		heartbeat, err := queue.Heartbeat(ctx)
+		settings, err := queue.Settings(ctx)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(heartbeat)
+		fmt.Println(settings.Heartbeat)
 	}
 	// Output:
 	// 5m0s
@@ -119,75 +119,4 @@ func ExampleConfig_Set() {
 	// Output:
 	// 86400
 	// true
-}
-
-// A long list is read page by page.
-func ExamplePage() {
-	ctx := context.Background()
-	server, err := qlesstest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := server.Client()
-	queue := client.Queue("mail")
-	for i := range 5 {
-		if _, err := queue.Put(ctx, "Welcome", i, qless.JID(fmt.Sprint("welcome-", i))); err != nil {
-			log.Fatal(err)
-		}
-	}
-
-	r := qless.Range{Limit: 2}
-	for {
-		page, err := queue.JIDs(ctx, qless.ListWaiting, r)
-		if err != nil {
-			log.Fatal(err)
-		}
-		if len(page.Items) == 0 {
-			break
-		}
-		jobs, err := client.Jobs(ctx, page.Items...)
-		if err != nil {
-			log.Fatal(err)
-		}
-		for _, job := range jobs {
-			fmt.Println(job.JID, string(job.Data), "of", page.Total)
-		}
-		r.Offset += len(page.Items)
-	}
-	// Output:
-	// welcome-0 0 of 5
-	// welcome-1 1 of 5
-	// welcome-2 2 of 5
-	// welcome-3 3 of 5
-	// welcome-4 4 of 5
-}
-
-// A Limit of -1 means the whole list.
-func ExampleRange() {
-	ctx := context.Background()
-	server, err := qlesstest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	queue := server.Client().Queue("mail")
-	for range 30 {
-		if _, err := queue.Put(ctx, "Welcome", nil, qless.Delay(time.Hour)); err != nil {
-			log.Fatal(err)
-		}
-	}
-
-	for _, r := range []qless.Range{{}, {Offset: 25}, {Limit: 10}, {Limit: -1}} {
-		page, err := queue.JIDs(ctx, qless.ListScheduled, r)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%+v: %d of %d\n", r, len(page.Items), page.Total)
-	}
-	// Output:
-	// {Offset:0 Limit:0}: 25 of 30
-	// {Offset:25 Limit:0}: 5 of 30
-	// {Offset:0 Limit:10}: 10 of 30
-	// {Offset:0 Limit:-1}: 30 of 30
 }

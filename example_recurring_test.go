@@ -16,12 +16,15 @@ import (
 func ExampleQueue_Recur() {
 	ctx := context.Background()
 	now := time.Date(2026, time.March, 1, 9, 0, 0, 0, time.UTC)
-	server, err := qlesstest.Start(qless.WithClock(func() time.Time { return now }))
+	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client := server.Client()
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	if err != nil {
+		log.Fatal(err)
+	}
 	queue := client.Queue("reports")
 
 	// Of the jobs that nobody popped in time, all but one are left out.
@@ -63,4 +66,34 @@ func ExampleQueue_Recur() {
 	// 14:30:00 1 jobs
 	//   hourly-2
 	// 2 put so far, one every 1h0m0s
+}
+
+// What is changed in a recurring job is written in one step, for the jobs that it puts from now on.
+func ExampleRecurringJob_Update() {
+	ctx := context.Background()
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := server.Client()
+	if _, err := client.Queue("reports").Recur(ctx, "Report", nil, time.Hour, qless.JID("hourly")); err != nil {
+		log.Fatal(err)
+	}
+
+	report, err := client.RecurringJob(ctx, "hourly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	report.Interval, report.Tags = 30*time.Minute, append(report.Tags, "eu")
+	if err := report.Update(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	if err := report.Refresh(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("one every", report.Interval, "with the tags", report.Tags)
+	// Output:
+	// one every 30m0s with the tags [eu]
 }

@@ -13,13 +13,17 @@ import (
 // A page is indexed when it has not changed for ten seconds, or after a minute of changes.
 func ExampleUniqueOption_Replace() {
 	now := time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
-	server, err := qlesstest.Start(qless.WithClock(func() time.Time { return now }))
+	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	if err != nil {
+		log.Fatal(err)
+	}
 	ctx := context.Background()
-	queue := server.Client().Queue("pages")
+	queue := client.Queue("pages")
 	changed := func(version int) {
 		_, err := queue.Put(ctx, "Index", map[string]int{"version": version},
 			qless.Unique("index", "/home").Replace().Within(time.Minute),

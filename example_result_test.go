@@ -10,7 +10,7 @@ import (
 )
 
 // A handler returns a value, and anyone who has the jid can read it.
-func ExampleHandleResult() {
+func ExampleTypedResult() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -24,7 +24,7 @@ func ExampleHandleResult() {
 	}
 
 	running, stop := context.WithCancel(ctx)
-	worker.Handle("Sum", qless.HandleResult(
+	worker.Handle("Sum", qless.TypedResult(
 		func(ctx context.Context, job *qless.Job, numbers []int) (int, error) {
 			defer stop() // the example has one job
 			sum := 0

@@ -21,7 +21,7 @@ func ExampleNewShards() {
 	defer server.Close()
 	var clients []*qless.Client
 	for _, namespace := range []string{"{mail-0}:ql:", "{mail-1}:ql:"} {
-		client, err := qless.New(server.Redis(), qless.WithNamespace(namespace))
+		client, err := qless.New(server.Redis(), &qless.ClientConfig{Namespace: namespace})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func ExampleNewShards() {
 		if _, err := queue.Put(ctx, "Pick", nil, qless.JID(pick)); err != nil {
 			log.Fatal(err)
 		}
-		if _, err := queue.Put(ctx, "Pack", nil, qless.JID(pack), qless.DependsOn(pick)); err != nil {
+		if _, err := queue.Put(ctx, "Pack", nil, qless.JID(pack), qless.DependsOn{pick}); err != nil {
 			log.Fatal(err)
 		}
 	}

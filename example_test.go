@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -79,12 +80,16 @@ func ExamplePriority() {
 func ExampleDelay() {
 	ctx := context.Background()
 	now := time.Date(2026, time.March, 1, 9, 0, 0, 0, time.UTC)
-	server, err := qlesstest.Start(qless.WithClock(func() time.Time { return now }))
+	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	queue := server.Client().Queue("mail")
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	queue := client.Queue("mail")
 
 	if _, err := queue.Put(ctx, "Reminder", nil, qless.Delay(time.Hour)); err != nil {
 		log.Fatal(err)
@@ -112,11 +117,11 @@ func ExampleTags() {
 	defer server.Close()
 	client := server.Client()
 
-	jid, err := client.Queue("mail").Put(ctx, "Welcome", nil, qless.Tags("customer-7", "welcome"))
+	jid, err := client.Queue("mail").Put(ctx, "Welcome", nil, qless.Tags{"customer-7", "welcome"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	tagged, err := client.Tagged(ctx, "customer-7", qless.Range{})
+	tagged, err := inspect.New(client).Tagged("customer-7").JIDs(ctx, inspect.Range{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func ExampleClient_Wait() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	worker.Handle("Greet", qless.HandleResult(
+	worker.Handle("Greet", qless.TypedResult(
 		func(ctx context.Context, job *qless.Job, name string) (string, error) {
 			return "Hello, " + name, nil
 		}))

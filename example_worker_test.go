@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -45,7 +46,7 @@ func ExampleWorker() {
 		log.Fatal(err)
 	}
 
-	completed, err := client.Completed(context.Background(), qless.Range{})
+	completed, err := inspect.New(client).Completed().JIDs(context.Background(), inspect.Range{})
 	if err != nil {
 		log.Fatal(err)
 	}

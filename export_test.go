@@ -34,6 +34,9 @@ func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
 	return jobs, err
 }
 
+// EndingOf returns the Ending of a run that has ended.
+func (e *JobEvent) EndingOf() string { return e.ending() }
+
 // DecodeEvent decodes a message published on a channel.
 func (c *Client) DecodeEvent(channel, payload string) Event { return c.decodeEvent(channel, payload) }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -24,9 +25,17 @@ const (
 	StateFailed    State = "failed"    // is in a failure group
 	StateRunning   State = "running"   // a worker has its lock
 	StateScheduled State = "scheduled" // waits until its delay is over
-	StateTimedOut  State = "stalled"   // its worker was timed out
+	StateTimedOut  State = "timed_out" // was taken from its worker, and is the next to be popped
 	StateWaiting   State = "waiting"
 )
+
+// stateOf returns a state by its name on the server.
+func stateOf[T ~string](name T) State {
+	if name == "stalled" {
+		return StateTimedOut
+	}
+	return State(name)
+}
 
 // A Job is a snapshot of a job on the server. Methods that take a context change the job on the
 // server and never the struct, except for [Job.Refresh], which reads it again. It is not safe for
@@ -47,21 +56,52 @@ const (
 // A Job that did not come from a client, such as Job{} or one decoded from JSON, has no client: its
 // methods that take a context return [ErrInvalid].
 type Job struct {
-	// BatchSize is how many members the batch has got whose callback the job is, or nil if it is
-	// none: see [Client.NewBatch].
-	BatchSize *int `json:"batch_size,omitempty"`
+	// Identity.
+
+	// JID is the job's id.
+	JID string `json:"jid"`
+
+	// Klass names the work to do.
+	Klass string `json:"klass"`
 
 	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
 	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Clients of other languages may put
 	// what is no JSON to Go, such as NaN: it is kept as it is, and a string in the JSON of a Job.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Dependencies are the jids of the jobs that this one waits for, in no particular order.
-	Dependencies []string `json:"dependencies,omitempty"`
+	// Headers are texts that travel with the job.
+	Headers Headers `json:"headers,omitempty"`
 
-	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands
-	// of them are read in steps, so that those that come or go meanwhile may be missing.
-	Dependents []string `json:"dependents,omitempty"`
+	// Tags are the job's tags, in the order in which it got them.
+	Tags Tags `json:"tags,omitempty"`
+
+	// SpawnedFrom is the jid of the recurring job that put this one, if any.
+	SpawnedFrom string `json:"spawned_from_jid,omitempty"`
+
+	// Place.
+
+	// State is the job's state.
+	State State `json:"state"`
+
+	// Queue is the job's queue, or empty if the job is complete.
+	Queue string `json:"queue,omitempty"`
+
+	// Priority decides which job is popped first: the one with the higher priority. Other clients
+	// may store any number: it is rounded down and limited to what an int holds, and the server
+	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
+	Priority int `json:"priority"`
+
+	// Worker is the name of the worker that has the job, or had it when it was timed out.
+	Worker string `json:"worker,omitempty"`
+
+	// Parked is the limit that had no room for the job, or empty unless the job waits for that. Its
+	// State is [StateScheduled] meanwhile.
+	Parked string `json:"parked,omitempty"`
+
+	// Tracked reports whether the job is tracked ([Job.Track]).
+	Tracked bool `json:"tracked"`
+
+	// Times.
 
 	// Due is when a scheduled job falls due, and when the delay ends of a job that waits for others.
 	// It is zero for other jobs, in a handler, and in lists but those of [Client.Jobs].
@@ -70,122 +110,71 @@ type Job struct {
 	// Expires is when the lock of a running job ends, or zero if it has none.
 	Expires time.Time `json:"expires,omitzero"`
 
-	// FailedDependencies are the jobs that this one waited for and that have failed, by jid, if it
-	// was put with [OnFailureRun] or [OnFailureFail].
-	FailedDependencies []FailedDependency `json:"failed_dependencies,omitempty"`
-
-	// Failure is why the job failed or was last retried, or nil if neither has happened since it
-	// was last complete.
-	Failure *Failure `json:"failure,omitempty"`
-
-	// GoneBy is when the job is gone, whatever its state, or zero: see [TTL].
-	GoneBy time.Time `json:"gone_by,omitzero"`
-
-	// Headers are texts that travel with the job: see [Header].
-	Headers map[string]string `json:"headers,omitempty"`
-
-	// History is what happened to the job, oldest first.
-	History []HistoryEntry `json:"history,omitempty"`
-
-	// JID is the job's id.
-	JID string `json:"jid"`
-
-	// KeepFailedFor is for how long the job is kept after it has failed, or [Forever], or nil if the
-	// configuration decides: see [KeepFailedFor].
-	KeepFailedFor *time.Duration `json:"keep_failed_for,omitempty"`
-
-	// KeepFor is for how long the job is kept after it is complete, or nil if the configuration
-	// decides: see [KeepFor].
-	KeepFor *time.Duration `json:"keep_for,omitempty"`
-
-	// Klass names the work to do.
-	Klass string `json:"klass"`
-
-	// Limits are the limits that the job needs room in to be started: see [Limits].
-	Limits []string `json:"limits,omitempty"`
-
-	// LockTime is how long each lock on the job lasts, or 0 if the queue decides: see [LockTime].
-	LockTime time.Duration `json:"lock_time,omitempty"`
-
-	// Ends is how many calls of [Client.End] there were with a TryAgain, since the job was last put
-	// or unfailed after it had ended.
-	Ends int `json:"ends,omitempty"`
-
-	// OnFailure says what becomes of the job when one that it waits for fails, or is empty if no put
-	// has said so: see [OnFailure].
-	OnFailure OnFailure `json:"on_failure,omitempty"`
-
-	// OnLost is where the job goes when its worker has lost its lock, or empty if that is [First].
-	OnLost Place `json:"on_lost,omitempty"`
-
-	// Parents are the jids of the jobs that this one was put to wait for, if it was put with an
-	// [OnFailure]: of [DependsOn], in that order, complete or not. Jobs that [Job.Depend] added are
-	// not among them.
-	Parents []string `json:"parents,omitempty"`
-
-	// Parked is the one of its Limits that had no room for the job, or empty unless it waits for
-	// that. Its State is [StateScheduled] meanwhile.
-	Parked string `json:"parked,omitempty"`
-
-	// Priority decides which job is popped first: the one with the higher priority. Other clients
-	// may store any number: it is rounded down and limited to what an int holds, and the server
-	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
-	Priority int `json:"priority"`
-
-	// Progress is how far the job is or was, as its worker said last ([Job.SetProgress]), or nil. In
-	// a handler it is nil until [Job.Refresh] is called.
-	Progress *Progress `json:"progress,omitempty"`
-
-	// Queue is the job's queue, or empty if the job is complete.
-	Queue string `json:"queue,omitempty"`
-
-	// Remaining is how many retries are left.
-	Remaining int `json:"remaining"`
-
-	// Retries is how many retries the job gets in each queue that it goes through.
-	Retries int `json:"retries"`
-
-	// RunFor is how long a handler may run the job, or 0 if the worker decides: see [RunFor].
-	RunFor time.Duration `json:"run_for,omitempty"`
-
-	// SpawnedFrom is the jid of the recurring job that put this one, if any.
-	SpawnedFrom string `json:"spawned_from_jid,omitempty"`
-
-	// StartBy is by when a worker must have been given the job, or zero: see [StartBy].
-	StartBy time.Time `json:"start_by,omitzero"`
-
-	// State is the job's state.
-	State State `json:"state"`
-
-	// Tags are the job's tags, in the order in which it got them.
-	Tags []string `json:"tags,omitempty"`
-
-	// Tenant is whose job it is among those that share the queue: see [Fair].
-	Tenant string `json:"tenant,omitempty"`
-
-	// Tracked reports whether the job is tracked ([Job.Track]).
-	Tracked bool `json:"tracked"`
-
-	// Unique is the unique key that the job was put with, or nil if it has none. Whether it holds the
-	// key is another matter: see [Unique] and [Client.Holder].
-	Unique *UniqueClaim `json:"unique,omitempty"`
+	// PoppedAt is when the job was popped, or zero if it did not come from a pop or a worker.
+	PoppedAt time.Time `json:"popped_at,omitzero"`
 
 	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor],
 	// whichever holds in its State, or zero if it does not end. [StartBy] does not hold while the
 	// job runs.
 	Until time.Time `json:"until,omitzero"`
 
-	// Weight is how many turns its Tenant gets, or 0 if it has none: see [FairWeight].
-	Weight float64 `json:"weight,omitempty"`
+	// Waited is the time from the put of the job until it was popped, to the microsecond, including
+	// its delay. If it was retried, released or unfailed since the put, the time counts from when it
+	// was last popped before. It is 0 if the job did not come from a pop or a worker. JSON does not
+	// have it.
+	Waited time.Duration `json:"-"`
 
-	// Worker is the name of the worker that has the job, or had it when it was timed out.
-	Worker string `json:"worker,omitempty"`
+	// Runs.
+
+	// Retries is the number of retries that the job gets in each queue that it goes through.
+	Retries int `json:"retries"`
+
+	// Remaining is the number of retries that are left.
+	Remaining int `json:"remaining"`
+
+	// Attempt is the number of this attempt to run the job in its queue: 1 for the first, and one more
+	// for each retry used.
+	Attempt int `json:"attempt"`
+
+	// Ends is the number of calls of [Client.End] with a TryAgain, since the job was last put or
+	// unfailed after it had ended.
+	Ends int `json:"ends,omitempty"`
+
+	// Failure is why the job failed or was last retried, or nil if neither has happened since it
+	// was last complete.
+	Failure *Failure `json:"failure,omitempty"`
+
+	// Progress is the latest progress of the job ([Job.SetProgress]), or nil. In a handler it is nil
+	// until [Job.Refresh] is called.
+	Progress *Progress `json:"progress,omitempty"`
+
+	// History has the events of the job, oldest first.
+	History []HistoryEntry `json:"history,omitempty"`
+
+	// Other jobs.
+
+	// BatchSize is the number of members of the batch of which the job is the callback, or nil:
+	// see [Client.NewBatch].
+	BatchSize *int `json:"batch_size,omitempty"`
+
+	// Dependencies are the jids of the jobs that this one waits for, in no particular order.
+	Dependencies []string `json:"dependencies,omitempty"`
+
+	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands
+	// of them are read in steps, so that those that come or go meanwhile may be missing.
+	Dependents []string `json:"dependents,omitempty"`
+
+	// FailedDependencies are the jobs that this one waited for and that have failed, by jid, if it
+	// was put with [OnFailureRun] or [OnFailureFail].
+	FailedDependencies []FailedDependency `json:"failed_dependencies,omitempty"`
+
+	// Options are the other options with which the job was put.
+	Options JobOptions `json:"options,omitzero"`
 
 	client *Client
-	put    time.Time // when it was put, or last popped before; zero if unknown
-	since  string    // when it was popped, by the server's clock; empty if unknown
-	hold   *hold     // shared with the worker that runs the job, if any
-	result string    // what SetResult set, as JSON; empty if nothing
+	since  string // PoppedAt as the server says it; empty if unknown
+	hold   *hold  // shared with the worker that runs the job, if any
+	result string // what SetResult set, as JSON; empty if nothing
 
 	undecoded error    // why Data is still in its envelope; nil if it is not
 	dataSum   uint64   // of the data that was read
@@ -273,30 +262,8 @@ func (j *Job) held(op string) error {
 	if j.hold == nil || !j.hold.lost.Load() {
 		return nil
 	}
-	return &Error{Op: op, Code: CodeLockLost, JID: j.JID,
+	return &Error{Op: op, Code: ErrLockLost, JID: j.JID,
 		Message: "the job does not belong to this run any more"}
-}
-
-// Attempt returns the number of this attempt to run the job in its queue: 1 for the first, and one
-// more for each retry used.
-func (j *Job) Attempt() int {
-	return max(j.Retries-max(j.Remaining, 0), 0) + 1
-}
-
-// PoppedAt returns when the job was popped, or zero if it did not come from a pop or a worker.
-func (j *Job) PoppedAt() time.Time {
-	return wire.AsNumber(j.since).Time()
-}
-
-// Waited returns how long the job waited from its put until it was popped, to the microsecond,
-// including its delay. If it was retried, released or unfailed since the put, the time counts from
-// when it was last popped before. It is 0 if the job did not come from a pop or a worker.
-func (j *Job) Waited() time.Duration {
-	popped := j.PoppedAt()
-	if j.put.IsZero() || popped.IsZero() {
-		return 0
-	}
-	return max(popped.Sub(j.put), 0)
 }
 
 // Unmarshal decodes the job's data into v. Data that does not fit is [ErrInvalid].
@@ -348,15 +315,15 @@ func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) err
 	if err := checkName("complete", "next queue", queue); err != nil {
 		return err
 	}
-	o := callOptions{jid: j.JID, next: queue}
-	if err := applyOptions("complete", &o, options, NextOption.applyNext); err != nil {
+	var o jobopts.Options
+	if err := applyOptions("complete", j.JID, &o, options, NextOption.applyNext); err != nil {
 		return err
 	}
-	if err := o.check("complete"); err != nil {
+	if err := checkNext(j.JID, &o); err != nil {
 		return err
 	}
 	j.addNextHeaders(ctx, &o)
-	return j.complete(ctx, nextOutcome(queue, &o), o.nextArgs()...)
+	return j.complete(ctx, nextOutcome(queue, &o), o.NextArgs([]any{"next", queue})...)
 }
 
 // complete runs the command complete. The pairs of arguments in next say where the job goes.
@@ -388,7 +355,7 @@ func (j *Job) finish(
 		return err
 	})
 	if reply == completeWithRest {
-		j.client.settleRest(ctx)
+		j.client.settleDeferred(ctx)
 	}
 	return reply, err
 }
@@ -413,23 +380,21 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	return err
 }
 
-// Retry puts the job back into its queue, at once or after a [Delay], uses up one retry, and saves
-// its data. It returns how many retries remain; -1 means that none was left and the job has failed,
-// in the group given by [Because] or in failed-retries-<queue>.
-func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int, err error) {
+// Retry puts the job back into its queue after a delay, uses a retry, and saves its data. It returns
+// the number of retries that are left. If none was left, it returns -1 and the job has failed in the
+// group, with the message. An empty group means failed-retries-<queue>. A negative delay is
+// [ErrInvalid].
+func (j *Job) Retry(
+	ctx context.Context, delay time.Duration, group, message string,
+) (remaining int, err error) {
 	if err := j.held("retry"); err != nil {
 		return 0, err
 	}
-	o := callOptions{jid: j.JID}
-	if err := applyOptions("retry", &o, options, RetryOption.applyRetry); err != nil {
+	if err := j.checkDelay("retry", delay); err != nil {
 		return 0, err
 	}
-	if err := o.check("retry"); err != nil {
-		return 0, err
-	}
-	group, message := "", ""
-	if o.group != "" || o.message != "" {
-		group, message = cmp.Or(o.group, "failed-retries-"+j.Queue), validText(o.message)
+	if group != "" || message != "" {
+		group, message = cmp.Or(group, "failed-retries-"+j.Queue), validText(message)
 		if err := checkName("retry", "group", group); err != nil {
 			return 0, err
 		}
@@ -439,7 +404,8 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int,
 		return 0, err
 	}
 	reply, err := j.finish(ctx, "retry", Outcome{Action: ActionRetry, Group: group}, j.withResult(
-		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since, data))
+		j.JID, j.Queue, j.client.worker, wire.FormatSeconds(delay), group, message, "here", j.since,
+		data))
 	if err != nil {
 		return 0, err
 	}
@@ -454,8 +420,8 @@ func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 	if err := j.held("release"); err != nil {
 		return err
 	}
-	if delay < 0 {
-		return invalid("release", j.JID, "the delay %v is negative", delay)
+	if err := j.checkDelay("release", delay); err != nil {
+		return err
 	}
 	data, err := j.data("release")
 	if err != nil {
@@ -464,6 +430,13 @@ func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 	_, err = j.finish(ctx, "release", Outcome{Action: ActionRelease, Delay: delay},
 		[]any{j.JID, j.Queue, j.client.worker, wire.FormatSeconds(delay), data, j.since})
 	return err
+}
+
+func (j *Job) checkDelay(op string, delay time.Duration) error {
+	if delay < 0 {
+		return invalid(op, j.JID, "the delay %v is negative", delay)
+	}
+	return nil
 }
 
 // Heartbeat renews the job's lock for its [LockTime], or else for the queue's heartbeat time, saves
@@ -485,6 +458,25 @@ func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
 		return time.Time{}, err
 	}
 	return time.Unix(int64(seconds), 0), nil
+}
+
+// unfailArgs returns the pairs of arguments that options are.
+func unfailArgs(op string, options []UnfailOption) ([]string, error) {
+	var o jobopts.Options
+	if err := applyOptions(op, "", &o, options, UnfailOption.applyUnfail); err != nil {
+		return nil, err
+	}
+	if err := checkOptions(op, "", &o); err != nil {
+		return nil, err
+	}
+	var args []string
+	if o.Retries != nil {
+		args = append(args, "retries", strconv.Itoa(*o.Retries))
+	}
+	if o.TTL != nil {
+		args = append(args, "ttl", wire.FormatSeconds(o.TTL.Seconds.Duration()))
+	}
+	return args, nil
 }
 
 // Unfail puts a failed job back into its own queue with fresh retries. A job that has not failed is
@@ -519,17 +511,17 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if err := j.held("requeue"); err != nil {
 		return err
 	}
-	p, err := newPut(queue, j.Klass, j.stored(), append([]PutOption{givenJID(j.JID)}, options...))
+	p, err := newPutOf(j.JID, queue, j.Klass, j.stored(), options)
 	if err != nil {
 		return err
 	}
-	if u := p.options.unique; u != nil && u.replaces {
+	if u := p.options.Unique; u != nil && u.Replace {
 		return invalid("requeue", j.JID, "Unique.Replace can't be used with Move")
 	}
-	if p.options.jid != j.JID {
+	if p.jid != j.JID {
 		return invalid("requeue", j.JID, "a job can't change its jid")
 	}
-	if slices.Contains(p.options.conditions, conditionAbsent) {
+	if slices.Contains(p.options.If, string(IfAbsent)) {
 		return invalid("requeue", j.JID, "IfAbsent can't be used with Move: the job exists")
 	}
 	if err := j.client.encodePut(p); err != nil {
@@ -540,7 +532,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 		if err != nil {
 			return err
 		}
-		if found, refused := foundBy(reply); refused {
+		if found, refused := conflictIn(reply); refused {
 			return p.found(found).exists("requeue")
 		}
 		return nil
@@ -614,7 +606,7 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 			return invalid("depends", j.JID, "the job depends on itself")
 		}
 		if action == "on" {
-			if err := checkJID("depends", j.JID, jid); err != nil {
+			if err := asInvalid("depends", j.JID, jobopts.CheckJID(jid)); err != nil {
 				return err
 			}
 		}
@@ -638,7 +630,7 @@ func (j *Job) SetPriority(ctx context.Context, priority int) error {
 	return err
 }
 
-// Track starts tracking the job: its events are published, and [Client.Tracked] lists it. A job that
+// Track starts tracking the job: its events are published, and package inspect lists it. A job that
 // is gone is listed until a call of Track, or of [Client.Sweep], comes across it.
 func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
 
@@ -674,15 +666,6 @@ func (j *Job) Log(ctx context.Context, message string, details any) error {
 	return err
 }
 
-// Timeout takes a running job from its worker at once. It is the next to be popped from its queue;
-// until then its State is [StateTimedOut].
-func (j *Job) Timeout(ctx context.Context) error {
-	if err := j.held("timeout"); err != nil {
-		return err
-	}
-	return j.endBy(Outcome{}, func() error { return j.client.Timeout(ctx, j.JID) })
-}
-
 // Refresh reads the job again, with all its fields. If it no longer exists, the error is
 // [ErrNotFound].
 func (j *Job) Refresh(ctx context.Context) error {
@@ -693,7 +676,8 @@ func (j *Job) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh.hold, fresh.since, fresh.put, fresh.result = j.hold, j.since, j.put, j.result
+	fresh.hold, fresh.result = j.hold, j.result
+	fresh.since, fresh.PoppedAt, fresh.Waited = j.since, j.PoppedAt, j.Waited
 	*j = *fresh
 	return nil
 }

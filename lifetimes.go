@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/qless/qless-go/internal/wire"
+	"github.com/qless/qless-go/internal/jobopts"
 )
 
 // Lifetimes: options of a put that say how long a job is worth something. They count from the put,
-// its [Delay] included, by the server's clock, or that of [WithClock]. [Forever] takes one away
+// its [Delay] included, by the server's clock, or that of a [ClientConfig]. [Forever] takes one away
 // from a job that is put again.
 type (
 	// StartBy is how long after its put a job may be given to a worker. One that has not been given
@@ -41,184 +41,101 @@ type (
 	// as soon as it fails. A job that others depend on is kept.
 	KeepFailedFor time.Duration
 
-	// RunFor is how long the handler of a job may run, like MaxRunTime of [WorkerConfig]: then its
-	// context ends with [ErrMaxRunTime]. The smaller of this and what the worker says counts. It is
-	// at least 1 ms. Only workers of this package look at it.
-	RunFor time.Duration
+	// MaxRunTime is the time after which the context of a handler ends, with [ErrMaxRunTime]. As an
+	// option of a put, it is at least 1 ms, and only workers of this package look at it. As an option of
+	// [Worker.Handle], it is for one klass: 0, the default, means that of the worker, and -1 means
+	// never. The smallest of those of the job, and the klass or the worker, holds.
+	MaxRunTime time.Duration
 )
 
 // Forever is a time without end: with [KeepFailedFor], a failed job is kept until somebody deals
-// with it. With [StartBy], [TTL], [KeepFor] and [RunFor], a job that is put again loses the
+// with it. With [StartBy], [TTL], [KeepFor] and [MaxRunTime], a job that is put again loses the
 // option.
 const Forever = -1
 
-func (o StartBy) applyPut(c *callOptions)       { c.startBy = (*time.Duration)(&o) }
-func (o TTL) applyPut(c *callOptions)           { c.ttl = (*time.Duration)(&o) }
-func (o KeepFor) applyPut(c *callOptions)       { c.keepFor = (*time.Duration)(&o) }
-func (o KeepFailedFor) applyPut(c *callOptions) { c.keepFailedFor = (*time.Duration)(&o) }
-func (o RunFor) applyPut(c *callOptions)        { c.runFor = (*time.Duration)(&o) }
+func (o StartBy) applyPut(given *jobopts.Options) {
+	given.StartBy = deadline(given, "StartBy", time.Duration(o))
+}
 
-// At is when a job can be popped, by the server's clock, or that of [WithClock]. If that time has
-// passed, it can be popped at once. Like [Delay], with which it can't be used together, it also
+func (o TTL) applyPut(given *jobopts.Options) {
+	given.TTL = deadline(given, "TTL", time.Duration(o))
+}
+func (o TTL) applyUnfail(given *jobopts.Options) { o.applyPut(given) }
+
+func (o KeepFor) applyPut(given *jobopts.Options) {
+	given.KeepFor = span(given, "KeepFor", time.Duration(o))
+}
+
+func (o KeepFailedFor) applyPut(given *jobopts.Options) { given.KeepFailedFor = (*jobopts.Span)(&o) }
+
+func (o MaxRunTime) applyPut(given *jobopts.Options) {
+	given.MaxRunTime = span(given, "MaxRunTime", time.Duration(o))
+}
+
+// deadline returns the deadline after a time. Forever takes it from the job.
+func deadline(given *jobopts.Options, name string, d time.Duration) *jobopts.Deadline {
+	if d == Forever {
+		given.Clear(name)
+		return nil
+	}
+	return jobopts.After(d)
+}
+
+// span does the same for an option that is a time.
+func span(given *jobopts.Options, name string, d time.Duration) *jobopts.Span {
+	if d == Forever {
+		given.Clear(name)
+		return nil
+	}
+	return (*jobopts.Span)(&d)
+}
+
+// At is when a job can be popped, by the server's clock, or that of a [ClientConfig]. If that time
+// has passed, it can be popped at once. Like [Delay], with which it can't be used together, it also
 // holds for a job that waits for others. The zero time, and times after the year 9999, are
 // [ErrInvalid].
 type At time.Time
 
-func (o At) applyPut(c *callOptions) { c.at = (*time.Time)(&o) }
+func (o At) applyPut(given *jobopts.Options) { given.At = (*time.Time)(&o) }
 
-// minLifetime is the shortest lifetime of a job that has to be run in it.
-const minLifetime = time.Millisecond
+// longestResend is longer than it takes until a put is no longer sent again.
+const longestResend = time.Minute
 
-// A lifetime is an option that is a lifetime.
-type lifetime struct {
-	name   string
-	letter string
-	value  *time.Duration
-	least  time.Duration
-}
-
-func (c *callOptions) lifetimes() []lifetime {
-	return []lifetime{
-		{"StartBy", "s", c.startBy, minLifetime},
-		{"TTL", "t", c.ttl, minLifetime},
-		{"KeepFor", "k", c.keepFor, 0},
-		{"KeepFailedFor", "K", c.keepFailedFor, 0},
-		{"RunFor", "e", c.runFor, minLifetime},
-	}
-}
-
-// isSet reports whether a lifetime is given, and not taken away.
-func isSet(d *time.Duration) bool { return d != nil && *d != Forever }
-
-// checkLifetimes returns an error if a lifetime can't be used.
-func (c *callOptions) checkLifetimes(op string) error {
-	for _, l := range c.lifetimes() {
-		if isSet(l.value) && *l.value < l.least {
-			return invalid(op, c.jid, "%s(%v) is less than %v", l.name, *l.value, l.least)
-		}
-	}
-	if c.at != nil && (c.at.IsZero() || c.at.Year() > 9999) {
-		return invalid(op, c.jid, "At(%v) is no time", *c.at)
-	}
-	if c.delay == nil {
-		return nil
-	}
-	if c.at != nil {
-		return invalid(op, c.jid, "Delay and At can't be used together")
-	}
-	for _, l := range c.lifetimes()[:2] {
-		if *c.delay > 0 && isSet(l.value) && *l.value <= *c.delay {
-			return invalid(op, c.jid, "%s(%v) is over before the Delay of %v",
-				l.name, *l.value, *c.delay)
-		}
-	}
-	return nil
-}
-
-// storeLifetimes sets the options that are lifetimes.
-func (c *callOptions) storeLifetimes(o *jobOptions) {
-	seconds := func(d *time.Duration) *wire.Number {
-		if !isSet(d) {
-			return nil
-		}
-		n := wire.Number(d.Seconds())
-		return &n
-	}
-	o.StartBy, o.TTL = seconds(c.startBy), seconds(c.ttl)
-	o.KeepFor, o.KeepFailedFor = seconds(c.keepFor), seconds(c.keepFailedFor)
-	o.RunFor = seconds(c.runFor)
-	c.lifeEnds.store(o)
-	if c.keepFailedFor != nil && *c.keepFailedFor == Forever {
-		forever := wire.Number(Forever)
-		o.KeepFailedFor = &forever
-	}
-}
-
-// dropPast forgets StartBy and TTL if the history shows a later put than theirs: that of a script which
-// knows nothing of them.
-func (o *jobOptions) dropPast(history []HistoryEntry) {
+// dropPast forgets StartBy and TTL if the history shows a later put than theirs: that of a script
+// that knows nothing of them.
+func dropPast(o *jobopts.Options, history []HistoryEntry) {
 	for _, entry := range slices.Backward(history) {
 		if entry.What != "put" {
 			continue
 		}
-		if o.PutAt != nil && entry.When.Unix() > o.PutAt.Time().Unix() {
+		if o.PutAt != 0 && entry.When.Unix() > o.PutAt.Time().Unix() {
 			o.StartBy, o.TTL = nil, nil
 		}
 		return
 	}
 }
 
-// applyLifetimes sets the fields of a job that show its lifetimes.
-func (o *jobOptions) applyLifetimes(j *Job) {
-	j.StartBy, j.GoneBy = timeOf(o.StartBy), timeOf(o.TTL)
-	keep := func(n *wire.Number) *time.Duration {
-		if n == nil {
-			return nil
-		}
-		d := Forever * time.Nanosecond
-		if *n >= 0 {
-			d = durationOf(float64(*n))
-		}
-		return &d
-	}
-	j.KeepFor, j.KeepFailedFor = keep(o.KeepFor), keep(o.KeepFailedFor)
-	if o.RunFor != nil {
-		j.RunFor = max(o.RunFor.Duration(), 0)
-	}
-}
-
-// droppedLifetimes returns the letters of the lifetimes that the call takes away.
-func (c *callOptions) droppedLifetimes() string {
-	drop := ""
-	for _, l := range c.lifetimes() {
-		if l.value != nil && *l.value == Forever && l.value != c.keepFailedFor {
-			drop += l.letter
-		}
-	}
-	return drop
-}
-
-// longestResend is longer than it takes until a put is no longer sent again.
-const longestResend = time.Minute
-
-// isRemembered reports whether the record of a new job certainly exists while its put may be sent
-// again.
-func (c *callOptions) isRemembered() bool {
-	return !slices.ContainsFunc(
-		[]*time.Duration{c.ttl, c.keepFor, c.keepFailedFor},
-		func(d *time.Duration) bool { return isSet(d) && *d < longestResend },
-	)
-}
-
 // until returns when the life of a job ends, or the zero time.
-func (o *jobOptions) until(j *Job) time.Time {
-	gone := timeOf(o.TTL)
+func (j *Job) until() time.Time {
+	o := &j.Options
 	switch {
 	case j.State == StateComplete && o.KeepFor != nil:
-		return earliest(gone, after(j.ended(), *o.KeepFor))
+		return earliest(o.GoneBy, after(j.ended(), *o.KeepFor))
 	case j.State == StateFailed && o.KeepFailedFor != nil && j.Failure != nil:
 		return after(j.Failure.When, *o.KeepFailedFor)
 	case j.State == StateRunning || j.State == StateComplete || j.State == StateFailed:
-		return gone
+		return o.GoneBy
 	}
-	return earliest(gone, timeOf(o.StartBy))
+	return earliest(o.GoneBy, o.StartBy)
 }
 
-// timeOf returns a time that is stored, or the zero time.
-func timeOf(n *wire.Number) time.Time {
-	if n == nil {
+// after returns a time some time after another one, or the zero time if that is unknown, or the time
+// after it is [Forever].
+func after(t time.Time, d time.Duration) time.Time {
+	if t.IsZero() || d == Forever {
 		return time.Time{}
 	}
-	return n.Time()
-}
-
-// after returns a time some seconds after another one, or the zero time if that is unknown, or the
-// seconds are for ever.
-func after(t time.Time, seconds wire.Number) time.Time {
-	if t.IsZero() || seconds < 0 {
-		return time.Time{}
-	}
-	return t.Add(seconds.Duration())
+	return t.Add(d)
 }
 
 // earliest returns the earlier of two times that are not zero.
@@ -238,3 +155,39 @@ func (j *Job) ended() time.Time {
 	}
 	return time.Time{}
 }
+
+// LockTime is how long each lock on a job lasts, from 1 ms to 24 h. The default is the heartbeat
+// time of the queue ([Queue.SetHeartbeat]), or what the job had. [Job.Heartbeat] and the renewals
+// of a [Worker] renew the lock for as long again.
+//
+// Such a lock has no grace period: when it ends, the job can be given to the next worker at once.
+// Only then is the old worker notified. [ReceiveConfig] has a LockTime of a call.
+//
+// A worker renews the locks of its jobs after a third of their time. If a lock lasts for less than
+// a second, a slow network or a pause of the process is enough to lose it.
+type LockTime time.Duration
+
+func (o LockTime) applyPut(given *jobopts.Options) { given.LockTime = (*jobopts.Span)(&o) }
+
+// An OnLost is the place to which a job goes when its worker has lost its lock. It is an option of a put.
+// The default is [OnLostFirst], or what the job had. It does not apply to jobs that were taken from their
+// workers, which are always the first. A lost job that waits because of [ConfigBackoffInitialDelay] is put
+// back as other scheduled jobs are.
+type OnLost string
+
+const (
+	// OnLostFirst hands out the job before all others of its queue.
+	OnLostFirst OnLost = "first"
+
+	// OnLostLast makes the job the last of its priority, as if it had been put now. Lost together, jobs
+	// keep the order in which their locks ended. One with a [Delay] comes by when it fell due.
+	OnLostLast OnLost = "last"
+
+	// OnLostInPlace puts the job back among those of its priority by when it was put or, with a delay
+	// or an [At], fell due. Such a job also has that place before it is lost: a job with an At in the
+	// past precedes those that were put since then. Jobs that were put by one [Queue.PutMany] may
+	// change their order.
+	OnLostInPlace OnLost = "place"
+)
+
+func (o OnLost) applyPut(given *jobopts.Options) { given.SetOnLost(string(o)) }

@@ -3,19 +3,13 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
-
-// A LimitsOption is returned by [Limits].
-type LimitsOption struct{ names []string }
 
 // Limits names the limits of a job, from 1 to 8 of them: it is started only while each has room, and
 // then takes a place in all of them. [Limit.Set] says how many places a limit has; one that nobody
@@ -27,64 +21,23 @@ type LimitsOption struct{ names []string }
 //
 // The limits stay with the job in all queues that it goes through. A put that names others replaces
 // them. A name has 1 to 200 bytes, without spaces or control characters.
-func Limits(names ...string) LimitsOption { return LimitsOption{names} }
+type Limits []string
 
-func (o LimitsOption) applyPut(c *callOptions) { c.limits = &o }
+func (o Limits) applyPut(given *jobopts.Options) {
+	given.Limits = wire.List[wire.Text]{}
+	for _, name := range o {
+		given.Limits = append(given.Limits, wire.Text(name))
+	}
+}
 
-// What limits may be.
+// The ranges of a [LimitConfig].
 const (
-	maxLimits      = 8
-	maxLimitName   = 200
 	maxConcurrency = math.MaxInt32
 	maxRate        = 1_000_000
 	maxPer         = 366 * 24 * time.Hour
 )
 
-// check returns an error if the limits can't be used.
-func (o *LimitsOption) check(op, jid string) error {
-	if o == nil {
-		return nil
-	}
-	if n := len(o.names); n < 1 || n > maxLimits {
-		return invalid(op, jid, "a job has 1 to %d Limits, not %d", maxLimits, n)
-	}
-	for i, name := range o.names {
-		if err := checkLimitName(op, name); err != nil {
-			return err
-		}
-		if slices.Contains(o.names[:i], name) {
-			return invalid(op, jid, "Limits names %q twice", name)
-		}
-	}
-	return nil
-}
-
-// stored returns what a job with the option stores.
-func (o *LimitsOption) stored() wire.List[wire.Text] {
-	if o == nil {
-		return nil
-	}
-	var names wire.List[wire.Text]
-	for _, name := range o.names {
-		names = append(names, wire.Text(name))
-	}
-	return names
-}
-
-func checkLimitName(op, name string) error {
-	if err := checkName(op, "name of a limit", name); err != nil {
-		return err
-	}
-	if len(name) > maxLimitName {
-		return invalid(op, "", "the name of a limit has %d bytes, which is more than %d",
-			len(name), maxLimitName)
-	}
-	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-	if strings.ContainsFunc(name, odd) {
-		return invalid(op, "", "the name of a limit, %q, has a space or a control character", name)
-	}
-	return nil
-}
+func checkLimitName(op, name string) error { return asInvalid(op, "", jobopts.CheckLimit(name)) }
 
 // A LimitConfig says what a limit allows. At least one of Concurrency and Rate is set.
 type LimitConfig struct {
@@ -139,20 +92,6 @@ func (c LimitConfig) check(op string) error {
 	return nil
 }
 
-// parseLimitConfig reads the fields of a definition.
-func parseLimitConfig(concurrency, rate, per string) LimitConfig {
-	return LimitConfig{
-		Concurrency: wire.AsNumber(concurrency).Int(), Rate: wire.AsNumber(rate).Int(),
-		Per: wire.AsNumber(per).Duration(),
-	}
-}
-
-// parseLimit reads a definition.
-func parseLimit(text string) LimitConfig {
-	fields := append(strings.Fields(text), "", "", "")
-	return parseLimitConfig(fields[0], fields[1], fields[2])
-}
-
 // A Limit is a handle to a named limit, which jobs refer to by [Limits]. It is safe for concurrent
 // use.
 type Limit struct {
@@ -188,7 +127,7 @@ func (l *Limit) Set(ctx context.Context, config LimitConfig) error {
 // Delete removes the definition of the limit, and ends its hold. If it is a key, that of its family
 // then holds; otherwise its parked jobs are started: 100 at once, and others within about a minute.
 // It is no error if the limit has no definition.
-func (l *Limit) Delete(ctx context.Context) error {
+func (l *Limit) Unset(ctx context.Context) error {
 	const op = "limit.delete"
 	if err := checkLimitName(op, l.name); err != nil {
 		return err
@@ -214,122 +153,6 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// A LimitInfo says what a limit allows, and who uses it.
-type LimitInfo struct {
-	Name string `json:"name"`
-
-	// Config is the definition, or that of the limit's family. It is zero if there is neither.
-	Config LimitConfig `json:"config"`
-
-	// Own reports whether the definition is the limit's own.
-	Own bool `json:"own"`
-
-	// HeldUntil is until when no job is started because of [Limit.Hold] or [Throttled], or zero.
-	HeldUntil time.Time `json:"held_until,omitzero"`
-
-	// Next is when the next job may start, by the rate or the hold. It is zero if that is now, or
-	// when a running one ends.
-	Next time.Time `json:"next,omitzero"`
-
-	// Running are the jids of the jobs that run with the limit, at most 1000 of them. They are only
-	// known of a limit with a Concurrency.
-	Running []string `json:"running"`
-
-	// Parked is how many jobs wait for room.
-	Parked int `json:"parked"`
-}
-
-// opLimitInfo is the command that tells what a limit allows.
-const opLimitInfo = "limit.info"
-
-// Info returns what the limit allows, and who uses it.
-func (l *Limit) Info(ctx context.Context) (LimitInfo, error) {
-	if err := checkLimitName(opLimitInfo, l.name); err != nil {
-		return LimitInfo{}, err
-	}
-	return l.client.limitInfo(ctx, l.name)
-}
-
-// limitInfo returns what is known of a limit, or, with an empty name, of the max-rate of a queue.
-func (c *Client) limitInfo(ctx context.Context, name string, queue ...string) (LimitInfo, error) {
-	reply, err := c.run(ctx, opLimitInfo, "", anys([]any{name}, queue...)...)
-	if err != nil {
-		return LimitInfo{}, err
-	}
-	items, ok := reply.([]any)
-	if !ok || len(items) < limitInfoHead {
-		return LimitInfo{}, unexpected(opLimitInfo, reply)
-	}
-	texts := make([]string, len(items))
-	for i, item := range items {
-		texts[i] = wire.AsString(item)
-	}
-	return LimitInfo{
-		Name:      name,
-		Config:    parseLimitConfig(texts[0], texts[1], texts[2]),
-		Own:       texts[3] == "1",
-		HeldUntil: wire.AsNumber(texts[4]).Time(),
-		Next:      wire.AsNumber(texts[5]).Time(),
-		Parked:    wire.AsNumber(texts[6]).Int(),
-		Running:   texts[limitInfoHead:],
-	}, nil
-}
-
-// limitInfoHead is how many items precede the jids in a reply of the script limit.info.
-const limitInfoHead = 7
-
-// A NamedLimit is a limit that has a definition.
-type NamedLimit struct {
-	Name   string      `json:"name"`
-	Config LimitConfig `json:"config"`
-}
-
-// Limits returns the limits that have a definition, by name. Each call reads all of them, about 500 in
-// a step.
-func (c *Client) Limits(ctx context.Context, r Range) (Page[NamedLimit], error) {
-	offset, limit, err := r.bounds("limit.list")
-	if err != nil {
-		return Page[NamedLimit]{}, err
-	}
-	found := map[string]LimitConfig{}
-	for cursor := ""; ; {
-		if cursor, err = c.limitsFrom(ctx, cursor, found); err != nil {
-			return Page[NamedLimit]{}, err
-		}
-		if cursor == "" {
-			break
-		}
-	}
-	names := slices.Sorted(maps.Keys(found))
-	page := Page[NamedLimit]{Items: []NamedLimit{}, Total: len(names)}
-	for _, name := range pageOf(names, offset, limit) {
-		page.Items = append(page.Items, NamedLimit{name, found[name]})
-	}
-	return page, nil
-}
-
-// limitsFrom adds some of the limits, and returns where the next ones begin.
-func (c *Client) limitsFrom(
-	ctx context.Context, cursor string, found map[string]LimitConfig,
-) (next string, err error) {
-	const op = "limit.list"
-	reply, err := c.run(ctx, op, "", cursor)
-	if err != nil {
-		return "", err
-	}
-	texts, err := decodeStrings(op, reply)
-	if err != nil {
-		return "", err
-	}
-	if len(texts)%2 == 0 {
-		return "", unexpected(op, reply)
-	}
-	for i := 1; i < len(texts); i += 2 {
-		found[texts[i]] = parseLimit(texts[i+1])
-	}
-	return texts[0], nil
-}
-
 // Throttled is returned by a handler whose job met a limit of somebody else, such as an answer "429
 // Too Many Requests". The job goes back for nothing: it uses up no retry, its data is saved, and it
 // is the next one to start when its limits have room. Those of its limits that are named, or all if
@@ -343,4 +166,38 @@ func Throttled(d time.Duration, names ...string) error {
 		d = minSnooze
 	}
 	return &Outcome{Action: ActionRelease, Delay: d, Limits: append([]string{}, names...)}
+}
+
+// A FairOption is returned by [Fair].
+type FairOption struct {
+	tenant string
+	weight float64
+}
+
+// A Weight is the number of turns that a tenant gets for each turn of one with weight 1, from 0.01 to 100.
+// It is an argument of [Fair]; each job has its own. Defaults to 1.
+type Weight float64
+
+// Fair shares a queue between tenants, such as customers: the waiting jobs of each are handed out
+// in turns, whichever tenant put its jobs first or put more of them. The jobs of a tenant keep
+// their order.
+//
+// Priorities come first: turns are taken by the jobs of one priority, which must be from -10000 to
+// 10000, or the error is [ErrInvalid]. Jobs of the same priority without the option go before
+// them, and so do jobs that are retried or released. A job with a [Delay], or one that waits for
+// others, gets its turn when it is ready. It keeps its tenant in all queues that it goes through;
+// each queue shares by itself.
+//
+// Only the job's place in the queue is chosen, so clients of other languages hand out the jobs in
+// the same order.
+func Fair(tenant string, weight ...Weight) FairOption {
+	o := FairOption{tenant, 1}
+	for _, w := range weight {
+		o.weight = float64(w)
+	}
+	return o
+}
+
+func (o FairOption) applyPut(given *jobopts.Options) {
+	given.Fair = &jobopts.Fair{Tenant: wire.Text(o.tenant), Weight: wire.Number(o.weight)}
 }

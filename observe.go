@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
@@ -39,88 +38,17 @@ type Call struct {
 	Err error
 }
 
-// MarshalJSON writes the duration in seconds, and Err as its text.
-func (c Call) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Command  string  `json:"command"`
-		Queue    string  `json:"queue,omitempty"`
-		Klass    string  `json:"klass,omitempty"`
-		JID      string  `json:"jid,omitempty"`
-		Count    int     `json:"count"`
-		Duration float64 `json:"duration"`
-		Err      string  `json:"error,omitempty"`
-	}{c.Command, c.Queue, c.Klass, c.JID, c.Count, secondsOf(c.Duration), textOf(c.Err)})
-}
-
-// WithObserver sets a function that is called once for every command that the client and its
-// workers send to the server, after the reply, on the goroutine that sent it. It must be fast and
-// safe for concurrent use.
-//
-// Puts of several goroutines that go together are one call, "put.many", with the values of the
-// first one's context. [WithPutObserver] sees each put. Calls of [Client.Receive] ask the server
-// together, too: what they send ("reserve", "finish") has a context of the client's, and each of
-// them is a call of its own, "receive", when it returns, with its context, the jobs that it got,
-// and the time that it waited for them.
-//
-// Used several times, all functions are called, in their order. If one panics in a goroutine of a
-// worker or a receiver, that is logged, and those after it are not called; elsewhere, the caller gets
-// the panic.
-func WithObserver(observe func(ctx context.Context, call Call)) ClientOption {
-	return func(c *Client) { c.observe = both(c.observe, observe) }
-}
-
-// both returns a function that calls two, either of which may be nil.
-func both(first, second func(context.Context, Call)) func(context.Context, Call) {
-	switch {
-	case first == nil:
-		return second
-	case second == nil:
-		return first
-	}
-	return func(ctx context.Context, call Call) {
-		first(ctx, call)
-		second(ctx, call)
-	}
-}
-
-// WithPutObserver sets a function that is called before each call that puts jobs: [Queue.Put],
-// [Queue.PutMany], [Queue.Call] and [CallFor], [Client.NewBatch], [Batch.Add] and
-// [Client.RunSchedule], and those of [Shards], once for each shard. Its argument describes the put:
-// the Command is "put", or "put.many" for PutMany and Add.
-//
-// The jobs are put with the context that it returns, which the function of [WithHeaders] gets too:
-// so a span that begins here can go into the headers of the jobs. What it returns as done, unless
-// nil, is called when the put is over, with the JID, the Duration and the Err. Arguments that are
-// invalid by themselves are refused before.
-//
-// Unlike the function of [WithObserver], it sees each put, also when several go together. It does
-// not see what the schedules of workers put. Used several times, all functions are called, in their
-// order, each with the context of the one before; those for the end in the opposite order. It must
-// be safe for concurrent use.
-func WithPutObserver(
-	begin func(ctx context.Context, put Call) (_ context.Context, done func(put Call)),
-) ClientOption {
-	return func(c *Client) {
-		if begin != nil {
-			c.putObservers = append(slices.Clip(c.putObservers), begin)
-		}
-	}
-}
-
-// beginPut calls the put observers for jobs of one queue. The function that it returns takes the
+// beginPut calls the put observer for jobs of one queue. The function that it returns takes the
 // jid of a single job, and the error.
 func (c *Client) beginPut(
 	ctx context.Context, command string, puts ...*put,
 ) (context.Context, func(jid string, err error)) {
-	if c.putObservers == nil {
-		return ctx, notObserved
-	}
 	call := Call{Command: command, Count: len(puts)}
 	if len(puts) > 0 {
 		call.Queue, call.Klass = puts[0].queue, puts[0].klass
 	}
 	if len(puts) == 1 {
-		call.JID = puts[0].options.jid
+		call.JID = puts[0].jid
 	}
 	for _, p := range puts {
 		call.Queue, call.Klass = same(call.Queue, p.queue), same(call.Klass, p.klass)
@@ -128,30 +56,28 @@ func (c *Client) beginPut(
 	return c.beginCall(ctx, call)
 }
 
-func notObserved(string, error) {}
-
-// beginCall calls the put observers for a call.
+// beginCall calls the put observer for a call.
 func (c *Client) beginCall(
 	ctx context.Context, call Call,
 ) (context.Context, func(jid string, err error)) {
+	if c.putObserver == nil {
+		return ctx, notObserved
+	}
 	began := time.Now()
-	var ends []func(Call)
-	for _, begin := range c.putObservers {
-		var end func(Call)
-		if ctx, end = begin(ctx, call); end != nil {
-			ends = append(ends, end)
-		}
+	ctx, end := c.putObserver(ctx, call)
+	if end == nil {
+		return ctx, notObserved
 	}
 	return ctx, func(jid string, err error) {
 		call.Duration, call.Err = time.Since(began), err
 		if call.JID != "" && jid != "" {
 			call.JID = jid
 		}
-		for _, end := range slices.Backward(ends) {
-			end(call)
-		}
+		end(call)
 	}
 }
+
+func notObserved(string, error) {}
 
 // observed calls the observer, which must not be nil, for a command.
 func (c *Client) observed(
@@ -206,25 +132,24 @@ func (c *Client) exec(ctx context.Context, p *script.Pipeline) ([]any, []error) 
 // describedBy holds the index of the queue and the klass in the arguments of a command; -1 means
 // that there is none.
 var describedBy = map[string]struct{ queue, klass int }{
-	"cancel.found": {1, -1},
-	"complete":     {2, -1},
-	"jobs":         {1, -1},
-	"length":       {0, -1},
-	"move.many":    {1, -1},
-	"pause":        {0, -1},
-	"peek":         {0, -1},
-	"pop":          {0, -1},
-	"put":          {1, 3},
-	"queue.forget": {0, -1},
-	"queues":       {0, -1},
-	"recur":        {0, 2},
-	"release":      {1, -1},
-	"requeue":      {1, 3},
-	"retry":        {1, -1},
-	"schedule":     {3, 5},
-	"stats":        {0, -1},
-	"unfail":       {0, -1},
-	"unpause":      {0, -1},
+	"complete":       {2, -1},
+	"jobs":           {1, -1},
+	"length":         {0, -1},
+	"pause":          {0, -1},
+	"peek":           {0, -1},
+	"pop":            {0, -1},
+	"put":            {1, 3},
+	"queue.forget":   {0, -1},
+	"queue.settings": {0, -1},
+	"queues":         {0, -1},
+	"recur":          {0, 2},
+	"release":        {1, -1},
+	"requeue":        {1, 3},
+	"retry":          {1, -1},
+	"schedule":       {3, 5},
+	"stats":          {0, -1},
+	"unfail":         {0, -1},
+	"unpause":        {0, -1},
 }
 
 // describe fills in the fields of the call from the arguments and the reply.
@@ -255,14 +180,17 @@ func (c *Call) describe(args []any, reply any) {
 		c.Queue = only(args, 0)
 	case "sweep":
 		c.Count, _ = decodeInt(c.Command, reply) // 0 if it failed
-		if queue := only(args, 0); queue != AllQueues {
+		if queue := only(args, 0); queue != allQueues {
 			c.Queue = queue
 		}
-	case "cancel.failed", "cancel.found", "change", "move.many", "unfail", "unfail.group",
-		"unfail.jobs":
+	case "cancel.all", "unfail":
 		c.Count = changed(reply)
 	case "find", "list":
-		c.describeList(args, reply)
+		c.Queue = queueOfList(args, 0)
+		c.Count = itemsOf(reply)
+	case "repair":
+		c.Queue = queueOfList(args, 2)
+		c.Count = changed(reply)
 	case "pop", "peek", "multiget":
 		c.Count = lengthOf(reply)
 	}
@@ -286,16 +214,22 @@ func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 	}
 }
 
-// describeList describes a command that lists what is named by its second argument: a queue, unless
-// its first argument says that it is a failure group or a tag.
-func (c *Call) describeList(args []any, reply any) {
-	if kind := List(argument(args, 0)); kind != listFailed && kind != listTagged {
-		c.Queue = argument(args, 1)
+// queueOfList returns the queue of a list, which is named by the argument at an index and the one after
+// it, or the empty string if it is not of a queue.
+func queueOfList(args []any, at int) string {
+	switch argument(args, at) {
+	case "failed", "tagged", "worker", "jids":
+		return ""
 	}
+	return argument(args, at+1)
+}
+
+// itemsOf returns the number of items in the JSON of a list.
+func itemsOf(reply any) int {
 	var got struct{ Items []json.RawMessage }
 	raw, _ := reply.(string)
 	_ = json.Unmarshal([]byte(raw), &got)
-	c.Count = len(got.Items)
+	return len(got.Items)
 }
 
 // only returns the argument at an index if it is the last one.
@@ -340,7 +274,7 @@ func items(reply any) []any {
 
 // lengthOf returns the length of a JSON array, or 0 if the reply is not one.
 func lengthOf(reply any) int {
-	text, _, _ := besides(reply)
+	text, _, _ := largeData(reply)
 	raw, _ := text.(string)
 	var list []json.RawMessage
 	_ = json.Unmarshal([]byte(raw), &list)

@@ -24,18 +24,18 @@ func offline(t testing.TB) *qless.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	return client
 }
 
 // requireCode requires an error of a kind, as both ways of telling see it.
-func requireCode(t testing.TB, sentinel, err error) *qless.Error {
+func requireCode(t testing.TB, code, err error) *qless.Error {
 	t.Helper()
-	require.ErrorIs(t, err, sentinel)
+	require.ErrorIs(t, err, code)
 	var own *qless.Error
 	require.ErrorAs(t, err, &own)
-	require.Equal(t, codeOfSentinel(t, sentinel), own.Code)
+	require.Equal(t, code, error(own.Code))
 	require.NotEmpty(t, own.Op)
 	require.NotEmpty(t, own.Message)
 	return own
@@ -43,14 +43,6 @@ func requireCode(t testing.TB, sentinel, err error) *qless.Error {
 
 // raw returns data that is JSON as it is written.
 func raw(text string) json.RawMessage { return json.RawMessage(text) }
-
-// codeOfSentinel returns the code of a sentinel.
-func codeOfSentinel(t testing.TB, sentinel error) qless.Code {
-	t.Helper()
-	var own *qless.Error
-	require.ErrorAs(t, sentinel, &own)
-	return own.Code
-}
 
 // readFile returns a file of the repository.
 func readFile(t testing.TB, name string) string {

@@ -1,103 +1,72 @@
 package qless
 
 import (
-	"encoding/json"
-	"math"
-	"strconv"
+	"context"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/qless/qless-go/internal/wire"
+	"github.com/qless/qless-go/internal/jobopts"
 )
 
 // Options of calls. The type of an option determines which calls accept it.
 type (
-	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [CallFor],
-	// [Client.NewBatch], [Job.Move] or [Schedule]: [At], [Delay], [DependsOn], [Fair],
-	// [FairWeight], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [KeepFailedFor], [KeepFor], [Limits], [LockTime], [OnFailure], [OnLost], [Priority],
-	// [Retries], [RunFor], [StartBy], [Tags], [TTL] or [Unique]. A job that exists keeps what the
-	// options of a further put do not set, unless an option says otherwise.
-	PutOption interface{ applyPut(*callOptions) }
+	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [Client.NewBatch],
+	// [Job.Move] or [Schedule]: [At], [Delay], [DependsOn], [Fair], [Headers], [If], [JID],
+	// [KeepFailedFor], [KeepFor], [Limits], [LockTime], [MaxRunTime], [OnFailure], [OnLost],
+	// [Priority], [Retries], [StartBy], [Tags], [TTL] or [Unique]. A job that exists keeps the
+	// options that a further put does not give, unless an option says otherwise.
+	PutOption interface{ applyPut(*jobopts.Options) }
 
-	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
-	// [Headers], [OnFailure], [Priority], [Retries] or [Tags].
-	NextOption interface{ applyNext(*callOptions) }
+	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Headers],
+	// [OnFailure], [Priority], [Retries] or [Tags].
+	NextOption interface{ applyNext(*jobopts.Options) }
 
-	// A WaitOption is an option for [Client.Wait] and [Shards.Wait]: [OnProgress].
-	WaitOption interface{ applyWait(*callOptions) }
-
-	// A PopOption is an option for [Queue.Pop] and [ShardedQueue.Pop]: [LockTime].
-	PopOption interface{ applyPop(*callOptions) }
-
-	// A RetryOption is an option for [Job.Retry]: [Because] or [Delay].
-	RetryOption interface{ applyRetry(*callOptions) }
+	// An UnfailOption is an option for [Job.Unfail] and the Unfail of package inspect: [Retries] or
+	// [TTL]. The TTL counts from the call.
+	UnfailOption interface{ applyUnfail(*jobopts.Options) }
 
 	// A RecurOption is an option for [Queue.Recur]: [Backlog], [JID], [Offset], [Priority],
 	// [Retries] or [Tags].
-	RecurOption interface{ applyRecur(*callOptions) }
+	RecurOption interface{ applyRecur(*recurOptions) }
+
+	// A WaitOption is an option for [Client.Wait] and [Shards.Wait]: [OnProgress].
+	WaitOption interface{ applyWait(*waitOptions) }
 )
 
-// callOptions holds the options of a call. Nil and zero mean not set.
-type callOptions struct {
-	jid      string
-	named    bool // the caller has chosen the jid
-	priority *int
-	retries  *int
-	tags     []string
-	tagged   bool
-	delay    *time.Duration
-	at       *time.Time
-	depends  []string
-	next     string // the queue that a completed job goes on to
-	backlog  *int
-	offset   time.Duration
-	group    string
-	message  string
-
-	headers   map[string]string
-	noHeaders bool // an existing job loses its headers, unless there are others
-
-	lockTime *time.Duration
-	onLost   *Place
-
-	startBy, ttl, keepFor, keepFailedFor, runFor *time.Duration
-	lifeEnds                                     lifeEnds
-
-	conditions []condition // at most one, or the same several times, once checked
-
-	onFailure OnFailure
-
-	onProgress OnProgress // of a wait
-
-	fair *FairOption
-
-	limits *LimitsOption
-
-	opensBatch bool         // it is the callback of a batch that is open
-	batchSize  *wire.Number // how many members its batch has, if it is a callback
-	batch      string       // of which it is a member
-
-	unique *UniqueOption
-	claim  *claim // of a put, made of unique
-
-	waited bool // somebody waits for the end of the job
-
-	dataBytes int // how much of each job's data a list shows
-
-	include []Include // what else a call that counts reads
+// recurOptions holds the options of a recurring job.
+type recurOptions struct {
+	jobopts.Options
+	backlog int
+	offset  time.Duration
 }
 
-// applyOptions applies the options of a call, using the method of their interface.
-func applyOptions[O any](
-	op string, c *callOptions, options []O, apply func(O, *callOptions),
+// waitOptions holds the options of a wait.
+type waitOptions struct{ onProgress OnProgress }
+
+// applyOptions applies the options of a call to given, using the method of their interface.
+func applyOptions[O, G any](
+	op, jid string, given *G, options []O, apply func(O, *G),
 ) error {
 	for i, option := range options {
 		if any(option) == nil {
-			return invalid(op, c.jid, "options[%d] is nil", i)
+			return invalid(op, jid, "options[%d] is nil", i)
 		}
-		apply(option, c)
+		apply(option, given)
 	}
 	return nil
+}
+
+// checkOptions returns an error if options of a call are invalid.
+func checkOptions(op, jid string, o *jobopts.Options) error { return asInvalid(op, jid, o.Check()) }
+
+// asInvalid returns an error of an argument as an [ErrInvalid], and nil for nil.
+func asInvalid(op, jid string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return invalid(op, jid, "%s", err)
 }
 
 // JID is the id of a job. The default is a new random one. A jid can't end in -history,
@@ -114,13 +83,8 @@ func applyOptions[O any](
 // idempotent.
 type JID string
 
-func (o JID) applyPut(c *callOptions)   { c.jid, c.named = string(o), o != "" }
-func (o JID) applyRecur(c *callOptions) { c.jid = string(o) }
-
-// A givenJID is the jid of a job that this package has chosen.
-type givenJID string
-
-func (o givenJID) applyPut(c *callOptions) { c.jid = string(o) }
+func (o JID) applyPut(given *jobopts.Options) { given.JID = string(o) }
+func (o JID) applyRecur(given *recurOptions)  { given.JID = string(o) }
 
 // Priority is the priority of a job. Jobs with a higher priority are popped first. The default is
 // 0, or what the job had.
@@ -140,28 +104,26 @@ func (o givenJID) applyPut(c *callOptions) { c.jid = string(o) }
 // Negative priorities behave the same, except that it is 2.2 µs for -1.
 type Priority int
 
-func (o Priority) applyPut(c *callOptions)   { c.priority = (*int)(&o) }
-func (o Priority) applyNext(c *callOptions)  { c.priority = (*int)(&o) }
-func (o Priority) applyRecur(c *callOptions) { c.priority = (*int)(&o) }
+func (o Priority) applyPut(given *jobopts.Options)  { given.Priority = (*int)(&o) }
+func (o Priority) applyNext(given *jobopts.Options) { given.Priority = (*int)(&o) }
+func (o Priority) applyRecur(given *recurOptions)   { given.Priority = (*int)(&o) }
 
 // Retries is how often a job may be retried, or lost by its worker, before it fails. The default
 // is 5, or what the job had; 0 means none.
 type Retries int
 
-func (o Retries) applyPut(c *callOptions)   { c.retries = (*int)(&o) }
-func (o Retries) applyNext(c *callOptions)  { c.retries = (*int)(&o) }
-func (o Retries) applyRecur(c *callOptions) { c.retries = (*int)(&o) }
+func (o Retries) applyPut(given *jobopts.Options)    { given.Retries = (*int)(&o) }
+func (o Retries) applyNext(given *jobopts.Options)   { given.Retries = (*int)(&o) }
+func (o Retries) applyUnfail(given *jobopts.Options) { given.Retries = (*int)(&o) }
+func (o Retries) applyRecur(given *recurOptions)     { given.Retries = (*int)(&o) }
 
-// A TagsOption is returned by [Tags].
-type TagsOption struct{ tags []string }
+// Tags are the tags of a job. They replace the tags that it had; an empty list removes them. The
+// default is none, or those that the job had.
+type Tags []string
 
-// Tags replaces the tags of a job. The default is none, or what the job had; Tags() without
-// arguments removes them.
-func Tags(tags ...string) TagsOption { return TagsOption{tags} }
-
-func (o TagsOption) applyPut(c *callOptions)   { c.tags, c.tagged = o.tags, true }
-func (o TagsOption) applyNext(c *callOptions)  { c.tags, c.tagged = o.tags, true }
-func (o TagsOption) applyRecur(c *callOptions) { c.tags, c.tagged = o.tags, true }
+func (o Tags) applyPut(given *jobopts.Options)  { given.Tags = append([]string{}, o...) }
+func (o Tags) applyNext(given *jobopts.Options) { given.Tags = append([]string{}, o...) }
+func (o Tags) applyRecur(given *recurOptions)   { given.Tags = append([]string{}, o...) }
 
 // Delay is how long it takes until a job can be popped. The default is 0; a negative delay is
 // [ErrInvalid].
@@ -172,152 +134,158 @@ func (o TagsOption) applyRecur(c *callOptions) { c.tags, c.tagged = o.tags, true
 // languages.
 type Delay time.Duration
 
-func (o Delay) applyPut(c *callOptions)   { c.delay = (*time.Duration)(&o) }
-func (o Delay) applyNext(c *callOptions)  { c.delay = (*time.Duration)(&o) }
-func (o Delay) applyRetry(c *callOptions) { c.delay = (*time.Duration)(&o) }
+func (o Delay) applyPut(given *jobopts.Options)  { given.Delay = (*time.Duration)(&o) }
+func (o Delay) applyNext(given *jobopts.Options) { given.Delay = (*time.Duration)(&o) }
 
-// A DependsOnOption is returned by [DependsOn].
-type DependsOnOption struct{ jids []string }
-
-// DependsOn makes a job wait until other jobs are complete. Used twice, it adds to the first. Jobs
+// DependsOn makes a job wait until other jobs are complete. Used twice, the lists are joined. Jobs
 // that do not exist or are already complete are not waited for. If one of them fails, the job keeps
 // waiting until that one is unfailed and completed, or both are canceled together, unless
 // [OnFailure] says something else. A jid that no job can have ([JID]) is [ErrInvalid].
-func DependsOn(jids ...string) DependsOnOption { return DependsOnOption{jids} }
+type DependsOn []string
 
-func (o DependsOnOption) applyPut(c *callOptions)  { c.depends = append(c.depends, o.jids...) }
-func (o DependsOnOption) applyNext(c *callOptions) { c.depends = append(c.depends, o.jids...) }
-
-// A BecauseOption is returned by [Because].
-type BecauseOption struct{ group, message string }
-
-// Because records why a job is retried. If it has no retries left, it fails in this group; the
-// default is failed-retries-<queue>.
-func Because(group, message string) BecauseOption { return BecauseOption{group, message} }
-
-func (o BecauseOption) applyRetry(c *callOptions) { c.group, c.message = o.group, o.message }
+func (o DependsOn) applyPut(given *jobopts.Options)  { given.DependsOn = append(given.DependsOn, o...) }
+func (o DependsOn) applyNext(given *jobopts.Options) { given.DependsOn = append(given.DependsOn, o...) }
 
 // Backlog limits how many missed jobs of a recurring job are put when its queue was not popped for
 // a while. The default, 0, puts all of them.
 type Backlog int
 
-func (o Backlog) applyRecur(c *callOptions) { c.backlog = (*int)(&o) }
+func (o Backlog) applyRecur(given *recurOptions) { given.backlog = int(o) }
 
 // Offset delays the first job of a recurring job. The default, 0, makes it due at once.
 type Offset time.Duration
 
-func (o Offset) applyRecur(c *callOptions) { c.offset = time.Duration(o) }
+func (o Offset) applyRecur(given *recurOptions) { given.offset = time.Duration(o) }
 
-// check returns an error if an option is invalid.
-func (c *callOptions) check(op string) error {
-	switch {
-	case c.delay != nil && *c.delay < 0:
-		return invalid(op, c.jid, "the delay %v is negative", *c.delay)
-	case c.offset < 0:
-		return invalid(op, c.jid, "the offset %v is negative", c.offset)
-	}
-	for _, number := range []struct {
-		what  string
-		value *int
-		least int
-	}{
-		{"priority", c.priority, math.MinInt32},
-		{"retries", c.retries, 0},
-		{"backlog", c.backlog, 0},
-	} {
-		if number.value != nil {
-			if err := checkNumber(op, c.jid, number.what, *number.value, number.least); err != nil {
-				return err
-			}
-		}
-	}
-	for _, tag := range c.tags {
+// checkTags returns an error unless each of the tags can be one.
+func checkTags(op string, tags []string) error {
+	for _, tag := range tags {
 		if err := checkName(op, "tag", tag); err != nil {
 			return err
 		}
 	}
-	for _, jid := range c.depends {
-		if err := checkName(op, "jid of a dependency", jid); err != nil {
-			return err
-		}
-		if err := checkJID(op, c.jid, jid); err != nil {
-			return err
-		}
-		if jid == c.jid {
-			return invalid(op, c.jid, "the job depends on itself")
-		}
-	}
-	if err := c.checkConditions(op); err != nil {
-		return err
-	}
-	if err := c.checkLock(op); err != nil {
-		return err
-	}
-	if err := c.checkLifetimes(op); err != nil {
-		return err
-	}
-	if err := c.onFailure.check(op, c.jid); err != nil {
-		return err
-	}
-	if err := c.checkUnique(op); err != nil {
-		return err
-	}
-	if err := c.fair.check(op, c.jid, c.priority); err != nil {
-		return err
-	}
-	if err := c.limits.check(op, c.jid); err != nil {
-		return err
-	}
-	return c.checkHeaders(op)
+	return nil
 }
 
 // checkNumber returns an error unless a number is in the range that replies preserve exactly.
 func checkNumber(op, jid, what string, n, least int) error {
-	if n < least || n > math.MaxInt32 {
-		return invalid(op, jid, "the %s %d is not from %d to %d", what, n, least, math.MaxInt32)
-	}
-	return nil
+	return asInvalid(op, jid, jobopts.CheckNumber(what, n, least))
 }
 
-// delayText returns the delay in seconds, or "0" if there is none.
-func (c *callOptions) delayText() string {
-	if c.delay == nil {
-		return "0"
+// Headers are texts that travel with a job through retries, failures and other queues, such as the
+// context of a trace. Handlers find them in the Headers of [Job]. The job's data is not touched. Used
+// several times, the maps are merged.
+//
+// The default is none, or those that the job had: if a put or [Next] gives an existing job any, these
+// replace all that it had. An empty map removes the headers of an existing job, and those of a
+// [ClientConfig] or an earlier option. Keys and values must be UTF-8, no key may be empty, and all of
+// them together may have at most 8 KiB; otherwise the error is [ErrInvalid].
+type Headers map[string]string
+
+func (o Headers) applyPut(given *jobopts.Options) {
+	if len(o) == 0 {
+		given.Headers = nil
+		given.Clear("Headers")
+		return
 	}
-	return wire.FormatSeconds(*c.delay)
+	given.Headers = joined(given.Headers, o)
 }
 
-// appendJob appends the pairs of arguments that put, next and recur share.
-func (c *callOptions) appendJob(args []any) []any {
-	if c.priority != nil {
-		args = append(args, "priority", strconv.Itoa(*c.priority))
-	}
-	if c.tagged {
-		args = append(args, "tags", jsonList(c.tags))
-	}
-	if c.retries != nil {
-		args = append(args, "retries", strconv.Itoa(*c.retries))
-	}
-	return args
+func (o Headers) applyNext(given *jobopts.Options) { o.applyPut(given) }
+
+// joined returns the headers of two maps, of which the second one wins.
+func joined(first, second map[string]string) map[string]string {
+	all := make(map[string]string, len(first)+len(second))
+	maps.Copy(all, first)
+	maps.Copy(all, second)
+	return all
 }
 
-// nextArgs returns the pairs of arguments that put a completed job into its next queue.
-func (c *callOptions) nextArgs() []any {
-	args := c.appendJob([]any{"next", c.next, "delay", c.delayText()})
-	if len(c.depends) > 0 {
-		args = append(args, "depends", jsonList(c.depends))
+// addNextHeaders gives a job that goes on the NextHeaders of the config.
+func (j *Job) addNextHeaders(ctx context.Context, o *jobopts.Options) {
+	isGiven := len(o.Headers) > 0
+	if j.client.nextHeaders == nil || !isGiven && o.IsCleared("Headers") {
+		return
 	}
-	return anys(args, c.storedArgs()...)
+	var own map[string]string
+	if !isGiven {
+		own = maps.Clone(j.Headers)
+	}
+	all := jobopts.Options{Headers: joined(j.client.nextHeaders(ctx, own), o.Headers)}
+	if len(all.Headers) > 0 && all.Check() == nil {
+		o.Headers = all.Headers
+	}
 }
 
-// jsonList encodes names as a JSON array.
-func jsonList(names []string) string {
-	if len(names) == 0 {
-		return "[]"
+// safeHeaders returns a copy of the Headers of the config, or nil if the function panics.
+func (c *Client) safeHeaders(ctx context.Context) map[string]string {
+	defer panicHarmless(c.logger, "the function for headers")
+	return maps.Clone(c.headers(ctx))
+}
+
+// addHeaders gives a job to be put the Headers of the config.
+func (c *Client) addHeaders(ctx context.Context, p *put) error {
+	if c.headers == nil || p.options.IsCleared("Headers") {
+		return nil
 	}
-	text, err := json.Marshal(names)
-	if err != nil {
-		panic(err) // strings always marshal
+	headers := maps.Clone(c.headers(ctx))
+	if len(headers) == 0 {
+		return nil
 	}
-	return string(text)
+	p.options.Headers = joined(headers, p.options.Headers)
+	return checkOptions("put", p.jid, &p.options)
+}
+
+// OnFailure says what becomes of a job when one that it waits for ([DependsOn]) fails for good: by
+// [Job.Fail] and the like, or because it has no retries left. The default is [OnFailureWait], or
+// what the job had. If one has failed already when the job is put, that counts as well.
+//
+// A put with an OnFailure, even with the default, also records which jobs it waits for: see the
+// Parents of [Job].
+//
+// One call tells about 200 jobs of a failure. If there are more, a worker and [Client.End] tell the
+// rest at once. After any other call, later ones tell the rest: every call that completes a job, each
+// running worker once a minute, and [Client.Sweep].
+//
+// If a client with another script fails a job, those that wait for it go on waiting until
+// [Client.Sweep] is called.
+type OnFailure string
+
+const (
+	// OnFailureWait keeps the job waiting until the failed job is unfailed and complete.
+	OnFailureWait OnFailure = "wait"
+
+	// OnFailureRun counts a failed job as done. When none is left to wait for, the job runs, and
+	// finds those that failed in its FailedDependencies. If one of these is unfailed later, nothing
+	// changes for this job.
+	OnFailureRun OnFailure = "run"
+
+	// OnFailureFail fails the job too, in the group failed-dependency, and then the jobs that wait
+	// for this one, as their own OnFailure says. When the job is unfailed, it runs without waiting
+	// for anything.
+	OnFailureFail OnFailure = "fail"
+)
+
+func (o OnFailure) applyPut(given *jobopts.Options) {
+	if o != "" {
+		given.OnFailure = &jobopts.Policy{Do: string(o)}
+	}
+}
+
+func (o OnFailure) applyNext(given *jobopts.Options) { o.applyPut(given) }
+
+// A FailedDependency is a job that another one waited for and that has failed.
+type FailedDependency struct {
+	JID   string `json:"jid"`
+	Group string `json:"group"`
+}
+
+// failuresOf returns jobs that have failed, with their groups, by jid.
+func failuresOf(groups map[string]string) []FailedDependency {
+	var failed []FailedDependency
+	for jid, group := range groups {
+		failed = append(failed, FailedDependency{JID: jid, Group: group})
+	}
+	slices.SortFunc(failed, func(a, b FailedDependency) int { return strings.Compare(a.JID, b.JID) })
+	return failed
 }

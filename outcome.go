@@ -1,12 +1,18 @@
 package qless
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -83,35 +89,6 @@ func (o *Outcome) Error() string {
 	return string(o.Action)
 }
 
-// MarshalJSON writes the delay in seconds, and Err as its text.
-func (o Outcome) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Action    Action            `json:"action"`
-		Queue     string            `json:"queue,omitempty"`
-		Delay     float64           `json:"delay,omitempty"`
-		DependsOn []string          `json:"depends_on,omitempty"`
-		Priority  *int              `json:"priority,omitempty"`
-		Retries   *int              `json:"retries,omitempty"`
-		Tags      []string          `json:"tags,omitempty"`
-		Headers   map[string]string `json:"headers,omitempty"`
-		Limits    []string          `json:"limits,omitzero"`
-		OnFailure OnFailure         `json:"on_failure,omitempty"`
-		Group     string            `json:"group,omitempty"`
-		Err       string            `json:"error,omitempty"`
-	}{
-		o.Action, o.Queue, secondsOf(o.Delay), o.DependsOn, o.Priority, o.Retries, o.Tags,
-		o.Headers, o.Limits, o.OnFailure, o.Group, textOf(o.Err),
-	})
-}
-
-// textOf returns the text of an error, empty for nil.
-func textOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return redisx.Text(err)
-}
-
 // Unwrap returns Err.
 func (o *Outcome) Unwrap() error { return o.Err }
 
@@ -135,8 +112,8 @@ func OutcomeOf(err error) Outcome {
 // If the job can't be put there, because the queue or an option is invalid, it fails in the
 // group <klass>:next.
 func Next(queue string, options ...NextOption) error {
-	var given callOptions
-	err := applyOptions("complete", &given, options, NextOption.applyNext)
+	var given jobopts.Options
+	err := applyOptions("complete", "", &given, options, NextOption.applyNext)
 	o := nextOutcome(queue, &given)
 	if err != nil {
 		o.Err = err
@@ -147,20 +124,19 @@ func Next(queue string, options ...NextOption) error {
 }
 
 // nextOutcome returns the outcome for a job that goes on to another queue.
-func nextOutcome(queue string, given *callOptions) Outcome {
+func nextOutcome(queue string, given *jobopts.Options) Outcome {
 	o := Outcome{
-		Action: ActionComplete, Queue: queue,
-		DependsOn: given.depends, Priority: given.priority, Retries: given.retries,
-		Headers: given.headers, OnFailure: given.onFailure,
+		Action: ActionComplete, Queue: queue, DependsOn: given.DependsOn,
+		Priority: given.Priority, Retries: given.Retries, Tags: given.Tags, Headers: given.Headers,
 	}
-	if given.noHeaders && o.Headers == nil {
+	if given.IsCleared("Headers") && o.Headers == nil {
 		o.Headers = map[string]string{}
 	}
-	if given.delay != nil {
-		o.Delay = *given.delay
+	if given.OnFailure != nil {
+		o.OnFailure = OnFailure(given.OnFailure.Do)
 	}
-	if given.tagged {
-		o.Tags = append([]string{}, given.tags...)
+	if given.Delay != nil {
+		o.Delay = *given.Delay
 	}
 	return o
 }
@@ -217,17 +193,27 @@ func (o *Outcome) checkNext(jid string) error {
 	if err := checkName("complete", "next queue", o.Queue); err != nil {
 		return err
 	}
-	options := o.nextOptions()
-	options.jid = jid
-	return options.check("complete")
+	return checkNext(jid, o.nextOptions())
 }
 
-func (o *Outcome) nextOptions() callOptions {
-	return callOptions{
-		delay: &o.Delay, depends: o.DependsOn, priority: o.Priority, retries: o.Retries,
-		tags: o.Tags, tagged: o.Tags != nil,
-		headers: o.Headers, noHeaders: o.Headers != nil, onFailure: o.OnFailure,
+// checkNext returns an error if the options of a job for its next queue are invalid.
+func checkNext(jid string, o *jobopts.Options) error {
+	if slices.Contains(o.DependsOn, jid) && jid != "" {
+		return invalid("complete", jid, "the job depends on itself")
 	}
+	return checkOptions("complete", jid, o)
+}
+
+// nextOptions returns the options of a job for its next queue.
+func (o *Outcome) nextOptions() *jobopts.Options {
+	given := &jobopts.Options{
+		Delay: &o.Delay, DependsOn: o.DependsOn, Priority: o.Priority, Retries: o.Retries, Tags: o.Tags,
+	}
+	if o.Headers != nil {
+		Headers(o.Headers).applyNext(given)
+	}
+	o.OnFailure.applyNext(given)
+	return given
 }
 
 // hasNext reports whether the outcome says anything about a next queue.
@@ -269,21 +255,11 @@ func (o *Outcome) completeArgs() []string {
 	if o.Queue == "" {
 		return nil
 	}
-	options := o.nextOptions()
-	args := []string{"next", o.Queue, "delay", options.delayText()}
-	if len(o.DependsOn) > 0 {
-		args = append(args, "depends", jsonList(o.DependsOn))
+	var args []string
+	for _, arg := range o.nextOptions().NextArgs([]any{"next", o.Queue}) {
+		args = append(args, wire.AsString(arg))
 	}
-	if o.Priority != nil {
-		args = append(args, "priority", strconv.Itoa(*o.Priority))
-	}
-	if o.Retries != nil {
-		args = append(args, "retries", strconv.Itoa(*o.Retries))
-	}
-	if o.Tags != nil {
-		args = append(args, "tags", jsonList(o.Tags))
-	}
-	return append(args, options.storedArgs()...)
+	return args
 }
 
 func (o *Outcome) failureArgs() []string {
@@ -304,7 +280,7 @@ func (o *Outcome) releaseArgs() []string {
 		args = append(args, "delay", wire.FormatSeconds(o.Delay))
 	}
 	if o.Limits != nil {
-		args = append(args, "throttled", jsonList(o.Limits))
+		args = append(args, "throttled", wire.JSONList(o.Limits))
 	}
 	return args
 }
@@ -315,4 +291,105 @@ func (o *Outcome) message() string {
 		return ""
 	}
 	return validText(redisx.Text(o.Err))
+}
+
+// A Backoff returns the delay before a job is retried. The attempt is 1 after the first failure. A
+// negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one klass.
+type Backoff func(job *Job, attempt int, err error) time.Duration
+
+func (b Backoff) applyHandle(r *route) { r.backoff = b }
+
+// ExponentialBackoff doubles the wait with each attempt, from first up to longest. Each wait varies
+// by up to a quarter, so that jobs that failed together are not retried together.
+func ExponentialBackoff(first, longest time.Duration) Backoff {
+	return func(_ *Job, attempt int, _ error) time.Duration {
+		wait := longest
+		if shift := attempt - 1; shift < 32 && first<<shift>>shift == first {
+			wait = min(first<<shift, longest)
+		}
+		return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
+	}
+}
+
+// DefaultBackoff waits about 1 s, 2 s, 4 s and so on, up to about 10 minutes.
+func DefaultBackoff(job *Job, attempt int, err error) time.Duration {
+	return defaultBackoff(job, attempt, err)
+}
+
+var defaultBackoff = ExponentialBackoff(time.Second, 10*time.Minute)
+
+// DefaultFailGroup names the failure group of a job that has no retries left after its klass and
+// its error: the type of the error if that is specific, else the first line of its text. In the
+// text, a * replaces what varies from job to job: anything in quotes, addresses, paths, and words
+// with a digit. It can't recognize everything, such as a name without quotes. If the errors of your
+// handlers have such parts, set FailGroup.
+func DefaultFailGroup(job *Job, err error) string {
+	for ; err != nil; err = errors.Unwrap(err) {
+		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")
+		_, isOutcome := err.(*Outcome)
+		switch {
+		case errors.Is(err, ErrMaxRunTime):
+			return job.Klass + ":max-run-time"
+		case errors.Is(err, context.DeadlineExceeded):
+			return job.Klass + ":timeout"
+		case strings.HasPrefix(name, "errors."), strings.HasPrefix(name, "fmt."), isOutcome:
+		default:
+			return job.Klass + ":" + name
+		}
+		if errors.Unwrap(err) == nil {
+			return job.Klass + ":" + fmt.Sprintf("%.80s", withoutDetails(err.Error()))
+		}
+	}
+	return job.Klass + ":error"
+}
+
+// quoted matches text in quotes of any kind, or after a quote that is never closed. An
+// apostrophe within a word is not a quote.
+var quoted = regexp.MustCompile(strings.Join([]string{
+	`"(?:\\.|[^"\\])*"`,
+	"`[^`]*`",
+	"`[^`']*'",
+	`\B'(?:\b'\b|[^'])*'\B`,
+	`“[^”]*”`,
+	`„[^“”]*[“”]`,
+	`«[^»]*»`,
+	`‘(?:\pL’\pL|[^’])*’`,
+	`=\([^)]*\)`, // as PostgreSQL quotes
+	"[\"`“„«‘].*",
+	`\B'.*`,
+}, "|"))
+
+// varying matches a word that contains a number, an address, a path or the like.
+var varying = regexp.MustCompile(`[\pN@/\\]|^[a-fA-F]{8,}$`)
+
+// keyed matches a word that consists of a name and a value, as in user=jane.
+var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
+
+// stars matches several stars in a row.
+var stars = regexp.MustCompile(`\*(?: \*)+`)
+
+// withoutDetails returns the first line of an error's text, with a * for everything that is likely
+// to vary from job to job, or to be personal.
+func withoutDetails(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	words := strings.Fields(quoted.ReplaceAllString(line, "*"))
+	for i, word := range words {
+		words[i] = withoutDetail(word)
+	}
+	return stars.ReplaceAllString(strings.Join(words, " "), "*")
+}
+
+func withoutDetail(word string) string {
+	core := strings.Trim(word, "()[]{}<>,.;:!?")
+	if core == "" || strings.EqualFold(core, "i/o") {
+		return word
+	}
+	before, after, _ := strings.Cut(word, core)
+	if key := keyed.FindStringSubmatch(core); key != nil {
+		return before + key[1] + "*" + after
+	}
+	if varying.MatchString(core) {
+		return before + "*" + after
+	}
+	return word
 }

@@ -251,7 +251,7 @@ func (r *progressReply) progress() *Progress {
 // then called with the latest. After the connection broke, it is called again within seconds.
 type OnProgress func(Progress)
 
-func (o OnProgress) applyWait(c *callOptions) { c.onProgress = o }
+func (o OnProgress) applyWait(given *waitOptions) { given.onProgress = o }
 
 // A progressTeller calls an OnProgress with each progress once. A nil one tells nobody.
 type progressTeller struct {

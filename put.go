@@ -1,25 +1,28 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/qless/qless-go/internal/wire"
+	"github.com/qless/qless-go/internal/batch"
+	"github.com/qless/qless-go/internal/jobopts"
 )
 
 // A put is a job to be put.
 type put struct {
 	queue   string
 	klass   string
+	jid     string
 	data    string
-	options callOptions
+	options jobopts.Options
 	at      int  // its index in a PutMany
 	isNew   bool // its jid is a new random one that is remembered, so that it may be sent again
 }
@@ -27,10 +30,16 @@ type put struct {
 // newPut checks and encodes the arguments of a put. The put that it returns with an error has a
 // jid, but can't be sent.
 func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
-	p := &put{queue: queue, klass: klass}
-	err := applyOptions("put", &p.options, options, PutOption.applyPut)
-	if p.options.jid == "" {
-		p.options.jid, p.isNew = newJID(), p.options.isRemembered()
+	return newPutOf("", queue, klass, data, options)
+}
+
+// newPutOf does the same for a job whose jid is known, unless an option gives another one.
+func newPutOf(jid, queue, klass string, data any, options []PutOption) (*put, error) {
+	p := &put{queue: queue, klass: klass, jid: jid}
+	err := applyOptions("put", jid, &p.options, options, PutOption.applyPut)
+	p.jid = cmp.Or(p.options.JID, jid)
+	if p.jid == "" {
+		p.jid, p.isNew = newJID(), p.options.Remembered(longestResend)
 	}
 	if err != nil {
 		return p, err
@@ -38,40 +47,28 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	if err := p.check(); err != nil {
 		return p, err
 	}
-	if p.data, err = encodeData("put", p.options.jid, data); err != nil {
+	if p.data, err = encodeData("put", p.jid, data); err != nil {
 		return p, err
 	}
-	p.options.claim, err = p.options.unique.claim("put", p)
-	return p, err
+	return p, asInvalid("put", p.jid, p.options.MakeClaim(p.klass, p.data))
 }
 
 // check returns an error if anything but the data is invalid.
 func (p *put) check() error {
 	for _, name := range []struct{ what, name string }{
-		{"queue name", p.queue}, {"klass", p.klass}, {"jid", p.options.jid},
+		{"queue name", p.queue}, {"klass", p.klass}, {"jid", p.jid},
 	} {
 		if err := checkName("put", name.what, name.name); err != nil {
 			return err
 		}
 	}
-	if err := checkJID("put", p.options.jid, p.options.jid); err != nil {
+	if err := asInvalid("put", p.jid, jobopts.CheckJID(p.jid)); err != nil {
 		return err
 	}
-	return p.options.check("put")
-}
-
-// checkJID returns an error if the key of a job with this id would be the key of another job's
-// list. The jid is that of the job that the call is about.
-func checkJID(op, jid, id string) error {
-	if id == openBatch {
-		return invalid(op, jid, "no job can have the jid %s", id)
+	if slices.Contains(p.options.DependsOn, p.jid) {
+		return invalid("put", p.jid, "the job depends on itself")
 	}
-	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
-		if strings.HasSuffix(id, suffix) {
-			return invalid(op, jid, "the jid %q ends in %s: no job can have it", id, suffix)
-		}
-	}
-	return nil
+	return checkOptions("put", p.jid, &p.options)
 }
 
 // putArgs is how many arguments most puts have at most.
@@ -83,31 +80,8 @@ func (p *put) args(worker string) []any {
 	if p.isNew {
 		checked = "new"
 	}
-	return p.optionArgs(append(make([]any, 0, putArgs),
-		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), checked, "1"))
-}
-
-// optionArgs appends the pairs of arguments for the options.
-func (p *put) optionArgs(args []any) []any {
-	args = p.options.appendJob(args)
-	if p.options.at != nil {
-		args = append(args, "at", wire.FormatTime(*p.options.at))
-	}
-	depends := p.options.depends
-	if p.options.opensBatch {
-		depends = append(slices.Clip(depends), openBatch)
-	}
-	if len(depends) > 0 {
-		args = append(args, "depends", jsonList(depends))
-	}
-	if p.options.batch != "" {
-		args = append(args, "batch", p.options.batch)
-	}
-	if len(p.options.conditions) > 0 && !p.isNew {
-		args = append(args, "if", string(p.options.conditions[0]))
-	}
-	args = anys(args, p.options.replaceArgs()...)
-	return anys(args, p.options.storedArgs()...)
+	return p.options.PutArgs(append(make([]any, 0, putArgs),
+		worker, p.queue, p.jid, p.klass, p.data, p.options.DelayText(), checked, "1"), p.isNew)
 }
 
 // newJID returns a random jid of 32 hexadecimal digits, as clients of all languages use.
@@ -159,27 +133,20 @@ func (c *Client) putOne(ctx context.Context, p *put) (string, error) {
 	if p.isNew {
 		run = c.runNew
 	}
-	reply, err := run(ctx, "put", p.options.jid, p.args(c.worker)...)
-	if found, there := foundBy(reply); there {
+	reply, err := run(ctx, "put", p.jid, p.args(c.worker)...)
+	if found, there := conflictIn(reply); there {
 		return p.found(found).answer(err)
 	}
-	return p.options.jid, err
+	return p.jid, err
 }
 
-// A JobSpec is a job for [Queue.PutMany].
-type JobSpec struct {
-	Klass   string
-	Data    any
-	Options []PutOption
-}
-
-// putTogether is how many jobs one script puts at most, by their weights. That takes the server up
+// putBatchSize is how many jobs one script puts at most, by their weights. That takes the server up
 // to about 10 ms.
-const putTogether = 500
+const putBatchSize = 500
 
 // weight returns as how many jobs it counts that one script puts.
 func (p *put) weight() int {
-	return 1 + (len(p.options.tags)+len(p.options.depends))/2 + len(p.data)/4096
+	return 1 + (len(p.options.Tags)+len(p.options.DependsOn))/2 + len(p.data)/4096
 }
 
 // countTogether returns how many of the jobs one script puts: as many of the first ones as fit.
@@ -187,7 +154,7 @@ func countTogether(puts []*put) int {
 	weight := 0
 	for n, p := range puts {
 		weight += p.weight()
-		if n > 0 && weight > putTogether {
+		if n > 0 && weight > putBatchSize {
 			return n
 		}
 	}
@@ -199,7 +166,7 @@ func countTogether(puts []*put) int {
 // each two tags or dependencies, count as a job more. If there are more jobs and a later script
 // fails, PutMany returns the jids of those that were put along with the error.
 //
-// Jobs that are refused because of a [ConflictOption] or [Unique] do not stop the others. Of
+// Jobs that are refused because of an [If] or [Unique] do not stop the others. Of
 // several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace],
 // all become one job, with the data of the last. In the place of a refused job, PutMany returns the
 // jid of the job that is there. If nothing else is wrong, the error is [ErrExists], with the
@@ -243,11 +210,11 @@ func newPuts(queue string, jobs []JobSpec) ([]*put, error) {
 		if err != nil {
 			return nil, p.failure(i, err)
 		}
-		if first, found := places[p.options.jid]; found {
+		if first, found := places[p.jid]; found {
 			return nil, p.failure(i, invalid("put", "", "jobs[%d] has the same jid", first))
 		}
 		p.at = i
-		puts[i], places[p.options.jid] = p, i
+		puts[i], places[p.jid] = p, i
 	}
 	return puts, checkOrder(puts, places)
 }
@@ -256,7 +223,7 @@ func newPuts(queue string, jobs []JobSpec) ([]*put, error) {
 // for.
 func checkOrder(puts []*put, places map[string]int) error {
 	for i, p := range puts {
-		for _, jid := range p.options.depends {
+		for _, jid := range p.options.DependsOn {
 			if other := places[jid]; other > i {
 				return p.failure(i, invalid("put", "",
 					"depends on jobs[%d], which comes after it", other))
@@ -273,7 +240,7 @@ func (p *put) failure(i int, err error) error {
 		return err
 	}
 	own := *cause
-	own.JID = p.options.jid
+	own.JID = p.jid
 	own.Message = fmt.Sprintf("jobs[%d]: %s", i, own.Message)
 	return &own
 }
@@ -281,7 +248,7 @@ func (p *put) failure(i int, err error) error {
 func jidsOf(puts []*put) []string {
 	jids := make([]string, len(puts))
 	for i, p := range puts {
-		jids[i] = p.options.jid
+		jids[i] = p.jid
 	}
 	return jids
 }
@@ -290,7 +257,7 @@ func jidsOf(puts []*put) []string {
 // which jobs refused theirs, by their index in the call of PutMany.
 func (c *Client) putAll(
 	ctx context.Context, puts []*put,
-) (jids []string, existing []foundJob, err error) {
+) (jids []string, existing []conflict, err error) {
 	jids = jidsOf(puts)
 	var alone error // the jobs are put, but too few replicas may have them
 	for from, n := 0, 0; from < len(puts); from += n {
@@ -312,10 +279,10 @@ func (c *Client) putAll(
 	return jids, existing, alone
 }
 
-// putMany puts jobs with one script: all or none, but for those that a [ConflictOption] or [Unique]
+// putMany puts jobs with one script: all or none, but for those that an [If] or [Unique]
 // refuses. It returns which jobs were there, and have refused or been replaced, by their index in
 // puts.
-func (c *Client) putMany(ctx context.Context, puts []*put) ([]foundJob, error) {
+func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
 	checked, run := "1", c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })
 	if allNew {
@@ -323,16 +290,16 @@ func (c *Client) putMany(ctx context.Context, puts []*put) ([]foundJob, error) {
 	}
 	args := append(make([]any, 0, 2+len(puts)*putArgs), c.worker, checked)
 	for _, p := range puts {
-		args = append(args, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), nil)
+		args = append(args, p.queue, p.jid, p.klass, p.data, p.options.DelayText(), nil)
 		before := len(args)
-		args = p.optionArgs(args)
+		args = p.options.PutArgs(args, p.isNew)
 		if p.isNew && !allNew {
 			args = append(args, "new", "1")
 		}
 		args[before-1] = strconv.Itoa(len(args) - before)
 	}
 	reply, err := run(ctx, "put.many", "", args...)
-	found, problem := foundByMany(reply)
+	found, problem := conflictsIn(reply)
 	if err == nil {
 		err = problem
 	}
@@ -342,4 +309,154 @@ func (c *Client) putMany(ctx context.Context, puts []*put) ([]foundJob, error) {
 		}
 	}
 	return found, err
+}
+
+// batchedPuts is how many puts go together at most.
+const batchedPuts = 200
+
+// A putBatcher combines the puts of several goroutines in one script. It has one call in flight at
+// a time.
+type putBatcher struct {
+	client *Client
+	batch.Batcher[*put, putAnswer]
+}
+
+// A waitingPut is a put that goes out with others.
+type waitingPut = batch.Call[*put, putAnswer]
+
+// A putAnswer is what a put returns.
+type putAnswer struct {
+	jid string
+	err error
+}
+
+func newPutBatcher(client *Client) *putBatcher {
+	b := &putBatcher{client: client}
+	b.Alone, b.Count, b.Send = b.alone, countPuts, b.sendBatch
+	return b
+}
+
+// put puts a job alone when no other call is in flight, and with the next batch otherwise.
+func (b *putBatcher) put(ctx context.Context, p *put) (string, error) {
+	answer, err := b.Do(ctx, p)
+	if err != nil {
+		return p.jid, wrap("put", p.jid, err)
+	}
+	return answer.jid, answer.err
+}
+
+func (b *putBatcher) alone(ctx context.Context, p *put) putAnswer {
+	jid, err := b.client.putOne(ctx, p)
+	return putAnswer{jid, err}
+}
+
+// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit, and
+// up to a second put of the same job.
+func countPuts(waiting []*waitingPut) int {
+	weight := 0
+	jids := make(map[string]bool, min(len(waiting), batchedPuts))
+	for n, w := range waiting {
+		weight += w.Request.weight()
+		jid := w.Request.jid
+		if n == batchedPuts || n > 0 && weight > putBatchSize || jids[jid] {
+			return n
+		}
+		jids[jid] = true
+	}
+	return len(waiting)
+}
+
+func (b *putBatcher) sendBatch(calls []*waitingPut) {
+	ctx, cancel := contextOf(calls)
+	defer cancel()
+	b.send(ctx, calls)
+}
+
+// contextOf returns the context of a batch. It has the values of the first call's context, and
+// the latest of the deadlines if every call has one.
+func contextOf[Q, A any](calls []*batch.Call[Q, A]) (context.Context, context.CancelFunc) {
+	ctx := context.WithoutCancel(calls[0].Context)
+	var latest time.Time
+	for _, call := range calls {
+		deadline, ok := call.Context.Deadline()
+		if !ok {
+			return ctx, func() {}
+		}
+		if deadline.After(latest) {
+			latest = deadline
+		}
+	}
+	return context.WithDeadline(ctx, latest)
+}
+
+// send puts jobs with one script. If one of them is refused, none is put: then it sends each half.
+func (b *putBatcher) send(ctx context.Context, calls []*waitingPut) {
+	if len(calls) == 1 {
+		jid, err := b.client.putOne(ctx, calls[0].Request)
+		calls[0].Answer(putAnswer{jid, err})
+		return
+	}
+	puts := make([]*put, len(calls))
+	for i, w := range calls {
+		puts[i] = w.Request
+	}
+	found, err := b.client.putMany(ctx, puts)
+	if isSinglePut(err) {
+		half := len(calls) / 2
+		b.send(ctx, calls[:half])
+		b.send(ctx, calls[half:])
+		return
+	}
+	if again, rest := split(calls); errors.Is(err, ErrUnavailable) && len(rest) > 0 {
+		answer(rest, nil, err)
+		if len(again) > 0 {
+			b.send(ctx, again)
+		}
+		return
+	}
+	answer(calls, found, err)
+}
+
+// split splits a batch into the puts that may be sent again, and the others.
+func split(calls []*waitingPut) (again, rest []*waitingPut) {
+	for _, w := range calls {
+		if w.Request.isNew {
+			again = append(again, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	return again, rest
+}
+
+// answer ends the puts of a batch: found lists the jobs that were there, and err is the error of
+// the puts that were not refused.
+func answer(calls []*waitingPut, found []conflict, err error) {
+	existing := make(map[int]conflict, len(found))
+	for _, f := range found {
+		existing[f.at] = f
+	}
+	for i, w := range calls {
+		jid, err := w.Request.jid, putError(w.Request.jid, err)
+		if f, there := existing[i]; there {
+			jid, err = f.answer(err)
+		}
+		w.Answer(putAnswer{jid, err})
+	}
+}
+
+// isSinglePut reports whether a batch was refused because of one of its puts or a damaged key.
+func isSinglePut(err error) bool {
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isServerWide(err)
+}
+
+// putError returns the error of one or several puts as that of one job.
+func putError(jid string, err error) error {
+	var cause *Error
+	if !errors.As(err, &cause) {
+		return err
+	}
+	own := *cause
+	own.Op, own.JID = "put", jid
+	return &own
 }

@@ -1,26 +1,25 @@
 package qless
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/script"
+	"github.com/qless/qless-go/internal/wire"
 )
-
-// DefaultNamespace is the prefix of the keys that clients of all languages share.
-const DefaultNamespace = "ql:"
 
 // A Client gives access to one namespace of one Redis server or cluster. It is safe for concurrent
 // use.
@@ -51,74 +50,44 @@ type Client struct {
 	endBatcher      *endBatcher
 	completeBatcher *completeBatcher
 
-	observe      func(ctx context.Context, call Call) // nil without an observer
-	headerFuncs  []func(ctx context.Context) map[string]string
-	nextHeaders  func(ctx context.Context, headers map[string]string) map[string]string
-	putObservers []func(ctx context.Context, put Call) (context.Context, func(put Call))
+	// These are nil if the config has none.
+	observe     func(ctx context.Context, call Call)
+	headers     func(ctx context.Context) map[string]string
+	nextHeaders func(ctx context.Context, headers map[string]string) map[string]string
+	putObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
 
-	codecs  []Codec // the first one encodes
+	codec   Codec   // encodes, unless nil
+	codecs  []Codec // decode
 	maxData int     // -1 for no limit
 }
 
-// A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithCodec],
-// [WithHeaders], [WithLogger], [WithMaxData], [WithNamespace], [WithObserver],
-// [WithPutObserver], [WithReplicas], [WithWorkerName], [WithoutBatching].
-type ClientOption func(*Client)
-
-// WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what clients
-// of other languages use. On a Redis Cluster, the keys of a namespace must be in one slot, so it
-// needs a hash tag: "{tenant}:ql:".
-func WithNamespace(prefix string) ClientOption {
-	return func(c *Client) { c.prefix = prefix }
-}
-
-// WithClock sets the source of the time. Defaults to the server's clock, so that the clocks of
-// client machines need not agree.
-func WithClock(clock func() time.Time) ClientOption {
-	return func(c *Client) { c.clock = clock }
-}
-
-// WithLogger sets the logger for what the client can't return as an error, such as a lost
-// subscription. Defaults to [slog.Default]. go-redis logs failed connections by itself: see
-// SetLogger there.
-func WithLogger(logger *slog.Logger) ClientOption {
-	return func(c *Client) { c.logger = logger }
-}
-
-// WithWorkerName sets the name under which the client pops and works jobs. Defaults to
-// host-pid-random, which no other client has. A [Worker] has a name of its own: see [WorkerConfig].
-func WithWorkerName(name string) ClientOption {
-	return func(c *Client) { c.worker = name }
-}
-
 // New returns a client that uses a go-redis client for a single server, a sentinel or a cluster. It
-// does not talk to the server. The error is [ErrInvalid] if an option is invalid, rdb is nil, the
-// namespace has no hash tag on a cluster, or rdb is a [redis.Ring], which would spread one
-// namespace over several servers. To spread jobs over servers, see [NewShards].
-func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
-	if isNil(rdb) {
-		return nil, invalid("new", "", "no redis client")
-	}
-	c := &Client{
-		rdb:    rdb,
-		prefix: DefaultNamespace,
-		worker: newWorkerName(),
-	}
-	for i, option := range options {
-		if option == nil {
-			return nil, invalid("new", "", "options[%d] is nil", i)
-		}
-		option(c)
-	}
-	if c.logger == nil {
-		c.logger = slog.Default()
-	}
-	c.logger = redisx.SafeLogger(c.logger)
-	c.maxData = cmp.Or(c.maxData, defaultMaxData)
-	if err := c.check(); err != nil {
+// does not talk to the server. A nil config means the defaults. The error is [ErrInvalid] if a field
+// of the config is invalid, rdb is nil, the namespace has no hash tag on a cluster, or rdb is a
+// [redis.Ring], which would spread one namespace over several servers. To spread jobs over servers,
+// see [NewShards].
+func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
+	full := config.withDefaults()
+	if err := full.check(rdb); err != nil {
 		return nil, err
 	}
-	c.runner = script.NewRunner(commands, rdb, c.prefix, c.clock)
+	c := &Client{
+		rdb:         rdb,
+		prefix:      full.Namespace,
+		clock:       full.Clock,
+		runner:      script.NewRunner(commands, rdb, full.Namespace, full.Clock),
+		worker:      full.WorkerName,
+		logger:      full.Logger,
+		unbatched:   full.Unbatched,
+		replicas:    full.replicas(),
+		observe:     full.Observer,
+		headers:     full.Headers,
+		nextHeaders: full.NextHeaders,
+		putObserver: full.PutObserver,
+		codec:       full.Codec,
+		codecs:      full.codecs(),
+		maxData:     full.MaxData,
+	}
 	c.startBatching()
 	c.hub = newHub(c)
 	c.waits = newWaits(c)
@@ -135,46 +104,6 @@ func (c *Client) startBatching() {
 	if c.replicas == nil {
 		c.endBatcher = newEndBatcher(c)
 	}
-}
-
-// isNil reports whether rdb is nil or a nil pointer.
-func isNil(rdb redis.UniversalClient) bool {
-	if rdb == nil {
-		return true
-	}
-	v := reflect.ValueOf(rdb)
-	return v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// check returns an error unless the options and the go-redis client fit together.
-func (c *Client) check() error {
-	if err := c.checkCodecs(); err != nil {
-		return err
-	}
-	if err := checkName("new", "namespace", c.prefix); err != nil {
-		return err
-	}
-	if err := checkName("new", "worker name", c.worker); err != nil {
-		return err
-	}
-	if _, ok := c.rdb.(*redis.Ring); ok {
-		return invalid("new", "", "a ring sends commands of one namespace to several servers: "+
-			"make a client for each server, and spread jobs over them with NewShards")
-	}
-	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
-		if !hasHashTag(c.prefix) {
-			return invalid("new", "", "namespace %q has no hash tag, as in \"{tenant}:ql:\": "+
-				"its keys would be spread over the cluster", c.prefix)
-		}
-		if cluster.Options().ReadOnly {
-			return invalid("new", "", "the cluster client reads from replicas, "+
-				"where no worker can be woken")
-		}
-	}
-	if c.replicas != nil {
-		return checkReplicas(c.rdb, c.replicas)
-	}
-	return nil
 }
 
 // Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections that
@@ -293,4 +222,88 @@ func anys(first []any, rest ...string) []any {
 		first = append(first, s)
 	}
 	return first
+}
+
+// Do runs a command of the script, with the client's namespace, clock, observer and rules for sending
+// a command again. It is meant for tools: the headers of lua/commands describe the commands, their
+// arguments after NOW and their replies.
+//
+// An argument is a string, a whole number, a [time.Time] or a [time.Duration], which are sent as seconds,
+// or a [PutOption]. Options are written as pairs of a name and a value, all of them in the
+// place of the first, as in a put; [JID] and [Unique], which need the rest of a put, are
+// [ErrInvalid]. The reply is nil, a string, an int64 or a []any of these. A command that the script
+// does not have is [ErrInvalid].
+func (c *Client) Do(ctx context.Context, command string, args ...any) (any, error) {
+	if _, known := commandFacts[command]; !known {
+		return nil, invalid("do", "", "the script has no command %q", command)
+	}
+	var sent []any
+	var options []PutOption
+	place := 0 // of the options
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case PutOption:
+			if len(options) == 0 {
+				place = len(sent)
+			}
+			options = append(options, v)
+		case time.Time:
+			sent = append(sent, wire.FormatTime(v))
+		case time.Duration:
+			sent = append(sent, wire.FormatSeconds(v))
+		default:
+			text, ok := plainText(v)
+			if !ok {
+				return nil, invalid(command, "", "args[%d] is a %T", i, arg)
+			}
+			sent = append(sent, text)
+		}
+	}
+	if len(options) > 0 {
+		pairs, err := optionPairs(command, options)
+		if err != nil {
+			return nil, err
+		}
+		sent = append(sent[:place:place], append(pairs, sent[place:]...)...)
+	}
+	return c.run(ctx, command, "", sent...)
+}
+
+// plainText returns a string or a whole number, of whatever type, as text.
+func plainText(arg any) (string, bool) {
+	switch v := reflect.ValueOf(arg); v.Kind() {
+	case reflect.String:
+		return v.String(), true
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.FormatInt(v.Int(), 10), true
+	}
+	return "", false
+}
+
+// optionPairs returns the pairs of arguments for the options of a put of a job that exists.
+func optionPairs(op string, options []PutOption) ([]any, error) {
+	var o jobopts.Options
+	if err := applyOptions(op, "", &o, options, PutOption.applyPut); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.JID != "":
+		return nil, invalid(op, "", "JID can't be used here")
+	case o.Unique != nil:
+		return nil, invalid(op, "", "Unique can't be used here")
+	}
+	if err := checkOptions(op, "", &o); err != nil {
+		return nil, err
+	}
+	var pairs []any
+	if o.Delay != nil {
+		pairs = append(pairs, "delay", o.DelayText())
+	}
+	return o.PutArgs(pairs, false), nil
+}
+
+// Decode returns data that a reply of [Client.Do] contains as it is stored: JSON, or the envelope of a
+// [Codec]. Data that no codec of the client can decode is returned as it is, with [ErrInvalid].
+func (c *Client) Decode(stored []byte) (json.RawMessage, error) {
+	return c.decode("", "data", string(stored))
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -26,9 +27,6 @@ type QueueCounts struct {
 	Depends   int    `json:"depends"`
 	Recurring int    `json:"recurring"`
 	Paused    bool   `json:"paused"`
-
-	// Latency is nil unless the call has the option [IncludeLatency].
-	Latency *Latency `json:"latency,omitempty"`
 }
 
 // Name returns the queue's name.
@@ -69,28 +67,23 @@ func (q *Queue) Put(
 // expired, then by priority, then by age. It returns fewer, or none, if the queue has no more, is
 // paused, or runs as many as its max-concurrency allows.
 //
-// The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has
-// a [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
-// sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
-// again when their locks expire.
+// The lock lasts for the queue's heartbeat time (60 s by default), unless the job has a [LockTime],
+// and must be renewed with [Job.Heartbeat] until the job is ended. The call is never sent twice: if
+// it failed with [ErrUnavailable], it may have locked jobs, which can be popped again when their
+// locks expire. [Client.Receive] takes jobs with a lock time of its own.
 //
 // A script pops at most 250 jobs, and 2 MiB of data that is larger than 4 KiB, unless it is that of
 // one job, or fewer if they have long histories; then Pop runs it again. If that fails, it returns
 // the jobs that it has. More than 4,000 Dependents are read in further steps. If one fails, the job
 // is returned without them, and [Job.Refresh] reads them.
-func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
+func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
-		return nil, err
-	}
-	more, err := popOptions(options)
-	if err != nil {
 		return nil, err
 	}
 	jobs := []*Job{}
 	for len(jobs) < count {
-		n := min(count-len(jobs), poppedAtOnce)
-		args := append([]any{q.name, q.client.worker, strconv.Itoa(n), "timed"}, more...)
-		reply, err := q.client.run(ctx, "pop", "", args...)
+		n := min(count-len(jobs), popBatchSize)
+		reply, err := q.client.run(ctx, "pop", "", q.name, q.client.worker, strconv.Itoa(n), "timed")
 		var some []*Job
 		var rest string
 		if err == nil {
@@ -104,7 +97,7 @@ func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Jo
 			break
 		}
 	}
-	_ = q.client.readRelations(ctx, jobs...) // they are locked, so they are returned without
+	_ = q.client.readDependents(ctx, jobs...) // they are locked, so they are returned without
 	return jobs, nil
 }
 
@@ -128,7 +121,7 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := q.client.readRelations(ctx, some...); err != nil {
+		if err := q.client.readDependents(ctx, some...); err != nil {
 			return nil, err
 		}
 		for _, job := range some {
@@ -163,11 +156,7 @@ func (q *Queue) check(op string) error {
 }
 
 // Counts returns how many jobs the queue has. Jobs that are due count as waiting.
-func (q *Queue) Counts(ctx context.Context, options ...CountsOption) (QueueCounts, error) {
-	o, err := countsOptions(options)
-	if err != nil {
-		return QueueCounts{}, err
-	}
+func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	if err := q.check("queues"); err != nil {
 		return QueueCounts{}, err
 	}
@@ -176,21 +165,12 @@ func (q *Queue) Counts(ctx context.Context, options ...CountsOption) (QueueCount
 		return QueueCounts{}, err
 	}
 	counts, err := decode[queueReply]("queues", reply)
-	if err != nil {
-		return counts.counts(), err
-	}
-	all := []QueueCounts{counts.counts()}
-	err = q.client.addLatencies(ctx, all, &o)
-	return all[0], err
+	return counts.counts(), err
 }
 
 // Queues returns the counts of every known queue, in the order in which they were first seen. It reads
 // 200 queues in a step.
-func (c *Client) Queues(ctx context.Context, options ...CountsOption) ([]QueueCounts, error) {
-	o, err := countsOptions(options)
-	if err != nil {
-		return nil, err
-	}
+func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := []QueueCounts{}
 	for cursor := ""; ; {
 		reply, err := c.run(ctx, "queues", "", "", "from", cursor)
@@ -207,15 +187,10 @@ func (c *Client) Queues(ctx context.Context, options ...CountsOption) ([]QueueCo
 		for _, r := range part.Queues {
 			counts = append(counts, r.counts())
 		}
-		cursor = string(part.Cursor)
-		if cursor == "" {
-			break
+		if cursor = string(part.Cursor); cursor == "" {
+			return counts, nil
 		}
 	}
-	if err := c.addLatencies(ctx, counts, &o); err != nil {
-		return nil, err
-	}
-	return counts, nil
 }
 
 type queueReply struct {
@@ -242,23 +217,11 @@ func (r queueReply) counts() QueueCounts {
 	}
 }
 
-// Len returns the total number of running, waiting and scheduled jobs.
-func (q *Queue) Len(ctx context.Context) (int, error) {
-	if err := q.check("length"); err != nil {
-		return 0, err
-	}
-	reply, err := q.client.run(ctx, "length", "", q.name)
-	if err != nil {
-		return 0, err
-	}
-	return decodeInt("length", reply)
-}
-
-// Pause keeps jobs of the queue from being popped until [Queue.Unpause].
+// Pause keeps jobs of the queue from being popped until [Queue.Resume].
 func (q *Queue) Pause(ctx context.Context) error { return q.do(ctx, "pause") }
 
 // Unpause lets jobs of the queue be popped again.
-func (q *Queue) Unpause(ctx context.Context) error { return q.do(ctx, "unpause") }
+func (q *Queue) Resume(ctx context.Context) error { return q.do(ctx, "unpause") }
 
 // Forget removes the queue from the list of known queues until a job is put into it; its jobs are
 // kept.
@@ -270,71 +233,6 @@ func (q *Queue) do(ctx context.Context, op string) error {
 	}
 	_, err := q.client.run(ctx, op, "", q.name)
 	return err
-}
-
-// Unfail puts at most count jobs of a failure group, oldest failures first, into this queue with
-// fresh retries, and returns how many. [Client.Unfail] puts each into its own queue, and says what
-// becomes of many.
-func (q *Queue) Unfail(
-	ctx context.Context, group string, count int, options ...UnfailOption,
-) (int, error) {
-	if err := q.check("unfail"); err != nil {
-		return 0, err
-	}
-	return q.client.unfail(ctx, "unfail", []any{q.name, group}, count, options)
-}
-
-// Unfail puts at most count jobs of a failure group, oldest failures first, each into its own queue
-// with fresh retries, and returns how many. It works in steps of 250 jobs, each of which is atomic,
-// and puts back no more than the group had after the first. With an error, the number is that of the
-// steps before; the jobs of the one that was on its way may be put back too. [Client.Retry] also says
-// which jobs were in the group by mistake.
-func (c *Client) Unfail(
-	ctx context.Context, group string, count int, options ...UnfailOption,
-) (int, error) {
-	return c.unfail(ctx, "unfail.group", []any{group}, count, options)
-}
-
-// unfail runs a script that puts failed jobs of a group back, in steps. The group is the last of its
-// first arguments; the next ones are how many jobs, and the options.
-func (c *Client) unfail(
-	ctx context.Context, op string, first []any, count int, options []UnfailOption,
-) (int, error) {
-	pairs, err := unfailArgs(op, options)
-	if err != nil {
-		return 0, err
-	}
-	if err := checkCount(op, count); err != nil {
-		return 0, err
-	}
-	group := argument(first, len(first)-1)
-	if err := checkName(op, "group", group); err != nil {
-		return 0, err
-	}
-	for done := 0; ; {
-		n := min(count-done, changedAtOnce)
-		args := anys(slices.Clip(first), append([]string{strconv.Itoa(n)}, pairs...)...)
-		reply, err := c.run(ctx, op, "", args...)
-		if err != nil {
-			return done, err
-		}
-		moved, err := decodeInt(op, reply)
-		if err != nil {
-			return done, err
-		}
-		isFirst := done == 0
-		done += moved
-		if moved < n || done == count {
-			return done, nil
-		}
-		if isFirst {
-			left, err := c.FailedIn(ctx, group, Range{Limit: 1})
-			if err != nil {
-				return done, err
-			}
-			count = min(count, done+left.Total)
-		}
-	}
 }
 
 // Recur puts a job of this klass and data into the queue at regular intervals, the first after its
@@ -350,43 +248,101 @@ func (q *Queue) Recur(
 	ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption,
 ) (jid string, err error) {
 	retries := 5
-	o := callOptions{jid: newJID(), retries: &retries}
-	if err := applyOptions("recur", &o, options, RecurOption.applyRecur); err != nil {
+	o := recurOptions{Options: jobopts.Options{JID: newJID(), Retries: &retries}}
+	if err := applyOptions("recur", "", &o, options, RecurOption.applyRecur); err != nil {
 		return "", err
 	}
 	if err := q.checkRecur(klass, every, &o); err != nil {
 		return "", err
 	}
-	raw, err := encodeData("recur", o.jid, data)
+	raw, err := encodeData("recur", o.JID, data)
 	if err == nil {
-		raw, err = q.client.encode("recur", o.jid, klass, "data", raw)
+		raw, err = q.client.encode("recur", o.JID, klass, "data", raw)
 	}
 	if err != nil {
 		return "", err
 	}
-	args := o.appendJob([]any{
-		q.name, o.jid, klass, raw, "interval", wire.FormatSeconds(every), wire.FormatSeconds(o.offset),
+	args := o.JobArgs([]any{
+		q.name, o.JID, klass, raw, "interval", wire.FormatSeconds(every), wire.FormatSeconds(o.offset),
 	})
-	if o.backlog != nil {
-		args = append(args, "backlog", strconv.Itoa(*o.backlog))
+	if o.backlog != 0 {
+		args = append(args, "backlog", strconv.Itoa(o.backlog))
 	}
 	args = append(args, "keep", "1")
-	_, err = q.client.run(ctx, "recur", o.jid, args...)
-	return o.jid, err
+	_, err = q.client.run(ctx, "recur", o.JID, args...)
+	return o.JID, err
 }
 
-func (q *Queue) checkRecur(klass string, every time.Duration, o *callOptions) error {
+func (q *Queue) checkRecur(klass string, every time.Duration, o *recurOptions) error {
 	if err := q.check("recur"); err != nil {
 		return err
 	}
 	if err := checkName("recur", "klass", klass); err != nil {
 		return err
 	}
-	if err := checkName("recur", "jid", o.jid); err != nil {
+	if err := checkName("recur", "jid", o.JID); err != nil {
 		return err
 	}
 	if every <= 0 {
-		return invalid("recur", o.jid, "the interval %v is not positive", every)
+		return invalid("recur", o.JID, "the interval %v is not positive", every)
 	}
-	return o.check("recur")
+	if o.offset < 0 {
+		return invalid("recur", o.JID, "the offset %v is negative", o.offset)
+	}
+	if err := checkNumber("recur", o.JID, "backlog", o.backlog, 0); err != nil {
+		return err
+	}
+	return checkOptions("recur", o.JID, &o.Options)
+}
+
+// allQueues stands for every known queue.
+const allQueues = "*"
+
+// Sweep clears away what nobody else has come across, and returns how many jobs it has dealt with:
+//
+//   - jobs whose lives have ended, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
+//   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
+//     [ConfigJobsFailedHistoryCount];
+//   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages
+//     failed it, which tell nobody, or if one call could not tell them all: about 200;
+//   - jobs that wait for a complete one which had more than 250 dependents, if the program that
+//     completed it ended before it had released them all: at most 250.
+//
+// For the second and the third, a call looks at about 100 failed jobs, of at most 100 groups, and
+// the next call goes on where it stopped. Without anything to do, it costs the server 3 commands. It
+// also looks at 100 tracked jobs, and stops tracking those that are gone, which it does not count.
+//
+// Given names of queues, at most 1000, it also moves at most 100 of their jobs to where a pop would
+// find them, so that counts, states and lists are true for those who look: scheduled jobs that are
+// due, children of recurring jobs, and jobs whose locks have ended, as [OnLost] says, with the
+// usual notice, grace period, and loss of a retry. The name "*" stands for all: a call looks at 100
+// of them, and the next call at others. A queue costs 3 commands.
+//
+// A job whose life has ended is never given to a worker, swept or not, and one that is due is found
+// by the next pop. A program that relies on the rest, such as on a handler that ends at its TTL,
+// calls Sweep from time to time, for instance every second. Several may do so.
+func (c *Client) Sweep(ctx context.Context, queues ...string) (int, error) {
+	if err := checkSwept(queues); err != nil {
+		return 0, err
+	}
+	reply, err := c.run(ctx, "sweep", "", anys(nil, queues...)...)
+	if err != nil {
+		return 0, err
+	}
+	return decodeInt("sweep", reply)
+}
+
+func checkSwept(queues []string) error {
+	if len(queues) > maxReserve {
+		return invalid("sweep", "", "%d queues are more than %d", len(queues), maxReserve)
+	}
+	if len(queues) > 1 && slices.Contains(queues, allQueues) {
+		return invalid("sweep", "", "\"*\" and names of queues can't be used together")
+	}
+	for _, queue := range queues {
+		if err := checkName("sweep", "queue name", queue); err != nil {
+			return err
+		}
+	}
+	return nil
 }

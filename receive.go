@@ -1,11 +1,23 @@
 package qless
 
 import (
+	"cmp"
+	"container/list"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/queues"
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A ReceiveConfig says which jobs a [Client.Receive] takes. Queues is required.
@@ -103,7 +115,7 @@ func (c *Client) receive(ctx context.Context, config ReceiveConfig) ([]*Job, err
 	}
 	defer r.took(call)
 	if err := ctx.Err(); err != nil {
-		r.giveBack(call.jobs)
+		r.release(call.jobs)
 		return nil, notReceived(err)
 	}
 	return call.jobs, call.err
@@ -111,7 +123,7 @@ func (c *Client) receive(ctx context.Context, config ReceiveConfig) ([]*Job, err
 
 // notReceived returns the error of a call that a context, or the end of the client, has ended.
 func notReceived(err error) error {
-	return &Error{Op: "receive", Code: CodeUnavailable, Message: err.Error(), Err: err}
+	return &Error{Op: "receive", Code: ErrUnavailable, Message: err.Error(), Err: err}
 }
 
 func (c *ReceiveConfig) check() error {
@@ -126,7 +138,7 @@ func (c *ReceiveConfig) check() error {
 		if err := checkName("receive", "queue name", queue); err != nil {
 			return err
 		}
-		if pattern := newQueuePattern(queue); pattern.excludes || !pattern.isName() {
+		if !queues.IsName(queue) {
 			return invalid("receive", "", "ReceiveConfig.Queues has a pattern: %q", queue)
 		}
 	}
@@ -138,9 +150,10 @@ func (c *ReceiveConfig) check() error {
 	if c.Count < 0 || c.Count > maxReserve {
 		return invalid("receive", "", "ReceiveConfig.Count %d is not from 1 to %d", c.Count, maxReserve)
 	}
-	if d := c.LockTime; d != 0 && d != -1 && (d < minLockTime || d > maxLockTime) {
-		return invalid("receive", "", "ReceiveConfig.LockTime %v is not from %v to %v",
-			d, minLockTime, maxLockTime)
+	if d := c.LockTime; d != 0 && d != -1 {
+		if err := jobopts.CheckLockTime(d); err != nil {
+			return invalid("receive", "", "ReceiveConfig.LockTime %v: %s", d, err)
+		}
 	}
 	if c.PollInterval < 0 || c.PollInterval > 0 && c.PollInterval < time.Millisecond {
 		return invalid("receive", "", "ReceiveConfig.PollInterval %v is less than 1ms", c.PollInterval)
@@ -184,4 +197,503 @@ func (c *ReceiveConfig) key(worker string) receiveKey {
 		worker: worker, queues: fmt.Sprintf("%q", c.Queues), order: c.Order,
 		lockTime: c.LockTime, poll: c.PollInterval,
 	}
+}
+
+// receivers are those that ask for jobs on behalf of the calls of Receive of a client and its
+// copies, one for each kind of call.
+type receivers struct {
+	client  *Client
+	started sync.WaitGroup
+
+	base   context.Context // of the receivers
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	byKey  map[receiveKey]*receiver
+}
+
+func newReceivers(client *Client) *receivers {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &receivers{
+		client: client, byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel,
+	}
+}
+
+// join has a receiver ask for jobs for a call, and returns it.
+func (s *receivers) join(c *Client, config ReceiveConfig, call *receiveCall) (*receiver, error) {
+	config.Queues = unique(config.Queues)
+	config.Order = cmp.Or(config.Order, OrderStrict)
+	config.PollInterval = cmp.Or(config.PollInterval, 10*time.Second)
+	key := config.key(c.worker)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, closedError()
+	}
+	r := s.byKey[key]
+	if r == nil {
+		r = newReceiver(s, c, config)
+		s.byKey[key] = r
+		s.started.Go(func() { r.run(s.base) })
+	}
+	r.add(call)
+	return r, nil
+}
+
+// remove removes a receiver, and reports whether it did so: there may be calls again.
+func (s *receivers) remove(r *receiver) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.isWanted() {
+		return false
+	}
+	delete(s.byKey, r.key)
+	return true
+}
+
+// close ends all calls. The receivers then give back what is on its way to them.
+func (s *receivers) close() {
+	s.mu.Lock()
+	s.closed = true
+	all := make([]*receiver, 0, len(s.byKey))
+	for _, r := range s.byKey {
+		all = append(all, r)
+	}
+	s.mu.Unlock()
+	for _, r := range all {
+		r.close()
+	}
+}
+
+// wait waits until all receivers have ended, but not long if the server is away.
+func (s *receivers) wait() {
+	ended := closedAfter(s.started.Wait)
+	if !within(leaveTimeout, ended) {
+		s.cancel()
+		within(cutTimeout, ended)
+	}
+	s.cancel()
+}
+
+// A receiver asks for jobs on behalf of calls of one kind. To the server it is a worker that is
+// idle under a name of its own; the jobs are locked for the client's worker. It makes one exchange
+// at a time, for all calls that there are.
+type receiver struct {
+	all     *receivers
+	client  *Client
+	key     receiveKey
+	name    string // under which it is idle
+	channel string // where it is woken
+	poll    time.Duration
+	due     signal // there is something to exchange
+	outbox  *outbox
+	log     *workerLog
+
+	// Used only by the goroutine of run.
+	relay       *relay
+	reservation reservation
+	appetite    appetite
+	alarm       *time.Timer // fires when to ask again at the latest, or to end
+	idle        bool        // the server counts it among the idle workers, or may do so
+	failures    int         // consecutive exchanges that failed
+	notBefore   time.Time   // after a failure, no exchange before this
+	unheard     int         // consecutive questions that found it not listening
+	usedAt      time.Time   // when there was something to do
+
+	mu     sync.Mutex
+	closed bool
+	ready  bool       // there may be jobs: ask
+	calls  *list.List // of *receiveCall, the oldest first
+	places map[*receiveCall]*list.Element
+	want   int // how many jobs the calls want
+	handed int // how many calls have got jobs, and may still give them back
+}
+
+func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
+	name := newWorkerName()
+	r := &receiver{
+		all: all, client: c.guarded(), key: config.key(c.worker),
+		name: name, channel: c.prefix + channelWake + name,
+		poll: config.PollInterval,
+		due:  newSignal(),
+		log:  &workerLog{logger: c.logger.With("worker", c.worker)},
+
+		reservation: reservation{
+			queues: config.Queues, order: config.Order, lock: lockPairs(c.worker, config.LockTime),
+		},
+		calls: list.New(), places: map[*receiveCall]*list.Element{},
+	}
+	r.outbox = newOutbox(r.log, &counters{}, &observer{}, &rateKeeper{}, r.due)
+	return r
+}
+
+// lockPairs returns arguments of the script reserve: whose the jobs become, and for how long.
+func lockPairs(owner string, d time.Duration) []string {
+	pairs := []string{"owner", owner}
+	switch d {
+	case 0:
+		return pairs
+	case -1:
+		d = 0
+	}
+	return append(pairs, "lock", wire.FormatSeconds(d))
+}
+
+// hear has the receiver ask for jobs: somebody wakes it, or may have done so.
+func (r *receiver) hear(redisx.Notice) { r.ask() }
+
+// ask has the receiver ask for jobs.
+func (r *receiver) ask() {
+	r.mu.Lock()
+	r.ready = true
+	r.mu.Unlock()
+	r.due.notify()
+}
+
+// add adds a call that waits for jobs.
+func (r *receiver) add(call *receiveCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.places[call] = r.calls.PushBack(call)
+	r.want += call.want
+	r.ready = true
+	r.due.notify()
+}
+
+// withdraw removes a call, and reports whether it got no answer before.
+func (r *receiver) withdraw(call *receiveCall) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.places[call] == nil {
+		return false
+	}
+	r.remove(call)
+	return true
+}
+
+// remove removes a call. The mutex is held.
+func (r *receiver) remove(call *receiveCall) {
+	r.calls.Remove(r.places[call])
+	delete(r.places, call)
+	r.want -= call.want
+	if r.want == 0 {
+		r.due.notify()
+	}
+}
+
+// isWanted reports whether there are calls.
+func (r *receiver) isWanted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.want > 0
+}
+
+// isNeeded reports whether there are calls, or some that may still give jobs back.
+func (r *receiver) isNeeded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.want > 0 || r.handed > 0
+}
+
+// close ends all calls.
+func (r *receiver) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.fail(closedError(), false)
+	r.due.notify()
+}
+
+// fail ends all calls, or those that take what there is, with an error.
+func (r *receiver) fail(err error, onlyOnce bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, call := range r.waiting() {
+		if call.once || !onlyOnce {
+			r.remove(call)
+			call.answer(nil, err)
+		}
+	}
+}
+
+// waiting returns the calls, the oldest first. The mutex is held.
+func (r *receiver) waiting() []*receiveCall {
+	calls := make([]*receiveCall, 0, r.calls.Len())
+	for e := r.calls.Front(); e != nil; e = e.Next() {
+		calls = append(calls, e.Value.(*receiveCall))
+	}
+	return calls
+}
+
+// deliver gives jobs to the calls that have waited longest. It returns those that nobody wants.
+func (r *receiver) deliver(jobs []*Job) (left []*Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(jobs) > 0 && r.calls.Len() > 0 {
+		call := r.calls.Front().Value.(*receiveCall)
+		n := min(call.want, len(jobs))
+		r.remove(call)
+		call.answer(slices.Clip(jobs[:n]), nil)
+		jobs = jobs[n:]
+		r.handed++
+	}
+	return jobs
+}
+
+// took notes that a call that was answered is over.
+func (r *receiver) took(call *receiveCall) {
+	if len(call.jobs) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.handed--; r.handed == 0 {
+		r.due.notify()
+	}
+}
+
+// release gives jobs to other calls, or has them released.
+func (r *receiver) release(jobs []*Job) {
+	for _, job := range r.deliver(jobs) {
+		r.outbox.add(&report{
+			Outcome: Outcome{Action: ActionRelease}, jid: job.JID, queue: job.Queue, since: job.since,
+			until: job.Expires, unstarted: true,
+		})
+		r.due.notify()
+	}
+}
+
+// found answers the calls that take what there is: the server, which was asked for them, has
+// nothing more.
+func (r *receiver) found() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, call := range r.waiting() {
+		if call.once && call.asked {
+			r.remove(call)
+			call.answer(nil, nil)
+		}
+	}
+}
+
+// run makes exchanges until there has been no call for some time, the client is closed, or the
+// context ends.
+func (r *receiver) run(ctx context.Context) {
+	r.relay = r.client.hub.joinRelay(r.client)
+	r.client.hub.subscribe(r, r.channel)
+	r.alarm = time.NewTimer(r.poll)
+	defer r.alarm.Stop()
+	for redisx.Sleep(ctx, time.Until(r.notBefore)) {
+		runtime.Gosched() // include calls that are about to come
+		e := r.next()
+		switch {
+		case r.isOver(e) && r.retire(ctx):
+			return
+		case e.hasWork():
+			r.exchange(ctx, e)
+		default:
+			r.wait(ctx)
+		}
+	}
+	r.close()
+	r.retire(ctx)
+}
+
+// wait waits for something to do.
+func (r *receiver) wait(ctx context.Context) {
+	if !r.isWanted() {
+		r.alarm.Reset(idleWaits)
+	}
+	select {
+	case <-r.due:
+	case <-r.alarm.C:
+		r.ask()
+	case <-ctx.Done():
+	}
+}
+
+// isOver reports whether the receiver is to end: the client is closed, or there has been no call
+// for some time, and the server knows everything, or has had its time.
+func (r *receiver) isOver(e exchange) bool {
+	if e.room > 0 || len(e.reports) > 0 {
+		r.usedAt = time.Now()
+	}
+	if r.isNeeded() || !r.outbox.isEmpty() {
+		return false
+	}
+	return r.isClosed() && !e.leave || time.Since(r.usedAt) >= idleWaits
+}
+
+func (r *receiver) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+// next takes what there is to do. The reports then belong to the caller, until it tells the outbox
+// that they are done.
+func (r *receiver) next() exchange {
+	e := exchange{reports: r.outbox.take()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.want == 0:
+		e.leave = r.idle
+	case r.ready:
+		e.room = min(r.want, maxReserve)
+		r.appetite.limit(&e)
+		r.ready = false
+		for _, call := range r.waiting() {
+			call.asked = true
+		}
+	}
+	return e
+}
+
+// exchange releases jobs and asks for others, in one round trip.
+func (r *receiver) exchange(ctx context.Context, e exchange) {
+	defer r.outbox.done()
+	c := r.client
+	p := c.runner.Pipeline()
+	setPlaces(e.reports)
+	batches := inBatches(e.reports)
+	for _, batch := range batches {
+		args := []any{c.worker}
+		for _, report := range batch {
+			args = report.appendTo(args)
+		}
+		p.Add("finish", args...)
+	}
+	asks := e.room > 0 || e.leave
+	if asks {
+		p.Add("reserve", r.reservation.args(r.name, e.room, 0, r.poll)...)
+	}
+	sent := time.Now()
+	replies, failures := c.exec(ctx, p)
+	others := slices.Contains(failures, nil)
+	var failed error
+	for i, batch := range batches {
+		if err := r.outbox.answered(batch, replies[i], failures[i], others); err != nil {
+			failed = err
+		}
+	}
+	if asks {
+		last := len(replies) - 1
+		if err := r.reserved(replies[last], failures[last], sent, e); err != nil {
+			failed = err
+		}
+	}
+	r.after(failed)
+}
+
+// reserved gives the jobs of a reply to the calls.
+func (r *receiver) reserved(reply any, err error, sent time.Time, e exchange) error {
+	var got reserved
+	if err == nil {
+		got, err = r.client.decodeReserved(reply)
+	} else {
+		r.appetite.failed(e.room, err, r.log)
+	}
+	if err != nil {
+		r.idle = r.idle || e.room > 0 // perhaps
+		return r.refused(wrap("receive", "", err))
+	}
+	r.reservation.cursor, r.reservation.claim = got.cursor, got.claim
+	r.idle = e.room > 0 && got.wait > 0
+	r.appetite.heard(len(got.jobs))
+	jobs := make([]*Job, len(got.jobs))
+	for i, reserved := range got.jobs {
+		jobs[i] = reserved.job
+	}
+	r.release(jobs)
+	if e.room > 0 {
+		r.rest(got, sent)
+	}
+	return nil
+}
+
+// refused fails the calls that an error is the answer to, and returns it if trying again may help
+// the others.
+func (r *receiver) refused(err error) error {
+	passing := mayHeal(err)
+	r.fail(err, passing)
+	if passing {
+		r.ask()
+	}
+	return err
+}
+
+// mayHeal reports whether the same question may be answered some time later.
+func mayHeal(err error) bool {
+	switch refusalOf(err) {
+	case "NOPERM", "NOAUTH", "WRONGPASS":
+		return false
+	}
+	return isPassing(err) && !errors.Is(err, redis.ErrClosed)
+}
+
+// rest sets when to ask again: at once if there may be more jobs, else at the time that the server
+// gave, or when something wakes the receiver.
+func (r *receiver) rest(got reserved, sent time.Time) {
+	if got.listeners >= 0 {
+		r.relay.needRelays(got.listeners)
+	}
+	if got.wait == 0 {
+		r.alarm.Stop()
+		r.ask()
+		return
+	}
+	r.found()
+	wait := got.wait
+	if got.claim == "" {
+		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))
+	}
+	if got.listeners < 0 {
+		r.unheard++
+		r.client.hub.restart(r.channel, sent)
+		wait = min(wait, 50*time.Millisecond<<min(r.unheard, 16))
+	} else {
+		r.unheard = 0
+	}
+	r.alarm.Reset(wait)
+}
+
+// after notes the result of an exchange, and delays the next one if it failed.
+func (r *receiver) after(failed error) {
+	switch {
+	case failed == nil:
+		if r.failures > 0 {
+			r.log.serverBack()
+		}
+		r.failures = 0
+		return
+	case r.failures > 0:
+	case redisx.IsAnswer(failed):
+		r.log.serverRefuses(failed)
+	default:
+		r.log.serverAway(failed)
+	}
+	r.failures++
+	r.notBefore = time.Now().Add(redisx.WhileAway.After(r.failures))
+}
+
+// retire ends the receiver, unless there are calls again. Others then take over the jobs that it
+// may have been woken for, and perhaps its relaying.
+func (r *receiver) retire(ctx context.Context) bool {
+	if !r.all.remove(r) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	relays := "0"
+	if r.client.hub.leave(ctx, r, r.relay, r.channel) {
+		relays = "1"
+	}
+	args := anys([]any{r.name, r.reservation.claim, relays}, r.reservation.queues...)
+	if _, err := r.client.run(ctx, "depart", "", args...); err != nil {
+		r.log.cantDeregister(err)
+	}
+	r.outbox.close()
+	return true
 }

@@ -1,18 +1,19 @@
 package qless
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A RecurringJob is a snapshot of a job that is put into its queue again and again. Methods that
-// take a context change it on the server and never the struct, except for [RecurringJob.Refresh].
-// Jobs that it has already put stay as they are. It is not safe for concurrent use.
+// A RecurringJob is a snapshot of a job that is put into its queue again and again. To change it,
+// change fields and call [RecurringJob.Update]. It is not safe for concurrent use.
 //
 // A RecurringJob that did not come from a client, such as RecurringJob{}, has no client: its
 // methods return [ErrInvalid].
@@ -48,6 +49,7 @@ type RecurringJob struct {
 	Tags []string `json:"tags,omitempty"`
 
 	client *Client
+	was    *RecurringJob // as it was read
 }
 
 // MarshalJSON writes the interval as a number of seconds, and Data that is no JSON as a string.
@@ -85,7 +87,7 @@ func (c *Client) RecurringJob(ctx context.Context, jid string) (*RecurringJob, e
 		return nil, err
 	}
 	if reply == nil {
-		return nil, &Error{Op: "recur.get", Code: CodeNotFound, JID: jid,
+		return nil, &Error{Op: "recur.get", Code: ErrNotFound, JID: jid,
 			Message: "no such recurring job"}
 	}
 	r, err := decode[recurringReply]("recur.get", reply)
@@ -111,7 +113,7 @@ type recurringReply struct {
 func (r *recurringReply) job(c *Client) *RecurringJob {
 	// Data that can't be decoded stays as it is.
 	data, _ := c.decode(string(r.JID), "data", string(r.Data))
-	return &RecurringJob{
+	job := &RecurringJob{
 		Backlog:  r.Backlog.Int(),
 		Count:    r.Count.Int(),
 		Data:     data,
@@ -124,6 +126,8 @@ func (r *recurringReply) job(c *Client) *RecurringJob {
 		Tags:     wire.Strings(r.Tags),
 		client:   c,
 	}
+	job.remember()
+	return job
 }
 
 // usable returns an error if the recurring job has no client.
@@ -161,84 +165,79 @@ func (r *RecurringJob) Cancel(ctx context.Context) error {
 	return r.run(ctx, "unrecur", r.JID)
 }
 
-// SetInterval changes the interval, starting after the next job.
-func (r *RecurringJob) SetInterval(ctx context.Context, every time.Duration) error {
-	if every <= 0 {
-		return invalid("recur.update", r.JID, "the interval %v is not positive", every)
-	}
-	return r.update(ctx, "interval", wire.FormatSeconds(every))
-}
-
-// SetPriority changes the priority of future jobs.
-func (r *RecurringJob) SetPriority(ctx context.Context, priority int) error {
-	return r.updateNumber(ctx, "priority", priority, math.MinInt32)
-}
-
-// SetRetries changes the retries of future jobs.
-func (r *RecurringJob) SetRetries(ctx context.Context, retries int) error {
-	return r.updateNumber(ctx, "retries", retries, 0)
-}
-
-// SetBacklog changes how many missed jobs are put at most; 0 means all of them.
-func (r *RecurringJob) SetBacklog(ctx context.Context, jobs int) error {
-	return r.updateNumber(ctx, "backlog", jobs, 0)
-}
-
-// SetKlass changes the klass of future jobs.
-func (r *RecurringJob) SetKlass(ctx context.Context, klass string) error {
-	if err := checkName("recur.update", "klass", klass); err != nil {
+// Update writes the fields that were changed since the recurring job was read, in one step: all of
+// them or, with an error, none. It writes nothing if none was changed. Fields that were not changed
+// here keep what others have written meanwhile. Jobs that it has put stay as they are.
+//
+// With a new Interval, the next job is due that long after the last one. Data is encoded as by
+// [Queue.Put]. The JID and the Count can't be changed. If the recurring job no longer exists, the
+// error is [ErrNotFound].
+func (r *RecurringJob) Update(ctx context.Context) error {
+	const op = "recur.update"
+	if err := r.usable(op); err != nil {
 		return err
 	}
-	return r.update(ctx, "klass", klass)
-}
-
-// SetData changes the data of future jobs. It is encoded as by [Queue.Put].
-func (r *RecurringJob) SetData(ctx context.Context, data any) error {
-	if err := r.usable("recur.update"); err != nil {
+	pairs, err := r.changes(op)
+	if err != nil || len(pairs) == 0 {
 		return err
 	}
-	raw, err := encodeData("recur.update", r.JID, data)
+	if err := r.run(ctx, op, anys([]any{r.JID}, pairs...)...); err != nil {
+		return err
+	}
+	r.remember()
+	return nil
+}
+
+// remember notes the fields as those of the server.
+func (r *RecurringJob) remember() {
+	was := *r
+	was.Data, was.Tags, was.was = slices.Clone(r.Data), slices.Clone(r.Tags), nil
+	r.was = &was
+}
+
+// changes returns the fields that are not as they were read, as pairs of arguments.
+func (r *RecurringJob) changes(op string) ([]string, error) {
+	if r.JID != r.was.JID || r.Count != r.was.Count {
+		return nil, invalid(op, r.was.JID, "the JID and the Count of a recurring job can't be changed")
+	}
+	var pairs []string
+	for _, field := range []struct {
+		name, is, was string
+		problem       error
+	}{
+		{"klass", r.Klass, r.was.Klass, checkName(op, "klass", r.Klass)},
+		{"queue", r.Queue, r.was.Queue, checkName(op, "queue name", r.Queue)},
+		{"interval", wire.FormatSeconds(r.Interval), wire.FormatSeconds(r.was.Interval),
+			r.checkInterval(op)},
+		{"priority", strconv.Itoa(r.Priority), strconv.Itoa(r.was.Priority),
+			checkNumber(op, r.JID, "priority", r.Priority, math.MinInt32)},
+		{"retries", strconv.Itoa(r.Retries), strconv.Itoa(r.was.Retries),
+			checkNumber(op, r.JID, "retries", r.Retries, 0)},
+		{"backlog", strconv.Itoa(r.Backlog), strconv.Itoa(r.was.Backlog),
+			checkNumber(op, r.JID, "backlog", r.Backlog, 0)},
+		{"tags", wire.JSONList(r.Tags), wire.JSONList(r.was.Tags), checkTags(op, r.Tags)},
+	} {
+		if field.is == field.was {
+			continue
+		}
+		if field.problem != nil {
+			return nil, field.problem
+		}
+		pairs = append(pairs, field.name, field.is)
+	}
+	if bytes.Equal(r.Data, r.was.Data) {
+		return pairs, nil
+	}
+	data, err := encodeData(op, r.JID, r.Data)
 	if err == nil {
-		raw, err = r.client.encode("recur.update", r.JID, r.Klass, "data", raw)
+		data, err = r.client.encode(op, r.JID, r.Klass, "data", data)
 	}
-	if err != nil {
-		return err
+	return append(pairs, "data", data), err
+}
+
+func (r *RecurringJob) checkInterval(op string) error {
+	if r.Interval <= 0 {
+		return invalid(op, r.JID, "the interval %v is not positive", r.Interval)
 	}
-	return r.update(ctx, "data", raw)
-}
-
-// Move sends future jobs to another queue.
-func (r *RecurringJob) Move(ctx context.Context, queue string) error {
-	if err := checkName("recur.update", "queue name", queue); err != nil {
-		return err
-	}
-	return r.update(ctx, "queue", queue)
-}
-
-func (r *RecurringJob) update(ctx context.Context, option, value string) error {
-	return r.run(ctx, "recur.update", r.JID, option, value)
-}
-
-func (r *RecurringJob) updateNumber(ctx context.Context, option string, n, least int) error {
-	if err := checkNumber("recur.update", r.JID, option, n, least); err != nil {
-		return err
-	}
-	return r.update(ctx, option, strconv.Itoa(n))
-}
-
-// Tag adds tags to future jobs.
-func (r *RecurringJob) Tag(ctx context.Context, tags ...string) error {
-	return r.changeTags(ctx, "recur.tag", tags)
-}
-
-// Untag removes tags from future jobs.
-func (r *RecurringJob) Untag(ctx context.Context, tags ...string) error {
-	return r.changeTags(ctx, "recur.untag", tags)
-}
-
-func (r *RecurringJob) changeTags(ctx context.Context, op string, tags []string) error {
-	if err := checkNames(op, "tag", tags); err != nil {
-		return err
-	}
-	return r.run(ctx, op, anys([]any{r.JID}, tags...)...)
+	return nil
 }

@@ -139,7 +139,7 @@ func (r *relay) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		r.letOthers(ctx)
+		r.releaseLease(ctx)
 		r.changeRelaying(ctx)
 		queues, wakeAny := r.takeWakes()
 		if !wakeAny && len(queues) == 0 {
@@ -171,15 +171,15 @@ func (r *relay) takeWakes() (queues []string, wakeAny bool) {
 	return queues, wakeAny
 }
 
-// wokenAtOnce is for how many queues one script wakes workers.
-const wokenAtOnce = 500
+// wakeBatchSize is for how many queues one script wakes workers.
+const wakeBatchSize = 500
 
 // wake wakes a worker for each of the queues or, with wakeAny, for each queue that has jobs.
 func (r *relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
 	if wakeAny {
 		return r.wakeForAll(ctx)
 	}
-	for some := range slices.Chunk(queues, wokenAtOnce) {
+	for some := range slices.Chunk(queues, wakeBatchSize) {
 		if _, err := r.client.run(ctx, "wake", "", anys(nil, some...)...); err != nil {
 			return err
 		}
@@ -280,8 +280,8 @@ func (r *relay) claim(ctx context.Context, begin bool) (bool, error) {
 	return !r.isCounted, err
 }
 
-// letOthers gives up the lease when it is no longer needed.
-func (r *relay) letOthers(ctx context.Context) {
+// releaseLease gives up the lease when it is no longer needed.
+func (r *relay) releaseLease(ctx context.Context) {
 	r.mu.Lock()
 	over := r.isCounted && time.Since(r.claimed) < relayLease
 	if r.isCounted {

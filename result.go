@@ -4,8 +4,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"sync"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -37,6 +44,34 @@ func (r *Result) Unmarshal(v any) error {
 	return unmarshal(r.jid, r.Data, v)
 }
 
+// ResultAs decodes a result into a T. It takes the values of [Client.Wait], [Client.Result] and
+// [Queue.Call] as they are:
+//
+//	sum, err := qless.ResultAs[int](client.Wait(ctx, jid))
+//
+// An error is returned as it is. A job that has failed is [ErrFailed], with the group and the message
+// of its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
+func ResultAs[T any](result Result, err error) (T, error) {
+	var value T
+	if err != nil {
+		return value, err
+	}
+	if result.State == StateFailed {
+		return value, result.failed()
+	}
+	err = result.Unmarshal(&value)
+	return value, err
+}
+
+// failed returns the error for a job that has failed.
+func (r *Result) failed() error {
+	message := "the job has failed"
+	if r.Failure != nil {
+		message += " in " + r.Failure.Group + ": " + r.Failure.Message
+	}
+	return &Error{Op: "result", Code: ErrFailed, JID: r.jid, Message: message}
+}
+
 // SetResult sets what [Client.Result] returns once the job has ended, encoded as by [Queue.Put];
 // nil is null. Complete, Next, Fail and Retry store it, in the same step that ends the job, and so
 // does the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
@@ -64,11 +99,11 @@ func (j *Job) withResult(args ...any) []any {
 	return append(args, j.result)
 }
 
-// HandleResult returns a handler as [Typed] does. What work returns becomes the job's result
+// TypedResult returns a handler as [Typed] does. What work returns becomes the job's result
 // ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
 // dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if
 // work is nil.
-func HandleResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
+func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
 	if work == nil {
 		panic("qless: HandleResult: nil function")
 	}
@@ -95,20 +130,12 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 		return Result{}, err
 	}
 	reply, err := c.run(ctx, "result", jid, jid)
-	return c.resultOf(jid, reply, err)
+	return c.resultOf("result", jid, reply, err)
 }
 
-// Results returns how jobs have ended, as [Client.Result] does, in the order of the jids. If that
-// fails for some of them, their results are empty, and the error is that of the first. It takes a
-// round trip for every 500 jobs, and reads them one after the other.
-func (c *Client) Results(ctx context.Context, jids ...string) ([]Result, error) {
-	for _, jid := range jids {
-		if err := checkJobName("result", jid); err != nil {
-			return nil, err
-		}
-	}
-	results := make([]Result, 0, len(jids))
-	var failed error
+// results returns how jobs have ended, each with an error as that of Result, in the order of the jids.
+func (c *Client) results(ctx context.Context, op string, jids []string) ([]Result, []error) {
+	results, errs := make([]Result, 0, len(jids)), make([]error, 0, len(jids))
 	for some := range slices.Chunk(jids, resultBatch) {
 		p := c.runner.Pipeline()
 		for _, jid := range some {
@@ -116,28 +143,27 @@ func (c *Client) Results(ctx context.Context, jids ...string) ([]Result, error) 
 		}
 		replies, failures := c.exec(ctx, p)
 		for i, jid := range some {
-			result, err := c.resultOf(jid, replies[i], wrap("result", jid, failures[i]))
-			results = append(results, result)
-			failed = cmp.Or(failed, err)
+			result, err := c.resultOf(op, jid, replies[i], wrap(op, jid, failures[i]))
+			results, errs = append(results, result), append(errs, err)
 		}
 	}
-	return results, failed
+	return results, errs
 }
 
 // resultBatch is how many results are read in one round trip.
 const resultBatch = 500
 
 // resultOf returns the result that a reply says.
-func (c *Client) resultOf(jid string, reply any, err error) (Result, error) {
+func (c *Client) resultOf(op, jid string, reply any, err error) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	end, err := decodeEnd("result", jid, reply)
+	end, err := decodeEnd(op, jid, reply)
 	if err != nil {
 		return Result{}, err
 	}
 	if !end.isFinal() {
-		return Result{}, &Error{Op: "result", Code: CodeUnfinished, JID: jid,
+		return Result{}, &Error{Op: op, Code: ErrUnfinished, JID: jid,
 			Message: "the job has not ended: it is " + string(end.State)}
 	}
 	return c.toResult(&end, jid), nil
@@ -148,7 +174,17 @@ func checkJobName(op, jid string) error {
 	if err := checkName(op, "jid", jid); err != nil {
 		return err
 	}
-	return checkJID(op, jid, jid)
+	return asInvalid(op, jid, jobopts.CheckJID(jid))
+}
+
+// checkJobNames returns an error if no job can have one of the jids.
+func checkJobNames(op string, jids []string) error {
+	for _, jid := range jids {
+		if err := checkJobName(op, jid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // An endReply is what the server says about the end of a job.
@@ -185,4 +221,471 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 		result.Failure = failure.failure()
 	}
 	return result
+}
+
+// Wait waits until a job has ended, and returns how. It waits through retries, further queues and
+// lost locks, until one of these:
+//
+//   - the job is complete, or has failed for good: the State of the result says which, and the
+//     error is nil;
+//   - the job is canceled, or its record is deleted: [ErrCanceled];
+//   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
+//
+// If there is no such job to begin with, the error is [ErrNotFound]: also if it is in another
+// shard, where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a
+// client share one subscription, also with its workers. If it has none, the subscription ends some
+// seconds after the last wait, or with [Client.Close].
+//
+// [OnProgress] is called with the job's progress meanwhile. A wait costs the server 3 commands
+// when it begins, and 2 when the job ends; it asks again after 1, 2, 4 and at most 15 seconds.
+//
+// A handler that waits for a job keeps its place in the worker: if all do, nobody is left to run
+// what they wait for.
+func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (Result, error) {
+	if err := checkJobName("wait", jid); err != nil {
+		return Result{}, err
+	}
+	progress, err := readWaitOptions(jid, options)
+	if err != nil {
+		return Result{}, err
+	}
+	return c.joinAndWait(ctx, jid, false, progress)
+}
+
+// readWaitOptions returns the teller of the progress of a job that is waited for, or nil.
+func readWaitOptions(jid string, options []WaitOption) (*progressTeller, error) {
+	var o waitOptions
+	err := applyOptions("wait", jid, &o, options, WaitOption.applyWait)
+	if err != nil || o.onProgress == nil {
+		return nil, err
+	}
+	return &progressTeller{call: o.onProgress}, nil
+}
+
+// joinAndWait subscribes to a job and waits until it has ended. known says that it has existed.
+func (c *Client) joinAndWait(
+	ctx context.Context, jid string, known bool, progress *progressTeller,
+) (Result, error) {
+	channels := []string{c.prefix + channelDone + jid}
+	if progress != nil {
+		channels = append(channels, c.prefix+channelProgress+jid)
+	}
+	w := c.waits.join(channels...)
+	defer c.waits.leave(w)
+	return c.wait(ctx, jid, w, known, progress)
+}
+
+// WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
+// the jids. Jobs that have ended already are read 500 at a time, in a round trip each. If a wait
+// fails, its result is empty; the error is that of the first. Without jids it returns no results.
+func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
+	if err := checkJobNames("wait", jids); err != nil {
+		return nil, err
+	}
+	results, errs := c.results(ctx, "wait", jids)
+	var unfinished []int
+	for i, err := range errs {
+		if errors.Is(err, ErrUnfinished) {
+			unfinished = append(unfinished, i)
+		}
+	}
+	_ = each(unfinished, func(i int) error {
+		results[i], errs[i] = c.joinAndWait(ctx, jids[i], true, nil)
+		return nil
+	})
+	return results, cmp.Or(errs...)
+}
+
+// asksAgain says how long to wait before asking for a job again, as its end may have gone unheard:
+// clients of other languages tell nobody, and a connection may break.
+var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
+
+// wait waits until the job has ended, and tells its progress. known says that it has existed.
+func (c *Client) wait(
+	ctx context.Context, jid string, w *waiter, known bool, progress *progressTeller,
+) (Result, error) {
+	args := []any{jid}
+	if progress != nil {
+		args = append(args, "progress")
+	}
+	missing := false
+	for asked := 1; ; asked++ {
+		if message, heard := w.listen(ctx, asksAgain.After(asked), progress); heard {
+			if result, err, over := c.endOf(jid, message); over {
+				return result, err
+			}
+		}
+		if err := c.waiting(ctx, jid); err != nil {
+			return Result{}, err
+		}
+		reply, err := c.run(ctx, "await", jid, args...)
+		if known && isPassing(err) {
+			continue
+		} else if err != nil {
+			return Result{}, err
+		}
+		switch end, err := decodeEnd("wait", jid, reply); {
+		case errors.Is(err, ErrNotFound) && known && !missing:
+			missing, asked = true, 0 // what was published may be on its way
+		case errors.Is(err, ErrNotFound) && known:
+			return Result{}, canceled(jid)
+		case err != nil:
+			return Result{}, err
+		case end.isFinal():
+			return c.toResult(&end, jid), nil
+		default:
+			known = true
+			progress.tell(end.Progress)
+		}
+	}
+}
+
+// waiting returns an error if the context or the client has ended.
+func (c *Client) waiting(ctx context.Context, jid string) error {
+	err := ctx.Err()
+	if err == nil && c.waits.isClosed() {
+		err = redis.ErrClosed
+	}
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: "wait", Code: ErrUnavailable, JID: jid, Message: err.Error(), Err: err}
+}
+
+// isPassing reports whether an error says nothing about the job, and may soon be over.
+func isPassing(err error) bool {
+	return (errors.Is(err, ErrUnavailable) || isServerWide(err)) && !errors.Is(err, redis.ErrClosed)
+}
+
+func canceled(jid string) error {
+	return &Error{Op: "wait", Code: ErrCanceled, JID: jid, Message: "the job was canceled"}
+}
+
+func expired(jid string) error {
+	return &Error{Op: "wait", Code: ErrCanceled, JID: jid,
+		Message: "the job was canceled: its StartBy or TTL was over"}
+}
+
+// endOf returns what was published about the end of a job, and whether that is all.
+func (c *Client) endOf(jid, message string) (result Result, err error, over bool) {
+	end, err := decode[publishedEnd]("wait", message)
+	switch {
+	case err != nil || end.More:
+		return Result{}, nil, false
+	case end.isFinal():
+		return c.toResult(&end.endReply, jid), nil, true
+	case end.Cause == "expired":
+		return Result{}, expired(jid), true
+	}
+	return Result{}, canceled(jid), end.State == "canceled"
+}
+
+// A publishedEnd is what is published when a job has ended.
+type publishedEnd struct {
+	endReply
+	Cause string `json:"cause"` // why the job was canceled
+	More  bool   `json:"more"`  // it has a result, which is too long to be published
+}
+
+// Channels of waits.
+const (
+	channelDone     = "x:done:"     // followed by a jid: the job has ended
+	channelProgress = "x:progress:" // followed by a jid: how far the job is
+	channelWaits    = "x:waits"     // nothing is published: a subscription begins with it
+)
+
+// idleWaits is how long what is shared by waits, or by calls of [Client.Receive], is kept after the
+// last one.
+var idleWaits = 10 * time.Second
+
+// A waiter waits for the end of a job, and perhaps for its progress.
+type waiter struct {
+	channels []string // of its end, and of its progress
+	ready    signal   // there is a message, or it is time to ask
+	doubted  bool     // messages may be about an earlier end of the job, and only mean that it is time
+
+	mu       sync.Mutex
+	message  string // the last one about its end
+	progress string // the last one about its progress
+	ask      bool   // it is time to ask
+}
+
+// listen returns the next message about the end of the job, and tells its progress. It returns
+// false if there is none, but it is time to ask, or the context has ended.
+func (w *waiter) listen(
+	ctx context.Context, patience time.Duration, told *progressTeller,
+) (message string, heard bool) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		progress, over := "", false
+		select {
+		case <-ctx.Done():
+			over = true
+		case <-timer.C:
+			over = true
+		case <-w.ready:
+		}
+		w.mu.Lock()
+		message, progress, over = w.message, w.progress, over || w.ask
+		w.message, w.progress, w.ask = "", "", false
+		w.mu.Unlock()
+		if progress != "" {
+			told.hear(progress)
+		}
+		if message != "" || over {
+			return message, message != "" && !w.doubted
+		}
+	}
+}
+
+// hear is called when there is a message, or it is time to ask.
+func (w *waiter) hear(notice redisx.Notice) {
+	w.mu.Lock()
+	switch {
+	case notice.Payload == "":
+		w.ask = true
+	case notice.Channel == w.channels[0]:
+		w.message = notice.Payload
+	default:
+		w.progress = notice.Payload
+	}
+	w.mu.Unlock()
+	w.ready.notify()
+}
+
+// waits are those that wait for jobs with a client and its copies. They keep the subscription until
+// some seconds after the last wait.
+type waits struct {
+	hub     *hub
+	channel string // by which they keep the subscription
+
+	mu      sync.Mutex
+	closed  bool
+	waiters map[*waiter]bool
+	idle    *time.Timer // fires when there has been no wait for some time
+}
+
+func newWaits(client *Client) *waits {
+	s := &waits{
+		hub: client.hub, channel: client.prefix + channelWaits, waiters: map[*waiter]bool{},
+	}
+	s.idle = time.AfterFunc(idleWaits, s.rest)
+	s.idle.Stop()
+	return s
+}
+
+// hear is never called with anything of interest.
+func (s *waits) hear(redisx.Notice) {}
+
+// join adds a waiter for channels. The waiter hears when the server begins to send the messages of
+// each.
+func (s *waits) join(channels ...string) *waiter {
+	w := &waiter{channels: channels, ready: newSignal()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		w.hear(redisx.Notice{})
+		return w
+	}
+	s.idle.Stop()
+	s.waiters[w] = true
+	s.hub.subscribe(s, s.channel)
+	s.hub.subscribe(w, channels...)
+	return w
+}
+
+// leave removes a waiter.
+func (s *waits) leave(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hub.unsubscribe(w, w.channels...)
+	delete(s.waiters, w)
+	if len(s.waiters) == 0 && !s.closed {
+		s.idle.Reset(idleWaits)
+	}
+}
+
+// rest ends the subscription, unless there are waits again or others need it.
+func (s *waits) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiters) == 0 {
+		s.hub.unsubscribe(s, s.channel)
+	}
+}
+
+func (s *waits) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// close ends all waits, and the subscription unless others need it.
+func (s *waits) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.idle.Stop()
+	for w := range s.waiters {
+		w.hear(redisx.Notice{}) // it finds out why
+		s.hub.unsubscribe(w, w.channels...)
+	}
+	feed := s.hub.unsubscribe(s, s.channel)
+	s.mu.Unlock()
+	feed.finished()
+}
+
+// Call puts a job as [Queue.Put] does, waits until it has ended, and returns how, as [Client.Wait]
+// does. A job that has failed for good is a [Result] too; [ResultAs] returns the value that the
+// handler has returned.
+//
+// If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
+// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it goes on. The Withdrawn of
+// the [Error] says which. That may take a few seconds after ctx has ended if the server does not
+// answer.
+//
+// A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for
+// nothing. [UniqueOption.Replace] can't be used, because the job would be that of others too. With
+// Replicas, a job that too few replicas have is waited for all the same.
+func (q *Queue) Call(
+	ctx context.Context, klass string, data any, options ...PutOption,
+) (Result, error) {
+	p, err := newCall(q.name, klass, data, options)
+	if err != nil {
+		return Result{}, err
+	}
+	return q.client.putAndWait(ctx, p)
+}
+
+// Call puts a job into its shard, as [ShardedQueue.Put] does, and waits for it as [Queue.Call]
+// does.
+func (q *ShardedQueue) Call(
+	ctx context.Context, klass string, data any, options ...PutOption,
+) (Result, error) {
+	p, err := newCall(q.name, klass, data, options)
+	if err != nil {
+		return Result{}, err
+	}
+	shard := q.shardOf(p)
+	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
+		return Result{}, err
+	}
+	return shard.putAndWait(ctx, p)
+}
+
+// newCall checks and encodes the arguments of a call.
+func newCall(queue, klass string, data any, options []PutOption) (*put, error) {
+	p, err := newPut(queue, klass, data, options)
+	if err != nil {
+		return nil, err
+	}
+	if u := p.options.Unique; u != nil && u.Replace {
+		return nil, invalid("call", p.jid, "Unique.Replace can't be used with Call")
+	}
+	p.options.Waited = true
+	return p, nil
+}
+
+// withdrawTime is how long a call tries to withdraw its job after its context has ended.
+const withdrawTime = 5 * time.Second
+
+// putAndWait puts a job and waits for its end.
+func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
+	jid := p.jid
+	w := c.waits.join(c.prefix + channelDone + jid)
+	defer c.waits.leave(w)
+	w.doubted = !p.isNew
+	w.listen(ctx, asksAgain.First, nil) // until messages are heard
+	if err := c.waiting(ctx, jid); err != nil {
+		return Result{}, callError(jid, errors.Unwrap(err), true, "the job was not put")
+	}
+	if _, err := c.put(ctx, p); err != nil && !errors.Is(err, ErrNotReplicated) {
+		if whyOver(ctx) == nil || !errors.Is(err, ErrUnavailable) {
+			return Result{}, err
+		}
+		return Result{}, c.giveUp(ctx, jid, "it is not known whether the job was put")
+	}
+	result, err := c.wait(ctx, jid, w, true, nil)
+	if err == nil || ctx.Err() == nil || !errors.Is(err, ErrUnavailable) {
+		return result, err
+	}
+	return Result{}, c.giveUp(ctx, jid, "the job is gone")
+}
+
+// whyOver returns why a context has ended, also if it is about to end because its deadline has
+// passed, as the deadline of a connection may be noticed first. It returns nil if it goes on.
+func whyOver(ctx context.Context) error {
+	deadline, ok := ctx.Deadline()
+	if err := ctx.Err(); err != nil || !ok || time.Now().Before(deadline) {
+		return err
+	}
+	return context.DeadlineExceeded
+}
+
+// giveUp withdraws the job of a call whose context has ended, and returns the call's error. missing
+// says what it means that there is no such job.
+func (c *Client) giveUp(over context.Context, jid, missing string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(over), withdrawTime)
+	defer cancel()
+	err := c.Withdraw(ctx, jid)
+	what := "the job could not be withdrawn"
+	switch {
+	case err == nil:
+		what = "the job was withdrawn"
+	case errors.Is(err, ErrRunning), errors.Is(err, ErrHasDependents):
+		what = "the job goes on"
+	case errors.Is(err, ErrFinished):
+		what = "the job has ended"
+	case errors.Is(err, ErrNotFound):
+		what = missing
+	}
+	return callError(jid, whyOver(over), err == nil, what)
+}
+
+// callError returns the error of a call that ended because of err. what says what becomes of its
+// job.
+func callError(jid string, err error, withdrawn bool, what string) error {
+	return &Error{Op: "call", Code: ErrUnavailable, JID: jid, Message: err.Error() + ": " + what,
+		Withdrawn: withdrawn, Err: err}
+}
+
+// untilUnlinked runs a command again for as long as it only takes dependencies from its job.
+func untilUnlinked(run func() (any, error)) (any, error) {
+	for {
+		if reply, err := run(); err != nil || reply != "unlinked" {
+			return reply, err
+		}
+	}
+}
+
+// Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and
+// the error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until
+// another worker gets it. A job that other jobs depend on is [ErrHasDependents], one that does not
+// exist [ErrNotFound]. [Client.Cancel] cancels running and failed jobs too.
+//
+// A script takes at most 1,000 dependencies from a job that waits for others; then Withdraw runs it
+// again. If that fails, the job waits for fewer others, and for ever: withdraw or cancel it again.
+func (c *Client) Withdraw(ctx context.Context, jid string) error {
+	const op = "withdraw"
+	if err := checkJobName(op, jid); err != nil {
+		return err
+	}
+	reply, err := untilUnlinked(func() (any, error) { return c.run(ctx, op, jid, jid) })
+	if err != nil {
+		return err
+	}
+	if reply == nil {
+		return noSuchJob(op, jid)
+	}
+	state, ok := reply.(string)
+	if !ok {
+		return unexpected(op, reply)
+	}
+	switch State(state) {
+	case StateRunning:
+		return &Error{Op: op, Code: ErrRunning, JID: jid, Message: "the job is running"}
+	case StateComplete, StateFailed:
+		return &Error{Op: op, Code: ErrFinished, JID: jid, Message: "the job is " + state}
+	}
+	return nil
 }

@@ -2,16 +2,20 @@ package qless
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/netresearch/go-cron"
-
+	"github.com/qless/qless-go/internal/cron"
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -37,7 +41,7 @@ const maxMissed = 100
 // A Schedule puts a job into a queue at certain times, while a worker runs that has it in
 // [WorkerConfig].Schedules. However many workers have it, one job is put for each time: the
 // server stores the last time under the schedule's ID. The server's clock decides what is due, or
-// that of [WithClock].
+// that of a [ClientConfig].
 //
 // Unlike a recurring job ([Queue.Recur]), which is put when any client pops its queue, it needs a
 // running worker, and knows calendars and time zones.
@@ -94,7 +98,7 @@ func (s *schedule) setLooked(looked, next time.Time) {
 func (s *schedule) status() ScheduleStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return ScheduleStatus{ID: s.ID, Looked: s.looked, Next: s.next}
+	return ScheduleStatus{ID: s.ID, Checked: s.looked, Next: s.next}
 }
 
 // newSchedules checks the schedules of a worker.
@@ -120,7 +124,7 @@ func newSchedules(given []Schedule) ([]*schedule, error) {
 
 // newSchedule checks a schedule. Its errors begin with the schedule's ID.
 func newSchedule(s Schedule) (*schedule, error) {
-	times, err := parseSpec(s.Spec)
+	times, err := cron.Parse(s.Spec)
 	if err == nil {
 		err = checkName("schedule", "ID", s.ID)
 	}
@@ -138,44 +142,8 @@ func newSchedule(s Schedule) (*schedule, error) {
 	if errors.As(err, &cause) {
 		message = cause.Message // without the random jid of a job that was not put
 	}
-	return nil, &Error{Op: "work", Code: CodeInvalid, Err: err,
+	return nil, &Error{Op: "work", Code: ErrInvalid, Err: err,
 		Message: fmt.Sprintf("schedule %q: %s", s.ID, message)}
-}
-
-// parseSpec parses a spec. Its errors quote the spec as it was given.
-func parseSpec(spec string) (cron.Schedule, error) {
-	if strings.TrimSpace(spec) == "" {
-		return nil, errors.New("the spec is empty")
-	}
-	if rest, ok := strings.CutPrefix(spec, "@every "); ok {
-		every, err := time.ParseDuration(rest)
-		if err != nil || every < time.Second {
-			return nil, fmt.Errorf("spec %q: not an interval of a second or more", spec)
-		}
-		return interval(every), nil
-	}
-	zoned := spec
-	if !strings.HasPrefix(spec, "CRON_TZ=") && !strings.HasPrefix(spec, "TZ=") {
-		zoned = "CRON_TZ=UTC " + spec
-	}
-	times, err := cron.ParseStandard(zoned)
-	if err != nil {
-		return nil, fmt.Errorf("spec %q: %w", spec, err)
-	}
-	if _, ok := times.(cron.ConstantDelaySchedule); ok {
-		return nil, fmt.Errorf("spec %q: an interval has no time zone", spec)
-	}
-	if times.Next(time.Now()).IsZero() {
-		return nil, fmt.Errorf("spec %q: it is never due", spec)
-	}
-	return times, nil
-}
-
-// An interval is due at whole multiples of itself since 1970, the same for every process.
-type interval time.Duration
-
-func (i interval) Next(t time.Time) time.Time {
-	return time.Unix(0, (t.UnixNano()/int64(i)+1)*int64(i)).UTC()
 }
 
 // due returns the times in (last, now] for which to put a job, oldest first, and the next time
@@ -193,7 +161,7 @@ func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time, 
 	if len(times) == 0 {
 		return nil, next, 0
 	}
-	late := now.Sub(times[len(times)-1]) > lateness
+	late := now.Sub(times[len(times)-1]) > cron.Lateness
 	switch {
 	case s.Missed == MissedAll:
 	case s.Missed == MissedSkip && late:
@@ -204,17 +172,11 @@ func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time, 
 	return times, next, missed - len(times)
 }
 
-// lateness is how late a job may be put without counting as missed.
-const lateness = 10 * time.Second
-
 // errNotYet means that a job is not due yet by the server's clock.
 var errNotYet = errors.New("not due yet")
 
 // notYetBackoff is how long to wait before trying such a job again.
 var notYetBackoff = redisx.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
-
-// lookInterval is how long a worker relies on its own clock before it asks for the server's time.
-const lookInterval = time.Minute
 
 // follow puts the jobs of a schedule until the worker stops.
 func (w *Worker) follow(ctx context.Context, s *schedule) {
@@ -243,8 +205,8 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 	}
 }
 
-// lookAgain has each schedule check whether it is due, and whatever else is done from time to time.
-func (w *Worker) lookAgain() {
+// recheck has each schedule check whether it is due, and whatever else is done from time to time.
+func (w *Worker) recheck() {
 	w.registry.again.notify()
 	w.rates.ask()
 	for _, s := range w.schedules {
@@ -297,7 +259,7 @@ func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time
 	if next.IsZero() {
 		return -1, nil
 	}
-	wait := min(next.Sub(now), lookInterval) - time.Since(looked)
+	wait := min(next.Sub(now), cron.CheckInterval) - time.Since(looked)
 	return max(wait, time.Millisecond), nil
 }
 
@@ -344,7 +306,7 @@ func (c *Client) scheduledLast(
 // before it that were missed. It returns errNotYet if the job is not due yet by the server's clock.
 func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, missed int) error {
 	jid := s.ID + "@" + at.UTC().Format(time.RFC3339)
-	p, err := newPut(s.Queue, s.Klass, s.Data, append([]PutOption{givenJID(jid)}, s.Options...))
+	p, err := newPutOf(jid, s.Queue, s.Klass, s.Data, s.Options)
 	if err != nil {
 		return err
 	}
@@ -352,9 +314,177 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, mi
 		return err
 	}
 	args := append([]any{s.ID, wire.FormatTime(at), strconv.Itoa(missed)}, p.args(c.worker)...)
-	reply, err := c.run(ctx, "schedule", p.options.jid, args...)
+	reply, err := c.run(ctx, "schedule", p.jid, args...)
 	if early, ok := reply.(int64); ok && early == 0 {
 		return errNotYet
 	}
 	return err
+}
+
+// maxScheduleSize is how many bytes the data and the options of a schedule may have that are
+// registered, so that [Client.RunSchedule] can put its job.
+const maxScheduleSize = 64 << 10
+
+// RunSchedule puts a job of a schedule at once, in addition to those that it puts by itself: when
+// it is due next, and what was missed, stays as it is. The job is as the schedule's last worker has
+// registered it, with its data and options but without a delay. Its jid, which RunSchedule returns,
+// is <ID>@run-<random>, unless the schedule's options set one.
+//
+// Nobody needs to follow the schedule. If its data and options have more than 64 KiB together, they
+// are not registered, and the error is [ErrInvalid]. If there is no such schedule, it is
+// [ErrNotFound], and [ErrExists] if an option refuses the job.
+func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err error) {
+	fields, err := c.registered(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	var pairs []string
+	if json.Unmarshal([]byte(fields[fieldPairs]), &pairs) != nil {
+		return "", invalid("put", "", "schedule %q: its data and options have more than %d bytes, "+
+			"so that they are not registered", id, maxScheduleSize)
+	}
+	jid = fields[fieldOnly]
+	if jid == "" {
+		jid = id + "@run-" + newJID()
+	}
+	queue, klass := fields[fieldQueue], fields[fieldKlass]
+	args := []any{c.worker, queue, jid, klass, fields[fieldData], "0", "checked", "1"}
+	call := Call{Command: "put", Queue: queue, Klass: klass, JID: jid, Count: 1}
+	ctx, done := c.beginCall(ctx, call)
+	defer func() { done(jid, err) }()
+	reply, err := c.run(ctx, "put", jid, anys(args, c.addHeadersTo(ctx, pairs)...)...)
+	if found, there := conflictIn(reply); there {
+		found.holds = found.jid != jid
+		return found.answer(err)
+	}
+	return jid, err
+}
+
+// addHeadersTo gives the Headers of the config to the options of a job to be put. Those that it has
+// win.
+func (c *Client) addHeadersTo(ctx context.Context, pairs []string) []string {
+	if c.headers == nil {
+		return pairs
+	}
+	headers := c.safeHeaders(ctx)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		switch {
+		case pairs[i] == "drop" && strings.Contains(pairs[i+1], "h"):
+			return pairs
+		case pairs[i] == "o" && len(headers) > 0:
+			stored := jobopts.Parse(pairs[i+1])
+			maps.Copy(headers, stored.Headers)
+			stored.Headers = headers
+			pairs[i+1] = stored.Text()
+			return pairs
+		}
+	}
+	if len(headers) == 0 {
+		return pairs
+	}
+	own := jobopts.Options{Headers: headers}
+	return append(pairs, "o", own.Text())
+}
+
+// The fields of a registered schedule in a reply, by their places.
+const (
+	fieldQueue = 2
+	fieldKlass = 3
+	fieldOnly  = 10
+	fieldData  = 11
+	fieldPairs = 12
+)
+
+// registered returns the fields of a registered schedule, or [ErrNotFound].
+func (c *Client) registered(ctx context.Context, id string) ([]string, error) {
+	const op = "schedules"
+	if err := checkName(op, "schedule ID", id); err != nil {
+		return nil, err
+	}
+	reply, err := c.run(ctx, op, "", id)
+	if err != nil {
+		return nil, err
+	}
+	found, err := decode[struct {
+		Items wire.List[struct {
+			Fields wire.List[wire.Text] `json:"fields"`
+		}] `json:"items"`
+	}](op, reply)
+	if err != nil {
+		return nil, err
+	}
+	if len(found.Items) == 0 {
+		return nil, &Error{Op: op, Code: ErrNotFound, Message: "no such schedule: " + id}
+	}
+	fields := make([]string, fieldPairs+1) // those that are missing are empty
+	copy(fields, wire.Strings(found.Items[0].Fields))
+	return fields, nil
+}
+
+// A registration is what a worker registers of a schedule.
+type registration struct {
+	digest string
+	args   []any // of the script
+}
+
+// registrationOf returns what is registered of a schedule, or nil if it can't put its job.
+func (c *Client) registrationOf(s *schedule) *registration {
+	p, err := newPutOf(s.ID+"@", s.Queue, s.Klass, s.Data, s.Options)
+	if err != nil {
+		return nil
+	}
+	onMissed := s.Missed
+	if onMissed == "" {
+		onMissed = MissedOnce
+	}
+	pairs, err := json.Marshal(p.options.PutArgs([]any{}, p.isNew))
+	if err != nil {
+		return nil
+	}
+	fields := []string{s.Spec, string(onMissed), s.Queue, s.Klass, p.options.JID}
+	digest := digestOf(append(fields, p.data, string(pairs))...)
+	if err := c.encodePut(p); err != nil {
+		return nil
+	}
+	data, options := p.data, string(pairs)
+	if len(data)+len(options) > maxScheduleSize {
+		data, options = "", ""
+	}
+	args := anys([]any{s.ID, digest}, append(fields, data, options)...)
+	return &registration{digest: digest, args: args}
+}
+
+// digestOf returns a short text that stands for some others.
+func digestOf(texts ...string) string {
+	hash := sha256.New()
+	for _, text := range texts {
+		hash.Write([]byte(strconv.Itoa(len(text)) + ":" + text))
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8])
+}
+
+// register registers a schedule if the server wants that, by its answer about the last time. Jobs
+// are put even if that fails.
+func (w *Worker) register(ctx context.Context, s *schedule, answer string) {
+	if answer == "differs" && !s.reported && !s.unregistered {
+		s.reported = true
+		w.log.followedDifferently(s)
+	}
+	if answer == "register" || s.unregistered {
+		_, err := w.client.run(ctx, "schedule.register", "", s.registration.args...)
+		s.unregistered = err != nil
+	}
+}
+
+// leaveSchedules says that the worker follows its schedules no more. Should that fail, the server
+// finds out by itself.
+func (w *Worker) leaveSchedules(ctx context.Context) {
+	if len(w.schedules) == 0 {
+		return
+	}
+	args := []any{w.Name()}
+	for _, s := range w.schedules {
+		args = append(args, s.ID)
+	}
+	_, _ = w.client.run(ctx, "schedule.leave", "", args...)
 }

@@ -6,40 +6,53 @@ import (
 	"slices"
 	"time"
 
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A UniqueClaim is what a job with a unique key claims: see [Unique].
-type UniqueClaim struct {
-	// Key is the key: the parts as a JSON array, or a text made of the klass and the data.
-	Key string `json:"key"`
-
-	// UntilStarted says that the job does not hold the key while it runs.
-	UntilStarted bool `json:"until_started,omitempty"`
-
-	// For is how long the job holds the key after its put, whatever becomes of it, or 0.
-	For time.Duration `json:"for,omitempty"`
+// A JobSpec describes a job to be put.
+type JobSpec struct {
+	Klass   string
+	Data    any
+	Options []PutOption
 }
 
-// shown returns the claim as a job shows it, or nil.
-func (c *claim) shown() *UniqueClaim {
-	if c == nil || c.Key == "" {
-		return nil
+// UnmarshalJSON reads an object with klass, data and options: see the table in docs/extensions.md.
+// Times of a length are numbers of seconds, or texts such as "90s". An unknown field, or a value that
+// does not fit, is an error.
+func (s *JobSpec) UnmarshalJSON(text []byte) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return err
 	}
-	shown := &UniqueClaim{Key: c.Key, UntilStarted: c.Mode == claimUntilStarted}
-	if c.Mode == claimFor {
-		shown.For = durationOf(c.Seconds)
+	read := JobSpec{}
+	if klass, given := values["klass"]; given {
+		if err := json.Unmarshal(klass, &read.Klass); err != nil {
+			return err
+		}
 	}
-	return shown
+	if data, given := values["data"]; given {
+		read.Data = data
+	}
+	delete(values, "klass")
+	delete(values, "data")
+	var o jobopts.Options
+	if err := o.Set(values); err != nil {
+		return err
+	}
+	read.Options = specOptions(o)
+	*s = read
+	return nil
 }
 
-// option returns the option that claims the same.
-func (u *UniqueClaim) option() UniqueOption {
-	o := UniqueOption{key: u.Key, started: u.UntilStarted}
-	if u.For != 0 {
-		o.window = &u.For
+// specOptions returns the options of a JobSpec. The jid is one by itself, so that it can be left out.
+func specOptions(o jobopts.Options) []PutOption {
+	jid := JID(o.JID)
+	o.JID = ""
+	if jid == "" {
+		return []PutOption{givenOptions(o)}
 	}
-	return o
+	return []PutOption{givenOptions(o), jid}
 }
 
 // Spec returns what [Queue.PutMany] needs to put the job as it is now, for instance after it was
@@ -54,34 +67,23 @@ func (u *UniqueClaim) option() UniqueOption {
 //
 // What has happened to a job does not come back: its history, its failure, the retries that it has
 // used, its result, its place among jobs of its priority, and whether it is tracked or was put by a
-// recurring job. It gets exactly the headers that it had: [WithHeaders] adds none. If a job with
-// the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave it alone.
+// recurring job. It gets exactly the headers that it had: the Headers of a [ClientConfig] add none.
+// If a job with the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave it
+// alone.
 func (j *Job) Spec() JobSpec {
-	options := []PutOption{
-		JID(j.JID), Priority(j.Priority), Retries(j.Retries), Tags(j.Tags...),
-		Headers(nil), Headers(j.Headers),
-	}
+	o := j.Options.given()
+	o.JID, o.Priority, o.Retries = j.JID, &j.Priority, &j.Retries
+	o.Tags = append([]string{}, j.Tags...)
+	Headers(nil).applyPut(&o) // none but those of the job
+	j.Headers.applyPut(&o)
 	if j.isPending() && !j.Due.IsZero() && j.Parked == "" {
-		options = append(options, At(j.Due))
+		o.At = &j.Due
 	}
-	options = append(options, j.dependOptions()...)
-	options = append(options, j.lifeOptions()...)
-	if j.LockTime > 0 {
-		options = append(options, LockTime(j.LockTime))
+	if j.State != StateComplete && j.State != StateFailed {
+		o.StartBy, o.TTL = jobopts.At(j.Options.StartBy), jobopts.At(j.Options.GoneBy)
 	}
-	if j.OnLost != "" {
-		options = append(options, OnLost(j.OnLost))
-	}
-	if j.Unique != nil {
-		options = append(options, j.Unique.option())
-	}
-	if j.Tenant != "" {
-		options = append(options, FairWeight(j.Tenant, cmp.Or(j.Weight, 1)))
-	}
-	if len(j.Limits) > 0 {
-		options = append(options, Limits(j.Limits...))
-	}
-	spec := JobSpec{Klass: j.Klass, Options: options}
+	j.addDependencies(&o)
+	spec := JobSpec{Klass: j.Klass, Options: specOptions(o)}
 	if len(j.Data) > 0 {
 		spec.Data = slices.Clone(j.Data)
 		if stored, isStored := j.stored().(storedData); isStored && !json.Valid(stored) {
@@ -94,73 +96,215 @@ func (j *Job) Spec() JobSpec {
 // isPending reports whether the job waits for its time or for other jobs.
 func (j *Job) isPending() bool { return j.State == StateScheduled || j.State == StateDepends }
 
-// dependOptions returns the options about the jobs that the job waits for.
-func (j *Job) dependOptions() []PutOption {
-	var options []PutOption
-	var wanted []string
-	if j.OnFailure != "" {
-		options, wanted = append(options, j.OnFailure), slices.Clone(j.Parents)
+// addDependencies adds the options about the jobs that the job waits for.
+func (j *Job) addDependencies(o *jobopts.Options) {
+	if j.Options.OnFailure != "" {
+		o.DependsOn = slices.Clone(j.Options.Parents)
 	}
 	for _, jid := range j.Dependencies {
-		if jid != openBatch && !slices.Contains(wanted, jid) {
-			wanted = append(wanted, jid)
+		if jid != openBatch && !slices.Contains(o.DependsOn, jid) {
+			o.DependsOn = append(o.DependsOn, jid)
 		}
-	}
-	if len(wanted) > 0 {
-		options = append(options, DependsOn(wanted...))
 	}
 	if j.BatchSize != nil {
-		options = append(options, batchState{
-			size: *j.BatchSize, isOpen: slices.Contains(j.Dependencies, openBatch),
-		})
+		o.Batch = &jobopts.Batch{Total: wire.Number(*j.BatchSize)}
+		o.OpensBatch = slices.Contains(j.Dependencies, openBatch)
 	}
-	return options
 }
 
-// lifeOptions returns the options that are lifetimes.
-func (j *Job) lifeOptions() []PutOption {
-	var options []PutOption
-	if j.State != StateComplete && j.State != StateFailed {
-		options = append(options, lifeEnds{startBy: j.StartBy, gone: j.GoneBy})
-	}
-	if j.KeepFor != nil {
-		options = append(options, KeepFor(*j.KeepFor))
-	}
-	if j.KeepFailedFor != nil {
-		options = append(options, KeepFailedFor(*j.KeepFailedFor))
-	}
-	if j.RunFor > 0 {
-		options = append(options, RunFor(j.RunFor))
-	}
-	return options
+// JobOptions holds the options with which a job was put that the fields of [Job] do not show. A zero
+// field means that the option was not given.
+type JobOptions struct {
+	// GoneBy is when the job is deleted in any state: see [TTL].
+	GoneBy time.Time
+
+	// KeepFailedFor is the time for which the job is kept after it has failed, or [Forever]. Nil means
+	// that of the configuration: see [KeepFailedFor].
+	KeepFailedFor *time.Duration
+
+	// KeepFor is the time for which the job is kept after it is complete. Nil means that of the
+	// configuration: see [KeepFor].
+	KeepFor *time.Duration
+
+	// Limits are the limits that the job needs room in to be started: see [Limits].
+	Limits Limits
+
+	// LockTime is the duration of each lock on the job. 0 means that of its queue: see [LockTime].
+	LockTime time.Duration
+
+	// MaxRunTime is the time after which the context of the handler ends. 0 means that of the worker:
+	// see [MaxRunTime].
+	MaxRunTime time.Duration
+
+	// OnFailure decides about the job when one that it waits for fails: see [OnFailure].
+	OnFailure OnFailure
+
+	// OnLost is the place to which the job returns when its worker loses the lock. Empty means
+	// [OnLostFirst].
+	OnLost OnLost
+
+	// Parents are the jids of [DependsOn], in their order, complete or not, if the job was put with an
+	// OnFailure. Jobs that [Job.Depend] added are not among them.
+	Parents []string
+
+	// StartBy is when the job is deleted unless a worker has taken it: see [StartBy].
+	StartBy time.Time
+
+	// Tenant is the tenant of the job among those that share its queue: see [Fair].
+	Tenant string
+
+	// Unique is the key that the job was put with. The job need not hold it any more: see [Unique] and
+	// [Client.Holder].
+	Unique *UniqueClaim
+
+	// Weight is the number of turns that the Tenant gets, or 0 without one.
+	Weight Weight
 }
 
-// lifeEnds are [StartBy] and [TTL] as times. The zero time means not set.
-type lifeEnds struct{ startBy, gone time.Time }
+// A UniqueClaim is the key that a job claims: see [Unique].
+type UniqueClaim struct {
+	// Key is the key: the parts as a JSON array, or a text made of the klass and the data.
+	Key string `json:"key"`
 
-func (o lifeEnds) applyPut(c *callOptions) { c.lifeEnds = o }
+	// UntilStarted reports whether the job releases the key while it runs.
+	UntilStarted bool `json:"until_started,omitempty"`
 
-// store sets the options that end at these times, unless they are given in another way.
-func (o lifeEnds) store(options *jobOptions) {
-	set := func(field **wire.Number, at time.Time, letter string) {
-		if at.IsZero() || *field != nil {
-			return
+	// For is the time for which the job holds the key after its put, or 0.
+	For time.Duration `json:"-"`
+}
+
+// jobOptionsJSON is the JSON of JobOptions. Times of a length are in seconds.
+type jobOptionsJSON struct {
+	GoneBy        time.Time        `json:"gone_by,omitzero"`
+	KeepFailedFor *jobopts.Span    `json:"keep_failed_for,omitempty"`
+	KeepFor       *jobopts.Span    `json:"keep_for,omitempty"`
+	Limits        Limits           `json:"limits,omitempty"`
+	LockTime      jobopts.Span     `json:"lock_time,omitempty"`
+	MaxRunTime    jobopts.Span     `json:"max_run_time,omitempty"`
+	OnFailure     OnFailure        `json:"on_failure,omitempty"`
+	OnLost        OnLost           `json:"on_lost,omitempty"`
+	Parents       []string         `json:"parents,omitempty"`
+	StartBy       time.Time        `json:"start_by,omitzero"`
+	Tenant        string           `json:"tenant,omitempty"`
+	Unique        *uniqueClaimJSON `json:"unique,omitempty"`
+	Weight        Weight           `json:"weight,omitempty"`
+}
+
+type uniqueClaimJSON struct {
+	UniqueClaim
+	For jobopts.Span `json:"for,omitempty"`
+}
+
+// MarshalJSON writes durations in seconds.
+func (o JobOptions) MarshalJSON() ([]byte, error) {
+	shown := jobOptionsJSON{
+		o.GoneBy, (*jobopts.Span)(o.KeepFailedFor), (*jobopts.Span)(o.KeepFor), o.Limits,
+		jobopts.Span(o.LockTime), jobopts.Span(o.MaxRunTime), o.OnFailure, o.OnLost, o.Parents,
+		o.StartBy, o.Tenant, nil, o.Weight,
+	}
+	if o.Unique != nil {
+		shown.Unique = &uniqueClaimJSON{*o.Unique, jobopts.Span(o.Unique.For)}
+	}
+	return marshalFields(shown)
+}
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (o *JobOptions) UnmarshalJSON(text []byte) error {
+	var read jobOptionsJSON
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	*o = JobOptions{
+		read.GoneBy, (*time.Duration)(read.KeepFailedFor), (*time.Duration)(read.KeepFor), read.Limits,
+		time.Duration(read.LockTime), time.Duration(read.MaxRunTime), read.OnFailure, read.OnLost,
+		read.Parents, read.StartBy, read.Tenant, nil, read.Weight,
+	}
+	if read.Unique != nil {
+		o.Unique = &read.Unique.UniqueClaim
+		o.Unique.For = time.Duration(read.Unique.For)
+	}
+	return nil
+}
+
+// applyStored sets the fields of a job that show its stored options. The others are set already.
+func (j *Job) applyStored(o *jobopts.Options) {
+	dropPast(o, j.History)
+	j.Headers = o.Headers
+	j.Ends = max(o.Ends.Int(), 0)
+	if o.Batch != nil {
+		size := o.Batch.Total.Int()
+		j.BatchSize = &size
+	}
+	if o.OnFailure != nil {
+		j.FailedDependencies = failuresOf(o.OnFailure.Failed)
+	}
+	j.Options = shownOptions(o)
+	j.Until = j.until()
+}
+
+// shownOptions returns stored options as a job shows them.
+func shownOptions(o *jobopts.Options) JobOptions {
+	shown := JobOptions{
+		GoneBy: o.TTL.Time(), StartBy: o.StartBy.Time(),
+		KeepFor: (*time.Duration)(o.KeepFor), KeepFailedFor: (*time.Duration)(o.KeepFailedFor),
+		LockTime: positive(o.LockTime), MaxRunTime: positive(o.MaxRunTime),
+		Limits: wire.Strings(o.Limits), OnLost: OnLost(o.OnLost),
+	}
+	if o.Fair != nil {
+		shown.Tenant, shown.Weight = string(o.Fair.Tenant), Weight(cmp.Or(o.Fair.Weight, 1))
+	}
+	if o.OnFailure != nil {
+		shown.OnFailure, shown.Parents = OnFailure(o.OnFailure.Do), o.OnFailure.Of
+	}
+	if c := o.Claim; c != nil && c.Key != "" {
+		shown.Unique = &UniqueClaim{Key: c.Key, UntilStarted: c.Mode == jobopts.UntilStarted}
+		if c.Mode == jobopts.For {
+			shown.Unique.For = durationOf(c.Seconds)
 		}
-		n := wire.Number(float64(at.UnixMicro()) / 1e6)
-		*field = &n
-		options.AsTimes += letter
 	}
-	set(&options.StartBy, o.startBy, "s")
-	set(&options.TTL, o.gone, "t")
+	return shown
 }
 
-// A batchState makes a job the callback of a batch, with a number of members.
-type batchState struct {
-	size   int
-	isOpen bool
+// positive returns a time that is stored, or 0 if it is none.
+func positive(s *jobopts.Span) time.Duration {
+	if s == nil {
+		return 0
+	}
+	return max(time.Duration(*s), 0)
 }
 
-func (o batchState) applyPut(c *callOptions) {
-	size := wire.Number(o.size)
-	c.opensBatch, c.batchSize = o.isOpen, &size
+// given returns the options as a put gives them.
+func (o *JobOptions) given() jobopts.Options {
+	given := jobopts.Options{
+		KeepFor: (*jobopts.Span)(o.KeepFor), KeepFailedFor: (*jobopts.Span)(o.KeepFailedFor),
+		OnLost: string(o.OnLost),
+	}
+	if o.LockTime > 0 {
+		LockTime(o.LockTime).applyPut(&given)
+	}
+	if o.MaxRunTime > 0 {
+		MaxRunTime(o.MaxRunTime).applyPut(&given)
+	}
+	if len(o.Limits) > 0 {
+		o.Limits.applyPut(&given)
+	}
+	if o.Tenant != "" {
+		Fair(o.Tenant, cmp.Or(o.Weight, 1)).applyPut(&given)
+	}
+	if u := o.Unique; u != nil {
+		given.Unique = &jobopts.Unique{Key: u.Key, UntilStarted: u.UntilStarted}
+		if u.For != 0 {
+			given.Unique.For = &u.For
+		}
+	}
+	o.OnFailure.applyPut(&given)
+	return given
+}
+
+// givenOptions gives a put all options at once.
+type givenOptions jobopts.Options
+
+func (o givenOptions) applyPut(given *jobopts.Options) {
+	*given = jobopts.Options(o)
+	given.DependsOn = slices.Clip(o.DependsOn)
 }

@@ -21,7 +21,7 @@ func answered(b *testing.B) *qless.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	b.Cleanup(func() { _ = rdb.Close() })
 	rdb.AddHook(answering{})
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(b, err)
 	return client
 }
@@ -41,7 +41,7 @@ func (answering) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 var benchData = raw(`{"user":1234,"text":"some text of a usual length","list":[1,2,3]}`)
 
 func BenchmarkClientPut(b *testing.B) {
-	options := []qless.PutOption{qless.Priority(5), qless.Tags("a", "b"), qless.Retries(3)}
+	options := []qless.PutOption{qless.Priority(5), qless.Tags{"a", "b"}, qless.Retries(3)}
 	for _, c := range []struct {
 		name    string
 		data    any

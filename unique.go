@@ -2,24 +2,17 @@ package qless
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
 
 // A UniqueOption is returned by [Unique].
-type UniqueOption struct {
-	parts    []any
-	key      string // in place of the parts
-	started  bool
-	window   *time.Duration
-	replaces bool
-	keepsDue bool
-	within   *time.Duration
-}
+type UniqueOption struct{ unique jobopts.Unique }
 
 // Unique claims a key for a job, so that no other job of the namespace can be put with the same key
 // until the job is complete for good, has failed, or was canceled. The key is made of the parts,
@@ -37,20 +30,22 @@ type UniqueOption struct {
 //
 // A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
 // [ErrInvalid].
-func Unique(parts ...any) UniqueOption { return UniqueOption{parts: parts} }
+func Unique(parts ...any) UniqueOption {
+	return UniqueOption{jobopts.Unique{Parts: parts, Data: len(parts) == 0}}
+}
 
 // UntilStarted lets another job with the same key be put while the job runs, for instance by its
 // own handler. If the job is retried, it holds the key again while it waits, unless another job
 // has claimed the key. It can't be used with For.
 func (o UniqueOption) UntilStarted() UniqueOption {
-	o.started = true
+	o.unique.UntilStarted = true
 	return o
 }
 
 // For holds the key for this time after the put, whatever becomes of the job, unless it is
 // canceled. It is at least 1 ms. It can't be used with UntilStarted.
 func (o UniqueOption) For(d time.Duration) UniqueOption {
-	o.window = &d
+	o.unique.For = &d
 	return o
 }
 
@@ -68,13 +63,13 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 //
 // A key that is held For some time refuses the put as without Replace. A job that holds its key
 // UntilStarted is replaced while it waits, and is not waited for. Replace can't be used with For,
-// [JID], [DependsOn], [OnFailure], a [ConflictOption] or [Job.Move].
+// [JID], [DependsOn], [OnFailure], an [If] or [Job.Move].
 //
 // If the connection breaks, the put is sent again, as it has no JID. Should another put have
 // replaced the job meanwhile, this one replaces it again; should the job have been run, it is put
 // once more.
 func (o UniqueOption) Replace() UniqueOption {
-	o.replaces = true
+	o.unique.Replace = true
 	return o
 }
 
@@ -82,7 +77,7 @@ func (o UniqueOption) Replace() UniqueOption {
 // its place in the queue. The delay of the put counts only if it replaces none. It needs Replace,
 // and can't be used with Within.
 func (o UniqueOption) KeepDue() UniqueOption {
-	o.keepsDue = true
+	o.unique.KeepDue = true
 	return o
 }
 
@@ -90,160 +85,11 @@ func (o UniqueOption) KeepDue() UniqueOption {
 // often it is replaced. A job that was popped before counts from then. It is at least 1 ms and no
 // shorter than the [Delay]. It needs Replace, and can't be used with KeepDue.
 func (o UniqueOption) Within(longest time.Duration) UniqueOption {
-	o.within = &longest
+	o.unique.Within = &longest
 	return o
 }
 
-func (o UniqueOption) applyPut(c *callOptions) { c.unique = &o }
-
-// maxUniqueKey is how many bytes a unique key may have.
-const maxUniqueKey = 512
-
-// The modes of a claim.
-const (
-	claimUntilStarted = "start"
-	claimFor          = "for"
-)
-
-// A claim is what a job with a unique key stores: see lua/lib/unique.lua.
-type claim struct {
-	Key     string  `json:"k"`
-	Mode    string  `json:"m,omitempty"`
-	Seconds float64 `json:"d,omitempty"`
-}
-
-// UnmarshalJSON reads what can be read.
-func (c *claim) UnmarshalJSON(raw []byte) error {
-	type plain claim
-	*c = claim{}
-	_ = json.Unmarshal(raw, (*plain)(c))
-	return nil
-}
-
-// checkUnique returns an error if the unique key can't be used.
-func (c *callOptions) checkUnique(op string) error {
-	if c.unique == nil {
-		return nil
-	}
-	if err := c.unique.check(op, c.jid); err != nil {
-		return err
-	}
-	return c.checkReplace(op)
-}
-
-// checkReplace returns an error if there is an option that does not go with Replace.
-func (c *callOptions) checkReplace(op string) error {
-	other := ""
-	switch o := c.unique; {
-	case !o.replaces:
-		return nil
-	case c.named:
-		other = "JID"
-	case len(c.depends) > 0:
-		other = "DependsOn"
-	case c.onFailure != "":
-		other = "OnFailure"
-	case len(c.conditions) > 0:
-		other = conditionNames[c.conditions[0]]
-	case o.within != nil && c.delay != nil && *c.delay > *o.within:
-		return invalid(op, c.jid, "the delay %v is longer than Unique.Within(%v)", *c.delay, *o.within)
-	default:
-		return nil
-	}
-	return invalid(op, c.jid, "%s and Unique.Replace can't be used together", other)
-}
-
-// check returns an error if the option can't be used.
-func (o *UniqueOption) check(op, jid string) error {
-	switch {
-	case o.keepsDue && !o.replaces:
-		return invalid(op, jid, "Unique.KeepDue needs Replace")
-	case o.within != nil && !o.replaces:
-		return invalid(op, jid, "Unique.Within needs Replace")
-	case o.keepsDue && o.within != nil:
-		return invalid(op, jid, "Unique.KeepDue and Within can't be used together")
-	case o.replaces && o.window != nil:
-		return invalid(op, jid, "Unique.Replace and For can't be used together")
-	case o.within != nil && *o.within < time.Millisecond:
-		return invalid(op, jid, "Unique.Within needs at least 1ms, not %v", *o.within)
-	case o.started && o.window != nil:
-		return invalid(op, jid, "UntilStarted and For can't be used together")
-	case o.window != nil && *o.window < time.Millisecond:
-		return invalid(op, jid, "Unique.For needs at least 1ms, not %v", *o.window)
-	case len(o.key) > maxUniqueKey:
-		return invalid(op, jid, "the unique key has %d bytes, which is more than %d",
-			len(o.key), maxUniqueKey)
-	case len(o.parts) == 0:
-		return nil
-	}
-	_, err := uniqueKey(op, jid, o.parts)
-	return err
-}
-
-// claim returns what the job of a put claims.
-func (o *UniqueOption) claim(op string, p *put) (*claim, error) {
-	if o == nil {
-		return nil, nil
-	}
-	key := o.key
-	switch {
-	case key != "":
-	case len(o.parts) == 0:
-		key = dataKey(p.klass, p.data)
-	default:
-		var err error
-		if key, err = uniqueKey(op, p.options.jid, o.parts); err != nil {
-			return nil, err
-		}
-	}
-	c := &claim{Key: key}
-	switch {
-	case o.started:
-		c.Mode = claimUntilStarted
-	case o.window != nil:
-		c.Mode, c.Seconds = claimFor, o.window.Seconds()
-	}
-	return c, nil
-}
-
-// replaceArgs returns the pairs of arguments that say how a put replaces the job that is there.
-func (c *callOptions) replaceArgs() []string {
-	o := c.unique
-	switch {
-	case o == nil || !o.replaces:
-		return nil
-	case o.keepsDue:
-		return []string{"replace", "due"}
-	case o.within != nil:
-		return []string{"replace", "delay", "within", wire.FormatSeconds(*o.within)}
-	}
-	return []string{"replace", "delay"}
-}
-
-// uniqueKey returns the key that is made of parts.
-func uniqueKey(op, jid string, parts []any) (string, error) {
-	for i, part := range parts {
-		if part == nil || part == "" {
-			return "", invalid(op, jid, "part %d of the unique key is empty", i)
-		}
-	}
-	raw, err := json.Marshal(parts)
-	if err != nil {
-		return "", invalid(op, jid, "the unique key can't be JSON: %v", err)
-	}
-	if len(raw) > maxUniqueKey {
-		return "", invalid(op, jid, "the unique key has %d bytes, which is more than %d",
-			len(raw), maxUniqueKey)
-	}
-	return string(raw), nil
-}
-
-// dataKey returns the key of a job whose klass and data are unique. No key of parts is like it,
-// because that begins with a bracket.
-func dataKey(klass, data string) string {
-	sum := sha256.Sum256([]byte(klass + "\x00" + data))
-	return "data:" + hex.EncodeToString(sum[:])
-}
+func (o UniqueOption) applyPut(given *jobopts.Options) { given.Unique = &o.unique }
 
 // Holder returns the jid of the job that holds the [Unique] key of these parts: a put with the same
 // key would be refused. It is empty if the key is free. A key of a job that was put for some time
@@ -253,9 +99,9 @@ func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 	if len(parts) == 0 {
 		return "", invalid(op, "", "the unique key has no parts")
 	}
-	key, err := uniqueKey(op, "", parts)
+	key, err := jobopts.UniqueKey(parts)
 	if err != nil {
-		return "", err
+		return "", asInvalid(op, "", err)
 	}
 	reply, err := c.run(ctx, op, "", key)
 	if err != nil || reply == nil {
@@ -277,4 +123,146 @@ func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
 			return jid, jid != "", err
 		})
 	return jid, err
+}
+
+// An If is a condition of a put on the job that has its [JID]. Without one, the put overwrites that
+// job and puts it again, even while it runs. A put takes one condition.
+//
+// A put that is refused changes nothing, and its error is [ErrExists], with the jid of the job that
+// is there. The server decides, so of several puts at once exactly one puts the job. If the client
+// has Replicas, and too few have confirmed that the job is there, the error is
+// [ErrNotReplicated] as well.
+type If string
+
+const (
+	// IfAbsent refuses the put if there is a job with its [JID], in any state: a complete or failed job
+	// counts as long as its record is kept ([ConfigJobsHistory]). It can't be used with [Job.Move].
+	IfAbsent If = "absent"
+
+	// IfFinished refuses the put if there is a job with its [JID], unless that is complete or failed:
+	// then it is put again.
+	IfFinished If = "finished"
+
+	// IfNotRunning refuses the put if a worker runs the job with its [JID]. In any other state, that job
+	// is overwritten and put again. A job whose lock has ended counts as running until another worker
+	// gets it.
+	IfNotRunning If = "not_running"
+)
+
+func (o If) applyPut(given *jobopts.Options) { given.If = append(given.If, string(o)) }
+
+// A conflict is a job that a put left as it was, or replaced.
+type conflict struct {
+	at    int // which of the puts
+	jid   string
+	state State
+	holds bool // it is another job, which holds the unique key
+}
+
+// replaced reports whether the put has replaced the job.
+func (f conflict) replaced() bool { return f.state == "replaced" }
+
+// answer returns what the put returns, if err is what is wrong with puts that are not refused.
+func (f conflict) answer(err error) (string, error) {
+	if !f.replaced() {
+		refused := f.exists("put")
+		return f.jid, refused.unconfirmed(err)
+	}
+	return f.jid, putError(f.jid, err)
+}
+
+// found returns the job that a put has found.
+func (p *put) found(f conflict) conflict {
+	f.holds = f.jid != p.jid
+	return f
+}
+
+// unconfirmed returns the error of a put that was refused, where err is what is wrong otherwise. If
+// the replicas have not confirmed that the job is there, it is both.
+func (e *Error) unconfirmed(err error) *Error {
+	if errors.Is(err, ErrNotReplicated) {
+		e.Err = err
+		e.Message += ", but too few replicas have confirmed it"
+	}
+	return e
+}
+
+// exists returns the error of a put that was refused.
+func (f conflict) exists(op string) *Error {
+	return &Error{Op: op, Code: ErrExists, JID: f.jid, Message: "the job " + f.describe()}
+}
+
+// describe says that the job exists, and its state.
+func (f conflict) describe() string {
+	exists := "exists"
+	if f.holds {
+		exists = "holds the unique key"
+	}
+	if f.state == "" { // its hash is damaged, or it is gone
+		return exists
+	}
+	return exists + " and is " + string(f.state)
+}
+
+// conflictIn returns the job that was there if the reply of a single put says so.
+func conflictIn(reply any) (conflict, bool) {
+	parts, ok := reply.([]any)
+	if !ok || len(parts) != 2 {
+		return conflict{}, false
+	}
+	return conflict{jid: wire.AsString(parts[0]), state: stateOf(wire.AsString(parts[1]))}, true
+}
+
+// conflictsIn returns the jobs that were there by the reply of put.many.
+func conflictsIn(reply any) ([]conflict, error) {
+	var found []conflict
+	for _, item := range items(reply) {
+		parts, ok := item.([]any)
+		if !ok || len(parts) != 3 {
+			return nil, unexpected("put.many", reply)
+		}
+		at, err := decodeInt("put.many", parts[0])
+		if err != nil {
+			return nil, err
+		}
+		job, _ := conflictIn(parts[1:])
+		job.at = at
+		found = append(found, job)
+	}
+	return found, nil
+}
+
+// maxListed is how many jobs a message lists.
+const maxListed = 10
+
+// manyError returns the error of a PutMany, where err is nil or what is wrong with the jobs that
+// were put, and those found were there.
+func manyError(found []conflict, err error) error {
+	if len(found) == 0 || err != nil && !errors.Is(err, ErrNotReplicated) {
+		return err
+	}
+	return existError(found).unconfirmed(err)
+}
+
+// existError returns the error of a PutMany some of whose jobs were there.
+func existError(found []conflict) *Error {
+	if len(found) == 1 {
+		err := found[0].exists("put")
+		err.Message = fmt.Sprintf("jobs[%d]: %s", found[0].at, err.Message)
+		err.Indices = []int{found[0].at}
+		return err
+	}
+	err := &Error{Op: "put", Code: ErrExists}
+	var listed []string
+	for i, f := range found {
+		err.Indices = append(err.Indices, f.at)
+		if i < maxListed {
+			listed = append(listed, fmt.Sprintf("jobs[%d]", f.at))
+		}
+	}
+	if more := len(found) - len(listed); more > 0 {
+		listed = append(listed, fmt.Sprintf("%d more", more))
+	}
+	err.Message = fmt.Sprintf("%d jobs exist: %s", len(found), strings.Join(listed, ", "))
+	return err
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
@@ -102,13 +104,13 @@ func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
 		closed:    newLatch(),
 	}
 	w.locks = newLockKeeper(own, w.log, w.lost)
-	w.ahead = newPrefetch(cfg.Prefetch, w.giveBackOverdue)
+	w.ahead = newPrefetch(cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = newRateKeeper(own, w.log)
 	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.rates, w.loop.due)
-	w.listener = newListener(own, w.locks, w.loop.lookup.choice.patterns, w.loop.jobsReady, w.lookAgain)
+	w.listener = newListener(own, w.locks, w.loop.lookup.choice.Patterns, w.loop.jobsReady, w.recheck)
 	return w, nil
 }
 
@@ -292,7 +294,7 @@ func (w *Worker) Pause() { w.setPaused(true) }
 // schedule is due, even if it was not paused.
 func (w *Worker) Resume() {
 	w.setPaused(false)
-	w.lookAgain()
+	w.recheck()
 }
 
 func (w *Worker) setPaused(paused bool) {
@@ -303,7 +305,7 @@ func (w *Worker) setPaused(paused bool) {
 		ahead = w.ahead.takeAll()
 	}
 	w.mu.Unlock()
-	w.giveBack(ahead)
+	w.releaseAhead(ahead)
 	w.loop.jobsReady()
 	w.registry.again.notify()
 }
@@ -384,13 +386,13 @@ func (w *Worker) checkQuiet() {
 	}
 }
 
-// settleRest has the server release jobs that waited, or tell them of a failure, when one script was
+// settleDeferred has the server release jobs that waited, or tell them of a failure, when one script was
 // not enough for them.
-func (w *Worker) settleRest(ctx context.Context) {
+func (w *Worker) settleDeferred(ctx context.Context) {
 	for {
 		select {
 		case <-w.outbox.rest:
-			w.client.settleRest(ctx)
+			w.client.settleDeferred(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -405,7 +407,7 @@ func (w *Worker) run(ctx context.Context) {
 	w.listener.begin()
 	tellers.Go(func() { w.registry.run(telling) })
 	tellers.Go(func() { w.rates.keep(telling) })
-	tellers.Go(func() { w.settleRest(telling) })
+	tellers.Go(func() { w.settleDeferred(telling) })
 	others.Go(func() { w.locks.run(base) })
 	for _, schedule := range w.schedules {
 		following.Go(func() { w.follow(base, schedule) })
@@ -418,7 +420,7 @@ func (w *Worker) run(ctx context.Context) {
 		<-w.quit.c
 	case <-w.quit.c:
 	}
-	w.giveBack(w.setState(workerStopping))
+	w.releaseAhead(w.setState(workerStopping))
 	w.checkQuiet()
 	if !w.isQuiet() {
 		w.registry.again.notify()
@@ -514,7 +516,7 @@ func stopError(unfinished []string, undelivered int, cause error) error {
 	if problems == nil {
 		return nil
 	}
-	return &Error{Op: "stop", Code: CodeStopped, Message: strings.Join(problems, "; "), Err: cause}
+	return &Error{Op: "stop", Code: ErrStopped, Message: strings.Join(problems, "; "), Err: cause}
 }
 
 // closedAfter runs a function and returns a channel that is closed when it has returned.
@@ -534,4 +536,99 @@ func within(d time.Duration, done <-chan struct{}) bool {
 	case <-timer.C:
 		return false
 	}
+}
+
+// A WorkerGroup is a list of workers for several namespaces, such as those of [Shards] or of tenants.
+// They have the same handlers, and are started and stopped together. What else a [Worker] has is
+// called for each:
+//
+//	for _, w := range group {
+//		w.Use(middleware)
+//	}
+type WorkerGroup []*Worker
+
+// NewWorkerGroup returns a group with one worker for each client, in their order. Each has the whole
+// config, so the group runs up to Concurrency jobs of each namespace at once. The workers of clients
+// that share a go-redis client of a single server share one subscription. Each of the Schedules is
+// followed in one of the namespaces, chosen by its ID. If the configuration is invalid or there are
+// no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
+func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error) {
+	if len(clients) == 0 {
+		return nil, invalid("work", "", "no clients")
+	}
+	if slices.Contains(clients, nil) {
+		panic("qless: NewWorkerGroup: nil client")
+	}
+	var g WorkerGroup
+	hubs := sharedHubs{}
+	shards := Shards{key: ShardByQueue, clients: clients}
+	for _, c := range clients {
+		own := config
+		own.Schedules = slices.DeleteFunc(slices.Clone(config.Schedules), func(s Schedule) bool {
+			return shards.ClientFor(s.ID, "") != c
+		})
+		w, err := newWorker(c, hubs.of(c), own)
+		if err != nil {
+			return nil, err
+		}
+		g = append(g, w)
+	}
+	return g, nil
+}
+
+// sharedHubs are the hubs of clients that share a go-redis client. On a cluster there are none, as
+// namespaces may be on different servers.
+type sharedHubs map[*redis.Client]*hub
+
+// of returns the hub for a client's worker.
+func (h sharedHubs) of(c *Client) *hub {
+	rdb, single := c.rdb.(*redis.Client)
+	if !single {
+		return c.hub
+	}
+	if h[rdb] == nil {
+		h[rdb] = c.hub
+	}
+	return h[rdb]
+}
+
+// Handle registers a handler with each worker, as [Worker.Handle] does.
+func (g WorkerGroup) Handle(klass string, handler Handler, options ...HandleOption) {
+	for _, w := range g {
+		w.Handle(klass, handler, options...)
+	}
+}
+
+// Run starts the workers and blocks until all have stopped, because the context has ended or
+// [WorkerGroup.Stop] or [WorkerGroup.Drain] was called. It returns the error of [WorkerGroup.Start]
+// or Stop.
+func (g WorkerGroup) Run(ctx context.Context) error {
+	if err := g.Start(ctx); err != nil {
+		return err
+	}
+	return each(g, (*Worker).wait)
+}
+
+// Start starts the workers and returns at once, as [Worker.Start] does. If one can't be
+// started, none is left running.
+func (g WorkerGroup) Start(ctx context.Context) error {
+	for i, w := range g {
+		if err := w.Start(ctx); err != nil {
+			_ = g[:i].Stop(ctx)
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop stops all workers at once, each as [Worker.Stop] does. It returns the first error, in
+// the order of the clients.
+func (g WorkerGroup) Stop(ctx context.Context) error {
+	return each(g, func(w *Worker) error { return w.Stop(ctx) })
+}
+
+// Drain drains all workers at once, each as [Worker.Drain] does. It returns the first error, in
+// the order of the clients.
+func (g WorkerGroup) Drain(ctx context.Context) error {
+	return each(g, func(w *Worker) error { return w.Drain(ctx) })
 }

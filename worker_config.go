@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -39,7 +40,7 @@ type WorkerConfig struct {
 	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The
 	// worker keeps the job's lock: the job is complete if the handler still returns
 	// nil, and is retried if it returns an error. The option [MaxRunTime] sets it
-	// for one klass. A job with [RunFor] may have less time.
+	// for one klass. A job with [MaxRunTime] may have less time.
 	//
 	// Defaults to 0, which means never, as -1 does.
 	MaxRunTime time.Duration
@@ -165,7 +166,7 @@ func (c WorkerConfig) checkQueues() error {
 	if !asks {
 		return badConfig("Queues has only exclusions, as %q", c.Queues[0])
 	}
-	if names := len(newQueuePatterns(c.Queues).names()); names > maxReserve {
+	if names := len(queues.NewPatterns(c.Queues).Names()); names > maxReserve {
 		return badConfig("Queues names %d queues; a worker asks at most %d", names, maxReserve)
 	}
 	return nil

@@ -14,36 +14,6 @@ func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time, int) {
 	return checked.due(last, now)
 }
 
-// ResolveQueues returns the known queues that patterns match. The ready queues have jobs.
-func ResolveQueues(patterns, known []string, ready ...string) []string {
-	choice := NewQueueChoice(patterns, known)
-	choice.Limit(ready...)
-	return choice.asked
-}
-
-// A QueueChoice chooses which queues to ask.
-type QueueChoice struct{ *queueChoice }
-
-// NewQueueChoice asks all known queues that patterns match.
-func NewQueueChoice(patterns, known []string) QueueChoice {
-	choice := newQueueChoice(newQueuePatterns(patterns))
-	choice.reset(known)
-	return QueueChoice{choice}
-}
-
-// Limit asks no more than one call may. The ready queues have jobs.
-func (c QueueChoice) Limit(ready ...string) {
-	if c.areTooMany() {
-		c.limit(ready)
-	}
-}
-
-// Add adds a queue that has appeared, or may have jobs.
-func (c QueueChoice) Add(queue string) bool { return c.add(queue) }
-
-// Asked returns the queues that are asked.
-func (c QueueChoice) Asked() []string { return c.asked }
-
 // InStep shortens a time, so that several workers come together.
 func InStep(now, wait, interval time.Duration) time.Duration { return inStep(now, wait, interval) }
 
@@ -57,5 +27,5 @@ func (w *Worker) OverrunPrefetch() {
 		a.held = time.Time{}
 	}
 	w.mu.Unlock()
-	w.giveBackOverdue()
+	w.releaseOverdue()
 }

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A workLoop reserves a worker's jobs and reports their outcomes. It makes one exchange with the
@@ -42,10 +44,10 @@ func newWorkLoop(w *Worker) *workLoop {
 	l := &workLoop{
 		w: w, due: newSignal(), ready: true,
 		reservation: reservation{order: w.cfg.Order},
-		lookup:      queueLookup{choice: newQueueChoice(newQueuePatterns(w.cfg.Queues))},
+		lookup:      queueLookup{choice: queues.NewChoice(queues.NewPatterns(w.cfg.Queues))},
 		logged:      map[string]bool{},
 	}
-	l.lookup.choice.reset(nil)
+	l.lookup.choice.Reset(nil)
 	l.setAsked()
 	return l
 }
@@ -69,7 +71,7 @@ func (l *workLoop) run(ctx context.Context) {
 				l.exchange(ctx, next) // once: the server may be away
 			}
 			return
-		case next.isAnything():
+		case next.hasWork():
 			l.exchange(ctx, next)
 		case !l.wait(ctx):
 			return
@@ -90,7 +92,7 @@ type exchange struct {
 // wants is how many jobs to ask for in all.
 func (e exchange) wants() int { return e.room + e.ahead }
 
-func (e exchange) isAnything() bool {
+func (e exchange) hasWork() bool {
 	return len(e.reports) > 0 || len(e.progress) > 0 || e.wants() > 0 || e.leave
 }
 
@@ -117,7 +119,7 @@ func (l *workLoop) next() exchange {
 		}
 		l.appetite.limit(&e)
 	}
-	if e.isAnything() {
+	if e.hasWork() {
 		w.health.asks()
 	}
 	return e
@@ -151,15 +153,15 @@ func (l *workLoop) setReady(ready bool) {
 	}
 }
 
-// rests notes that the server had no more jobs, unless something has woken the worker since.
-func (l *workLoop) rests() {
+// goIdle notes that the server had no more jobs, unless something has woken the worker since.
+func (l *workLoop) goIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rested = !l.ready
 }
 
-// isRested reports whether there is nothing to ask the server for.
-func (l *workLoop) isRested() bool {
+// isIdle reports whether there is nothing to ask the server for.
+func (l *workLoop) isIdle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rested
@@ -208,7 +210,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	asks := (e.wants() > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
 	if e.room > 0 && !asks {
 		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
-		l.rests()
+		l.goIdle()
 	}
 	switch {
 	case len(e.reports) > 0 || asks:
@@ -322,7 +324,7 @@ func (l *workLoop) rest(got reserved, e exchange, sent time.Time) {
 		l.unheard = 0
 	}
 	l.alarm.Reset(wait)
-	l.rests()
+	l.goIdle()
 }
 
 // after records the result of an exchange.
@@ -363,12 +365,12 @@ func (l *workLoop) failed(ctx context.Context, err error) {
 // recoverStranded releases the jobs that were locked by a reserve that got no reply.
 func (l *workLoop) recoverStranded(ctx context.Context) error {
 	w := l.w
-	held, err := w.client.WorkerJobs(ctx, w.client.worker)
+	held, err := w.client.held(ctx)
 	if err != nil {
 		return err
 	}
 	l.stranded = false
-	for _, jid := range append(held.Jobs, held.Stalled...) {
+	for _, jid := range held {
 		if w.locks.holds(jid) || w.outbox.has(jid) {
 			continue
 		}
@@ -380,6 +382,31 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 	}
 	l.due.notify()
 	return nil
+}
+
+// heldAtOnce is the number of jobs of a worker that a script looks at.
+const heldAtOnce = "1000"
+
+// held returns the jids of the jobs that the client's worker holds.
+func (c *Client) held(ctx context.Context) ([]string, error) {
+	var all []string
+	for cursor := ""; ; {
+		reply, err := c.run(ctx, "find", "", "worker", c.worker, cursor, heldAtOnce, "0", "jid")
+		if err != nil {
+			return nil, err
+		}
+		found, err := decode[struct {
+			Cursor wire.Text           `json:"cursor"`
+			Items  wire.List[wire.Raw] `json:"items"`
+		}]("find", reply)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, wire.Strings(found.Items)...)
+		if cursor = string(found.Cursor); cursor == "" {
+			return unique(all), nil
+		}
+	}
 }
 
 // leave deregisters the worker, which does not listen any more. Others then take over the jobs that
@@ -395,4 +422,33 @@ func (l *workLoop) leave(ctx context.Context, relayed bool) {
 	if _, err := l.w.client.run(ctx, "depart", "", args...); err != nil {
 		l.w.log.cantDeregister(err)
 	}
+}
+
+// A signal wakes a goroutine that waits for it. Notifications sent before it wakes are merged.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) notify() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// A latch is a gate that is opened once.
+type latch struct {
+	c    chan struct{} // closed when the latch is open
+	once *sync.Once
+}
+
+func newLatch() latch { return latch{make(chan struct{}), &sync.Once{}} }
+
+// open opens the latch, and reports whether this call did so.
+func (l latch) open() (opened bool) {
+	l.once.Do(func() {
+		close(l.c)
+		opened = true
+	})
+	return opened
 }

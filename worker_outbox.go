@@ -272,7 +272,7 @@ func (b *outbox) answered(reports []*report, reply any, err error, others bool) 
 	for _, r := range reports {
 		r.sent = true
 	}
-	switch general := isGeneral(err); {
+	switch general := isServerWide(err); {
 	case !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
 		b.requeue(reports)
 		return err
@@ -294,9 +294,9 @@ func (b *outbox) settle(reports []*report, answers []string) {
 		switch {
 		case !refused:
 			b.taken(r, answers[i])
-		case codeOf(problem) == CodeServer: // a key is damaged, perhaps not for long
+		case codeOf(problem) == ErrServer: // a key is damaged, perhaps not for long
 			r.alone = true
-			err := &Error{Op: "finish", Code: CodeServer, JID: r.jid, Message: problem}
+			err := &Error{Op: "finish", Code: ErrServer, JID: r.jid, Message: problem}
 			b.refused(r, err, false)
 		default:
 			b.notTaken(r, problem)
@@ -326,7 +326,7 @@ func (b *outbox) notTaken(r *report, problem string) {
 	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, problem)
 		b.taken(r, "")
-	case code == CodeNotFound && r.job != nil:
+	case code == ErrNotFound && r.job != nil:
 		b.counters.add(countCanceled)
 		b.log.canceled(r.job)
 		b.observer.canceled(r.job)

@@ -114,7 +114,7 @@ func (w *Worker) admit(a *activeJob) {
 	}
 	w.mu.Unlock()
 	if !wanted {
-		w.giveBack([]*activeJob{a})
+		w.releaseAhead([]*activeJob{a})
 	}
 }
 
@@ -144,16 +144,16 @@ func (w *Worker) wantedAhead() int {
 	return w.ahead.wanted(max(0, free))
 }
 
-// giveBackOverdue gives back the jobs that were taken ahead if handlers take longer than expected.
-func (w *Worker) giveBackOverdue() {
+// releaseOverdue gives back the jobs that were taken ahead if handlers take longer than expected.
+func (w *Worker) releaseOverdue() {
 	w.mu.Lock()
 	overdue := w.ahead.takeOverdue()
 	w.mu.Unlock()
-	w.giveBack(overdue)
+	w.releaseAhead(overdue)
 }
 
-// giveBack releases jobs that were taken ahead, which keep their order.
-func (w *Worker) giveBack(jobs []*activeJob) {
+// releaseAhead releases jobs that were taken ahead, which keep their order.
+func (w *Worker) releaseAhead(jobs []*activeJob) {
 	if len(jobs) == 0 {
 		return
 	}

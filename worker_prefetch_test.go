@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // An aheadEnv has a worker of one slot that runs a long job and has taken the jobs m, z and a
@@ -57,7 +58,7 @@ func emptyAheadEnv(t *testing.T) *aheadEnv {
 	}
 	var err error
 	e.client, err = qless.New(
-		e.server.Client(t), qless.WithLogger(testkit.Quiet()), qless.WithObserver(e.observeCall))
+		e.server.Client(t), &qless.ClientConfig{Logger: testkit.Quiet(), Observer: e.observeCall})
 	require.NoError(t, err)
 	e.queue = e.client.Queue("q")
 	return e
@@ -207,7 +208,7 @@ func TestJobsThatWereTakenAheadRunInTheirOrder(t *testing.T) {
 	e.runs(takenAhead...)
 	for _, jid := range takenAhead {
 		testkit.Until(t, jid+" ends", func() bool { return len(e.eventsOf(jid)) == 2 })
-		require.Equal(t, []qless.JobEventKind{qless.JobStarted, qless.JobEnded}, e.eventsOf(jid))
+		require.Equal(t, []qless.JobEventKind{qless.JobEventStarted, qless.JobEventEnded}, e.eventsOf(jid))
 	}
 }
 
@@ -270,7 +271,7 @@ func TestWhatIsGivenBackToAPausedQueueWaits(t *testing.T) {
 	testkit.Until(t, "the worker is idle", func() bool { return e.worker.Stats().Idle })
 	require.Equal(t, append(takenAhead[:3:3], "new"), e.waiting("q"))
 	require.Empty(t, e.ran)
-	require.NoError(t, e.queue.Unpause(t.Context()))
+	require.NoError(t, e.queue.Resume(t.Context()))
 	e.runs(append(takenAhead[:3:3], "new")...)
 }
 
@@ -307,7 +308,7 @@ func TestJobsOfAPausedQueueThatWereTakenAheadStillRun(t *testing.T) {
 	e.runs(takenAhead...)
 	testkit.Until(t, "the worker is idle", func() bool { return e.worker.Stats().Idle })
 	require.Equal(t, []string{"new"}, e.waiting("q"))
-	require.NoError(t, e.queue.Unpause(t.Context()))
+	require.NoError(t, e.queue.Resume(t.Context()))
 	e.runs("new")
 }
 
@@ -362,8 +363,8 @@ func TestAJobThatIsCanceledWhileItIsHeldAheadLeavesSilently(t *testing.T) {
 
 func TestAJobThatIsLostWhileItIsHeldAheadIsNotStarted(t *testing.T) {
 	e := newAheadEnv(t, nil)
-	require.NoError(t, e.client.Timeout(t.Context(), "z"))
-	other, err := qless.New(e.server.Client(t), qless.WithWorkerName("other"))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.client, "z"))
+	other, err := qless.New(e.server.Client(t), &qless.ClientConfig{WorkerName: "other"})
 	require.NoError(t, err)
 	jobs, err := other.Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
@@ -402,9 +403,9 @@ func worksOff(t *testing.T, config qless.WorkerConfig, set func(client *qless.Cl
 		}
 	}
 	rdb := testkit.Start(t).Client(t)
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
-	observed, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()), qless.WithObserver(observer))
+	observed, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Observer: observer})
 	require.NoError(t, err)
 	if set != nil {
 		set(client)
@@ -468,7 +469,7 @@ func chatty(
 ) *chat {
 	t.Helper()
 	c := &chat{special: make(chan string, 1)}
-	client, err := qless.New(testkit.Start(t).Client(t), qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(testkit.Start(t).Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	put := func(ctx context.Context) error {
 		_, err := client.Queue("mail-b").Put(ctx, "K", nil)

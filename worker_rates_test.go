@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/qless/qless-go/internal/runs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +22,7 @@ type rateServer struct {
 	calls   int
 	number  int
 	parts   int
-	counted map[rateKey]int
+	counted map[runs.Key]int
 	ages    []time.Duration
 }
 
@@ -37,7 +38,7 @@ func (s *rateServer) send(_ context.Context, _ string, part *ratePart, age time.
 		s.parts++
 		s.ages = append(s.ages, age)
 		for key, counts := range part.counts {
-			s.counted[key] += counts.completed
+			s.counted[key] += counts.Completed
 		}
 	}
 	return s.answer
@@ -62,7 +63,7 @@ func (s *rateServer) seen() (calls, sum int) {
 // withRates runs a rateKeeper in a bubble, while a function runs.
 func withRates(t *testing.T, during func(k *rateKeeper, s *rateServer)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &rateServer{counted: map[rateKey]int{}}
+		s := &rateServer{counted: map[runs.Key]int{}}
 		k := &rateKeeper{log: quietLog(), send: s.send, now: time.Now, run: "run", again: newSignal()}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := closedAfter(func() { k.keep(ctx) })
@@ -173,10 +174,10 @@ func TestRatesOfTooManyKlassesAreCountedTogether(t *testing.T) {
 		}
 		pass(rateInterval)
 		require.Len(t, s.counted, maxRateKeys+1)
-		require.Equal(t, maxRateKeys, s.counted[rateKey{}])
+		require.Equal(t, maxRateKeys, s.counted[runs.Key{}])
 		k.countSome(strings.Repeat("x", maxRateName), 3)
 		pass(rateInterval)
-		require.Equal(t, maxRateKeys+3, s.counted[rateKey{}], "so are those with long names")
+		require.Equal(t, maxRateKeys+3, s.counted[runs.Key{}], "so are those with long names")
 	})
 }
 
@@ -209,44 +210,4 @@ func TestRunsThatDoNotCount(t *testing.T) {
 		calls, _ := s.seen()
 		require.Zero(t, calls)
 	})
-}
-
-func TestRateRanges(t *testing.T) {
-	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
-	for _, c := range []struct {
-		from, to time.Time
-		step     time.Duration
-		want     rateRange
-	}{
-		{at(600), at(660), time.Minute, rateRange{600, 1}},
-		{at(659), at(660), time.Minute, rateRange{600, 1}},
-		{at(659), at(661), time.Minute, rateRange{600, 2}},
-		{at(600), at(660).Add(1), time.Minute, rateRange{600, 2}},
-		{at(600).Add(1), at(600).Add(2), time.Minute, rateRange{600, 1}},
-		{at(3700), at(7300), time.Hour, rateRange{3600, 120}},
-		{at(3600), at(7200), 7 * time.Minute, rateRange{3360, 70}},
-		{at(0), at(3 * 86400), time.Minute, rateRange{0, 4320}},
-	} {
-		got, err := rangeOf(c.from, c.to, c.step)
-		require.NoError(t, err)
-		require.Equal(t, c.want, got, "%v", c)
-	}
-}
-
-func TestRateKeys(t *testing.T) {
-	for field, want := range map[string]rateKey{
-		"4:mailWelcome":  {},
-		"4:mail:Welcome": {"mail", "Welcome"},
-		"0::":            {},
-		"3:a:b:c:d":      {"a:b", "c:d"},
-		"2:é:K":          {"é", "K"},
-		"9:mail:Welcome": {},
-		"-1:mail":        {},
-		"x":              {},
-		"4:mail":         {},
-	} {
-		key, ok := parseRateKey(field)
-		require.Equal(t, want, key, field)
-		require.Equal(t, want != rateKey{} || field == "0::", ok, field)
-	}
 }

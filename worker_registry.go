@@ -3,11 +3,15 @@ package qless
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -17,11 +21,24 @@ import (
 // done so for 150 s.
 const registerInterval = time.Minute
 
+// A workerInfo is what a worker registers. Package inspect reads it.
+type workerInfo struct {
+	Queues   []string `json:"queues"`
+	Klasses  []string `json:"klasses"`
+	Slots    int      `json:"slots"`
+	Language string   `json:"language"`
+	Version  string   `json:"version,omitempty"`
+	Host     string   `json:"host"`
+	PID      int      `json:"pid"`
+	Paused   bool     `json:"paused,omitempty"`
+	Stopping bool     `json:"stopping,omitempty"`
+}
+
 // A registrar tells the server what a worker is, and that it runs.
 type registrar struct {
 	log      *workerLog
-	describe func() WorkerInfo
-	send     func(ctx context.Context, info WorkerInfo, age time.Duration) error
+	describe func() workerInfo
+	send     func(ctx context.Context, info workerInfo, age time.Duration) error
 	now      func() time.Time
 	inStep   func(wait, interval time.Duration) time.Duration
 	again    signal // something may have changed
@@ -29,11 +46,11 @@ type registrar struct {
 	// Used only by the goroutine of run.
 	started  time.Time
 	at       time.Time  // of the last call
-	told     WorkerInfo // what the server knows; only whether it is paused or stopping is used
+	told     workerInfo // what the server knows; only whether it is paused or stopping is used
 	failures int        // consecutive calls that failed
 }
 
-func newRegistrar(client *Client, log *workerLog, describe func() WorkerInfo) *registrar {
+func newRegistrar(client *Client, log *workerLog, describe func() workerInfo) *registrar {
 	return &registrar{
 		log: log, describe: describe, send: client.register, now: client.now,
 		inStep: client.hub.inStep, again: newSignal(),
@@ -99,7 +116,7 @@ const sweptTogether = 20
 // register tells the server what the client's worker is, and since when it runs. It releases jobs
 // that calls which have ended early left over, and tells the jobs that wait for failed ones if
 // other clients failed these.
-func (c *Client) register(ctx context.Context, info WorkerInfo, age time.Duration) error {
+func (c *Client) register(ctx context.Context, info workerInfo, age time.Duration) error {
 	text, err := json.Marshal(info)
 	if err != nil {
 		return err
@@ -107,7 +124,7 @@ func (c *Client) register(ctx context.Context, info WorkerInfo, age time.Duratio
 	reply, err := c.run(ctx, "worker.register", "", c.worker, wire.FormatSeconds(max(age, 0)), string(text))
 	switch reply {
 	case registeredRest:
-		c.settleRest(ctx)
+		c.settleDeferred(ctx)
 	case registeredSweep:
 		c.sweepFailures(ctx)
 	}
@@ -134,10 +151,10 @@ func (c *Client) now() time.Time {
 }
 
 // describe returns what the worker says of itself.
-func (w *Worker) describe() WorkerInfo {
+func (w *Worker) describe() workerInfo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return WorkerInfo{
+	return workerInfo{
 		Queues:   w.cfg.Queues,
 		Klasses:  w.mux.klasses(),
 		Slots:    w.cfg.Concurrency,
@@ -176,3 +193,34 @@ var moduleVersion = sync.OnceValue(func() string {
 	}
 	return ""
 })
+
+// liveWorkers holds the workers that this process runs, by workerKey.
+var liveWorkers sync.Map
+
+// A workerKey must be unique among live workers.
+type workerKey struct{ server, namespace, name string }
+
+func (w *Worker) key() workerKey {
+	return workerKey{serverOf(w.client.rdb), w.client.Namespace(), w.Name()}
+}
+
+// claimName claims the name, and reports whether no other worker of this process has it.
+func (w *Worker) claimName() bool {
+	_, taken := liveWorkers.LoadOrStore(w.key(), w)
+	return !taken
+}
+
+func (w *Worker) freeName() { liveWorkers.CompareAndDelete(w.key(), w) }
+
+// serverOf identifies the server of a go-redis client, as far as its options allow.
+func serverOf(rdb redis.UniversalClient) string {
+	switch c := rdb.(type) {
+	case *redis.Client:
+		if o := c.Options(); o.Addr != "FailoverClient" { // the address of every sentinel client
+			return fmt.Sprintf("%s:%s/%d", o.Network, o.Addr, o.DB)
+		}
+	case *redis.ClusterClient:
+		return strings.Join(slices.Sorted(slices.Values(c.Options().Addrs)), ",")
+	}
+	return fmt.Sprintf("%p", rdb)
+}

@@ -22,7 +22,7 @@ func quietLog() *workerLog {
 
 // A registerCall is one call of a registrar.
 type registerCall struct {
-	info WorkerInfo
+	info workerInfo
 	age  time.Duration
 }
 
@@ -33,8 +33,8 @@ func newTestRegistrar(answer func() error, paused *atomic.Bool) (*registrar, fun
 	var calls []registerCall
 	r := &registrar{
 		log: quietLog(), now: time.Now, again: newSignal(), inStep: newHub(nil).inStep,
-		describe: func() WorkerInfo { return WorkerInfo{Paused: paused.Load()} },
-		send: func(_ context.Context, info WorkerInfo, age time.Duration) error {
+		describe: func() workerInfo { return workerInfo{Paused: paused.Load()} },
+		send: func(_ context.Context, info workerInfo, age time.Duration) error {
 			mu.Lock()
 			defer mu.Unlock()
 			calls = append(calls, registerCall{info, age})
@@ -48,8 +48,8 @@ func newTestRegistrar(answer func() error, paused *atomic.Bool) (*registrar, fun
 	}
 }
 
-// runFor runs a registrar in a bubble while a function runs.
-func (r *registrar) runFor(t *testing.T, during func()) {
+// maxRunTime runs a registrar in a bubble while a function runs.
+func (r *registrar) maxRunTime(t *testing.T, during func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := closedAfter(func() { r.run(ctx) })
 	synctest.Wait()
@@ -61,7 +61,7 @@ func (r *registrar) runFor(t *testing.T, during func()) {
 func TestAWorkerRegistersAtItsStartAndOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, calls := newTestRegistrar(func() error { return nil }, new(atomic.Bool))
-		r.runFor(t, func() {
+		r.maxRunTime(t, func() {
 			require.Len(t, calls(), 1)
 			require.Zero(t, calls()[0].age)
 			time.Sleep(time.Hour) // of the bubble
@@ -78,7 +78,7 @@ func TestAWorkerThatChangesRegistersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var paused atomic.Bool
 		r, calls := newTestRegistrar(func() error { return nil }, &paused)
-		r.runFor(t, func() {
+		r.maxRunTime(t, func() {
 			for range 5 {
 				r.again.notify() // nothing has changed
 				synctest.Wait()
@@ -110,7 +110,7 @@ func TestAWorkerThatCanNotRegisterTriesAgain(t *testing.T) {
 					}
 					return c.err
 				}, new(atomic.Bool))
-				r.runFor(t, func() {
+				r.maxRunTime(t, func() {
 					time.Sleep(time.Minute - time.Second)
 					synctest.Wait()
 					require.GreaterOrEqual(t, len(calls()), c.least)
@@ -133,22 +133,3 @@ type serverAnswer string
 
 func (s serverAnswer) Error() string { return string(s) }
 func (serverAnswer) RedisError()     {}
-
-func TestWhichQueuesAWorkerTakesFrom(t *testing.T) {
-	for queue, info := range map[string]WorkerInfo{
-		"mail":        {Queues: []string{"mail"}},
-		"mail-slow":   {Queues: []string{"other", "mail-*"}},
-		"all":         {Queues: []string{"*", "!mail-*"}},
-		"!mail-slow":  {Queues: []string{"mail-*", "!mail-slow"}},
-		"!other":      {Queues: []string{"mail"}},
-		"!mail":       {Queues: []string{"mail"}, Paused: true},
-		"!mail-quick": {Queues: []string{"mail-*"}, Stopping: true},
-		"!none":       {},
-	} {
-		name, takes := queue, true
-		if queue[0] == '!' {
-			name, takes = queue[1:], false
-		}
-		require.Equal(t, takes, info.TakesFrom(name), "%s of %v", name, info)
-	}
-}

@@ -37,7 +37,7 @@ type activeJob struct {
 	started time.Time // zero before
 	cancel  context.CancelCauseFunc
 
-	over      atomic.Bool   // JobEnded was reported
+	over      atomic.Bool   // JobEventEnded was reported
 	lossKnown chan struct{} // closed when the loss of the lock was reported
 }
 
@@ -50,13 +50,13 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		queue:    job.Queue,
 		original: string(job.Data),
 		since:    job.since,
-		attempt:  job.Attempt(),
-		waited:   job.Waited(),
+		attempt:  job.Attempt,
+		waited:   job.Waited,
 		route:    w.mux.find(job.Klass),
 	}
 	if w.observer.notify != nil {
 		a.lossKnown = make(chan struct{})
-		a.poppedAt, a.headers = job.PoppedAt(), maps.Clone(job.Headers)
+		a.poppedAt, a.headers = job.PoppedAt, maps.Clone(job.Headers)
 	}
 	a.hold.progress = w.progress
 	job.hold = &a.hold
@@ -140,7 +140,7 @@ func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 // maxRunTime returns how long a job may run. Without a limit, it is not positive.
 func (w *Worker) maxRunTime(a *activeJob) time.Duration {
 	limit := cmp.Or(a.route.maxRunTime, w.cfg.MaxRunTime)
-	if own := a.job.RunFor; own > 0 && (limit <= 0 || own < limit) {
+	if own := a.job.Options.MaxRunTime; own > 0 && (limit <= 0 || own < limit) {
 		return own
 	}
 	return limit

@@ -32,12 +32,12 @@ type qlessSession struct {
 func openQless(
 	put func(ctx context.Context, s *qlessSession, jobs int) error,
 	take func(ctx context.Context, s *qlessSession, to *crew) error,
-	options ...qless.ClientOption,
+	config qless.ClientConfig,
 ) func(context.Context, *server, load) (session, error) {
 	return func(_ context.Context, s *server, l load) (session, error) {
 		rdb := s.dial(l.concurrency * l.workers)
-		quiet := qless.WithLogger(slog.New(slog.DiscardHandler))
-		client, err := qless.New(rdb, append(options[:len(options):len(options)], quiet)...)
+		config.Logger = slog.New(slog.DiscardHandler)
+		client, err := qless.New(rdb, &config)
 		return &qlessSession{rdb: rdb, client: client, load: l, put: put, take: take}, err
 	}
 }

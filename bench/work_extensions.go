@@ -55,7 +55,7 @@ func extensions() []extension {
 		stored("TTL", `t|{"t":3600}`),
 		stored("KeepFor", `k|{"k":3600}`),
 		stored("KeepFor(0)", `k|{"k":0}`),
-		stored("RunFor", `e|{"e":60}`),
+		stored("MaxRunTime", `e|{"e":60}`),
 		{name: "IfAbsent", put: func(int64) []any { return []any{"if", "absent"} }},
 		claiming("Unique", ""),
 		claiming("Unique.UntilStarted", `,"m":"start"`),

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // causes returns what keeps jobs waiting, the likeliest first.
@@ -67,27 +67,27 @@ func (l *look) paused() []Cause {
 }
 
 func (l *look) concurrency() []Cause {
-	if l.maxConcurrency == 0 || l.counts.Running < l.maxConcurrency || l.counts.Waiting == 0 {
+	if l.settings.MaxConcurrency == 0 || l.counts.Running < l.settings.MaxConcurrency || l.counts.Waiting == 0 {
 		return nil
 	}
 	return []Cause{{
 		Code: CodeMaxConcurrency, Certain: true, Jobs: l.counts.Waiting,
-		Max: l.maxConcurrency, Busy: l.counts.Running, JIDs: first(jidsOf(l.running)),
+		Max: l.settings.MaxConcurrency, Busy: l.counts.Running, JIDs: first(jidsOf(l.running)),
 		Workers: workersOf(l.running),
 		Sentence: fmt.Sprintf("No more than %s of the queue may run at once, and %s.",
-			count(l.maxConcurrency, "job"), verb(l.counts.Running, "job", "runs", "run")),
+			count(l.settings.MaxConcurrency, "job"), verb(l.counts.Running, "job", "runs", "run")),
 	}}
 }
 
 func (l *look) rate() []Cause {
-	if l.nextStart.IsZero() || l.counts.Waiting == 0 {
+	if l.settings.NextStart.IsZero() || l.counts.Waiting == 0 {
 		return nil
 	}
 	return []Cause{{
 		Code: CodeMaxRate, Certain: true, Jobs: l.counts.Waiting,
-		Max: l.maxRate, Per: l.per, Until: l.nextStart,
+		Max: l.settings.MaxRate, Per: l.settings.Per, Until: l.settings.NextStart,
 		Sentence: fmt.Sprintf("No more than %s may be started in %v: the next one may at %s.",
-			count(l.maxRate, "job"), l.per, clock(l.nextStart)),
+			count(l.settings.MaxRate, "job"), l.settings.Per, clock(l.settings.NextStart)),
 	}}
 }
 
@@ -101,10 +101,10 @@ func (l *look) fullLimits() []Cause {
 	return found
 }
 
-func (l *look) fullLimit(limit *qless.LimitInfo) Cause {
+func (l *look) fullLimit(limit *inspect.LimitInfo) Cause {
 	c := Cause{Code: CodeLimit, Certain: true, Limit: limit, Sampled: l.counts.Scheduled > len(l.scheduled)}
 	for i := range l.scheduled {
-		if l.scheduled[i].ParkedBy == limit.Name {
+		if l.scheduled[i].Parked == limit.Name {
 			c.Jobs++
 		}
 	}
@@ -238,7 +238,7 @@ func (l *look) scheduledOnly() []Cause {
 	}
 	var due time.Time
 	for i := range l.scheduled {
-		if at := l.scheduled[i].Due; l.scheduled[i].ParkedBy == "" && (due.IsZero() || at.Before(due)) {
+		if at := l.scheduled[i].Due; l.scheduled[i].Parked == "" && (due.IsZero() || at.Before(due)) {
 			due = at
 		}
 	}
@@ -260,9 +260,9 @@ func (l *look) recurring() []Cause {
 		return nil
 	}
 	return []Cause{{
-		Code: CodeRecurring, Certain: true, Jobs: c.Recurring, Until: c.Latency.NextDue,
+		Code: CodeRecurring, Certain: true, Jobs: c.Recurring, Until: l.latency.NextDue,
 		Sentence: fmt.Sprintf("The queue has only %s, due next at %s.",
-			count(c.Recurring, "recurring job"), clock(c.Latency.NextDue)),
+			count(c.Recurring, "recurring job"), clock(l.latency.NextDue)),
 	}}
 }
 

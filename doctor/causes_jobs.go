@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // openBatch is the jid that the callback of an open batch depends on, which no job has.
@@ -77,7 +78,7 @@ func (l *look) failedDependencies() []Cause {
 // heard of it.
 func (l *look) untoldJobs() (jids []string) {
 	for _, job := range l.followed {
-		acts := job.OnFailure == qless.OnFailureRun || job.OnFailure == qless.OnFailureFail
+		acts := job.Options.OnFailure == qless.OnFailureRun || job.Options.OnFailure == qless.OnFailureFail
 		if acts && slices.ContainsFunc(job.Dependencies, l.isFailed) {
 			jids = append(jids, job.JID)
 		}
@@ -174,7 +175,7 @@ func (l *look) grace() []Cause {
 }
 
 // lockEnd returns when the lock on one of some jobs ends.
-func lockEnd(jobs []qless.JobSummary, jid string) (end time.Time) {
+func lockEnd(jobs []inspect.Row, jid string) (end time.Time) {
 	for i := range jobs {
 		if jobs[i].JID == jid {
 			end = jobs[i].Expires
@@ -240,7 +241,7 @@ const longWait = 10 * time.Minute
 
 // noCompletions says of which klasses nothing completes, though workers have handlers for them.
 func (l *look) noCompletions() []Cause {
-	if l.counts.Latency.Oldest < longWait || len(l.workers.takers) == 0 {
+	if l.latency.Oldest < longWait || len(l.workers.takers) == 0 {
 		return nil
 	}
 	var found []Cause

@@ -263,8 +263,8 @@ func TestDamageThatIsOnlyTold(t *testing.T) {
 func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "parent")
-	e.put("q", "free", qless.DependsOn("parent"))
-	e.put("q", "late", qless.DependsOn("parent"), qless.Delay(time.Hour))
+	e.put("q", "free", qless.DependsOn{"parent"})
+	e.put("q", "late", qless.DependsOn{"parent"}, qless.Delay(time.Hour))
 	e.redis("DEL j:parent-dependents j:free-dependencies\nDEL j:parent-dependents\nDEL j:free-dependencies\nDEL j:late-dependencies")
 	findings := e.examine()
 	requireFound(t, "waits_for_nothing j:free, waits_for_nothing j:late", findings)
@@ -274,7 +274,7 @@ func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	require.Equal(t, []int{2, 1, 0}, []int{counts.Waiting, counts.Scheduled, counts.Depends})
 	require.Empty(t, e.examine())
 
-	e.put("q", "over", qless.DependsOn("parent"))
+	e.put("q", "over", qless.DependsOn{"parent"})
 	e.redis("DEL j:parent\nDEL j:parent-history\nZREM q:q-work parent")
 	findings = e.examine()
 	requireFound(t, "dependency_over j:parent-dependents over, dependency_over j:over-dependencies parent", findings)

@@ -11,7 +11,7 @@ import (
 const op = "doctor"
 
 func invalid(message string) error {
-	return &qless.Error{Op: op, Code: qless.CodeInvalid, Message: message}
+	return &qless.Error{Op: op, Code: qless.ErrInvalid, Message: message}
 }
 
 // coded returns an error of the server or the connection as one of package qless.
@@ -20,9 +20,9 @@ func coded(err error) error {
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
-	code := qless.CodeServer
+	code := qless.ErrServer
 	if redisx.IsUnanswered(err) {
-		code = qless.CodeUnavailable
+		code = qless.ErrUnavailable
 	}
 	return &qless.Error{Op: op, Code: code, Message: err.Error(), Err: err}
 }

@@ -27,7 +27,7 @@ type Options struct {
 	// Progress is called now and then, unless it is nil.
 	Progress func(Progress)
 
-	// Clock is the source of the time, as with [qless.WithClock]. Defaults to the server's clock.
+	// Clock is the source of the time, as in a [qless.ClientConfig]. Defaults to the server's clock.
 	Clock func() time.Time
 }
 

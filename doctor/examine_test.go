@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 	"github.com/qless/qless-go/internal/testkit/tour"
 )
@@ -29,7 +30,7 @@ func TestAJobThatWasTimedOutInItsGracePeriodIsWell(t *testing.T) {
 	e.put("q", "j")
 	e.pop("q", 1)
 	e.do(e.rdb.HSet(t.Context(), "ql:j:j", "grace", "1").Err())
-	e.do(e.Timeout(t.Context(), "j"))
+	e.do(errOf(e.Client.Do(t.Context(), "timeout", "j")))
 	e.pop("q", 1)
 	require.Equal(t, "1", e.rdb.HGet(t.Context(), "ql:j:j", "grace").Val())
 	require.Empty(t, e.examine())
@@ -128,7 +129,7 @@ func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
 	for _, f := range report.Findings {
 		require.Equal(t, doctor.KindNoPersistence, f.Kind)
 	}
-	other, err := qless.New(e.rdb, qless.WithNamespace("q*:"))
+	other, err := qless.New(e.rdb, &qless.ClientConfig{Namespace: "q*:"})
 	e.do(err)
 	e.do(errOf(other.Queue("q").Put(t.Context(), "K", nil)))
 	e.do(e.rdb.Del(t.Context(), "q*:q:q-work").Err())
@@ -168,11 +169,11 @@ func TestWorkIsNotTakenForDamage(t *testing.T) {
 // busy puts jobs and ends them in many ways.
 func (e *env) busy(ctx context.Context, i int) error {
 	queue, jid := e.Queue("q"), fmt.Sprint("job", i)
-	_, err := queue.Put(ctx, "K", nil, qless.JID(jid), qless.Tags("t", fmt.Sprint("t", i%5)), qless.TTL(time.Hour))
+	_, err := queue.Put(ctx, "K", nil, qless.JID(jid), qless.Tags{"t", fmt.Sprint("t", i%5)}, qless.TTL(time.Hour))
 	if err != nil {
 		return err
 	}
-	_, err = queue.Put(ctx, "K", nil, qless.DependsOn(jid))
+	_, err = queue.Put(ctx, "K", nil, qless.DependsOn{jid})
 	if err == nil {
 		_, err = queue.Put(ctx, "K", nil, qless.Unique(i%7).Replace())
 	}
@@ -186,13 +187,13 @@ func (e *env) busy(ctx context.Context, i int) error {
 		case i%4 == 0:
 			err = job.Fail(ctx, fmt.Sprint("g", i%3), "why")
 		case i%4 == 1:
-			err = errOf(job.Retry(ctx))
+			err = errOf(job.Retry(ctx, 0, "", ""))
 		default:
 			err = job.Complete(ctx)
 		}
 	}
 	if err == nil && i%20 == 0 {
-		_, err = e.Unfail(ctx, "g0", 100)
+		_, err = repairs.Unfail(ctx, e.Client, "g0", 100)
 	}
 	return err
 }

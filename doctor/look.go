@@ -6,35 +6,38 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A look is what Why has read about a queue.
 type look struct {
 	ctx    context.Context
 	client *qless.Client
+	in     *inspect.Inspector
 	queue  *qless.Queue
 
-	counts         qless.QueueCounts
-	known          bool // only set for a queue without jobs
-	maxConcurrency int
-	maxRate        int
-	per            time.Duration
-	nextStart      time.Time
-	workers        workforce
-	limits         []qless.LimitInfo
-	groups         map[string]int
-	rates          map[string]qless.Rates // by klass
-	graced         []*qless.Job
-	followed       []*qless.Job // jobs that depend on others
-	needed         map[string]*qless.Job
+	counts   qless.QueueCounts
+	latency  inspect.Latency
+	known    bool // only set for a queue without jobs
+	settings qless.QueueSettings
+	workers  workforce
+	limits   []inspect.LimitInfo
+	groups   map[string]int
+	rates    map[string]inspect.Rates // by klass
+	graced   []*qless.Job
+	followed []*qless.Job // jobs that depend on others
+	needed   map[string]*qless.Job
 
-	waiting, running, stalled, scheduled, depends []qless.JobSummary
+	waiting, running, stalled, scheduled, depends []inspect.Row
 }
 
 // read reads everything that is of interest, given the counts.
 func (l *look) read() error {
 	var err error
-	if l.counts, err = l.queue.Counts(l.ctx, qless.IncludeLatency); err != nil {
+	if l.counts, err = l.queue.Counts(l.ctx); err != nil {
+		return err
+	}
+	if l.latency, err = l.in.Latency(l.ctx, l.queue.Name()); err != nil {
 		return err
 	}
 	steps := []func() error{
@@ -67,7 +70,7 @@ func (l *look) isReady() bool {
 func (l *look) parked() int {
 	n := 0
 	for i := range l.scheduled {
-		if l.scheduled[i].ParkedBy != "" {
+		if l.scheduled[i].Parked != "" {
 			n++
 		}
 	}
@@ -82,18 +85,12 @@ func (l *look) readKnown() error {
 }
 
 func (l *look) readSettings() (err error) {
-	if l.maxConcurrency, err = l.queue.MaxConcurrency(l.ctx); err != nil {
-		return err
-	}
-	if l.maxRate, l.per, err = l.queue.MaxRate(l.ctx); err != nil || l.maxRate == 0 {
-		return err
-	}
-	l.nextStart, err = l.queue.NextStart(l.ctx)
+	l.settings, err = l.queue.Settings(l.ctx)
 	return err
 }
 
 func (l *look) readWorkers() error {
-	all, err := l.client.Workers(l.ctx)
+	all, err := l.in.Workers(l.ctx)
 	l.workers = newWorkforce(all, l.queue.Name())
 	return err
 }
@@ -101,20 +98,20 @@ func (l *look) readWorkers() error {
 // readLists reads the first jobs of each list that has any.
 func (l *look) readLists() error {
 	for _, list := range []struct {
-		kind  qless.List
+		kind  inspect.List
 		count int
-		into  *[]qless.JobSummary
+		into  *[]inspect.Row
 	}{
-		{qless.ListWaiting, l.counts.Waiting, &l.waiting},
-		{qless.ListRunning, l.counts.Running, &l.running},
-		{qless.ListStalled, l.counts.Stalled, &l.stalled},
-		{qless.ListScheduled, l.counts.Scheduled, &l.scheduled},
-		{qless.ListDepends, l.counts.Depends, &l.depends},
+		{inspect.Waiting, l.counts.Waiting, &l.waiting},
+		{inspect.Running, l.counts.Running, &l.running},
+		{inspect.Stalled, l.counts.Stalled, &l.stalled},
+		{inspect.Scheduled, l.counts.Scheduled, &l.scheduled},
+		{inspect.Depends, l.counts.Depends, &l.depends},
 	} {
 		if list.count == 0 {
 			continue
 		}
-		page, err := l.queue.List(l.ctx, list.kind, qless.Range{Limit: maxLooked})
+		page, err := l.in.Queue(l.queue.Name(), list.kind).List(l.ctx, inspect.Range{Limit: maxLooked})
 		if err != nil {
 			return err
 		}
@@ -127,13 +124,13 @@ func (l *look) readLists() error {
 func (l *look) readLimits() error {
 	var names []string
 	for i := range l.scheduled {
-		name := l.scheduled[i].ParkedBy
+		name := l.scheduled[i].Parked
 		if name != "" && !slices.Contains(names, name) && len(names) < maxLimits {
 			names = append(names, name)
 		}
 	}
 	for _, name := range names {
-		info, err := l.client.Limit(name).Info(l.ctx)
+		info, err := l.in.Limit(l.ctx, name)
 		if err != nil {
 			return err
 		}
@@ -191,7 +188,7 @@ func (l *look) readNeeded() (err error) {
 func (l *look) readGroups() error {
 	l.groups = map[string]int{}
 	for _, group := range l.unhandledGroups() {
-		jobs, err := l.client.FailedIn(l.ctx, group, qless.Range{Limit: 1})
+		jobs, err := l.in.Failed(group).JIDs(l.ctx, inspect.Range{Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -215,14 +212,15 @@ func (l *look) readRates() error {
 			now = at
 		}
 	}
-	l.rates = map[string]qless.Rates{}
+	l.rates = map[string]inspect.Rates{}
 	klasses := klassesOf(l.waiting)
 	if len(klasses) > maxRated {
 		klasses = []string{""} // all of them: this costs more
 	}
 	for _, klass := range klasses {
-		filter := qless.RateFilter{Queue: l.queue.Name(), Klass: klass}
-		groups, err := l.client.KlassRates(l.ctx, filter, now.Add(-time.Hour), now.Add(time.Minute))
+		groups, err := l.in.RatesByKlass(l.ctx, inspect.RateQuery{
+			From: now.Add(-time.Hour), To: now.Add(time.Minute), Queue: l.queue.Name(), Klass: klass,
+		})
 		if err != nil {
 			return err
 		}
@@ -234,7 +232,7 @@ func (l *look) readRates() error {
 }
 
 // jidsOf returns the jids of jobs.
-func jidsOf(jobs []qless.JobSummary) []string {
+func jidsOf(jobs []inspect.Row) []string {
 	jids := make([]string, len(jobs))
 	for i := range jobs {
 		jids[i] = jobs[i].JID

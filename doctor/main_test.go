@@ -44,11 +44,11 @@ func newEnvWith(t testing.TB, clock *testkit.Clock) *env {
 // as returns a client of another worker.
 func (e *env) as(worker string) *qless.Client {
 	e.t.Helper()
-	options := []qless.ClientOption{qless.WithWorkerName(worker), qless.WithLogger(testkit.Quiet())}
+	config := qless.ClientConfig{Logger: testkit.Quiet(), WorkerName: worker}
 	if e.clock != nil {
-		options = append(options, qless.WithClock(e.clock.Now))
+		config.Clock = e.clock.Now
 	}
-	client, err := qless.New(e.rdb, options...)
+	client, err := qless.New(e.rdb, &config)
 	require.NoError(e.t, err)
 	e.t.Cleanup(func() { _ = client.Close() })
 	return client

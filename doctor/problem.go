@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -125,7 +125,7 @@ func followers(n int) string {
 	return fmt.Sprintf("%d workers follow it", n)
 }
 
-func fullLimit(limit *qless.LimitInfo) Problem {
+func fullLimit(limit *inspect.LimitInfo) Problem {
 	p := Problem{
 		Code:     "limit_full",
 		Limit:    limit.Name,

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // codes returns the codes of the problems of an overview, in order.
@@ -22,7 +23,7 @@ func codes(o *Status) string {
 func queueOf(counts qless.QueueCounts, oldest time.Duration) QueueStatus {
 	counts.Name = "mail"
 	return QueueStatus{
-		QueueOverview: qless.QueueOverview{QueueCounts: counts, Oldest: oldest}, Workers: 1,
+		QueueOverview: inspect.QueueOverview{QueueCounts: counts, Oldest: oldest}, Workers: 1,
 	}
 }
 
@@ -51,10 +52,12 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 98, Failed: 2} }},
 		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Failed: 0.5} }},
 		{"limit_full", 0, waiting, func(o *Status) {
-			o.FullLimits = []qless.LimitInfo{{Name: "shop", Parked: 2, HeldUntil: time.Now()}}
+			o.FullLimits = []inspect.LimitInfo{{
+				LimitOverview: inspect.LimitOverview{Name: "shop", Parked: 2}, HeldUntil: time.Now(),
+			}}
 		}},
 		{"schedule_missed", 0, waiting, func(o *Status) {
-			o.overdue = []qless.ScheduleInfo{{ID: "nightly", Overdue: 2}}
+			o.overdue = []inspect.Schedule{{ID: "nightly", Overdue: 2}}
 		}},
 	} {
 		o := &Status{Queues: []QueueStatus{queueOf(test.counts, test.oldest)}}

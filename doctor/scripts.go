@@ -70,7 +70,7 @@ func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Fin
 	for _, row := range rows {
 		fields, ok := row.([]any)
 		if !ok || len(fields) != 5 {
-			return nil, &qless.Error{Op: op, Code: qless.CodeServer, Message: fmt.Sprintf("unexpected reply: %.100v", row)}
+			return nil, &qless.Error{Op: op, Code: qless.ErrServer, Message: fmt.Sprintf("unexpected reply: %.100v", row)}
 		}
 		var texts [5]string
 		for i := range texts {

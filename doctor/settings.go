@@ -18,8 +18,8 @@ type setting struct {
 }
 
 var knownSettings = map[string]setting{
-	qless.ConfigApplication:            {text: true},
-	qless.ConfigSyncEnabled:            {text: true},
+	"application":                      {text: true},
+	"sync-enabled":                     {text: true},
 	qless.ConfigBackoffFactor:          {},
 	qless.ConfigBackoffInitialDelay:    {},
 	qless.ConfigGracePeriod:            {least: math.Inf(-1)},

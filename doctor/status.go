@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // statusWindow is the time that the rates of a status are of.
@@ -35,15 +36,15 @@ type Status struct {
 	Failures []Group `json:"failures"` // the largest groups first
 
 	// FullLimits are the limits that keep jobs waiting, of the first 100 that are defined.
-	FullLimits []qless.LimitInfo `json:"full_limits"`
+	FullLimits []inspect.LimitInfo `json:"full_limits"`
 
 	// Damaged are the keys that are not what they should be, so that figures are missing.
 	Damaged []string `json:"damaged,omitempty"`
 
 	// Listed are the workers one by one.
-	Listed []qless.WorkerCounts `json:"-"`
+	Listed []inspect.Worker `json:"-"`
 
-	overdue []qless.ScheduleInfo
+	overdue []inspect.Schedule
 }
 
 // Failed returns how many jobs have failed, in all groups.
@@ -57,7 +58,7 @@ func (s *Status) Failed() int {
 
 // A QueueStatus is a queue with its rates, and how many workers are known to take its jobs.
 type QueueStatus struct {
-	qless.QueueOverview
+	inspect.QueueOverview
 	Workers int   `json:"workers"`
 	Rates   Rates `json:"rates"`
 }
@@ -108,7 +109,7 @@ type StatusReader struct {
 // once.
 type QueueRates struct {
 	From, To time.Time
-	Queues   []qless.RateGroup
+	Queues   []inspect.RateGroup
 }
 
 // ReadStatus reads what the namespace does, as [StatusReader.Read].
@@ -119,7 +120,7 @@ func ReadStatus(
 }
 
 // Read reads what the namespace does, without changing anything. It costs the server one script for
-// 200 queues ([qless.Client.Overview]), three commands a worker, one for each minute of the rates,
+// 200 queues ([inspect.Inspector.Overview]), three commands a worker, one for each minute of the rates,
 // and one script a limit that keeps jobs waiting.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
@@ -136,7 +137,7 @@ func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 }
 
 func (s *Status) readOverview(ctx context.Context, r *StatusReader) error {
-	seen, err := r.Client.Overview(ctx, qless.OverviewQuery{})
+	seen, err := inspect.New(r.Client).Overview(ctx, inspect.OverviewQuery{})
 	if err != nil {
 		return err
 	}
@@ -161,14 +162,14 @@ func (s *Status) addFailures(groups map[string]int) {
 }
 
 func (s *Status) readLimits(
-	ctx context.Context, client *qless.Client, limits []qless.LimitOverview,
+	ctx context.Context, client *qless.Client, limits []inspect.LimitOverview,
 ) error {
-	s.FullLimits = []qless.LimitInfo{}
+	s.FullLimits = []inspect.LimitInfo{}
 	for _, limit := range limits {
 		if limit.Parked <= 0 {
 			continue
 		}
-		info, err := client.Limit(limit.Name).Info(ctx)
+		info, err := inspect.New(client).Limit(ctx, limit.Name)
 		if err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (s *Status) readLimits(
 }
 
 func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
-	workers, err := r.Client.Workers(ctx)
+	workers, err := inspect.New(r.Client).Workers(ctx)
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 	return nil
 }
 
-func (w *Workforce) add(worker *qless.WorkerCounts) {
+func (w *Workforce) add(worker *inspect.Worker) {
 	w.Held += worker.Jobs
 	w.Stalled += worker.Stalled
 	if worker.Info == nil {
@@ -242,12 +243,12 @@ func (s *Status) readRates(ctx context.Context, r *StatusReader) error {
 func (r *StatusReader) lastRates(ctx context.Context) (QueueRates, error) {
 	now := time.Now()
 	from := now.Add(-statusWindow).Truncate(time.Minute)
-	groups, err := r.Client.QueueRates(ctx, qless.RateFilter{}, from, now)
+	groups, err := inspect.New(r.Client).RatesByQueue(ctx, inspect.RateQuery{From: from, To: now})
 	return QueueRates{from, now, groups}, err
 }
 
 func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
-	schedules, err := r.Client.Schedules(ctx, qless.Range{Limit: 100})
+	schedules, err := inspect.New(r.Client).Schedules(ctx, inspect.Range{Limit: 100})
 	if err != nil {
 		return err
 	}

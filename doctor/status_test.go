@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestAStatusHasTheRatesThatItIsGiven(t *testing.T) {
@@ -17,12 +17,12 @@ func TestAStatusHasTheRatesThatItIsGiven(t *testing.T) {
 	e.put("mail", "j1")
 	e.put("images", "j2")
 	to := time.Now()
-	ended := func(queue string, completed int) qless.RateGroup {
-		return qless.RateGroup{Name: queue, Rates: qless.Rates{Completed: completed}}
+	ended := func(queue string, completed int) inspect.RateGroup {
+		return inspect.RateGroup{Name: queue, Rates: inspect.Rates{Completed: completed}}
 	}
 	rates := doctor.QueueRates{
 		From: to.Add(-2 * time.Minute), To: to,
-		Queues: []qless.RateGroup{ended("mail", 4), ended("images", 2), ended("mail", 6)},
+		Queues: []inspect.RateGroup{ended("mail", 4), ended("images", 2), ended("mail", 6)},
 	}
 	reader := doctor.StatusReader{
 		Client: e.Client, Rates: func(context.Context) (doctor.QueueRates, error) { return rates, nil },

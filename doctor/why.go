@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A Code says what kind of cause a [Cause] is. Programs may rely on it: it does not change.
@@ -88,7 +89,10 @@ const (
 // An Explanation says what a queue waits for.
 type Explanation struct {
 	Queue  string            `json:"queue"`
-	Counts qless.QueueCounts `json:"counts"` // with its latency
+	Counts qless.QueueCounts `json:"counts"`
+
+	// Latency has the waiting times of the jobs that could be popped.
+	Latency inspect.Latency `json:"latency"`
 
 	// Causes are what keeps jobs waiting, the likeliest first. There is at least one.
 	Causes []Cause `json:"causes"`
@@ -120,7 +124,7 @@ type Cause struct {
 	Per time.Duration `json:"per,omitempty"` // in nanoseconds
 
 	// Limit is the limit that is full, with the jobs that have its slots.
-	Limit *qless.LimitInfo `json:"limit,omitempty"`
+	Limit *inspect.LimitInfo `json:"limit,omitempty"`
 
 	// Workers are the names of the workers that the sentence is about, at most 20.
 	Workers []string `json:"workers,omitempty"`
@@ -183,9 +187,9 @@ func Why(ctx context.Context, client *qless.Client, queue string) (*Explanation,
 	if client == nil {
 		return nil, invalid("Why needs a client")
 	}
-	l := &look{ctx: ctx, client: client, queue: client.Queue(queue)}
+	l := &look{ctx: ctx, client: client, in: inspect.New(client), queue: client.Queue(queue)}
 	if err := l.read(); err != nil {
 		return nil, err
 	}
-	return &Explanation{Queue: queue, Counts: l.counts, Causes: l.causes()}, nil
+	return &Explanation{Queue: queue, Counts: l.counts, Latency: l.latency, Causes: l.causes()}, nil
 }

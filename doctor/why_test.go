@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -114,9 +115,9 @@ func TestAFullLimitAndWhoHoldsIt(t *testing.T) {
 	e := newEnv(t)
 	e.register("free", free)
 	e.do(e.Limit("shop").Set(e.ctx, qless.LimitConfig{Concurrency: 1}))
-	e.put("other", "holder", qless.Limits("shop/7"))
+	e.put("other", "holder", qless.Limits{"shop/7"})
 	e.pop("other", 1)
-	e.put("q", "j1 j2", qless.Limits("shop/7"))
+	e.put("q", "j1 j2", qless.Limits{"shop/7"})
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 2)))
 	c := e.only(doctor.CodeLimit)
 	require.Equal(t, []any{true, 2, 1, "shop/7"}, []any{c.Certain, c.Jobs, c.Max, c.Limit.Name})
@@ -134,7 +135,7 @@ func TestALimitWhoseRateIsUsedUp(t *testing.T) {
 	e := newEnv(t)
 	e.register("free", free)
 	e.do(e.Limit("api").Set(e.ctx, qless.LimitConfig{Rate: 1, Per: time.Minute}))
-	e.put("q", "j1 j2", qless.Limits("api"))
+	e.put("q", "j1 j2", qless.Limits{"api"})
 	e.pop("q", 1)
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 1)))
 	c := e.only(doctor.CodeLimit)
@@ -251,8 +252,8 @@ func TestJobsWaitForOthersOfWhichSomeHaveFailed(t *testing.T) {
 	e := newEnv(t)
 	e.register("free", free)
 	e.put("other", "fails waits")
-	e.put("q", "d1", qless.DependsOn("fails", "waits"))
-	e.put("q", "d2", qless.DependsOn("waits"))
+	e.put("q", "d1", qless.DependsOn{"fails", "waits"})
+	e.put("q", "d2", qless.DependsOn{"waits"})
 	require.Equal(t, "depends", codes(e.why()))
 	e.do(e.pop("other", 1)[0].Fail(e.ctx, "Timeout", "why"))
 	found := e.why()
@@ -278,8 +279,8 @@ func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.register("free", free)
 	e.put("other", "bad")
-	e.put("q", "runs", qless.DependsOn("bad"), qless.OnFailureRun)
-	e.put("q", "waits", qless.DependsOn("bad"))
+	e.put("q", "runs", qless.DependsOn{"bad"}, qless.OnFailureRun)
+	e.put("q", "waits", qless.DependsOn{"bad"})
 	e.redis("ZREM q:other-work bad\nHSET j:bad state failed failure {\"group\":\"g\"}\n" +
 		"LPUSH f:g bad\nSADD failures g")
 	found := e.why()
@@ -326,7 +327,7 @@ func TestLocksOfDeadWorkers(t *testing.T) {
 	e.register("free", free)
 	e.put("q", "j1")
 	e.pop("q", 1)
-	e.do(e.Deregister(e.ctx, "w1"))
+	e.do(inspect.New(e.Client).ForgetWorkers(e.ctx, "w1"))
 	e.clock.Advance(61 * time.Second)
 	c := e.only(doctor.CodeStalled)
 	require.Equal(t, []any{true, 1, []string{"j1"}, []string{"w1"}},
@@ -373,10 +374,10 @@ func TestAQueueThatWaitsForNothing(t *testing.T) {
 func TestCausesAreInOrderOfLikelihood(t *testing.T) {
 	e := newEnv(t)
 	e.put("other", "fails")
-	e.put("q", "d", qless.DependsOn("fails"))
+	e.put("q", "d", qless.DependsOn{"fails"})
 	e.do(e.pop("other", 1)[0].Fail(e.ctx, "g", "why"))
 	e.put("other", "open")
-	e.put("q", "d2", qless.DependsOn("open"))
+	e.put("q", "d2", qless.DependsOn{"open"})
 	e.put("q", "s", qless.Delay(24*time.Hour))
 	require.Equal(t, "scheduled failed_dependency depends no_workers", codes(e.why()),
 		"there is nothing to take")
@@ -398,7 +399,7 @@ func TestCausesAreInOrderOfLikelihood(t *testing.T) {
 func TestAnExplanationIsJSON(t *testing.T) {
 	e := newEnv(t)
 	e.do(e.Limit("shop").Set(e.ctx, qless.LimitConfig{Concurrency: 1}))
-	e.put("q", "j1 j2", qless.Limits("shop"))
+	e.put("q", "j1 j2", qless.Limits{"shop"})
 	e.pop("q", 1)
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 1)))
 	found := e.why()
@@ -417,7 +418,7 @@ func TestWhyLooksAtABoundedNumberOfJobs(t *testing.T) {
 	for i := range 400 {
 		specs = append(specs, qless.JobSpec{Klass: "K"},
 			qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Hour)}},
-			qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn("p"), qless.JID(fmt.Sprint(i))}})
+			qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{"p"}, qless.JID(fmt.Sprint(i))}})
 	}
 	e.put("other", "p")
 	e.do(errOf(e.Queue("q").PutMany(e.ctx, specs)))
@@ -446,11 +447,11 @@ func TestWhyAsksForNoFailureGroupsButThoseOfItsCauses(t *testing.T) {
 func TestWhyReturnsTheErrorsOfTheClient(t *testing.T) {
 	e := newEnv(t)
 	_, err := doctor.Why(t.Context(), e.Client, "")
-	requireCode(t, qless.CodeInvalid, err)
+	requireCode(t, qless.ErrInvalid, err)
 	e.put("q", "j")
 	e.do(e.rdb.Set(t.Context(), "ql:workers", "damaged", 0).Err())
 	_, err = doctor.Why(t.Context(), e.Client, "q")
-	requireCode(t, qless.CodeServer, err)
+	requireCode(t, qless.ErrServer, err)
 	_, err = doctor.Why(t.Context(), nil, "q")
 	require.Error(t, err)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // count returns a number of things in words.
@@ -55,7 +55,7 @@ func list(names []string) string {
 func first[T any](items []T) []T { return items[:min(len(items), maxNamed)] }
 
 // names returns the names of workers.
-func names(workers []qless.WorkerCounts) []string {
+func names(workers []inspect.Worker) []string {
 	all := make([]string, len(workers))
 	for i := range workers {
 		all[i] = workers[i].Name
@@ -64,7 +64,7 @@ func names(workers []qless.WorkerCounts) []string {
 }
 
 // workersOf returns the workers that have jobs, each once.
-func workersOf(jobs []qless.JobSummary) []string {
+func workersOf(jobs []inspect.Row) []string {
 	var workers []string
 	for i := range jobs {
 		if name := jobs[i].Worker; name != "" && !slices.Contains(workers, name) {
@@ -75,12 +75,12 @@ func workersOf(jobs []qless.JobSummary) []string {
 }
 
 // klassesOf returns the klasses of jobs in some lists, each once, but for jobs that a limit keeps.
-func klassesOf(lists ...[]qless.JobSummary) []string {
+func klassesOf(lists ...[]inspect.Row) []string {
 	var klasses []string
 	for _, jobs := range lists {
 		for i := range jobs {
 			klass := jobs[i].Klass
-			if klass != "" && jobs[i].ParkedBy == "" && !slices.Contains(klasses, klass) {
+			if klass != "" && jobs[i].Parked == "" && !slices.Contains(klasses, klass) {
 				klasses = append(klasses, klass)
 			}
 		}
@@ -89,11 +89,11 @@ func klassesOf(lists ...[]qless.JobSummary) []string {
 }
 
 // withKlass returns the jids of the jobs of a klass.
-func withKlass(klass string, lists ...[]qless.JobSummary) []string {
+func withKlass(klass string, lists ...[]inspect.Row) []string {
 	var jids []string
 	for _, jobs := range lists {
 		for i := range jobs {
-			if jobs[i].Klass == klass && jobs[i].ParkedBy == "" {
+			if jobs[i].Klass == klass && jobs[i].Parked == "" {
 				jids = append(jids, jobs[i].JID)
 			}
 		}

@@ -4,18 +4,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A workforce is what the listed workers say of themselves, with regard to a queue.
 type workforce struct {
-	takers []qless.WorkerCounts // take jobs from it
-	idle   []qless.WorkerCounts // would, but are paused or stopping
-	silent []qless.WorkerCounts // say nothing of themselves
+	takers []inspect.Worker // take jobs from it
+	idle   []inspect.Worker // would, but are paused or stopping
+	silent []inspect.Worker // say nothing of themselves
 	listed map[string]bool
 }
 
-func newWorkforce(all []qless.WorkerCounts, queue string) workforce {
+func newWorkforce(all []inspect.Worker, queue string) workforce {
 	w := workforce{listed: map[string]bool{}}
 	for _, worker := range all {
 		w.listed[worker.Name] = true
@@ -46,14 +46,14 @@ func (w *workforce) slots() (slots, busy int) {
 
 // isBusy reports whether no taker has a free slot.
 func (w *workforce) isBusy() bool {
-	return !slices.ContainsFunc(w.takers, func(worker qless.WorkerCounts) bool {
+	return !slices.ContainsFunc(w.takers, func(worker inspect.Worker) bool {
 		return worker.Jobs < worker.Info.Slots
 	})
 }
 
 // handles reports whether a taker has a handler for a klass.
 func (w *workforce) handles(klass string) bool {
-	return slices.ContainsFunc(w.takers, func(worker qless.WorkerCounts) bool {
+	return slices.ContainsFunc(w.takers, func(worker inspect.Worker) bool {
 		return slices.ContainsFunc(worker.Info.Klasses, func(pattern string) bool {
 			prefix, ok := strings.CutSuffix(pattern, "*")
 			return pattern == klass || ok && strings.HasPrefix(klass, prefix)
@@ -63,8 +63,8 @@ func (w *workforce) handles(klass string) bool {
 
 // isSilent reports whether a worker is listed that says nothing of itself.
 func (w *workforce) isSilent(name string) bool {
-	return slices.ContainsFunc(w.silent, func(worker qless.WorkerCounts) bool { return worker.Name == name })
+	return slices.ContainsFunc(w.silent, func(worker inspect.Worker) bool { return worker.Name == name })
 }
 
 // namesOf returns the names of workers, at most maxNamed.
-func namesOf(workers []qless.WorkerCounts) []string { return first(names(workers)) }
+func namesOf(workers []inspect.Worker) []string { return first(names(workers)) }

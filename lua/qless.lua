@@ -4,14 +4,13 @@
 --   EVALSHA sha 1 PREFIX COMMAND NOW ARG...
 --   EVALSHA sha 0 COMMAND NOW ARG...
 -- See docs/sharing.md and, for each command, lua/commands/ in github.com/qless/qless-go:
--- await batch.commit batch.status cancel cancel.failed cancel.found change complete config.get config.set config.unset
--- depart depends end fail failed failures find finish forget get heartbeat holder jobs latency length limit.delete
--- limit.hold limit.info limit.list limit.set list log move.many multiget overview pause peek pop popByJid priority
--- progress put put.many queue.forget queues queues.ready rates rates.add recur recur.get recur.tag recur.untag
--- recur.update relations release renew requeue reschedule reserve result retry schedule schedule.forget schedule.last
--- schedule.leave schedule.register schedules stats subscription sweep tag tags timeout track tracked unfail
--- unfail.group unfail.job unfail.jobs unpause unrecur wake withdraw worker.deregister worker.register workerJobs
--- workers workersCount
+-- await batch.commit batch.status cancel cancel.all complete config.get config.set config.unset depart depends end fail
+-- failed failures find finish forget get heartbeat holder jobs latency length limit.delete limit.hold limit.info
+-- limit.list limit.set list log multiget overview pause peek pop popByJid priority progress put put.many queue.forget
+-- queue.settings queues queues.ready rates rates.add recur recur.get recur.tag recur.untag recur.update relations
+-- release renew repair requeue reschedule reserve result retry schedule schedule.forget schedule.last schedule.leave
+-- schedule.register schedules stats subscription sweep tag tags timeout track tracked unfail unfail.job unpause unrecur
+-- wake withdraw worker.deregister worker.register workerJobs workers workersCount
 
 local call = redis.call
 local try = redis.pcall
@@ -338,20 +337,6 @@ local function library(stamp, now)
 							item.state = tostring(item.remaining) .. '+'
 						end
 					end
-				end
-			elseif name == 'held' then
-				function lib.held(worker, jids)
-					if ARGV[4] ~= 'held' then
-						return jids
-					end
-					local kept = {}
-					for _, jid in ipairs(jids) do
-						local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
-						if job[1] == worker and job[2] == 'running' then
-							kept[#kept + 1] = jid
-						end
-					end
-					return kept
 				end
 			elseif name == 'json' then
 				function lib.json(area, name, text)
@@ -753,7 +738,7 @@ local function library(stamp, now)
 			if name == 'counts' then
 				function lib.counts(name)
 					local key = prefix .. 'w:' .. name .. ':jobs'
-					return cjson.encode({name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp), registered = ARGV[6] == 'registered' and lib.registered(name) or nil})
+					return {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
 				end
 			elseif name == 'day_of' then
 				function lib.day_of(at)
@@ -872,25 +857,19 @@ local function library(stamp, now)
 					end
 					return length
 				end
-			elseif name == 'report' then
-				function lib.report(count, more)
-					return '{"count":' .. count .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
-				end
 			elseif name == 'search' then
-				function lib.search(area, list, cursor, count, limit, filter)
+				function lib.search(area, list, cursor, count, limit, filters)
 					local offset = lib.after_cursor(area, list, cursor)
-					local jids = lib.bare_list(list, offset, count)
-					local found, theirs = {}, {}
+					local jids, found = lib.bare_list(list, offset, count), {}
 					for i = 1, #jids do
-						local jid = jids[i]
-						if lib.matches(filter, list.kind == 'recurring' and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid, jid) then
-							found[#found + 1], theirs[#theirs + 1] = jid, list.kind ~= 'failed' and call('zscore', list.key, jid)
+						if lib.is_selected(list, filters, jids[i]) then
+							found[#found + 1] = jids[i]
 						end
 						if i == count or #found == limit and limit > 0 or var.searched >= 2097152 then
-							return found, theirs, i, lib.cursor_at(list, offset + i - 1, jid, list.kind ~= 'failed' and call('zscore', list.key, jid))
+							return found, i, lib.cursor_at(list, offset + i - 1, jids[i], not (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') and call('zscore', list.key, jids[i]))
 						end
 					end
-					return found, theirs, #jids, ''
+					return found, #jids, ''
 				end
 			elseif name == 'settle' then
 				function lib.settle(item, state, queue)
@@ -1136,6 +1115,11 @@ local function library(stamp, now)
 					end
 					return value
 				end
+			elseif name == 'is_held' then
+				function lib.is_held(worker, jid)
+					local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
+					return job[1] == worker and job[2] == 'running'
+				end
 			elseif name == 'is_open' then
 				function lib.is_open(ask, i)
 					local known = ask.known
@@ -1305,8 +1289,8 @@ local function library(stamp, now)
 					return found
 				end
 			elseif name == 'promote' then
-				function lib.promote(jids, queue)
-					local queues, jobs, ready = lib.read_scheduled(jids, queue)
+				function lib.promote(jids)
+					local queues, jobs, ready = lib.read_scheduled(jids)
 					for i = 1, #queues do
 						call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
 						call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
@@ -1718,7 +1702,7 @@ local function library(stamp, now)
 					local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
 					if parts[kind] then
 						return prefix .. 'q:' .. lib.required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
-					elseif kind == 'failed' then
+					elseif kind == 'failed' or kind == 'oldest' then
 						return prefix .. 'f:' .. lib.required(area, 'group', name ~= '' and name)
 					elseif kind == 'tagged' then
 						return prefix .. 't:' .. lib.required(area, 'tag', name ~= '' and name)
@@ -1726,6 +1710,8 @@ local function library(stamp, now)
 						return prefix .. 'completed'
 					elseif kind == 'tracked' then
 						return prefix .. 'tracked'
+					elseif kind == 'worker' then
+						return prefix .. 'w:' .. lib.required(area, 'worker', name ~= '' and name) .. ':jobs'
 					end
 					do
 						local message = 'Unknown list "' .. tostring(kind) .. '"'
@@ -1927,6 +1913,14 @@ local function library(stamp, now)
 					end
 					return text
 				end
+			elseif name == 'reversed' then
+				function lib.reversed(list)
+					local all = {}
+					for i = #list, 1, -1 do
+						all[#all + 1] = list[i]
+					end
+					return all
+				end
 			elseif name == 'score_of' then
 				function lib.score_of(queue, priority, stored, turns)
 					return stored and string.find(stored, '^%a*g') ~= nil and lib.fair_score(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
@@ -1984,6 +1978,25 @@ local function library(stamp, now)
 						end
 					end
 					return found
+				end
+			elseif name == 'time_out' then
+				function lib.time_out(jid, job)
+					local queue = job[1]
+					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+					call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
+					do
+						local text = job[4]
+						if text then
+							lib.move_history(jid, text)
+						end
+					end
+					lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'))
+					call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
+					lib.lock_lost(jid, job[3] or '')
+					lib.wake(queue)
+					if job[5] then
+						lib.stop_limited(jid, job[5])
+					end
 				end
 			elseif name == 'undepend' then
 				function lib.undepend(jid, other)
@@ -2063,6 +2076,15 @@ local function library(stamp, now)
 					local last = math.min(offset + count, list.total) - 1
 					if last < offset then
 						return {}
+					elseif list.kind == 'jids' then
+						return {unpack(list.jids, offset + 1, last + 1)}
+					elseif list.kind == 'oldest' then
+						local list2 = call('lrange', list.key, -last - 1, -offset - 1)
+						local all = {}
+						for i = #list2, 1, -1 do
+							all[#all + 1] = list2[i]
+						end
+						return all
 					elseif list.kind == 'failed' then
 						return call('lrange', list.key, offset, last)
 					elseif list.falls then
@@ -2102,8 +2124,10 @@ local function library(stamp, now)
 				end
 			elseif name == 'cursor_at' then
 				function lib.cursor_at(list, offset, jid, score)
-					if list.kind == 'failed' then
-						score = string.format('%d', list.total - 1 - offset)
+					if list.kind == 'oldest' or list.kind == 'jids' then
+						return string.format('%d', offset + 1)
+					elseif list.kind == 'failed' then
+						return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
 					end
 					return score .. ' ' .. jid
 				end
@@ -2255,16 +2279,6 @@ local function library(stamp, now)
 						lib.keep_record(jid, stored, state, forgotten)
 					end
 					return forgotten and state == 'complete'
-				end
-			elseif name == 'jobs_from' then
-				function lib.jobs_from(worker, cursor)
-					local jids, scores, next_cursor = lib.read_from(prefix .. 'w:' .. worker .. ':jobs', cursor)
-					local jobs, stalled = {}, {}
-					for i, jid in ipairs(jids) do
-						local part = lib.finite(scores[i], var.far) > now and jobs or stalled
-						part[#part + 1] = jid
-					end
-					return '{"cursor":' .. cjson.encode(next_cursor) .. ',"jobs":' .. lib.array(lib.held(worker, jobs)) .. ',"stalled":' .. lib.array(lib.held(worker, stalled)) .. '}'
 				end
 			elseif name == 'limits_of' then
 				function lib.limits_of(text)
@@ -2453,9 +2467,13 @@ local function library(stamp, now)
 				end
 			elseif name == 'open_list' then
 				function lib.open_list(area, kind, name)
+					if kind == 'jids' then
+						local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
+						return {kind = kind, jids = jids, total = #jids}
+					end
 					local key = lib.list_key(area, kind, name)
-					local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-					if kind == 'failed' then
+					local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+					if kind == 'failed' or kind == 'oldest' then
 						list.total = call('llen', key)
 					elseif kind == 'running' then
 						list.from = call('zcount', key, '-inf', '(' .. stamp)
@@ -2530,16 +2548,6 @@ local function library(stamp, now)
 					end
 					lib.park(queue, jid, job.refused, job.score, job[8])
 				end
-			elseif name == 'read_from' then
-				function lib.read_from(key, cursor)
-					local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
-					local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
-					local some, scores = lib.read_list(list, offset, 500)
-					if #some == 500 then
-						next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
-					end
-					return some, scores, next_cursor
-				end
 			elseif name == 'read_gift' then
 				function lib.read_gift(area, first, last)
 					local given = lib.options(area, first, last)
@@ -2571,10 +2579,8 @@ local function library(stamp, now)
 			elseif name == 'read_list' then
 				function lib.read_list(list, offset, count)
 					local last = math.min(offset + count, list.total) - 1
-					if last < offset then
-						return {}, {}
-					elseif list.kind == 'failed' then
-						return call('lrange', list.key, offset, last), {}
+					if last < offset or (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') then
+						return lib.bare_list(list, offset, count), {}
 					end
 					local found
 					if list.falls then
@@ -2713,7 +2719,8 @@ local function library(stamp, now)
 						end
 						local jid, recurs = jids[i], list.kind == 'recurring'
 						local key = recurs and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
-						local job = recurs and lib.recurring_summary(jid, scores[i]) or lib.job_summary(list, jid, scores[i])
+						local score = scores[i] or var.SHOWS_SCORE[list.kind] and (not (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') and call('zscore', list.key, jid))
+						local job = recurs and lib.recurring_summary(jid, score) or lib.job_summary(list, jid, score)
 						local size = try('hstrlen', key, 'data')
 						job.size = type(size) == 'number' and size or 0
 						job.data = bytes > 0 and lib.shown_data(key, bytes) or nil
@@ -3684,9 +3691,17 @@ local function library(stamp, now)
 				end
 			elseif name == 'counts_from' then
 				function lib.counts_from(cursor)
-					local some, _, next_cursor = lib.read_from(prefix .. 'workers', cursor)
+					local key = prefix .. 'workers'
+					local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+					local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
+					local some, scores = lib.read_list(list, offset, 500)
+					if #some == 500 then
+						next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
+					end
 					for i = 1, #some do
-						some[i] = lib.counts(some[i])
+						local worker = lib.counts(some[i])
+						worker.registered = lib.registered(some[i])
+						some[i] = cjson.encode(worker)
 					end
 					return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 				end
@@ -3805,6 +3820,16 @@ local function library(stamp, now)
 						end
 					end
 					return false
+				end
+			elseif name == 'is_selected' then
+				function lib.is_selected(list, filters, jid)
+					local key = list.kind == 'recurring' and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
+					for i = 1, #filters do
+						if not lib.matches(filters[i], key, jid) then
+							return false
+						end
+					end
+					return list.kind ~= 'worker' or lib.is_held(list.name, jid)
 				end
 			elseif name == 'job_summary' then
 				function lib.job_summary(list, jid, score)
@@ -4120,10 +4145,6 @@ local function library(stamp, now)
 						return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
 					end
 				end
-			elseif name == 'read_filter' then
-				function lib.read_filter(first)
-					return {klass = ARGV[first] and ARGV[first] ~= '' and ARGV[first] or nil, tag = lib.not_empty(ARGV[first + 1]), jid = lib.not_empty(ARGV[first + 2]), data = lib.not_empty(ARGV[first + 3])}
-				end
 			elseif name == 'read_holder' then
 				function lib.read_holder(item, before, claims)
 					local given = item.given
@@ -4382,6 +4403,8 @@ local function library(stamp, now)
 				function lib.after_cursor(area, list, cursor)
 					if cursor == '' then
 						return 0
+					elseif list.kind == 'oldest' or list.kind == 'jids' then
+						return lib.whole(area, 'cursor', cursor)
 					end
 					local place, jid = string.match(cursor, '^(%S+) (.*)$')
 					local valid = place and (lib.finite(place) or place == 'inf' or place == '-inf')
@@ -4765,6 +4788,17 @@ local function library(stamp, now)
 				function lib.read_failing()
 					local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
 					return lib.finite(values[1], 100), (values[2] or values[3]) and {seconds = lib.finite(values[2], -1), count = lib.finite(values[3], -1)}
+				end
+			elseif name == 'read_filters' then
+				function lib.read_filters(area, first, last)
+					local filters = {}
+					if (last - first + 1) % 4 ~= 0 or last > #ARGV then
+						error(area .. '(): Odd number of filter args')
+					end
+					for i = first, last, 4 do
+						filters[#filters + 1] = {klass = ARGV[i] and ARGV[i] ~= '' and ARGV[i] or nil, tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = lib.not_empty(ARGV[i + 3])}
+					end
+					return filters
 				end
 			elseif name == 'read_options' then
 				function lib.read_options(area, text, checked)
@@ -5545,7 +5579,7 @@ local function library(stamp, now)
 					return lib.join_options(letters, values)
 				end
 			elseif name == 'read_scheduled' then
-				function lib.read_scheduled(jids, queue)
+				function lib.read_scheduled(jids)
 					local queues, jobs, ready = {}, {}, 0
 					for i = 1, #jids do
 						local jid = jids[i]
@@ -5554,9 +5588,6 @@ local function library(stamp, now)
 						if not state or not its then
 							local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
 							var.left_alone[#var.left_alone + 1] = {jid, code, why}
-						elseif queue ~= '' and its ~= queue then
-							local why = 'the job is in ' .. its
-							var.left_alone[#var.left_alone + 1] = {jid, 'wrong_queue', why}
 						elseif state == 'waiting' then
 							ready = ready + 1
 						elseif state ~= 'scheduled' then
@@ -7504,15 +7535,6 @@ elseif command == 'put.many' then
 	return
 elseif command == 'pop' then
 	var = {dropped = 0, none = {}, taken_bytes = 0}
-	local function number(area, name, text)
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-			error(area .. '(): ' .. message)
-		end
-		return n
-	end
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -7623,7 +7645,15 @@ elseif command == 'pop' then
 		local text = ARGV[5]
 		local amount
 		do
-			local value = number('Pop', 'count', text)
+			local value
+			do
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					local message = 'Arg "count" missing or not a number: ' .. tostring(text)
+					error('Pop(): ' .. message)
+				end
+				value = n
+			end
 			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
 				local message = 'Arg "count" is not a whole number: ' .. text
 				error('Pop(): ' .. message)
@@ -7637,11 +7667,6 @@ elseif command == 'pop' then
 		count = amount + 0
 	end
 	local timed = ARGV[6] == 'timed'
-	local lock_for = ARGV[7] and number('Pop', 'lock', ARGV[7])
-	if lock_for and lock_for < 0 then
-		local message = 'Arg "lock" is negative: ' .. ARGV[7]
-		error('Pop(): ' .. message)
-	end
 	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
 		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
 	end
@@ -7661,9 +7686,6 @@ elseif command == 'pop' then
 			heartbeat = seconds
 		end
 		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-	end
-	if lock_for then
-		settings.lock_time = lock_for
 	end
 	if timed then
 		var.related_left = 4000
@@ -9244,12 +9266,6 @@ elseif command == 'jobs' then
 		end
 		return value
 	end
-	local function array(list)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -9259,7 +9275,7 @@ elseif command == 'jobs' then
 	end
 	local function names_queue()
 		local first = ARGV[4]
-		if #ARGV >= 6 and ARGV[6] ~= 'total' or first == '' or first and not finite(first) and library(stamp, now).is_queue(first) then
+		if #ARGV >= 6 or first == '' or first and not finite(first) and library(stamp, now).is_queue(first) then
 			return first
 		end
 	end
@@ -9298,10 +9314,10 @@ elseif command == 'jobs' then
 		if theirs then
 			first = 5
 		end
-		local offset, count, total
+		local offset, count
 		do
 			local first2 = first
-			offset, count, total = integer('Jobs', 'offset', ARGV[first2] or 0), integer('Jobs', 'count', ARGV[first2 + 1] or 25), ARGV[first2 + 2] == 'total'
+			offset, count = integer('Jobs', 'offset', ARGV[first2] or 0), integer('Jobs', 'count', ARGV[first2 + 1] or 25)
 		end
 		if theirs and theirs ~= '' then
 			local found, skip = {}, math.max(0, offset)
@@ -9321,12 +9337,7 @@ elseif command == 'jobs' then
 			end
 			return found
 		end
-		local key = prefix .. 'completed'
-		local jids, total2 = (call('zrevrange', key, offset, offset + count - 1)), total and call('zcard', key)
-		if total2 then
-			return '{"total":' .. total2 .. ',"jobs":' .. array(jids) .. '}'
-		end
-		return jids
+		return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
 	end
 	local queue
 	do
@@ -9336,33 +9347,15 @@ elseif command == 'jobs' then
 		end
 		queue = text
 	end
-	local offset, count, total
-	offset, count, total = integer('Jobs', 'offset', ARGV[5] or 0), integer('Jobs', 'count', ARGV[5 + 1] or 25), ARGV[5 + 2] == 'total'
+	local offset, count
+	offset, count = integer('Jobs', 'offset', ARGV[5] or 0), integer('Jobs', 'count', ARGV[5 + 1] or 25)
 	local last = offset + count - 1
 	if state == 'waiting' then
-		local key = prefix .. 'q:' .. queue .. '-work'
-		local jids = count == 0 and {} or call('zrevrange', key, offset, last)
-		local total2 = total and call('zcard', key)
-		if total2 then
-			return '{"total":' .. total2 .. ',"jobs":' .. array(jids) .. '}'
-		end
-		return jids
+		return count == 0 and {} or call('zrevrange', prefix .. 'q:' .. queue .. '-work', offset, last)
 	elseif state == 'running' then
-		local key = prefix .. 'q:' .. queue .. '-locks'
-		local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
-		local total2 = total and call('zcount', key, stamp, '+inf')
-		if total2 then
-			return '{"total":' .. total2 .. ',"jobs":' .. array(jids) .. '}'
-		end
-		return jids
+		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf', 'LIMIT', offset, count)
 	elseif state == 'stalled' then
-		local key = prefix .. 'q:' .. queue .. '-locks'
-		local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
-		local total2 = total and call('zcount', key, '-inf', stamp)
-		if total2 then
-			return '{"total":' .. total2 .. ',"jobs":' .. array(jids) .. '}'
-		end
-		return jids
+		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', offset, count)
 	elseif state == 'scheduled' then
 		local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
 		if call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 then
@@ -9372,26 +9365,11 @@ elseif command == 'jobs' then
 		if offset >= 0 and last >= 0 then
 			offset, last = offset + due, last + due
 		end
-		local jids, total2 = (call('zrange', key, offset, last)), total and call('zcard', key) - due
-		if total2 then
-			return '{"total":' .. total2 .. ',"jobs":' .. array(jids) .. '}'
-		end
-		return jids
+		return call('zrange', key, offset, last)
 	elseif state == 'depends' then
-		local key = prefix .. 'q:' .. queue .. '-depends'
-		local jids, total2 = (call('zrange', key, offset, last)), total and call('zcard', key)
-		if total2 then
-			return '{"total":' .. total2 .. ',"jobs":' .. array(jids) .. '}'
-		end
-		return jids
+		return call('zrange', prefix .. 'q:' .. queue .. '-depends', offset, last)
 	elseif state == 'recurring' then
-		local key = prefix .. 'q:' .. queue .. '-recur'
-		local jids = call('zrangebyscore', key, 0, '+inf', 'LIMIT', offset, count)
-		local total2 = total and call('zcount', key, 0, '+inf')
-		if total2 then
-			return '{"total":' .. total2 .. ',"jobs":' .. array(jids) .. '}'
-		end
-		return jids
+		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, '+inf', 'LIMIT', offset, count)
 	end
 	do
 		local message = 'Unknown type "' .. state .. '"'
@@ -9399,7 +9377,7 @@ elseif command == 'jobs' then
 	end
 	return
 elseif command == 'peek' then
-	var = {large_text = 0}
+	var = {large_text = 0, none = {}}
 	local function required(area, name, text)
 		if not text then
 			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
@@ -9449,14 +9427,69 @@ elseif command == 'peek' then
 		end
 		return '[' .. table.concat(texts, ',') .. ']'
 	end
+	local function bare_list(list, offset, count)
+		local last = math.min(offset + count, list.total) - 1
+		if last < offset then
+			return {}
+		elseif list.kind == 'jids' then
+			return {unpack(list.jids, offset + 1, last + 1)}
+		elseif list.kind == 'oldest' then
+			return library(stamp, now).reversed(call('lrange', list.key, -last - 1, -offset - 1))
+		elseif list.kind == 'failed' then
+			return call('lrange', list.key, offset, last)
+		elseif list.falls then
+			return call('zrevrange', list.key, offset, last)
+		end
+		return call('zrange', list.key, list.from + offset, list.from + last)
+	end
+	local none = var.none
 	local function open_list(area, kind, name)
+		if kind == 'jids' then
+			local jids
+			repeat
+				local text = required(area, 'jids', name)
+				if not text then
+					jids = none
+					break
+				end
+				local list
+				do
+					local ok, value, problem = pcall(cjson.decode, text)
+					if not ok or problem then
+						local message = 'Arg "jids" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+						error(area .. '(): ' .. message)
+					end
+					list = value
+				end
+				if type(list) ~= 'table' then
+					error(area .. '(): Arg "jids" is not a JSON array')
+				end
+				local members = 0
+				for _ in pairs(list) do
+					members = members + 1
+				end
+				if members ~= #list then
+					error(area .. '(): Arg "jids" is not a JSON array')
+				end
+				for i = 1, #list do
+					if type(list[i]) == 'number' then
+						list[i] = tostring(list[i])
+					elseif type(list[i]) ~= 'string' then
+						error(area .. '(): Arg "jids" is not a JSON array of strings')
+					end
+				end
+				jids = list
+				break
+			until true
+			return {kind = kind, jids = jids, total = #jids}
+		end
 		local key
 		repeat
 			local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
 			if parts[kind] then
 				key = prefix .. 'q:' .. required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
 				break
-			elseif kind == 'failed' then
+			elseif kind == 'failed' or kind == 'oldest' then
 				key = prefix .. 'f:' .. required(area, 'group', name ~= '' and name)
 				break
 			elseif kind == 'tagged' then
@@ -9468,14 +9501,17 @@ elseif command == 'peek' then
 			elseif kind == 'tracked' then
 				key = prefix .. 'tracked'
 				break
+			elseif kind == 'worker' then
+				key = prefix .. 'w:' .. required(area, 'worker', name ~= '' and name) .. ':jobs'
+				break
 			end
 			do
 				local message = 'Unknown list "' .. tostring(kind) .. '"'
 				error(area .. '(): ' .. message)
 			end
 		until true
-		local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-		if kind == 'failed' then
+		local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+		if kind == 'failed' or kind == 'oldest' then
 			list.total = call('llen', key)
 		elseif kind == 'running' then
 			list.from = call('zcount', key, '-inf', '(' .. stamp)
@@ -9583,11 +9619,8 @@ elseif command == 'peek' then
 			repeat
 				local offset2 = offset
 				local last = math.min(offset2 + wanted, list.total) - 1
-				if last < offset2 then
-					jids, scores = {}, {}
-					break
-				elseif list.kind == 'failed' then
-					jids, scores = call('lrange', list.key, offset2, last), {}
+				if last < offset2 or (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') then
+					jids, scores = bare_list(list, offset2, wanted), {}
 					break
 				end
 				local found
@@ -10000,32 +10033,35 @@ elseif command == 'timeout' then
 		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
 	end
 	for _, jid in ipairs(jids) do
-		local job = running[jid]
-		local queue, worker = job[1], job[3] or ''
-		try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-		call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
 		do
-			local text = job[4]
-			if text then
-				library(stamp, now).move_history(jid, text)
+			local job = running[jid]
+			local queue = job[1]
+			try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+			call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
+			do
+				local text = job[4]
+				if text then
+					library(stamp, now).move_history(jid, text)
+				end
 			end
-		end
-		do
-			local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
-			local length = try('rpush', key .. '-history', text)
-			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-				library(stamp, now).trim_history(key .. '-history', length, cap)
+			do
+				local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
+				local length = try('rpush', key .. '-history', text)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					library(stamp, now).trim_history(key .. '-history', length, cap)
+				end
 			end
-		end
-		call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
-		do
-			local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-			try('publish', prefix .. 'w:' .. worker, message)
-			try('publish', prefix .. 'log', message)
-		end
-		library(stamp, now).wake(queue)
-		if job[5] then
-			library(stamp, now).stop_limited(jid, job[5])
+			call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
+			do
+				local worker = job[3] or ''
+				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+				try('publish', prefix .. 'w:' .. worker, message)
+				try('publish', prefix .. 'log', message)
+			end
+			library(stamp, now).wake(queue)
+			if job[5] then
+				library(stamp, now).stop_limited(jid, job[5])
+			end
 		end
 	end
 	return
@@ -10055,13 +10091,6 @@ elseif command == 'unpause' then
 	return
 elseif command == 'workers' then
 	var = {}
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
 	local function integer(area, name, text)
 		local value
 		do
@@ -10085,25 +10114,18 @@ elseif command == 'workers' then
 		end
 		return cjson.encode(list)
 	end
+	local function required(area, name, text)
+		if not text then
+			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+			error(area .. '(): ' .. message)
+		end
+		return text
+	end
 	local far = string.format('%.17g', now + 8640000)
 	var.far = far
-	local function held(worker, jids)
-		if ARGV[4] ~= 'held' then
-			return jids
-		end
-		local kept = {}
-		for _, jid in ipairs(jids) do
-			local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
-			if job[1] == worker and job[2] == 'running' then
-				kept[#kept + 1] = jid
-			end
-		end
-		return kept
-	end
-	local function registered(worker)
-		local text = try('get', prefix .. 'x:worker:' .. worker)
-		local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
-		return seen and seen > now - 150 and text or nil
+	local function counts(name)
+		local key = prefix .. 'w:' .. name .. ':jobs'
+		return {name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp)}
 	end
 	local worker = ARGV[3]
 	if worker == '' then
@@ -10115,28 +10137,31 @@ elseif command == 'workers' then
 		last = ARGV[5] and ARGV[5] ~= '' and integer('Workers', 'last', ARGV[5]) or last
 	end
 	do
-		local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+		local age
+		repeat
+			local text = call('hget', prefix .. 'config', 'max-worker-age')
+			local n = text and tonumber(text)
+			if n and n - n == 0 then
+				age = n
+				break
+			end
+			age = 86400
+			break
+		until true
 		local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', now - age), 'LIMIT', 0, 1000)
 		if #old > 0 then
 			library(stamp, now).forget(old)
 		end
 	end
-	if worker and ARGV[4] == 'held' and ARGV[5] then
-		return library(stamp, now).jobs_from(worker, ARGV[5])
-	elseif worker then
+	if worker then
 		local key = prefix .. 'w:' .. worker .. ':jobs'
-		return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) .. ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
-	end
-	local function counts(name)
-		local key = prefix .. 'w:' .. name .. ':jobs'
-		return cjson.encode({name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp), registered = ARGV[6] == 'registered' and registered(name) or nil})
-	end
-	if ARGV[7] then
-		return library(stamp, now).counts_from(ARGV[7])
+		return '{"jobs":' .. array(call('zrevrangebyscore', key, far, stamp)) .. ',"stalled":' .. array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
+	elseif ARGV[6] == 'registered' then
+		return library(stamp, now).counts_from(required('Workers', 'cursor', ARGV[7]))
 	end
 	local all = call('zrevrange', prefix .. 'workers', first, last)
 	for i = 1, #all do
-		all[i] = counts(all[i])
+		all[i] = cjson.encode(counts(all[i]))
 	end
 	do
 		if #all == 0 then
@@ -10265,30 +10290,35 @@ if #command == 3 then
 	end
 elseif #command == 4 then
 	if command == 'find' then
-		var = {searched = 0}
+		var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
 		library(stamp, now)
 		local cursor = lib.required('Find', 'cursor', ARGV[5])
 		local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
-		local bytes = lib.whole('Find', 'bytes', ARGV[8])
 		if count < 1 or count > 1000 then
 			local message = 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[6]
 			error('Find(): ' .. message)
 		end
 		local list = lib.open_list('Find', ARGV[3], ARGV[4])
-		local jids, scores, looked, next_cursor = lib.search('Find', list, cursor, count, limit, lib.read_filter(9))
-		return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. lib.summaries(list, jids, scores, bytes) .. '}'
+		local filters = lib.read_filters('Find', 9, #ARGV)
+		local jids, looked, next_cursor = lib.search('Find', list, cursor, count, limit, filters)
+		local items = ARGV[8] == 'jid' and lib.array(jids) or lib.summaries(list, jids, var.none, lib.whole('Find', 'shown', ARGV[8]))
+		return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items .. '}'
 	elseif command == 'list' then
-		var = {searched = 0}
+		var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
 		library(stamp, now)
-		local offset = lib.whole('List', 'offset', ARGV[5])
-		local count, bytes = lib.whole('List', 'count', ARGV[6]), lib.whole('List', 'bytes', ARGV[7])
-		if count > 500 then
-			local message = 'Arg "count" is more than ' .. 500 .. ': ' .. ARGV[6]
+		local offset, count = lib.whole('List', 'offset', ARGV[5]), lib.whole('List', 'count', ARGV[6])
+		local most = ARGV[7] == 'jid' and 5000 or 500
+		if count > most then
+			local message = 'Arg "count" is more than ' .. most .. ': ' .. ARGV[6]
 			error('List(): ' .. message)
 		end
 		local list = lib.open_list('List', ARGV[3], ARGV[4])
+		local head = '{"total":' .. list.total .. ',"items":'
+		if ARGV[7] == 'jid' then
+			return head .. lib.array(lib.bare_list(list, offset, count)) .. '}'
+		end
 		local jids, scores = lib.read_list(list, offset, count)
-		return '{"total":' .. list.total .. ',"items":' .. lib.summaries(list, jids, scores, bytes, true) .. '}'
+		return head .. lib.summaries(list, jids, scores, lib.whole('List', 'shown', ARGV[7]), true) .. '}'
 	elseif command == 'tags' then
 		library(stamp, now)
 		local offset = lib.whole('Tags', 'offset', ARGV[3])
@@ -10671,12 +10701,6 @@ elseif #command == 5 then
 			return '{"jobs":' .. lib.joined(found) .. ',"expired":' .. lib.array(expired) .. '}'
 		end
 		local action = string.lower(ARGV[3])
-		if action == 'list' then
-			local offset = lib.integer('Track', 'offset', ARGV[4] or 0)
-			local count = lib.integer('Track', 'count', ARGV[5] or 25)
-			local jids = call('zrange', tracked, offset, offset + count - 1)
-			return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. lib.array(jids) .. '}'
-		end
 		local jid = lib.required('Track', 'jid', ARGV[4])
 		local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
 		if call('exists', prefix .. 'j:' .. jid) == 0 and not (may_be_gone and type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
@@ -10702,127 +10726,7 @@ elseif #command == 5 then
 		return
 	end
 elseif #command == 6 then
-	if command == 'change' then
-		var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, left_alone = {}, none = {}, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local what, value = lib.required('Change', 'what', ARGV[3]), lib.required('Change', 'value', ARGV[4])
-		local jids, rest = lib.read_jids('Change', 5), {}
-		local function cancel_all()
-			local count
-			if value == 'all' then
-				count, rest = lib.cancel_together(jids)
-				return count
-			end
-			jids, rest = lib.within_reach(jids)
-			return lib.cancel_each(jids)
-		end
-		local function promote_all()
-			lib.must_publish()
-			return lib.promote(jids, value)
-		end
-		local function set_priorities()
-			local priority = lib.number('Change', 'priority', value)
-			call('del', prefix .. 'x:none')
-			do
-				local fields, do_it = var.PRIORITY_FIELDS, function(jid, job)
-					return lib.set_priority(try, jid, job, priority)
-        end
-				local count = 0
-				for i = 1, #jids do
-					local jid2 = jids[i]
-					local job2 = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
-					if not job2[1] then
-						local code, why = job2.err and 'server' or 'not_found', job2.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
-					else
-						local problem = do_it(jid2, job2)
-						if problem then
-							var.left_alone[#var.left_alone + 1] = {jid2, 'server', problem}
-						else
-							count = count + 1
-						end
-					end
-				end
-				return count
-			end
-		end
-		local function tag_all()
-			local list = lib.names('Change', 'tags', value)
-			do
-				local fields, do_it = {'tags'}, function(jid, job)
-					call('hset', prefix .. 'j:' .. jid, 'tags', lib.change_tags(jid, job[1], what == 'tag', list, 1))
-        end
-				local count = 0
-				for i = 1, #jids do
-					local jid2 = jids[i]
-					local job2 = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
-					if not job2[1] then
-						local code, why = job2.err and 'server' or 'not_found', job2.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
-					else
-						local problem = do_it(jid2, job2)
-						if problem then
-							var.left_alone[#var.left_alone + 1] = {jid2, 'server', problem}
-						else
-							count = count + 1
-						end
-					end
-				end
-				return count
-			end
-		end
-		local function track_all()
-			lib.must_publish()
-			local tracked = prefix .. 'tracked'
-			call('zcard', tracked)
-			local count
-			do
-				local fields, do_it = {'state'}, function(jid)
-					call('zadd', tracked, stamp, jid)
-					try('publish', prefix .. 'track', jid)
-        end
-				local count2 = 0
-				for i = 1, #jids do
-					local jid2 = jids[i]
-					local job = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
-					if not job[1] then
-						local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
-					else
-						local problem = do_it(jid2, job)
-						if problem then
-							var.left_alone[#var.left_alone + 1] = {jid2, 'server', problem}
-						else
-							count2 = count2 + 1
-						end
-					end
-				end
-				count = count2
-			end
-			lib.untrack_gone(#jids)
-			return count
-		end
-		local function untrack_all()
-			lib.must_publish()
-			local tracked, count = prefix .. 'tracked', 0
-			for i = 1, #jids do
-				if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
-					try('publish', prefix .. 'untrack', jids[i])
-					count = count + 1
-				else
-					local jid = jids[i]
-					var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
-				end
-			end
-			return count
-		end
-		local actions = {cancel = cancel_all, priority = set_priorities, promote = promote_all, tag = tag_all, untag = tag_all, track = track_all, untrack = untrack_all}
-		if not actions[what] then
-			local message = 'Unknown action "' .. what .. '"'
-			error('Change(): ' .. message)
-		end
-		return lib.report(actions[what](), ',"rest":' .. lib.array(rest))
-	elseif command == 'depart' then
+	if command == 'depart' then
 		var = {unheard = 0}
 		library(stamp, now)
 		local worker = lib.required('Depart', 'worker', ARGV[3])
@@ -10984,6 +10888,259 @@ elseif #command == 6 then
 			all[i] = counts(all[i])
 		end
 		return lib.joined(all)
+	elseif command == 'repair' then
+		var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, left_alone = {}, none = {}, searched = 0, tellable = 200, unheard = 0}
+		library(stamp, now)
+		local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
+		local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
+		local cursor = lib.required('Repair', 'cursor', ARGV[7])
+		local count, limit = lib.whole('Repair', 'count', ARGV[8]), lib.whole('Repair', 'limit', ARGV[9])
+		local last = 10 + lib.whole('Repair', 'n', ARGV[10])
+		if count < 1 or count > 500 then
+			local message = 'Arg "count" is not from 1 to ' .. 500 .. ': ' .. ARGV[8]
+			error('Repair(): ' .. message)
+		elseif kind == 'recurring' then
+			error('Repair(): Recurring jobs are not repaired')
+		end
+		local filters = lib.read_filters('Repair', 11, last)
+		local list = lib.open_list('Repair', kind, ARGV[6])
+		local function within_groups()
+			local mixed = kind == 'jids' or kind == 'tagged' or kind == 'tracked'
+			if action == 'move' or mixed and (action == 'cancel' or action == 'unfail') then
+				local offset = lib.after_cursor('Repair', list, cursor)
+				return math.max(#lib.within_reach(lib.bare_list(list, offset, count)), 1)
+			end
+			return count
+		end
+		local strays, gone = {}, 0
+		local function unfail_all(jids)
+			local given = lib.read_gift('Repair', last + 1, #ARGV)
+			local jobs = lib.read_all_failed(lib.reversed(jids))
+			lib.unfail(jobs, given)
+			if kind == 'oldest' then
+				gone = #jids
+				for i = 1, #jids do
+					try('lrem', list.key, -1, jids[i])
+				end
+				do
+					local group = list.name
+					if call('exists', prefix .. 'f:' .. group) == 0 then
+						try('srem', prefix .. 'failures', group)
+					end
+				end
+				return #jobs
+			end
+			for i = 1, #jobs do
+				lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
+			end
+			return #jobs
+		end
+		local function move_all(jids)
+			lib.required('Queue', 'queue', value ~= '' and value)
+			local puts = {worker = lib.options('Repair', last + 1, #ARGV).worker or '', items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
+			local items = puts.items
+			puts.groups[1] = items
+			for i = 1, #jids do
+				repeat
+					local jid = jids[i]
+					local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data')
+					if not job[1] or not job[2] then
+						do
+							local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
+							var.left_alone[#var.left_alone + 1] = {jid, code, why}
+						end
+						break
+					end
+					local given = lib.options('Repair', last + 1, #ARGV)
+					local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
+					lib.add_given(puts, item, given)
+					items[#items + 1] = item
+				until true
+			end
+			local moved = #items
+			for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
+				do
+					local jid, why = refused[2], 'the job is ' .. refused[3]
+					var.left_alone[#var.left_alone + 1] = {jid, 'exists', why}
+				end
+				moved = moved - 1
+			end
+			return moved
+		end
+		local function time_out_all(jids)
+			lib.must_publish()
+			do
+				local fields, do_it = {'state', 'queue'}, function(jid, job)
+					if job[1] ~= 'running' or not job[2] then
+						return 'the job is ' .. job[1], 'not_running'
+					end
+					local broken = try('zcard', prefix .. 'q:' .. job[2] .. '-work')
+					if type(broken) == 'table' then
+						return broken.err
+					end
+					lib.time_out(jid, call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o'))
+        end
+				local done = 0
+				for i = 1, #jids do
+					local jid2 = jids[i]
+					local job2 = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
+					if not job2[1] then
+						local code, why = job2.err and 'server' or 'not_found', job2.err or 'no such job'
+						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
+					else
+						local problem, code = do_it(jid2, job2)
+						if problem then
+							local code2 = code or 'server'
+							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
+						else
+							done = done + 1
+						end
+					end
+				end
+				return done
+			end
+		end
+		local function set_priorities(jids)
+			local priority = lib.number('Repair', 'priority', value)
+			call('del', prefix .. 'x:none')
+			do
+				local fields, do_it = var.PRIORITY_FIELDS, function(jid, job)
+					return lib.set_priority(try, jid, job, priority)
+        end
+				local done = 0
+				for i = 1, #jids do
+					local jid2 = jids[i]
+					local job2 = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
+					if not job2[1] then
+						local code, why = job2.err and 'server' or 'not_found', job2.err or 'no such job'
+						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
+					else
+						local problem, code = do_it(jid2, job2)
+						if problem then
+							local code2 = code or 'server'
+							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
+						else
+							done = done + 1
+						end
+					end
+				end
+				return done
+			end
+		end
+		local function tag_all(jids)
+			local tags = lib.names('Repair', 'tags', value)
+			do
+				local fields, do_it = {'tags'}, function(jid, job)
+					call('hset', prefix .. 'j:' .. jid, 'tags', lib.change_tags(jid, job[1], action == 'tag', tags, 1))
+        end
+				local done = 0
+				for i = 1, #jids do
+					local jid2 = jids[i]
+					local job2 = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
+					if not job2[1] then
+						local code, why = job2.err and 'server' or 'not_found', job2.err or 'no such job'
+						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
+					else
+						local problem, code = do_it(jid2, job2)
+						if problem then
+							local code2 = code or 'server'
+							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
+						else
+							done = done + 1
+						end
+					end
+				end
+				return done
+			end
+		end
+		local function track_all(jids)
+			lib.must_publish()
+			local tracked = prefix .. 'tracked'
+			call('zcard', tracked)
+			local done
+			do
+				local fields, do_it = {'state'}, function(jid)
+					call('zadd', tracked, stamp, jid)
+					try('publish', prefix .. 'track', jid)
+        end
+				local done2 = 0
+				for i = 1, #jids do
+					local jid2 = jids[i]
+					local job = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
+					if not job[1] then
+						local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
+						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
+					else
+						local problem, code = do_it(jid2, job)
+						if problem then
+							local code2 = code or 'server'
+							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
+						else
+							done2 = done2 + 1
+						end
+					end
+				end
+				done = done2
+			end
+			lib.untrack_gone(#jids)
+			return done
+		end
+		local function untrack_all(jids)
+			lib.must_publish()
+			local tracked, done = prefix .. 'tracked', 0
+			for i = 1, #jids do
+				if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
+					try('publish', prefix .. 'untrack', jids[i])
+					done = done + 1
+				else
+					local jid = jids[i]
+					var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+				end
+			end
+			return done
+		end
+		local function promote_all(jids)
+			lib.must_publish()
+			return lib.promote(jids)
+		end
+		local function cancel_all(jids)
+			return lib.cancel_each(jids, kind == 'oldest' and -1 or nil)
+		end
+		local actions = {cancel = cancel_all, move = move_all, priority = set_priorities, promote = promote_all, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
+		if not actions[action] then
+			local message = 'Unknown action "' .. action .. '"'
+			error('Repair(): ' .. message)
+		end
+		local jids, looked, next_cursor = lib.search('Repair', list, cursor, within_groups(), limit, filters)
+		if kind == 'oldest' and action ~= 'unfail' then
+			local jids2 = jids
+			local failed = {}
+			for i = 1, #jids2 do
+				local job = try('hmget', prefix .. 'j:' .. jids2[i], 'state', 'failure')
+				if job[1] == 'failed' and lib.list_of(job[2]).group == list.name then
+					failed[#failed + 1] = jids2[i]
+				elseif job.err then
+					local jid, why = jids2[i], job.err
+					var.left_alone[#var.left_alone + 1] = {jid, 'server', why}
+				else
+					strays[#strays + 1] = jids2[i]
+					local jid, code, why = jids2[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. list.name
+					var.left_alone[#var.left_alone + 1] = {jid, code, why}
+				end
+			end
+			jids = failed
+		end
+		local done = actions[action](jids)
+		for i = 1, #strays do
+			lib.leave_group(strays[i], {group = list.name}, -1)
+		end
+		if kind == 'oldest' and next_cursor ~= '' then
+			if action == 'cancel' or action == 'move' then
+				gone = done
+			end
+			next_cursor = string.format('%d', next_cursor - #strays - gone)
+		end
+		return '{"count":' .. done .. ',"left":' .. lib.array(var.left_alone) .. (',"looked":' .. looked .. ',"total":' .. list.total .. ',"cursor":' .. cjson.encode(next_cursor) or '') .. '}'
 	elseif command == 'result' then
 		library(stamp, now)
 		return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
@@ -11165,6 +11322,7 @@ elseif #command == 7 then
 	end
 elseif #command == 8 then
 	if command == 'failures' then
+		var = {none = {}}
 		library(stamp, now)
 		local klasses, found = {}, {}
 		local group = lib.required('Failures', 'group', ARGV[3] ~= '' and ARGV[3])
@@ -11559,42 +11717,6 @@ elseif #command == 9 then
 			lib.return_parked(lib.read_limit(name, 1))
 		end
 		return
-	elseif command == 'move.many' then
-		var = {left_alone = {}, none = {}, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local worker, queue = lib.required('Move.many', 'worker', ARGV[3]), lib.required('Queue', 'queue', ARGV[4] ~= '' and ARGV[4])
-		local delay = lib.number('Move.many', 'delay', ARGV[5])
-		local last = 6 + lib.whole('Move.many', 'n', ARGV[6])
-		local jids, rest = lib.within_reach(lib.read_jids('Move.many', last + 1))
-		local puts = {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
-		local items = puts.items
-		puts.groups[1] = items
-		lib.options('Move.many', 7, last)
-		for i = 1, #jids do
-			local jid = jids[i]
-			local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data')
-			if not job[1] or not job[2] then
-				local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-				var.left_alone[#var.left_alone + 1] = {jid, code, why}
-			else
-				local item = {queue = queue, jid = jid, klass = job[1], data = job[2], delay = delay, checked = '1', key = false, state = false}
-				lib.add_given(puts, item, lib.options('Move.many', 7, last))
-				items[#items + 1] = item
-			end
-		end
-		local count = #items
-		local more = ',"rest":' .. lib.array(rest)
-		if count == 0 then
-			return '{"count":' .. 0 .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
-		end
-		for _, refused in ipairs(lib.put(puts) or {}) do
-			do
-				local jid, why = refused[2], 'the job is ' .. refused[3]
-				var.left_alone[#var.left_alone + 1] = {jid, 'exists', why}
-			end
-			count = count - 1
-		end
-		return '{"count":' .. count .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
 	elseif command == 'rates.add' then
 		library(stamp, now)
 		local run = lib.required('Rates.add', 'run', ARGV[3] ~= '' and ARGV[3])
@@ -11690,18 +11812,9 @@ elseif #command == 9 then
 			local message = 'Job ' .. jid .. ' does not exist'
 			error('Tag(): ' .. message)
 		end
-		local text
-		repeat
-			local list = lib.union(lib.names_of(tags), ARGV, 4)
-			if #list == 0 then
-				text = empty_list
-				break
-			end
-			text = cjson.encode(list)
-			break
-		until true
-		call('hset', prefix .. 'r:' .. jid, 'tags', text)
-		return text
+		tags = lib.union(lib.names_of(tags), ARGV, 4)
+		call('hset', prefix .. 'r:' .. jid, 'tags', lib.array(tags))
+		return lib.array(tags)
 	elseif command == 'relations' then
 		library(stamp, now)
 		local jid, which = lib.required('Job', 'jid', ARGV[3]), ARGV[4]
@@ -11749,7 +11862,12 @@ elseif #command == 9 then
 		return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. lib.joined(items) .. '}'
 	end
 elseif #command == 10 then
-	if command == 'config.set' then
+	if command == 'cancel.all' then
+		var = {none = {}, tellable = 200, unheard = 0}
+		library(stamp, now)
+		local count, rest = lib.cancel_together(lib.read_jids('Cancel', 3))
+		return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
+	elseif command == 'config.set' then
 		var = {unheard = 0}
 		library(stamp, now)
 		local option = lib.required('config.set', 'option', ARGV[3])
@@ -11788,15 +11906,7 @@ elseif #command == 10 then
 		return
 	elseif command == 'limit.info' then
 		library(stamp, now)
-		local function max_rate(queue)
-			local limit = lib.read_max_rate(queue, try('hget', prefix .. 'config', queue .. '-max-rate'), 1)
-			local opens = limit and lib.rate_opens(limit) or 0
-			return {'0', string.format('%.17g', limit and limit.rate or 0), string.format('%.17g', limit and limit.per or 0), '0', '0', string.format('%.17g', opens), '0'}
-		end
 		local name = lib.required('Limit', 'name', ARGV[3])
-		if name == '' and ARGV[4] then
-			return max_rate(ARGV[4])
-		end
 		lib.check_limit_name('Limit', name)
 		local limit = lib.read_limit(name, 1)
 		local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit) or 0
@@ -11816,8 +11926,10 @@ elseif #command == 10 then
 		local reply, stored = {found[1] == '0' and '' or found[1]}, found[2]
 		for i = 1, #stored, 2 do
 			if not string.find(stored[i], ' ', 1, true) then
-				reply[#reply + 1] = stored[i]
-				reply[#reply + 1] = stored[i + 1]
+				local name, n = stored[i], #reply
+				reply[n + 1], reply[n + 2] = name, stored[i + 1]
+				reply[n + 3] = lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), -1)
+				reply[n + 4] = lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':wait'), -1)
 			end
 		end
 		return reply
@@ -11911,30 +12023,9 @@ elseif #command == 11 then
 			local message = 'Job ' .. jid .. ' does not exist'
 			error('Untag(): ' .. message)
 		end
-		local text
-		repeat
-			local list = lib.difference(lib.names_of(tags), ARGV, 4)
-			if #list == 0 then
-				text = empty_list
-				break
-			end
-			text = cjson.encode(list)
-			break
-		until true
-		call('hset', prefix .. 'r:' .. jid, 'tags', text)
-		return text
-	elseif command == 'unfail.jobs' then
-		var = {left_alone = {}, unheard = 0}
-		library(stamp, now)
-		local last = 3 + lib.whole('Unfail.jobs', 'n', ARGV[3])
-		local given = lib.read_gift('Unfail.jobs', 4, last)
-		local jids, rest = lib.within_reach(lib.read_jids('Unfail.jobs', last + 1))
-		local jobs = lib.read_all_failed(jids)
-		lib.unfail(jobs, given)
-		for i = 1, #jobs do
-			lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
-		end
-		return lib.report(#jobs, ',"rest":' .. lib.array(rest))
+		tags = lib.difference(lib.names_of(tags), ARGV, 4)
+		call('hset', prefix .. 'r:' .. jid, 'tags', lib.array(tags))
+		return lib.array(tags)
 	end
 elseif #command == 12 then
 	if command == 'batch.commit' then
@@ -11992,23 +12083,6 @@ elseif #command == 12 then
 		local own = type(values.b) == 'table' and values.b or var.none
 		local failed = type(values.f) == 'table' and values.f.failed
 		return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. string.format('%.17g', (lib.finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
-	elseif command == 'cancel.found' then
-		var = {left_alone = {}, none = {}, searched = 0, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local area, kind = 'Cancel.found', ARGV[3]
-		if kind ~= 'waiting' and kind ~= 'running' and kind ~= 'stalled' and kind ~= 'scheduled' and kind ~= 'depends' then
-			local message = 'Unknown list "' .. tostring(kind) .. '"'
-			error(area .. '(): ' .. message)
-		end
-		local cursor = lib.required(area, 'cursor', ARGV[5])
-		local count, limit = lib.whole(area, 'count', ARGV[6]), lib.whole(area, 'limit', ARGV[7])
-		if count < 1 or count > 500 then
-			local message = 'Arg "count" is not from 1 to ' .. 500 .. ': ' .. ARGV[6]
-			error(area .. '(): ' .. message)
-		end
-		local list = lib.open_list(area, kind, ARGV[4])
-		local jids, _, looked, next_cursor = lib.search(area, list, cursor, count, limit, lib.read_filter(8))
-		return lib.report(lib.cancel_each(jids), ',"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor))
 	elseif command == 'config.unset' then
 		var = {unheard = 0}
 		library(stamp, now)
@@ -12051,7 +12125,7 @@ elseif #command == 12 then
 		end
 		return ready
 	elseif command == 'recur.update' then
-		var = {unheard = 0}
+		var = {none = {}, unheard = 0}
 		library(stamp, now)
 		local jid = lib.required('Recurring', 'jid', ARGV[3])
 		local key = prefix .. 'r:' .. jid
@@ -12068,6 +12142,8 @@ elseif #command == 12 then
 				changes[option] = lib.number('Recur', option, value)
 			elseif option == 'data' then
 				lib.json('Recur', 'data', value)
+			elseif option == 'tags' then
+				lib.names('Recur', 'tags', value)
 			elseif option == 'queue' then
 				lib.required('Recur', 'queue', value ~= '' and value)
 			elseif option ~= 'klass' then
@@ -12154,64 +12230,11 @@ elseif #command == 12 then
 			error('Subscription(): ' .. message)
 		end
 		return
-	elseif command == 'unfail.group' then
-		var = {left_alone = {}, unheard = 0}
-		library(stamp, now)
-		local group = lib.required('Unfail.group', 'group', ARGV[3] ~= '' and ARGV[3])
-		local count = lib.whole('Unfail.group', 'count', ARGV[4])
-		if count < 1 or count > 500 then
-			local message = 'Arg "count" is not from 1 to 500: ' .. ARGV[4]
-			error('Unfail.group(): ' .. message)
-		end
-		local given = lib.read_gift('Unfail.group', 5, #ARGV)
-		if given.report then
-			local key = prefix .. 'f:' .. group
-			local total = call('llen', key)
-			local jids = call('lrange', key, -count, -1)
-			local jobs = lib.read_all_failed(jids)
-			lib.unfail(jobs, given)
-			call('ltrim', key, 0, -count - 1)
-			if call('exists', prefix .. 'f:' .. group) == 0 then
-				try('srem', prefix .. 'failures', group)
-			end
-			return lib.report(#jobs, ',"looked":' .. #jids .. ',"total":' .. total)
-		end
-		return lib.unfail_group(group, count, nil, given)
 	elseif command == 'workersCount' then
 		return call('zcard', prefix .. 'workers')
 	end
 elseif #command == 13 then
-	if command == 'cancel.failed' then
-		var = {left_alone = {}, none = {}, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local group = lib.required('Cancel.failed', 'group', ARGV[3] ~= '' and ARGV[3])
-		local skip, count = lib.whole('Cancel.failed', 'skip', ARGV[4]), lib.whole('Cancel.failed', 'count', ARGV[5])
-		if count < 1 or count > 500 then
-			local message = 'Arg "count" is not from 1 to 500: ' .. ARGV[5]
-			error('Cancel.failed(): ' .. message)
-		end
-		local key = prefix .. 'f:' .. group
-		local total = call('llen', key)
-		local found, failed, strays = call('lrange', key, -skip - count, -skip - 1), {}, {}
-		for i = #found, 1, -1 do
-			local job = try('hmget', prefix .. 'j:' .. found[i], 'state', 'failure')
-			if job[1] == 'failed' and lib.list_of(job[2]).group == group then
-				failed[#failed + 1] = found[i]
-			elseif job.err then
-				local jid, why = found[i], job.err
-				var.left_alone[#var.left_alone + 1] = {jid, 'server', why}
-			else
-				strays[#strays + 1] = found[i]
-				local jid, code, why = found[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. group
-				var.left_alone[#var.left_alone + 1] = {jid, code, why}
-			end
-		end
-		local canceled = lib.cancel_each(failed, -1)
-		for i = 1, #strays do
-			lib.leave_group(strays[i], {group = group}, -1)
-		end
-		return '{"count":' .. canceled .. ',"left":' .. lib.array(var.left_alone) .. (',"looked":' .. #found .. ',"skip":' .. skip + #found - #strays - canceled .. ',"total":' .. total or '') .. '}'
-	elseif command == 'schedule.last' then
+	if command == 'schedule.last' then
 		library(stamp, now)
 		local function note_follower(id, worker, digest)
 			local key = prefix .. 'x:follow:' .. id
@@ -12243,7 +12266,13 @@ elseif #command == 13 then
 		return {string.format('%.17g', (math.min(last, now))), stamp, worker and note_follower(id, worker, digest) or ''}
 	end
 elseif #command == 14 then
-	if command == 'schedule.leave' then
+	if command == 'queue.settings' then
+		library(stamp, now)
+		local queue = lib.required('Queue', 'queue', ARGV[3])
+		local settings = lib.read_settings(queue)
+		local limit = lib.read_max_rate(queue, settings.max_rate, 1) or {rate = 0, per = 0}
+		return {string.format('%.17g', settings.heartbeat), string.format('%.17g', settings.max_concurrency), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), string.format('%.17g', limit.rate > 0 and lib.rate_opens(limit) or 0)}
+	elseif command == 'schedule.leave' then
 		library(stamp, now)
 		local worker = lib.required('Schedule.leave', 'worker', ARGV[3])
 		for i = 4, #ARGV do

@@ -63,11 +63,14 @@ func (o *operation) attributes() []attribute.KeyValue {
 func errorType(err error) attribute.KeyValue {
 	var panicked *qless.PanicError
 	var failed *qless.Error
+	var code qless.Code
 	switch {
 	case errors.As(err, &panicked):
 		return semconv.ErrorTypeKey.String("panic")
 	case errors.As(err, &failed):
 		return semconv.ErrorTypeKey.String(cmp.Or(string(failed.Code), "_OTHER"))
+	case errors.As(err, &code):
+		return semconv.ErrorTypeKey.String(string(code))
 	}
 	return semconv.ErrorType(err)
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // Headers returns the headers that carry the context of a trace, and its baggage, to a job.
-// [Instrumentation.ClientOptions] has every put and every [qless.Job.Next] ask it; it is exported
+// [Instrumentation.Configure] has every put and every [qless.Job.Next] ask it; it is exported
 // for calls that ask nobody, such as [qless.Job.Move]. Baggage is left out if they would have more
 // than 4 KiB.
 func (i *Instrumentation) Headers(ctx context.Context) map[string]string {

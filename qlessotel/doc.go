@@ -5,7 +5,9 @@
 // has a link to the put:
 //
 //	telemetry, err := qlessotel.New(qlessotel.Options{})
-//	client, err := qless.Dial(ctx, url, telemetry.ClientOptions()...)
+//	config := &qless.ClientConfig{}
+//	telemetry.Configure(config)
+//	client, err := qless.Dial(ctx, url, config)
 //	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 //		Queues: []string{"mail"}, Observer: telemetry.Observe,
 //	})

@@ -52,8 +52,9 @@ func newEnv(t *testing.T, options qlessotel.Options) *env {
 	var err error
 	e.telemetry, err = qlessotel.New(options)
 	require.NoError(t, err)
-	e.Client, err = qless.New(e.rdb, append(e.telemetry.ClientOptions(),
-		qless.WithLogger(testkit.Quiet()))...)
+	config := &qless.ClientConfig{Logger: testkit.Quiet()}
+	e.telemetry.Configure(config)
+	e.Client, err = qless.New(e.rdb, config)
 	require.NoError(t, err)
 	return e
 }

@@ -39,7 +39,7 @@ func TestATraceGoesThroughAnotherProtocol(t *testing.T) {
 	for name, parent := range map[string]bool{"linked": false, "one trace": true} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, qlessotel.Options{Parent: parent})
-			plain, err := qless.New(e.rdb)
+			plain, err := qless.New(e.rdb, nil)
 			require.NoError(t, err)
 			server, err := lmstfy.New(lmstfy.Config{
 				Pools: map[string]lmstfy.Pool{lmstfy.DefaultPool: {Client: plain}},

@@ -144,7 +144,7 @@ func (m *metrics) started(event qless.JobEvent) {
 // ended counts a run. The context has its span.
 func (m *metrics) ended(ctx context.Context, event qless.JobEvent) {
 	labels := metric.WithAttributes(queueLabel.String(event.Queue), klassLabel.String(event.Klass),
-		outcomeLabel.String(event.Ending()))
+		outcomeLabel.String(event.Ending))
 	m.jobs.Add(ctx, 1, labels)
 	m.jobDuration.Record(ctx, event.Ran.Seconds(), labels)
 	m.processDuration.Record(ctx, event.Ran.Seconds(), "process", system,
@@ -198,8 +198,8 @@ func (s *sight) add(stats qless.WorkerStats) {
 	if len(stats.Running) > 0 {
 		s.oldest = max(s.oldest, time.Since(stats.Running[0].Since))
 	}
-	if s.lastTurn.IsZero() || !stats.LastTurn.IsZero() && stats.LastTurn.Before(s.lastTurn) {
-		s.lastTurn = stats.LastTurn
+	if s.lastTurn.IsZero() || !stats.LastAnswer.IsZero() && stats.LastAnswer.Before(s.lastTurn) {
+		s.lastTurn = stats.LastAnswer
 	}
 }
 

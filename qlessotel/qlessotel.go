@@ -8,8 +8,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/qless/qless-go"
 )
 
 // scope is the name under which spans and metrics are recorded.
@@ -78,15 +76,4 @@ func New(options Options) (*Instrumentation, error) {
 		return nil, err
 	}
 	return i, i.metrics.watch(meter, i.look)
-}
-
-// ClientOptions returns the options for a client whose calls are to be recorded, for [qless.New]
-// and [qless.Dial]. They may be used for several clients.
-func (i *Instrumentation) ClientOptions() []qless.ClientOption {
-	return []qless.ClientOption{
-		qless.WithPutObserver(i.beginPut),
-		qless.WithHeaders(i.Headers),
-		qless.WithNextHeaders(i.nextHeaders),
-		qless.WithObserver(i.observeCall),
-	}
 }

@@ -23,7 +23,7 @@ type runKey struct {
 	popped      int64
 }
 
-// A run is a job that a worker runs, from JobStarted to JobEnded.
+// A run is a job that a worker runs, from JobEventStarted to JobEventEnded.
 type run struct {
 	started time.Time
 
@@ -80,7 +80,7 @@ func (r *run) event(name string, at time.Time, attributes ...attribute.KeyValue)
 // them.
 func (i *Instrumentation) Observe(event qless.JobEvent) {
 	key := runKey{event.Worker, event.JID, event.PoppedAt.UnixNano()}
-	if event.Kind == qless.JobStarted {
+	if event.Kind == qless.JobEventStarted {
 		i.mu.Lock()
 		i.runs[key] = &run{started: event.Time}
 		i.mu.Unlock()
@@ -89,7 +89,7 @@ func (i *Instrumentation) Observe(event qless.JobEvent) {
 	}
 	i.mu.Lock()
 	r := i.runs[key]
-	if event.Kind == qless.JobEnded {
+	if event.Kind == qless.JobEventEnded {
 		delete(i.runs, key)
 	}
 	i.mu.Unlock()
@@ -97,9 +97,9 @@ func (i *Instrumentation) Observe(event qless.JobEvent) {
 		return
 	}
 	switch event.Kind {
-	case qless.JobEnded:
+	case qless.JobEventEnded:
 		i.ended(r, event)
-	case qless.JobPanicked:
+	case qless.JobEventPanicked:
 		r.event(semconv.ExceptionEventName, event.Time, exception(event.Err)...)
 	default:
 		r.event(string(event.Kind), event.Time)
@@ -147,14 +147,14 @@ func (i *Instrumentation) ended(r *run, event qless.JobEvent) {
 	switch action := string(event.Outcome.Action); {
 	case action == "" || !i.options.SettleSpans:
 		span.AddEvent("settle", trace.WithTimestamp(event.Time),
-			trace.WithAttributes(outcomeKey.String(event.Ending())))
+			trace.WithAttributes(outcomeKey.String(event.Ending)))
 	case settled:
 		until = returned
 	default:
 		until = returned
 		i.settle(ctx, action, returned, event)
 	}
-	setOutcome(span, event.Ending(), problemOf(event))
+	setOutcome(span, event.Ending, problemOf(event))
 	span.End(trace.WithTimestamp(until))
 	i.metrics.ended(ctx, event)
 }
@@ -174,7 +174,7 @@ func (i *Instrumentation) settle(
 
 // problemOf returns what went wrong in a run, or nil.
 func problemOf(event qless.JobEvent) error {
-	switch event.Ending() {
+	switch event.Ending {
 	case "lost":
 		return event.Err
 	case "retry":
@@ -189,7 +189,7 @@ func problemOf(event qless.JobEvent) error {
 }
 
 // errFailed is why a job has failed whose handler gave no reason.
-var errFailed error = &qless.Error{Code: qless.CodeFailed, Message: "the job has failed"}
+var errFailed error = &qless.Error{Code: qless.ErrFailed, Message: "the job has failed"}
 
 // setOutcome notes how a run has ended.
 func setOutcome(span trace.Span, ending string, problem error) {
@@ -252,7 +252,7 @@ func (i *Instrumentation) Middleware(next qless.Handler) qless.Handler {
 		r := i.runFor(job)
 		p := processed{
 			jid: job.JID, klass: job.Klass, queue: job.Queue, worker: job.Worker,
-			spawnedFrom: job.SpawnedFrom, attempt: job.Attempt(), waited: job.Waited(),
+			spawnedFrom: job.SpawnedFrom, attempt: job.Attempt, waited: job.Waited,
 			headers: maps.Clone(job.Headers), started: time.Now(),
 		}
 		if r != nil {
@@ -277,17 +277,26 @@ func (i *Instrumentation) Middleware(next qless.Handler) qless.Handler {
 func (i *Instrumentation) runFor(job *qless.Job) *run {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.runs[runKey{job.Worker, job.JID, job.PoppedAt().UnixNano()}]
+	return i.runs[runKey{job.Worker, job.JID, job.PoppedAt.UnixNano()}]
 }
 
 // endAlone ends the span of a run by what the handler has returned.
 func endAlone(span trace.Span, err error, returned bool) {
-	event := qless.JobEvent{Kind: qless.JobEnded, Outcome: qless.OutcomeOf(err)}
+	event := qless.JobEvent{Kind: qless.JobEventEnded, Outcome: qless.OutcomeOf(err)}
 	if !returned {
 		event.Outcome = qless.Outcome{Action: qless.ActionFail, Err: errPanicked}
 	}
-	setOutcome(span, event.Ending(), problemOf(event))
+	event.Ending = endingOf(event.Outcome)
+	setOutcome(span, event.Ending, problemOf(event))
 	span.End()
+}
+
+// endingOf returns the Ending of a run whose outcome is accepted.
+func endingOf(outcome qless.Outcome) string {
+	if outcome.Action == qless.ActionComplete && outcome.Queue != "" {
+		return "next"
+	}
+	return string(outcome.Action)
 }
 
 // errPanicked stands for a panic that is on its way to the worker.

@@ -56,7 +56,7 @@ func TestARunIsASpanHoweverItEnds(t *testing.T) {
 		"Snooze": {handler: returning(qless.Snooze(time.Hour)), outcome: "release"},
 		"Throttled": {
 			handler: returning(qless.Throttled(time.Hour)),
-			options: []qless.PutOption{qless.Limits("smtp")}, outcome: "release",
+			options: []qless.PutOption{qless.Limits{"smtp"}}, outcome: "release",
 		},
 		"Panic": {
 			handler: func(context.Context, *qless.Job) error { panic("oh") },
@@ -67,7 +67,7 @@ func TestARunIsASpanHoweverItEnds(t *testing.T) {
 			outcome: "retry", errorType: "*errors.errorString", status: failed,
 		},
 		"TimedOut": {
-			handler: untilOver, options: []qless.PutOption{qless.RunFor(time.Millisecond)},
+			handler: untilOver, options: []qless.PutOption{qless.MaxRunTime(time.Millisecond)},
 			outcome: "retry", errorType: "max_run_time", status: failed,
 		},
 		"Misfit": {
@@ -92,7 +92,7 @@ func TestARunIsASpanHoweverItEnds(t *testing.T) {
 		},
 		"LockLost": {
 			handler: func(ctx context.Context, job *qless.Job) error {
-				_ = qless.ClientFromContext(ctx).Timeout(ctx, job.JID)
+				_, _ = qless.ClientFromContext(ctx).Do(ctx, "timeout", job.JID)
 				return untilOver(ctx, job)
 			},
 			outcome: "lost", errorType: "lock_lost", status: failed, events: []string{"lock_lost"},
@@ -190,7 +190,7 @@ func TestAPanicIsAnEventWithItsStack(t *testing.T) {
 func TestTheRunsOfARetriedJobHaveLinksToItsPut(t *testing.T) {
 	e := newEnv(t, qlessotel.Options{})
 	e.work("K", func(_ context.Context, job *qless.Job) error {
-		if job.Attempt() == 1 {
+		if job.Attempt == 1 {
 			return qless.RetryIn(0, errWhy)
 		}
 		return nil
@@ -235,7 +235,7 @@ func TestAJobThatGoesOnCarriesTheRunThatSentIt(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, w.Start(context.Background()))
-	jid := e.put(t.Context(), "q", "K", qless.Header("customer", "7"))
+	jid := e.put(t.Context(), "q", "K", qless.Headers{"customer": "7"})
 	first, second := e.one("process q"), e.one("process other")
 	require.Equal(t, first.SpanContext.SpanID(), second.Links[0].SpanContext.SpanID())
 	job, err := e.Job(t.Context(), jid)
@@ -248,8 +248,8 @@ func TestWhatAHandlerSaysAboutHeadersWins(t *testing.T) {
 	e := newEnv(t, qlessotel.Options{})
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("None", returning(qless.Next("other", qless.Headers(nil))))
-	w.Handle("Own", returning(qless.Next("other", qless.Header("traceparent", "own"))))
-	w.Handle("More", returning(qless.Next("other", qless.Header("a", "1"))))
+	w.Handle("Own", returning(qless.Next("other", qless.Headers{"traceparent": "own"})))
+	w.Handle("More", returning(qless.Next("other", qless.Headers{"a": "1"})))
 	require.NoError(t, w.Start(context.Background()))
 	headers := map[string]map[string]string{}
 	for _, klass := range []string{"None", "Own", "More"} {
@@ -271,8 +271,8 @@ func TestTheMethodNextCarriesTheRunThatCallsIt(t *testing.T) {
 	e := newEnv(t, qlessotel.Options{})
 	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "other"}})
 	options := map[string][]qless.NextOption{
-		"None": {qless.Headers(nil)}, "Own": {qless.Header("traceparent", "own")},
-		"More": {qless.Header("a", "1")}, "Plain": nil,
+		"None": {qless.Headers(nil)}, "Own": {qless.Headers{"traceparent": "own"}},
+		"More": {qless.Headers{"a": "1"}}, "Plain": nil,
 	}
 	for klass, options := range options {
 		w.Handle(klass, func(ctx context.Context, job *qless.Job) error {
@@ -282,7 +282,7 @@ func TestTheMethodNextCarriesTheRunThatCallsIt(t *testing.T) {
 	require.NoError(t, w.Start(context.Background()))
 	headers := map[string]map[string]string{}
 	for klass := range options {
-		jid := e.put(t.Context(), "q", klass, qless.Header("customer", "7"))
+		jid := e.put(t.Context(), "q", klass, qless.Headers{"customer": "7"})
 		require.Eventually(t, func() bool {
 			job, err := e.Job(t.Context(), jid)
 			require.NoError(t, err)

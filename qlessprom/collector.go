@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // Options say what a [Collector] reads, and how often. A number or duration of 0 means the default.
@@ -102,9 +103,9 @@ type reading struct {
 // figures are what a scrape has read. They don't change.
 type figures struct {
 	at        time.Time
-	overview  *qless.Overview      // nil if it could not be read
-	days      map[string]day       // by queue
-	schedules []qless.ScheduleInfo // nil if they could not be read
+	overview  *inspect.Overview  // nil if it could not be read
+	days      map[string]day     // by queue
+	schedules []inspect.Schedule // nil if they could not be read
 }
 
 // NewCollector returns a collector of a client's namespace.
@@ -159,7 +160,7 @@ func (c *Collector) read() *figures {
 	defer cancel()
 	f := &figures{}
 	f.overview = c.readOverview(ctx)
-	schedules, err := c.client.Schedules(ctx, qless.Range{Limit: maxSchedulesRead})
+	schedules, err := inspect.New(c.client).Schedules(ctx, inspect.Range{Limit: maxSchedulesRead})
 	if err != nil {
 		c.failed(err)
 	}
@@ -170,14 +171,14 @@ func (c *Collector) read() *figures {
 }
 
 // readOverview reads all that is not about schedules, and the statistics of some queues.
-func (c *Collector) readOverview(ctx context.Context) *qless.Overview {
+func (c *Collector) readOverview(ctx context.Context) *inspect.Overview {
 	asked := c.days.next(c.options.StatsAtOnce)
-	query := qless.OverviewQuery{StatsOf: asked}
+	query := inspect.OverviewQuery{StatsOf: asked}
 	query.From, query.Queues = c.turns.next(c.options.QueuesAtOnce)
-	overview, err := c.client.Overview(ctx, query)
+	overview, err := inspect.New(c.client).Overview(ctx, query)
 	if err == nil && !c.turns.add(query.From, &overview) {
 		query.From, query.Queues = 0, maxQueuesRead
-		if overview, err = c.client.Overview(ctx, query); err == nil {
+		if overview, err = inspect.New(c.client).Overview(ctx, query); err == nil {
 			c.turns = turns{queues: overview.Queues}
 		}
 	}
@@ -193,7 +194,7 @@ func (c *Collector) readOverview(ctx context.Context) *qless.Overview {
 	}
 	for _, key := range damaged {
 		c.failed(&qless.Error{
-			Op: "overview", Code: qless.CodeServer, Message: "the key " + key + " is damaged",
+			Op: "overview", Code: qless.ErrServer, Message: "the key " + key + " is damaged",
 		})
 	}
 	return &overview
@@ -203,7 +204,7 @@ func (c *Collector) readOverview(ctx context.Context) *qless.Overview {
 // which keys are damaged, of those that were not read before.
 func (c *Collector) readDays(ctx context.Context) []string {
 	asked := c.days.next(c.options.StatsAtOnce)
-	more, err := c.client.Overview(ctx, qless.OverviewQuery{Queues: -1, StatsOf: asked})
+	more, err := inspect.New(c.client).Overview(ctx, inspect.OverviewQuery{Queues: -1, StatsOf: asked})
 	if err != nil {
 		c.failed(err)
 		return nil

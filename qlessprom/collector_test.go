@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/qlessprom"
 )
@@ -31,19 +32,18 @@ type env struct {
 	clock  *testkit.Clock
 }
 
-func newEnv(t testing.TB, options ...qless.ClientOption) *env {
+func newEnv(t testing.TB) *env {
 	t.Helper()
 	e := &env{t: t, server: testkit.Start(t), clock: testkit.NewClock()}
 	e.rdb = e.server.Client(t)
-	e.Client = e.client(options...)
+	e.Client = e.client(qless.ClientConfig{})
 	return e
 }
 
-func (e *env) client(options ...qless.ClientOption) *qless.Client {
+func (e *env) client(config qless.ClientConfig) *qless.Client {
 	e.t.Helper()
-	client, err := qless.New(e.rdb, append([]qless.ClientOption{
-		qless.WithWorkerName("w1"), qless.WithClock(e.clock.Now), qless.WithLogger(testkit.Quiet()),
-	}, options...)...)
+	config.Clock, config.Logger, config.WorkerName = e.clock.Now, testkit.Quiet(), "w1"
+	client, err := qless.New(e.rdb, &config)
 	require.NoError(e.t, err)
 	return client
 }
@@ -93,11 +93,11 @@ func (e *env) furnish() {
 	e.put("mail")
 	e.pop("mail")
 	e.clock.Advance(2 * time.Minute)
-	e.put("mail", qless.JID("parent"), qless.Limits("api"))
+	e.put("mail", qless.JID("parent"), qless.Limits{"api"})
 	e.pop("mail")
 	e.put("mail")
 	e.put("mail", qless.Delay(time.Hour))
-	e.put("mail", qless.DependsOn("parent"))
+	e.put("mail", qless.DependsOn{"parent"})
 	_, err := mail.Recur(ctx, "K", nil, time.Hour, qless.Offset(time.Hour))
 	require.NoError(e.t, err)
 	require.NoError(e.t, e.Queue("reports").Pause(ctx))
@@ -215,7 +215,7 @@ func TestSchedulesAreCounted(t *testing.T) {
 		require.NoError(t, e.rdb.ZAdd(ctx, "ql:x:schedule-ids", redis.Z{Member: id}).Err())
 		require.NoError(t, e.rdb.HSet(ctx, "ql:x:schedule:"+id, "spec", "@every 1m", "missed", "3").Err())
 	}
-	page, err := e.Schedules(ctx, qless.Range{})
+	page, err := inspect.New(e.Client).Schedules(ctx, inspect.Range{})
 	require.NoError(t, err)
 	text := gather(t, e.collector(qlessprom.Options{MaxSchedules: 1}))
 	require.Contains(t, text, fmt.Sprintf("qless_schedule_missed_total{schedule=\"a\"} %d\n", page.Items[0].Missed))
@@ -335,7 +335,7 @@ func TestAServerThatIsAwayIsCounted(t *testing.T) {
 	e.put("q")
 	server := testkit.Start(t)
 	rdb := server.Client(t)
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1, Timeout: time.Second})
 	require.Contains(t, gather(t, c), "qless_scrape_errors_total 0\n")
@@ -350,7 +350,7 @@ func TestAServerThatIsAwayIsCounted(t *testing.T) {
 
 func TestAServerThatHangsIsGivenUp(t *testing.T) {
 	server := testkit.Start(t)
-	client, err := qless.New(server.Client(t), qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(server.Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1, Timeout: 50 * time.Millisecond})
 	server.Suspend()
@@ -365,11 +365,11 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 	e.put("q")
 	var mu sync.Mutex
 	calls := 0
-	client := e.client(qless.WithObserver(func(context.Context, qless.Call) {
+	client := e.client(qless.ClientConfig{Observer: func(context.Context, qless.Call) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++
-	}))
+	}})
 	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: time.Hour})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
@@ -399,7 +399,7 @@ func TestCommandsThatAScrapeCosts(t *testing.T) {
 				e.makeBusy(fmt.Sprint("q", i*queues/busy))
 			}
 			scripts := 0
-			client := e.client(qless.WithObserver(func(context.Context, qless.Call) { scripts++ }))
+			client := e.client(qless.ClientConfig{Observer: func(context.Context, qless.Call) { scripts++ }})
 			c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1})
 			cost := func() int { return len(e.server.Commands(t, func() { gather(t, c) })) }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A day has the statistics of a queue, as they were read last.
@@ -58,7 +59,7 @@ func (d days) add(asked []string, stats map[string]qless.Stats, at time.Time) {
 
 // keep forgets queues that are gone, and adds those that are there. It returns whether there were
 // none before.
-func (d days) keep(queues []qless.QueueOverview) bool {
+func (d days) keep(queues []inspect.QueueOverview) bool {
 	isFirst := len(d) == 0
 	there := make(map[string]bool, len(queues))
 	for i := range queues {

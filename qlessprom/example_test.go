@@ -18,7 +18,7 @@ func Example() {
 	calls := qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
 	jobs := qlessprom.NewWorkerMetrics(qlessprom.ProcessOptions{})
 
-	client, err := qless.Dial(context.Background(), "redis://localhost", qless.WithObserver(calls.Observe))
+	client, err := qless.Dial(context.Background(), "redis://localhost", &qless.ClientConfig{Observer: calls.Observe})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -56,8 +56,8 @@ func (p *pairs) labels(queue, klass string) (string, string) {
 	return pair[0], pair[1]
 }
 
-// ClientMetrics are those of clients in this process. Its method Observe is for
-// [qless.WithObserver]. It is safe for concurrent use.
+// ClientMetrics are those of clients in this process. Its method Observe is the Observer of a
+// [qless.ClientConfig]. It is safe for concurrent use.
 type ClientMetrics struct {
 	pairs pairs
 	puts  *prometheus.CounterVec
@@ -99,8 +99,12 @@ func codeOf(err error) string {
 		return "ok"
 	}
 	var own *qless.Error
-	if errors.As(err, &own) {
+	var code qless.Code
+	switch {
+	case errors.As(err, &own):
 		return string(own.Code)
+	case errors.As(err, &code):
+		return string(code)
 	}
 	return other
 }
@@ -189,9 +193,9 @@ func (m *WorkerMetrics) Watch(worker *qless.Worker) {
 func (m *WorkerMetrics) Observe(event qless.JobEvent) {
 	queue, klass := m.pairs.labels(event.Queue, event.Klass)
 	switch event.Kind {
-	case qless.JobStarted:
+	case qless.JobEventStarted:
 		m.wait.WithLabelValues(queue, klass).Observe(event.Waited.Seconds())
-	case qless.JobEnded:
+	case qless.JobEventEnded:
 		outcome := outcomeOf(&event)
 		m.duration.WithLabelValues(queue, klass, outcome).Observe(event.Ran.Seconds())
 		m.jobs.WithLabelValues(queue, klass, outcome).Inc()
@@ -261,8 +265,8 @@ func (m *WorkerMetrics) Collect(metrics chan<- prometheus.Metric) {
 		if len(stats.Running) > 0 {
 			oldest = max(oldest, time.Since(stats.Running[0].Since))
 		}
-		if !stats.LastTurn.IsZero() && (turn.IsZero() || stats.LastTurn.Before(turn)) {
-			turn = stats.LastTurn
+		if !stats.LastAnswer.IsZero() && (turn.IsZero() || stats.LastAnswer.Before(turn)) {
+			turn = stats.LastAnswer
 		}
 	}
 	w := writer{metrics: metrics}

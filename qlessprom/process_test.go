@@ -33,7 +33,7 @@ func textOf(t testing.TB, gatherer prometheus.Gatherer) string {
 // observedClient returns the metrics of a client that has done something.
 func observedClient(e *env) *qlessprom.ClientMetrics {
 	m := qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
-	client := e.client(qless.WithObserver(m.Observe))
+	client := e.client(qless.ClientConfig{Observer: m.Observe})
 	ctx := e.t.Context()
 	_, err := client.Queue("observed").Put(ctx, "K", nil)
 	require.NoError(e.t, err)
@@ -46,7 +46,7 @@ func observedClient(e *env) *qlessprom.ClientMetrics {
 func observedWorker(e *env) *qlessprom.WorkerMetrics {
 	m := qlessprom.NewWorkerMetrics(qlessprom.ProcessOptions{})
 	ctx, queue := e.t.Context(), e.Queue("run")
-	worker, err := m.NewWorker(e.client(), qless.WorkerConfig{
+	worker, err := m.NewWorker(e.client(qless.ClientConfig{}), qless.WorkerConfig{
 		Queues: []string{"run"}, Concurrency: 4, Logger: testkit.Quiet(),
 	})
 	require.NoError(e.t, err)
@@ -116,11 +116,11 @@ func TestJobsOfAWorkerAreCounted(t *testing.T) {
 func TestOutcomesThatTheServerDidNotTake(t *testing.T) {
 	m := qlessprom.NewWorkerMetrics(qlessprom.ProcessOptions{})
 	for _, err := range []error{qless.ErrLockLost, qless.ErrStopped, qless.ErrCanceled} {
-		m.Observe(qless.JobEvent{Kind: qless.JobEnded, Queue: "q", Klass: "K", Err: err})
+		m.Observe(qless.JobEvent{Kind: qless.JobEventEnded, Queue: "q", Klass: "K", Err: err})
 	}
-	m.Observe(qless.JobEvent{Kind: qless.JobLockLost, Queue: "q", Klass: "K"})
-	m.Observe(qless.JobEvent{Kind: qless.JobEnded, Queue: "q", Klass: "K", Outcome: qless.Outcome{Action: qless.ActionRetry}})
-	m.Observe(qless.JobEvent{Kind: qless.JobEnded, Queue: "q", Klass: "K", Outcome: qless.Outcome{Action: qless.ActionRelease}})
+	m.Observe(qless.JobEvent{Kind: qless.JobEventLockLost, Queue: "q", Klass: "K"})
+	m.Observe(qless.JobEvent{Kind: qless.JobEventEnded, Queue: "q", Klass: "K", Outcome: qless.Outcome{Action: qless.ActionRetry}})
+	m.Observe(qless.JobEvent{Kind: qless.JobEventEnded, Queue: "q", Klass: "K", Outcome: qless.Outcome{Action: qless.ActionRelease}})
 	text := gather(t, m)
 	for outcome, count := range map[string]int{"lost": 2, "canceled": 1, "retried": 1, "released": 1} {
 		require.Contains(t, text, fmt.Sprintf(`qless_worker_jobs_total{klass="K",outcome="%s",queue="q"} %d`, outcome, count))
@@ -133,7 +133,7 @@ func TestPairsOfQueuesAndKlassesAreBounded(t *testing.T) {
 	c := qlessprom.NewClientMetrics(qlessprom.ProcessOptions{MaxPairs: 2})
 	for i := range 10 {
 		klass := fmt.Sprint("K", i)
-		m.Observe(qless.JobEvent{Kind: qless.JobStarted, Queue: "q", Klass: klass, Waited: time.Second})
+		m.Observe(qless.JobEvent{Kind: qless.JobEventStarted, Queue: "q", Klass: klass, Waited: time.Second})
 		c.Observe(t.Context(), qless.Call{Command: "put", Queue: "q", Klass: klass, Count: 1})
 	}
 	text := gather(t, m, c)
@@ -147,10 +147,10 @@ func TestTheObserverOfTheConfigIsCalledToo(t *testing.T) {
 	e := newEnv(t)
 	m := qlessprom.NewWorkerMetrics(qlessprom.ProcessOptions{})
 	ended := make(chan qless.JobEvent, 1)
-	worker, err := m.NewWorker(e.client(), qless.WorkerConfig{
+	worker, err := m.NewWorker(e.client(qless.ClientConfig{}), qless.WorkerConfig{
 		Queues: []string{"q"}, Logger: testkit.Quiet(),
 		Observer: func(event qless.JobEvent) {
-			if event.Kind == qless.JobEnded {
+			if event.Kind == qless.JobEventEnded {
 				ended <- event
 			}
 		},
@@ -161,6 +161,6 @@ func TestTheObserverOfTheConfigIsCalledToo(t *testing.T) {
 	require.NoError(t, worker.Start(t.Context()))
 	require.NoError(t, testkit.Soon(t, "the job", ended).Err)
 	require.NoError(t, worker.Stop(context.Background()))
-	_, err = m.NewWorker(e.client(), qless.WorkerConfig{})
+	_, err = m.NewWorker(e.client(qless.ClientConfig{}), qless.WorkerConfig{})
 	require.ErrorIs(t, err, qless.ErrInvalid)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // other is the label of what exceeds a bound.
@@ -110,17 +111,17 @@ func (w *writer) writeOverview(f *figures) {
 // The states of the jobs of a queue.
 var states = []struct {
 	name  string
-	count func(*qless.QueueOverview) int
+	count func(*inspect.QueueOverview) int
 }{
-	{"depends", func(q *qless.QueueOverview) int { return q.Depends }},
-	{"recurring", func(q *qless.QueueOverview) int { return q.Recurring }},
-	{"running", func(q *qless.QueueOverview) int { return q.Running }},
-	{"scheduled", func(q *qless.QueueOverview) int { return q.Scheduled }},
-	{"stalled", func(q *qless.QueueOverview) int { return q.Stalled }},
-	{"waiting", func(q *qless.QueueOverview) int { return q.Waiting }},
+	{"depends", func(q *inspect.QueueOverview) int { return q.Depends }},
+	{"recurring", func(q *inspect.QueueOverview) int { return q.Recurring }},
+	{"running", func(q *inspect.QueueOverview) int { return q.Running }},
+	{"scheduled", func(q *inspect.QueueOverview) int { return q.Scheduled }},
+	{"stalled", func(q *inspect.QueueOverview) int { return q.Stalled }},
+	{"waiting", func(q *inspect.QueueOverview) int { return q.Waiting }},
 }
 
-func (w *writer) writeQueues(queues []qless.QueueOverview) {
+func (w *writer) writeQueues(queues []inspect.QueueOverview) {
 	held := map[string]float64{"running": 0, "stalled": 0}
 	for _, state := range states {
 		counts := map[string]float64{}
@@ -182,7 +183,7 @@ func label(name string) string {
 	return cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), other)
 }
 
-func (w *writer) writeDays(queues []qless.QueueOverview, read map[string]day) {
+func (w *writer) writeDays(queues []inspect.QueueOverview, read map[string]day) {
 	failures, lost := map[string]float64{}, map[string]float64{}
 	waits, runs := map[string]*histogram{}, map[string]*histogram{}
 	for i := range queues {
@@ -256,7 +257,7 @@ func largest(counts map[string]int, most int) map[string]float64 {
 	return found
 }
 
-func (w *writer) writeLimits(limits []qless.LimitOverview) {
+func (w *writer) writeLimits(limits []inspect.LimitOverview) {
 	used, size, parked := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for i, limit := range limits {
 		at := other
@@ -276,7 +277,7 @@ func (w *writer) writeLimits(limits []qless.LimitOverview) {
 	w.gauges(limitParked, parked)
 }
 
-func (w *writer) writeSchedules(schedules []qless.ScheduleInfo) {
+func (w *writer) writeSchedules(schedules []inspect.Schedule) {
 	missed, overdue := map[string]float64{}, map[string]float64{}
 	for i := range schedules {
 		at := other

@@ -3,13 +3,13 @@ package qlessprom
 import (
 	"slices"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // turns are the figures of all queues, as they were read last, in the order in which the queues
 // were first seen. Of many queues, each scrape reads a part.
 type turns struct {
-	queues []qless.QueueOverview
+	queues []inspect.QueueOverview
 	from   int // the first that the next scrape reads
 }
 
@@ -29,7 +29,7 @@ func (t *turns) next(atOnce int) (from, count int) {
 
 // add adds queues that were read, and sets those of the overview to all that are known. It returns
 // false if the others must be read as well: there are other queues now than before.
-func (t *turns) add(from int, overview *qless.Overview) bool {
+func (t *turns) add(from int, overview *inspect.Overview) bool {
 	read := overview.Queues
 	to := from + len(read)
 	if from == 0 && to == min(overview.Total, maxQueuesRead) {

@@ -72,8 +72,7 @@ func TestAdvanceWakesAWorkerForARetry(t *testing.T) {
 
 func TestAdvanceWakesWorkersOfEveryNamespace(t *testing.T) {
 	server := qlesstest.New(t)
-	other, err := qless.New(server.Redis(), qless.WithNamespace("other:"),
-		qless.WithClock(server.Clock().Now))
+	other, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: server.Clock().Now, Namespace: "other:"})
 	require.NoError(t, err)
 	put(t, other, "Later", qless.Delay(time.Hour))
 	worker, r := newWorker(t, other)

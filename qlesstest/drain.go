@@ -17,33 +17,21 @@ var drainTimeout = time.Minute
 // drainPoll is how often Drain looks at its workers.
 const drainPoll = time.Millisecond
 
-// Drain waits until a worker, or a group of workers, has nothing left to do: every schedule has put
-// the jobs that were due when Drain was called, no job is ready that the worker may take, none is
-// running, and the server knows all outcomes. Jobs that are not due by the clock stay where they
-// are, and so do those of queues that are paused or at their max-concurrency.
+// Drain waits until a worker, or all those of a [qless.WorkerGroup], have nothing left to do: every
+// schedule has put the jobs that were due when Drain was called, no job is ready that they may take,
+// none is running, and the server knows all outcomes. Jobs that are not due by the clock stay where
+// they are, and so do those of queues that are paused or at their max-concurrency.
 //
-// If the worker was not started, Drain starts it, and stops it when the test ends. It keeps running
-// after Drain, which can be called again. If the worker has work for more than a minute, the test
+// Drain starts a worker that was not started, and stops it when the test ends. The workers keep
+// running after Drain, which can be called again. If they have work for more than a minute, the test
 // fails.
-func Drain[W *qless.Worker | *qless.WorkerGroup](t testing.TB, worker W) {
+func Drain(t testing.TB, workers ...*qless.Worker) {
 	t.Helper()
-	d := &drain{t: t, deadline: time.Now().Add(drainTimeout)}
-	switch w := any(worker).(type) {
-	case *qless.Worker:
+	d := &drain{t: t, workers: workers, deadline: time.Now().Add(drainTimeout)}
+	for _, w := range workers {
 		d.start(w)
-		d.workers = []*qless.Worker{w}
-	case *qless.WorkerGroup:
-		d.start(w)
-		d.workers = w.Workers()
 	}
 	d.run()
-}
-
-// A starter is a worker or a group of them.
-type starter interface {
-	Healthy() error
-	Start(ctx context.Context) error
-	Stop(ctx context.Context) error
 }
 
 // A drain is one call of Drain.
@@ -53,16 +41,16 @@ type drain struct {
 	deadline time.Time
 }
 
-// start starts what is not running.
-func (d *drain) start(s starter) {
+// start starts a worker that is not running.
+func (d *drain) start(w *qless.Worker) {
 	d.t.Helper()
-	if !errors.Is(s.Healthy(), qless.ErrStopped) {
+	if !errors.Is(w.Healthy(), qless.ErrStopped) {
 		return
 	}
-	if err := s.Start(d.t.Context()); err != nil {
+	if err := w.Start(d.t.Context()); err != nil {
 		d.t.Fatalf("qlesstest.Drain: %v", err)
 	}
-	d.t.Cleanup(func() { _ = s.Stop(context.Background()) })
+	d.t.Cleanup(func() { _ = w.Stop(context.Background()) })
 }
 
 // run returns when a worker that was idle, and was then woken, has found nothing to do. What was
@@ -119,8 +107,8 @@ func (d *drain) ended() (n int) {
 // haveLooked reports whether all schedules have looked at the clock since a time.
 func haveLooked(schedules []qless.ScheduleStatus, since time.Time) bool {
 	for _, s := range schedules {
-		never := s.Next.IsZero() && !s.Looked.IsZero()
-		if s.Looked.Before(since) && !never {
+		never := s.Next.IsZero() && !s.Checked.IsZero()
+		if s.Checked.Before(since) && !never {
 			return false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -52,14 +53,14 @@ func TestDrainFollowsJobs(t *testing.T) {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"q", "next"}, PollInterval: 50 * time.Minute, Concurrency: 1,
 		Observer: func(event qless.JobEvent) {
-			if event.Kind == qless.JobEnded {
+			if event.Kind == qless.JobEventEnded {
 				ended++ // by one goroutine, and Drain waits for it
 			}
 		},
 	})
 	require.NoError(t, err)
 	worker.Handle("Parent", func(ctx context.Context, job *qless.Job) error {
-		_, err := qless.ClientFromContext(ctx).Queue("q").Put(ctx, "Child", nil, qless.DependsOn(job.JID))
+		_, err := qless.ClientFromContext(ctx).Queue("q").Put(ctx, "Child", nil, qless.DependsOn{job.JID})
 		return err
 	})
 	worker.Handle("Child", func(ctx context.Context, job *qless.Job) error {
@@ -137,8 +138,10 @@ func TestDrainOfAGroup(t *testing.T) {
 	server := qlesstest.New(t)
 	var clients []*qless.Client
 	for i := range 3 {
-		client, err := qless.New(server.Redis(), qless.WithNamespace(fmt.Sprintf("n%d:", i)),
-			qless.WithClock(server.Clock().Now))
+		client, err := qless.New(server.Redis(), &qless.ClientConfig{
+			Clock:     server.Clock().Now,
+			Namespace: fmt.Sprintf("n%d:", i),
+		})
 		require.NoError(t, err)
 		clients = append(clients, client)
 	}
@@ -154,7 +157,7 @@ func TestDrainOfAGroup(t *testing.T) {
 	})
 	for i := range 10 {
 		put(t, clients[2], "First")
-		qlesstest.Drain(t, group)
+		qlesstest.Drain(t, group...)
 		require.Len(t, r.klasses(), i+1)
 	}
 }
@@ -246,8 +249,7 @@ func TestDrainSendsRates(t *testing.T) {
 		qlesstest.Drain(t, worker)
 		server.Clock().Advance(time.Minute)
 		now := server.Clock().Now()
-		points, err := client.Rates(t.Context(), qless.RateFilter{Klass: "K"},
-			now.Add(-time.Duration(i+1)*time.Minute), now, time.Minute)
+		points, err := inspect.New(client).Rates(t.Context(), inspect.RateQuery{From: now.Add(-time.Duration(i+1) * time.Minute), To: now, Step: time.Minute, Klass: "K"})
 		require.NoError(t, err)
 		require.Len(t, points, i+2)
 		for _, p := range points[:i+1] {
@@ -261,8 +263,8 @@ func TestWorkersAreListedWhenTheClockIsMoved(t *testing.T) {
 	client := server.Client()
 	worker, _ := newWorker(t, client)
 	qlesstest.Drain(t, worker)
-	info := func() *qless.WorkerInfo {
-		workers, err := client.Workers(t.Context())
+	info := func() *inspect.WorkerInfo {
+		workers, err := inspect.New(client).Workers(t.Context())
 		require.NoError(t, err)
 		require.Len(t, workers, 1)
 		return workers[0].Info

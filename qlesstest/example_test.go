@@ -97,7 +97,7 @@ func ExampleRequirePut() {
 
 func ExampleJob() {
 	job := qlesstest.Job(t, "Welcome", "ann")
-	fmt.Println(job.State, job.Attempt(), string(job.Data))
+	fmt.Println(job.State, job.Attempt, string(job.Data))
 	fmt.Println(job.Log(t.Context(), "half done", nil), job.Complete(t.Context()))
 	// Output:
 	// running 1 "ann"

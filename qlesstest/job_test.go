@@ -11,11 +11,11 @@ import (
 )
 
 func TestJobRuns(t *testing.T) {
-	job := qlesstest.Job(t, "K", map[string]int{"n": 1}, qless.Tags("a"), qless.JID("j"))
+	job := qlesstest.Job(t, "K", map[string]int{"n": 1}, qless.Tags{"a"}, qless.JID("j"))
 	ctx := t.Context()
 	require.Equal(t, qless.StateRunning, job.State)
 	require.Equal(t, "j", job.JID)
-	require.Equal(t, []string{"a"}, job.Tags)
+	require.Equal(t, qless.Tags{"a"}, job.Tags)
 	require.JSONEq(t, `{"n": 1}`, string(job.Data))
 	expires, err := job.Heartbeat(ctx)
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestJobRuns(t *testing.T) {
 	require.NoError(t, job.Complete(ctx))
 	require.NoError(t, job.Refresh(ctx))
 	require.Equal(t, qless.StateComplete, job.State)
-	require.Equal(t, []string{"a", "b"}, job.Tags)
+	require.Equal(t, qless.Tags{"a", "b"}, job.Tags)
 }
 
 func TestJobThatCanNotRun(t *testing.T) {

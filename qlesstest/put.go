@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // RequirePut returns a job of a klass that is waiting, scheduled or depending in a queue. If there
@@ -17,7 +18,7 @@ import (
 // second, it returns the last to run, and a waiting one rather than a scheduled or depending one.
 func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.Job {
 	t.Helper()
-	jobs, err := jobsIn(t, client.Queue(queue), client)
+	jobs, err := jobsIn(t, queue, client)
 	if err != nil {
 		t.Fatalf("qlesstest.RequirePut: %v", err)
 	}
@@ -33,21 +34,19 @@ func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.
 	return newest
 }
 
-// jobsIn returns the jobs in a queue that have not begun to run. Jobs that have fallen due go from
-// the scheduled ones to the waiting ones, which are therefore read later.
-func jobsIn(t testing.TB, queue *qless.Queue, client *qless.Client) ([]*qless.Job, error) {
-	var jids []string
-	for _, list := range []qless.List{qless.ListDepends, qless.ListScheduled, qless.ListWaiting} {
-		page, err := queue.JIDs(t.Context(), list, qless.Range{Limit: -1})
-		if err != nil {
-			return nil, err
+// jobsIn returns the jobs in a queue that have not begun to run. A job that falls due goes from the
+// scheduled ones to the waiting ones, which are therefore read later.
+func jobsIn(t testing.TB, queue string, client *qless.Client) ([]*qless.Job, error) {
+	var jobs []*qless.Job
+	for _, list := range []inspect.List{inspect.Depends, inspect.Scheduled, inspect.Waiting} {
+		for job, err := range inspect.New(client).Queue(queue, list).Jobs(t.Context()) {
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, job)
 		}
-		jids = append(jids, page.Items...)
 	}
-	if len(jids) == 0 {
-		return nil, nil
-	}
-	return client.Jobs(t.Context(), jids...)
+	return jobs, nil
 }
 
 // putAt returns when a job was last put, to the second.

@@ -14,7 +14,7 @@ func TestRequirePutFindsAJobInEachState(t *testing.T) {
 	for state, option := range map[qless.State]qless.PutOption{
 		qless.StateWaiting:   qless.Priority(0),
 		qless.StateScheduled: qless.Delay(time.Hour),
-		qless.StateDepends:   qless.DependsOn("other"),
+		qless.StateDepends:   qless.DependsOn{"other"},
 	} {
 		t.Run(string(state), func(t *testing.T) {
 			client := qlesstest.New(t).Client()

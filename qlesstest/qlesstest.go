@@ -62,13 +62,12 @@ type Server struct {
 }
 
 // New returns a server for one test, with a clock that only the test moves. It ends with
-// the test. Options change its client.
-func New(t testing.TB, options ...qless.ClientOption) *Server {
+// the test. A client with another config is made by [qless.New] from [Server.Redis].
+func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{clock: newClock()}
 	quiet := slog.New(slog.DiscardHandler)
-	options = append([]qless.ClientOption{qless.WithClock(s.clock.Now), qless.WithLogger(quiet)}, options...)
-	if err := s.start(options); err != nil {
+	if err := s.start(&qless.ClientConfig{Clock: s.clock.Now, Logger: quiet}); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.server = s.mini
@@ -77,10 +76,10 @@ func New(t testing.TB, options ...qless.ClientOption) *Server {
 }
 
 // Start returns a server for a program, with the real time, by which its keys also expire. Close
-// ends it. Options change its client.
-func Start(options ...qless.ClientOption) (*Server, error) {
+// ends it. A client with another config is made by [qless.New] from [Server.Redis].
+func Start() (*Server, error) {
 	s := &Server{}
-	if err := s.start(options); err != nil {
+	if err := s.start(nil); err != nil {
 		return nil, err
 	}
 	s.stop = make(chan struct{})
@@ -108,7 +107,7 @@ func (s *Server) expire() {
 	}
 }
 
-func (s *Server) start(options []qless.ClientOption) error {
+func (s *Server) start(config *qless.ClientConfig) error {
 	mini, err := miniredis.Run()
 	if err != nil {
 		return fmt.Errorf("qlesstest: %w", err)
@@ -117,7 +116,7 @@ func (s *Server) start(options []qless.ClientOption) error {
 	s.rdb = redis.NewClient(&redis.Options{
 		Addr: mini.Addr(), ReadTimeout: time.Minute, // a long script takes seconds on a busy machine
 	})
-	if s.client, err = qless.New(s.rdb, options...); err != nil {
+	if s.client, err = qless.New(s.rdb, config); err != nil {
 		s.Close()
 		return err
 	}

@@ -46,12 +46,12 @@ func TestJobsKeepTheirOrder(t *testing.T) {
 }
 
 func TestStartForPrograms(t *testing.T) {
-	server, err := qlesstest.Start(qless.WithNamespace("{x}:ql:"))
+	server, err := qlesstest.Start()
 	require.NoError(t, err)
 	defer server.Close()
 	require.Nil(t, server.Clock())
 
-	client, err := qless.Dial(t.Context(), "redis://"+server.Addr(), qless.WithNamespace("{x}:ql:"))
+	client, err := qless.Dial(t.Context(), "redis://"+server.Addr(), nil)
 	require.NoError(t, err)
 	defer client.Close()
 	jid, err := client.Queue("q").Put(t.Context(), "K", nil)

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
-// What a feed of events keeps, and for how long it listens after the last look.
+// What a feed of events keeps, and for how long it listens after the last view.
 const (
 	eventsKept = 200
 	feedIdle   = 8               // in intervals between two updates of a page
@@ -22,9 +23,9 @@ const (
 // subscription.
 type feed struct {
 	mu      sync.Mutex
-	looked  time.Time
 	begun   chan struct{} // closed once the subscription is there, or failed; nil if there is none
 	stop    context.CancelFunc
+	idle    *time.Timer // stops it when nobody looks
 	problem string      // why there is no subscription
 	kept    []happening // the latest first
 }
@@ -61,8 +62,8 @@ func (f activityFilter) has(e *qless.Event) bool {
 var eventKinds = []qless.EventKind{
 	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
 	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
-	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTrack,
-	qless.EventUnfailed, qless.EventUnpaused, qless.EventUntrack,
+	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTracked,
+	qless.EventUnfailed, qless.EventResumed, qless.EventUntracked,
 }
 
 // activity shows the events as they happen.
@@ -71,7 +72,7 @@ func (s *site) activity(r *http.Request) (*view, error) {
 	data := &activityData{Events: []happening{}, Kinds: eventKinds, Filter: activityFilter{
 		Queue: query.Get("queue"), JID: query.Get("jid"), Kind: query.Get("kind"),
 	}}
-	kept, problem, err := s.feed.look(r.Context(), s)
+	kept, problem, err := s.feed.events(r.Context(), s)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +86,13 @@ func (s *site) activity(r *http.Request) (*view, error) {
 		}
 		data.Events = append(data.Events, one)
 	}
-	return &view{template: "activity", title: "Activity", section: "activity", data: data}, nil
+	return &view{template: "activity", Title: "Activity", Section: "activity", Data: data}, nil
 }
 
-// look returns the kept events, the latest first. It subscribes unless somebody has looked lately.
-func (f *feed) look(ctx context.Context, s *site) (kept []happening, problem string, err error) {
-	begun := f.begin(ctx, s)
+// events returns the kept events, the latest first. It subscribes unless somebody has looked lately.
+func (f *feed) events(ctx context.Context, s *site) (kept []happening, problem string, err error) {
 	select {
-	case <-begun:
+	case <-f.begin(ctx, s):
 	case <-time.After(feedBegins):
 	case <-ctx.Done():
 		return nil, "", ctx.Err()
@@ -106,20 +106,19 @@ func (f *feed) look(ctx context.Context, s *site) (kept []happening, problem str
 func (f *feed) begin(ctx context.Context, s *site) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.looked = time.Now()
+	idle := feedIdle * s.handler.options.Interval
 	if f.begun == nil {
 		f.begun = make(chan struct{})
 		ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
-		idle := feedIdle * s.handler.options.Interval
-		s.handler.background.Go(func() { f.listen(ctx, s.Client, f.begun, idle) })
+		f.idle = time.AfterFunc(idle, f.stop)
+		s.handler.background.Go(func() { f.listen(ctx, s.Client, f.begun) })
 	}
+	f.idle.Reset(idle)
 	return f.begun
 }
 
 // listen keeps the events that happen until nobody has looked for a while.
-func (f *feed) listen(
-	ctx context.Context, client *qless.Client, begun chan struct{}, idle time.Duration,
-) {
+func (f *feed) listen(ctx context.Context, client *qless.Client, begun chan struct{}) {
 	defer f.end()
 	events, err := client.Events(ctx)
 	f.note(err)
@@ -127,53 +126,30 @@ func (f *feed) listen(
 	if err != nil {
 		return
 	}
-	defer events.Close()
-	ticker := time.NewTicker(idle / 3)
-	defer ticker.Stop()
-	for {
-		select {
-		case event, open := <-events.C():
-			if !open {
-				return
-			}
-			f.keep(event)
-		case <-ticker.C:
-			if f.isIdle(idle) {
-				return
-			}
-		}
+	for event := range events {
+		f.keep(event)
 	}
 }
 
 // note notes whether there is a subscription. What happened since the last one is not known.
 func (f *feed) note(err error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.problem = ""
 	if err != nil {
 		f.problem = err.Error()
-		return
 	}
-	if len(f.kept) > 0 {
-		f.add(qless.Event{Kind: qless.EventGap})
+	isGap := err == nil && len(f.kept) > 0
+	f.mu.Unlock()
+	if isGap {
+		f.keep(qless.Event{Kind: qless.EventGap})
 	}
 }
 
 func (f *feed) keep(event qless.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.add(event)
-}
-
-func (f *feed) add(event qless.Event) {
 	f.kept = slices.Insert(f.kept, 0, happening{time.Now(), event})
 	f.kept = f.kept[:min(len(f.kept), eventsKept)]
-}
-
-func (f *feed) isIdle(idle time.Duration) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return time.Since(f.looked) > idle
 }
 
 // halt has the feed end soon.
@@ -188,6 +164,7 @@ func (f *feed) halt() {
 func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.idle.Stop()
 	f.stop()
 	f.begun = nil
 }
@@ -204,7 +181,7 @@ func (h happening) Sentence() string {
 	case qless.EventConfigUnset:
 		return h.Option
 	case qless.EventSpawned, qless.EventUnfailed:
-		return plural(h.Count, "job")
+		return words.Plural(h.Count, "job")
 	}
 	return ""
 }

@@ -2,64 +2,54 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/actions"
+	"github.com/qless/qless-go/web/internal/find"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A question is what a page asks before an action.
 type question struct {
-	Action   Action            `json:"action"`
-	Label    string            `json:"label"`
-	Hint     string            `json:"hint,omitempty"`
+	*actions.Info
 	What     string            `json:"what,omitempty"`
-	Jobs     *count            `json:"jobs,omitempty"`
+	Jobs     *actions.Count    `json:"jobs,omitempty"`
 	Typed    string            `json:"type,omitempty"` // what one has to type
 	Problems map[string]string `json:"problems,omitempty"`
 	Fields   []asked           `json:"fields"`
-	IsGrim   bool              `json:"-"`
 	Back     string            `json:"-"`
-	Hidden   []hidden          `json:"-"`
+	Hidden   []actions.Hidden  `json:"-"`
 }
 
 // An asked is a field with what is known of it.
 type asked struct {
-	field
+	actions.Field
 	Value   string `json:"-"`
 	Problem string `json:"-"`
-}
-
-// MarshalJSON writes the name and what it means.
-func (a asked) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{
-		"name": a.Name, "label": a.Label, "hint": a.Hint, "optional": a.IsOpt,
-	})
+	IsKnown bool   `json:"-"` // it is what the action is about
 }
 
 // ask shows a page that asks whether to go on, and what else an action needs to know. It has all
 // that was typed before.
-func (s *site) ask(w http.ResponseWriter, r *http.Request, q *request) {
-	if q.target != nil && q.count.Total == 0 {
-		if err := s.count(r, q); err != nil {
-			s.fail(w, r, err)
-			return
-		}
-	}
+func (s *site) ask(w http.ResponseWriter, r *http.Request, q *actions.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), sampleTimeout)
 	defer cancel()
-	if q.deed.fill != nil {
-		if err := q.deed.fill(ctx, s, q.form); err != nil {
-			s.fail(w, r, err)
-			return
-		}
+	err := q.CountJobs(ctx)
+	if err == nil {
+		err = q.Fill(ctx)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
 	}
 	asked := s.question(q)
 	status := http.StatusOK
-	if len(q.in.problems) > 0 {
+	if len(asked.Problems) > 0 {
 		status = http.StatusUnprocessableEntity
 	}
 	if prefersJSON(r) {
@@ -69,131 +59,125 @@ func (s *site) ask(w http.ResponseWriter, r *http.Request, q *request) {
 		writeJSON(w, status, asked)
 		return
 	}
-	s.write(w, r, status, &view{template: "ask", title: q.deed.Label, isStill: true, data: asked})
+	s.write(w, r, status, &view{template: "ask", Title: q.Info.Label, isStill: true, Data: asked})
 }
 
-func (s *site) question(q *request) *question {
+func (s *site) question(q *actions.Request) *question {
 	asks := &question{
-		Action: q.action, Label: q.deed.Label, Hint: q.deed.Hint, Problems: q.in.problems,
-		IsGrim: q.deed.IsGrim, Back: s.ownPage(q.cameFrom()).RequestURI(),
+		Info: q.Info, Problems: q.Form.Problems, Jobs: q.Count,
+		Back: s.ownPage(cameFrom(q.Form)).RequestURI(),
 	}
-	shown := map[string]bool{"sure": true, "typed": true, onceName: true}
-	for _, field := range q.deed.Fields {
-		value := q.form.Get(field.Name)
-		if field.IsSubject && value != "" && q.in.problems[field.Name] == "" {
-			asks.Fields = append(asks.Fields, asked{field: field, Value: value})
-			continue
+	isShown := map[string]bool{"sure": true, "typed": true, actions.OnceName: true}
+	for _, field := range q.Info.Fields {
+		one := asked{Field: field, Value: q.Form.Get(field.Name), Problem: q.Form.Problems[field.Name]}
+		one.IsKnown = field.Subject && one.Value != "" && one.Problem == ""
+		isShown[field.Name] = !one.IsKnown
+		asks.Fields = append(asks.Fields, one)
+	}
+	if q.Target != nil {
+		asks.What = q.Target.What
+	}
+	if q.MustType() {
+		asks.Typed = q.Typed()
+	}
+	for name, values := range q.Form.Values {
+		for _, value := range values {
+			if !isShown[name] {
+				asks.Hidden = append(asks.Hidden, actions.Hide(name, value))
+			}
 		}
-		field.IsSubject = false
-		shown[field.Name] = true
-		asks.Fields = append(asks.Fields,
-			asked{field: field, Value: value, Problem: q.in.problems[field.Name]})
 	}
-	if q.target != nil {
-		asks.What, asks.Jobs = q.target.String(), &q.count
-		if q.mustType() {
-			asks.Typed = q.typed()
-		}
-	}
-	asks.Hidden = hiddenOf(q.form, shown)
+	slices.SortStableFunc(asks.Hidden, func(a, b actions.Hidden) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	return asks
 }
 
 // cameFrom returns the page with the button. If an action goes back to another one, that is named
 // before it.
-func (q *request) cameFrom() string {
-	pages := q.form["back"]
+func cameFrom(form *actions.Form) string {
+	pages := form.Values["back"]
 	if len(pages) == 0 {
 		return ""
 	}
 	return pages[len(pages)-1]
 }
 
-// hiddenOf returns the inputs for what is not asked again.
-func hiddenOf(form url.Values, shown map[string]bool) []hidden {
-	var inputs []hidden
-	for name, values := range form {
-		if shown[name] {
-			continue
-		}
-		for _, value := range values {
-			inputs = append(inputs, hide(name, value))
-		}
-	}
-	slices.SortStableFunc(inputs, func(a, b hidden) int { return strings.Compare(a.Name, b.Name) })
-	return inputs
+// Usual are the fields that are shown at first, and Rare are the others.
+func (q *question) Usual() []asked { return q.fields(false) }
+func (q *question) Rare() []asked  { return q.fields(true) }
+
+func (q *question) fields(isRare bool) []asked {
+	return slices.DeleteFunc(slices.Clone(q.Fields), func(f asked) bool { return f.IsRare != isRare })
 }
 
-// String is the question.
-func (q *question) String() string {
+// HasRare reports whether one of the fields that are not shown at first is filled in, or wrong.
+func (q *question) HasRare() bool {
+	return slices.ContainsFunc(q.Rare(), func(f asked) bool { return f.Value+f.Problem != "" })
+}
+
+// Question is the question in words.
+func (q *question) Question() string {
 	switch {
 	case q.Jobs == nil:
 		return q.Label
 	case q.Jobs.IsMore:
-		return q.Label + ": more than " + plural(q.Jobs.Jobs, "job") + "?"
+		return q.Label + ": more than " + words.Plural(q.Jobs.Jobs, "job") + "?"
 	}
-	return q.Label + ": " + plural(q.Jobs.Jobs, "job") + "?"
+	return q.Label + ": " + words.Plural(q.Jobs.Jobs, "job") + "?"
 }
 
-// Problem is what is wrong with all of it, or with what was typed.
-func (q *question) Problem() string      { return q.Problems[""] }
-func (q *question) TypedProblem() string { return q.Problems["typed"] }
+// Once is a word that no other page has, for forms. Updates of a page have the same one.
+func (f *frame) Once() string {
+	if f.once == "" {
+		f.once, _ = f.Request.Context().Value(isFragment{}).(string)
+	}
+	if f.once == "" {
+		f.once = actions.NewID()
+	}
+	return f.once
+}
 
-// An offer is a button for an action.
+// An offer is a button for an action on jobs.
 type offer struct {
-	Name   Action
-	IsMain bool
-	Back   string // where it goes back to, if not to the page with the button
-	*deed
+	Back string // where it goes back to, if not to the page with the button
+	*actions.Info
 }
 
 // JobActions are the actions on jobs that the viewer may do, and that make sense:
 // for the rows of a table, those of their states; for a job, those of its state.
 func (f *frame) JobActions(of any) []offer {
+	job, isJob := of.(*qless.Job)
 	var all []offer
-	for _, action := range jobActions {
-		deed := deeds[action]
-		if f.May(action) && offers(deed, of) {
-			all = append(all, offer{action, deed.isMain, f.backFrom(action, of), deed})
+	for _, info := range actions.JobActions {
+		name, one := Action(info.Name), offer{Info: info}
+		isAsIs := isJob &&
+			(name == ActionJobTrack && job.Tracked || name == ActionJobUntrack && !job.Tracked)
+		if isAsIs || !isJob && info.SingleJob || !fits(info, of) || !f.May(info.Name) {
+			continue
 		}
+		if isJob && name == ActionJobCancel {
+			one.Back = f.Site.Link("queues", actions.QueueOf(job)) // the page of the job is gone then
+		}
+		all = append(all, one)
 	}
 	return all
 }
 
-// backFrom returns where an action goes back to if its page is gone then, or nothing.
-func (f *frame) backFrom(action Action, of any) string {
-	job, isJob := of.(*qless.Job)
-	if !isJob || action != ActionJobCancel {
-		return ""
-	}
-	return f.Site.link("queues", queueOf(job))
-}
-
-// jobActions are the actions on jobs, in the order of their buttons.
-var jobActions = []Action{
-	ActionJobRetry, ActionJobPromote, ActionJobTimeout, ActionJobMove, ActionJobCancel,
-	ActionJobReschedule, ActionJobPriority, ActionJobTag, ActionJobUntag, ActionJobTrack,
-	ActionJobUntrack, ActionJobDepend, ActionJobUndepend, ActionJobLog, ActionJobEdit, ActionJobCopy,
-}
-
-// offers reports whether an action makes sense for jobs.
-func offers(d *deed, of any) bool {
+// fits reports whether an action makes sense for jobs in their states.
+func fits(info *actions.Info, of any) bool {
 	switch of := of.(type) {
-	case []qless.JobSummary:
-		return !d.isSingle && slices.ContainsFunc(of, func(job qless.JobSummary) bool {
-			return job.State != "" && d.fits(job.State)
+	case []inspect.Row:
+		return slices.ContainsFunc(of, func(job inspect.Row) bool {
+			return job.State != "" && info.Fits(job.State)
 		})
 	case scopeForm:
-		return !d.isSingle && of.kind != "" && !(of.kind == "tracked" && d.Action == ActionJobTrack) &&
-			(of.states == nil || slices.ContainsFunc(of.states, d.fits))
+		isAsIs := of.kind == "tracked" && Action(info.Name) == ActionJobTrack
+		return of.kind != "" && !isAsIs && (of.states == nil || slices.ContainsFunc(of.states, info.Fits))
 	case *qless.Job:
-		isAsIs := d.Action == ActionJobTrack && of.Tracked ||
-			d.Action == ActionJobUntrack && !of.Tracked
-		return !isAsIs && d.fits(of.State)
-	case qless.State:
-		return !d.isSingle && d.fits(of)
+		return info.Fits(of.State)
 	}
-	return !d.isSingle
+	return true
 }
 
 // MoreID is the id of the part of the buttons that is opened, by which an update of the page
@@ -210,29 +194,94 @@ func (f *frame) MoreID(of any) string {
 
 // A button is an action on one thing, with a form of its own.
 type button struct {
-	Label  string
+	*actions.Info
 	URL    string
 	Back   string
-	IsGrim bool
-	Inputs []hidden
+	Inputs []actions.Hidden
 }
 
 // Button returns a button for an action, for the template "button", or nil if whoever looks at the
 // page may not do it. The pairs are what its form says, such as "queue", "mail".
-func (f *frame) Button(action Action, pairs ...string) *button {
-	deed := deeds[action]
-	if deed == nil || !f.May(action) {
+func (f *frame) Button(action string, pairs ...string) *button {
+	if !f.May(action) {
 		return nil
 	}
-	b := &button{
-		Label: deed.Label, URL: f.Site.base + "/actions/" + string(action), Back: f.Here(),
-		IsGrim: deed.IsGrim,
-	}
+	info := actions.All[action]
+	b := &button{Info: info, URL: f.Site.Base + "/actions/" + info.Name, Back: f.Here()}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		b.Inputs = append(b.Inputs, hide(pairs[i], pairs[i+1]))
+		b.Inputs = append(b.Inputs, actions.Hide(pairs[i], pairs[i+1]))
 	}
 	return b
 }
 
-// ShowsData reports whether data of jobs is shown.
-func (f *frame) ShowsData() bool { return f.Site.handler.options.Redact == nil }
+// A scopeForm is the hidden inputs that say which jobs are meant: all that match.
+type scopeForm struct {
+	Inputs []actions.Hidden
+	Count  int // of the jobs, or 0 if that is not known
+	states []qless.State
+	kind   string
+}
+
+// Of sets the number of jobs.
+func (c scopeForm) Of(count int) scopeForm {
+	c.Count = count
+	return c
+}
+
+// Scope returns all jobs that match something, for the template "all-actions". The kind and the
+// pairs are those of its form, such as "queue", "queue", "mail", "list", "waiting", "klass",
+// "Send".
+func (f *frame) Scope(kind string, pairs ...string) scopeForm {
+	form := scopeForm{Inputs: []actions.Hidden{{Name: "scope", Value: kind}}, kind: kind}
+	values := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			form.Inputs = append(form.Inputs, actions.Hide(pairs[i], pairs[i+1]))
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	form.states = actions.StatesOf(kind, values.Get("list"))
+	return form
+}
+
+// QueueScope returns the jobs that the page of a queue lists, or finds.
+func (f *frame) QueueScope() scopeForm {
+	q := f.Data.(*queueData)
+	return f.listed(q.jobList, "queue", "queue", q.Name, "list", string(q.List))
+}
+
+// ListScope returns the jobs that a list has, or finds.
+func (f *frame) ListScope() scopeForm {
+	list := f.Data.(*listData)
+	switch {
+	case list.Tag != "" && list.Filter.Tag != "": // a scope has one tag
+		return scopeForm{}
+	case list.Tag != "":
+		return f.listed(list.jobList, "tagged", "tag", list.Tag)
+	}
+	return f.listed(list.jobList, f.Section)
+}
+
+// listed returns the jobs of a list that match its filter.
+func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
+	filter := list.Filter
+	if kind != "tagged" {
+		pairs = append(pairs, "tag", filter.Tag)
+	}
+	pairs = append(pairs, "klass", filter.Klass, "jid", filter.JID, "data", filter.Data)
+	form := f.Scope(kind, pairs...)
+	if list.Search == nil {
+		form.Count = list.Total
+	}
+	return form
+}
+
+// FindScope returns the jobs that match what somebody looks for.
+func (f *frame) FindScope() scopeForm {
+	data := f.Data.(*findData)
+	form := f.Scope("found", "q", data.Text, "in", data.In, "state", data.State, "queue", data.Queue)
+	if data.State != "" {
+		form.states = find.StatesOf(data.State)
+	}
+	return form
+}

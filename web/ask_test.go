@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web"
 )
 
@@ -26,7 +27,7 @@ func TestBadInputLosesNothing(t *testing.T) {
 	} {
 		require.Contains(t, got.body, text)
 	}
-	require.Zero(t, d.count("mail", qless.ListWaiting))
+	require.Zero(t, d.count("mail", inspect.Waiting))
 	sheets := sheetsOf(elements)
 	require.Equal(t, []string{"mail"}, sheets[len(sheets)-1].values["queue"])
 

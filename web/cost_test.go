@@ -74,7 +74,7 @@ func queueNo(i int) string { return "queue-" + strconv.Itoa(i) }
 func (d *desk) fillQueues() {
 	for i := range largeQueues {
 		jobs := []qless.JobSpec{
-			{Klass: "Send", Options: []qless.PutOption{qless.Tags("tag-" + strconv.Itoa(i))}},
+			{Klass: "Send", Options: []qless.PutOption{qless.Tags{"tag-" + strconv.Itoa(i)}}},
 			{Klass: "Send", Options: []qless.PutOption{qless.Delay(time.Hour)}},
 		}
 		if i == 0 {
@@ -164,7 +164,7 @@ func TestCostOfPages(t *testing.T) {
 	require.NoError(t, err)
 	for _, page := range []struct {
 		path            string
-		commands, bytes int // at most, of the first look, and of the next ones
+		commands, bytes int // at most, of the first view, and of the next ones
 	}{
 		{"/", 1800, 150_000},
 		{"/queues", 1800, 150_000},

@@ -15,8 +15,8 @@ import (
 
 func TestEveryLinkOfTheListsWorksBelowAPrefixAndANamespace(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	d.fail("Send", "a/group", "why", qless.Tags("red"))
-	d.fail("Send", "a/group", "why", qless.Tags("red"))
+	d.fail("Send", "a/group", "why", qless.Tags{"red"})
+	d.fail("Send", "a/group", "why", qless.Tags{"red"})
 	d.complete("Send")
 	_, err := d.Queue("mail").Recur(t.Context(), "Tick", nil, time.Hour, qless.JID("tick"))
 	d.do(err)

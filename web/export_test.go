@@ -3,19 +3,24 @@ package web
 import (
 	"testing"
 	"time"
+
+	"github.com/qless/qless-go/web/internal/actions"
+	"github.com/qless/qless-go/web/internal/rates"
 )
 
 // LimitReceipts changes how much a receipt of a dashboard has at most.
-func LimitReceipts(h *Handler, jobs, bytes int) { h.receipts.most = receiptSize{jobs, bytes} }
+func LimitReceipts(h *Handler, jobs, bytes int) {
+	h.history.MaxReceipt = actions.ReceiptSize{Jobs: jobs, Bytes: bytes}
+}
 
 // LimitStreams changes how many pages of a dashboard are updated at a time.
 func LimitStreams(h *Handler, most int) { h.streams.most = int64(most) }
 
 // LimitLooks changes how long a look at rates may take, for a test.
 func LimitLooks(t *testing.T, most time.Duration) {
-	before := rateTime
-	rateTime = most
-	t.Cleanup(func() { rateTime = before })
+	before := rates.ReadTime
+	rates.ReadTime = most
+	t.Cleanup(func() { rates.ReadTime = before })
 }
 
 // EndTurn has a dashboard read again what is good for a turn only.

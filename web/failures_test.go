@@ -156,8 +156,8 @@ func TestWithoutRightsAFailureGroupHasNoButtons(t *testing.T) {
 func TestOddNamesOfGroupsKlassesAndTagsHaveLinksThatWork(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	for _, name := range odd {
-		d.fail(name, name, "why", qless.Tags(name))
-		d.put("other", name, qless.Tags(name))
+		d.fail(name, name, "why", qless.Tags{name})
+		d.put("other", name, qless.Tags{name})
 	}
 	pages := []string{"/failures", "/tags"}
 	for len(pages) > 0 {

@@ -44,7 +44,7 @@ func TestFindLooksInAllLists(t *testing.T) {
 	ctx := t.Context()
 	for _, jid := range []string{"failed-1", "done-1", "running-1"} {
 		_, err := d.Queue("mail").Put(ctx, "Send", map[string]string{"to": jid + "@example"},
-			qless.JID(jid), qless.Tags("urgent"))
+			qless.JID(jid), qless.Tags{"urgent"})
 		d.do(err)
 	}
 	jobs, err := d.Queue("mail").Pop(ctx, 3)
@@ -53,7 +53,7 @@ func TestFindLooksInAllLists(t *testing.T) {
 	d.do(jobs[1].Complete(ctx))
 	d.put("mail", "Send", qless.JID("waiting-1"))
 	d.put("print", "Send", qless.JID("later-1"), qless.Delay(1e12))
-	d.put("print", "Sort", qless.JID("depends-1"), qless.DependsOn("later-1"), qless.Tags("urgent"))
+	d.put("print", "Sort", qless.JID("depends-1"), qless.DependsOn{"later-1"}, qless.Tags{"urgent"})
 
 	for query, want := range map[string]string{
 		"q=Send":                        "failed-1 done-1 running-1 waiting-1 later-1",

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web"
 )
 
@@ -33,14 +34,14 @@ func TestAllThatAreFoundAreCountedTypedAndCanceled(t *testing.T) {
 	all.Set("sure", "1")
 	asked = d.post("job.cancel", all)
 	require.Equal(t, http.StatusUnprocessableEntity, asked.StatusCode)
-	require.Equal(t, 504, d.count("print", qless.ListWaiting))
+	require.Equal(t, 504, d.count("print", inspect.Waiting))
 
 	all.Set("typed", "Send")
 	run := d.begin("job.cancel", all)
 	done := d.end(run)
 	require.Equal(t, 1201, done.Count)
-	require.Equal(t, 0, d.count("mail", qless.ListWaiting))
-	require.Equal(t, 3, d.count("print", qless.ListWaiting))
+	require.Equal(t, 0, d.count("mail", inspect.Waiting))
+	require.Equal(t, 3, d.count("print", inspect.Waiting))
 	require.Contains(t, d.page(run), "1\u202f201 jobs canceled.")
 	done = d.end(d.begin("job.restore", form("receipt", done.Receipt)))
 	require.Equal(t, 1201, done.Count)
@@ -51,7 +52,7 @@ func TestAnActionChangesAllThatFindShows(t *testing.T) {
 	ctx := t.Context()
 	for _, jid := range []string{"failed-1", "done-1", "running-1"} {
 		_, err := d.Queue("mail").Put(ctx, "Send", map[string]string{"to": jid + "@example"},
-			qless.JID(jid), qless.Tags("urgent"))
+			qless.JID(jid), qless.Tags{"urgent"})
 		d.do(err)
 	}
 	jobs, err := d.Queue("mail").Pop(ctx, 3)
@@ -60,7 +61,7 @@ func TestAnActionChangesAllThatFindShows(t *testing.T) {
 	d.do(jobs[1].Complete(ctx))
 	d.put("mail", "Send", qless.JID("waiting-1"))
 	d.put("print", "Send", qless.JID("later-1"), qless.Delay(1e12))
-	d.put("print", "Sort", qless.JID("depends-1"), qless.DependsOn("later-1"), qless.Tags("urgent"))
+	d.put("print", "Sort", qless.JID("depends-1"), qless.DependsOn{"later-1"}, qless.Tags{"urgent"})
 	d.put("print", "urgent", qless.JID("urgent-1"))
 
 	for _, query := range []string{
@@ -89,7 +90,7 @@ func TestAnActionChangesAllThatFindShows(t *testing.T) {
 			if len(shown) == 0 {
 				return
 			}
-			_, err = d.Bulk(shown...).Untag(ctx, "seen")
+			_, err = inspect.New(d.Client).JIDs(shown...).Untag(ctx, "seen")
 			d.do(err)
 		})
 	}
@@ -106,5 +107,5 @@ func TestWhatIsNotShownCanNotSelectJobs(t *testing.T) {
 		got := d.post("job.cancel", what)
 		require.Equal(t, http.StatusBadRequest, got.StatusCode, what)
 	}
-	require.Equal(t, 1, d.count("mail", qless.ListWaiting))
+	require.Equal(t, 1, d.count("mail", inspect.Waiting))
 }

@@ -30,7 +30,7 @@ func TestAGraphGoesUpAndDown(t *testing.T) {
 		{"fetch", ""}, {"check", ""}, {"parse", "fetch"}, {"index", "parse check"}, {"mail", "index"},
 		{"side", "fetch"}, {"slow", ""}, {"mail-all", "index slow"},
 	} {
-		d.put("etl", "Do", qless.JID(job.jid), qless.DependsOn(strings.Fields(job.needs)...))
+		d.put("etl", "Do", qless.JID(job.jid), qless.DependsOn(strings.Fields(job.needs)))
 	}
 	nodes := d.nodes("parse")
 	require.Len(t, nodes, 7)
@@ -76,7 +76,7 @@ func TestAGraphHasTheNearestJobsOnly(t *testing.T) {
 	}
 	_, err := d.Queue("q").PutMany(t.Context(), specs)
 	d.do(err)
-	d.put("q", "Sum", qless.JID("sum"), qless.DependsOn(jids...))
+	d.put("q", "Sum", qless.JID("sum"), qless.DependsOn(jids))
 	require.Len(t, d.nodes("sum"), 500)
 	page := d.page("/jobs/sum/graph")
 	require.Contains(t, page, "There are more than are shown here")
@@ -97,7 +97,7 @@ func TestAGraphKeepsParentsThatAreDone(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()
 	d.put("q", "First", qless.JID("first"))
-	d.put("q", "Second", qless.JID("second"), qless.DependsOn("first"), qless.OnFailureRun)
+	d.put("q", "Second", qless.JID("second"), qless.DependsOn{"first"}, qless.OnFailureRun)
 	jobs, err := d.Queue("q").Pop(ctx, 1)
 	d.do(err)
 	d.do(jobs[0].Complete(ctx))

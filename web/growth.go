@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/units"
+	"github.com/qless/qless-go/web/internal/charts"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 // when they did last.
 type growth struct {
 	mu    sync.Mutex
-	looks []sizes // in the order of time; the last one may be of this moment
+	sizes []sizes // in the order of time; the last one may be of this moment
 }
 
 // sizes are how many jobs each failure group had at a time.
@@ -44,14 +46,14 @@ type growing struct {
 func (g *growth) add(now sizes) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n := len(g.looks); n > 1 && g.looks[n-1].at.Sub(g.looks[n-2].at) < growthStep {
-		g.looks = g.looks[:n-1]
+	if n := len(g.sizes); n > 1 && g.sizes[n-1].at.Sub(g.sizes[n-2].at) < growthStep {
+		g.sizes = g.sizes[:n-1]
 	}
-	isOld := func(look sizes) bool { return now.at.Sub(look.at) > growthTime }
-	for len(g.looks) > 1 && isOld(g.looks[0]) {
-		g.looks = g.looks[1:]
+	isOld := func(one sizes) bool { return now.at.Sub(one.at) > growthTime }
+	for len(g.sizes) > 1 && isOld(g.sizes[0]) {
+		g.sizes = g.sizes[1:]
 	}
-	g.looks = append(slices.Clip(g.looks), now)
+	g.sizes = append(slices.Clip(g.sizes), now)
 }
 
 // of returns how a group has grown, or nil if it has not.
@@ -62,10 +64,10 @@ func (g *growth) of(name string) *growing {
 }
 
 func (g *growth) grown(name string) *growing {
-	if len(g.looks) < 2 {
+	if len(g.sizes) < 2 {
 		return nil
 	}
-	first, last := g.looks[0], g.looks[len(g.looks)-1]
+	first, last := g.sizes[0], g.sizes[len(g.sizes)-1]
 	group := &growing{
 		Name: name, Jobs: last.groups[name], More: last.groups[name] - first.groups[name],
 		Since: first.at,
@@ -73,8 +75,8 @@ func (g *growth) grown(name string) *growing {
 	if group.More <= 0 {
 		return nil
 	}
-	for _, look := range g.looks {
-		group.values = append(group.values, float64(look.groups[name]))
+	for _, one := range g.sizes {
+		group.values = append(group.values, float64(one.groups[name]))
 	}
 	return group
 }
@@ -84,10 +86,10 @@ func (g *growth) most(n int) []*growing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := []*growing{}
-	if len(g.looks) == 0 {
+	if len(g.sizes) == 0 {
 		return all
 	}
-	for name := range g.looks[len(g.looks)-1].groups {
+	for name := range g.sizes[len(g.sizes)-1].groups {
 		if group := g.grown(name); group != nil {
 			all = append(all, group)
 		}
@@ -100,11 +102,11 @@ func (g *growth) most(n int) []*growing {
 
 // Words says by how much it has grown: "12 more in 5m".
 func (g *growing) Words() string {
-	return number(g.More) + " more in " + units.Age(max(time.Second, time.Since(g.Since)))
+	return words.Number(g.More) + " more in " + units.Age(max(time.Second, time.Since(g.Since)))
 }
 
 // Spark draws its sizes.
 func (g *growing) Spark() template.HTML {
 	label := "from " + strconv.Itoa(g.Jobs-g.More) + " to " + strconv.Itoa(g.Jobs) + " jobs"
-	return sparkline(label, g.values)
+	return charts.Spark(label, g.values)
 }

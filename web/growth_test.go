@@ -14,7 +14,7 @@ func TestAGroupGrowsIfItWasSmallerInTheLastMinutes(t *testing.T) {
 		g.add(sizes{begin.Add(after), groups})
 	}
 	look(0, map[string]int{"smtp": 3, "same": 4})
-	require.Empty(t, g.most(5), "it is the first look")
+	require.Empty(t, g.most(5), "it is the first view")
 	look(time.Second, map[string]int{"smtp": 5, "same": 4, "new": 7, "less": 0})
 	most := g.most(5)
 	require.Len(t, most, 2)
@@ -31,7 +31,7 @@ func TestAGroupGrowsIfItWasSmallerInTheLastMinutes(t *testing.T) {
 	grown := g.of("smtp")
 	require.Equal(t, 109, grown.Jobs)
 	require.InDelta(t, growthTime.Seconds()/10, grown.More, 4)
-	require.LessOrEqual(t, len(g.looks), 2+int(growthTime/growthStep))
+	require.LessOrEqual(t, len(g.sizes), 2+int(growthTime/growthStep))
 	require.Contains(t, grown.Spark(), `class="spark"`)
 
 	look(10*time.Hour, map[string]int{"smtp": 130})

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
@@ -46,32 +47,33 @@ func hostileDesk(t *testing.T, names []string) *desk {
 			require.NoError(t, rdb.SAdd(ctx, "ql:failures", name).Err())
 			continue
 		}
-		client, err := qless.New(rdb, qless.WithWorkerName(name), qless.WithLogger(testkit.Quiet()))
+		client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), WorkerName: name})
 		require.NoError(t, err)
 		q := client.Queue(name)
 		data := map[string]string{name: name}
 		var limit []qless.PutOption
 		if isTaken(client.Limit(name).Set(ctx, qless.LimitConfig{Concurrency: 1}), t) {
-			limit = append(limit, qless.Limits(name))
+			limit = append(limit, qless.Limits{name})
 		}
-		_, err = q.Put(ctx, name, data, qless.Tags(name))
+		_, err = q.Put(ctx, name, data, qless.Tags{name})
 		require.NoError(t, err, "%q", name)
 		jobs, err := q.Pop(ctx, 1)
 		require.NoError(t, err)
 		require.NoError(t, jobs[0].Fail(ctx, name, name))
-		_, err = q.Put(ctx, name, data, append(limit, qless.Tags(name))...)
+		_, err = q.Put(ctx, name, data, append(limit, qless.Tags{name})...)
 		require.NoError(t, err)
 		_, err = q.Pop(ctx, 1)
 		require.NoError(t, err)
-		_, err = q.Put(ctx, name, data, qless.Tags(name), qless.JID(name), qless.Header(name, name))
+		_, err = q.Put(ctx, name, data, qless.Tags{name}, qless.JID(name), qless.Headers{name: name})
 		isTaken(err, t)
-		_, err = q.Put(ctx, name, data, qless.Tags(name), qless.DependsOn(name), qless.Delay(time.Hour))
+		_, err = q.Put(ctx, name, data, qless.Tags{name}, qless.DependsOn{name}, qless.Delay(time.Hour))
 		isTaken(err, t)
 		_, err = q.Recur(ctx, name, data, time.Hour, qless.JID("recur-"+name), qless.Offset(time.Hour))
 		isTaken(err, t)
-		_, err = client.Bulk(name).Track(ctx)
+		_, err = inspect.New(client).JIDs(name).Track(ctx)
 		isTaken(err, t)
-		isTaken(client.Config().SetRaw(ctx, name, name), t)
+		_, err = client.Do(ctx, "config.set", name, name)
+		isTaken(err, t)
 	}
 	return d
 }
@@ -219,7 +221,7 @@ func TestHostileNamesAreOnlyTextOnAllPages(t *testing.T) {
 // linkTo is where the dashboard has something with a name.
 func linkTo(kind, name string) string {
 	isDots := strings.Trim(name, ".") == ""
-	if isDots || name == "-" || name == "/" || strings.HasSuffix(name, ".json") {
+	if isDots || name == "-" || name == "/" {
 		return "/" + kind + "/-?name=" + url.QueryEscape(name)
 	}
 	return "/" + kind + "/" + url.PathEscape(name)

@@ -1,29 +1,23 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
-	"maps"
-	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/web/internal/charts"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
-const (
-	// maxRelated is how many jobs of each kind are shown that a job depends on, or that depend on it.
-	maxRelated = 50
-
-	// maxShownText is how much is shown of data, results and failures. The JSON has all of it.
-	maxShownText = 256 << 10
-)
+// maxRelated is the largest number of jobs of each kind that are shown with a job.
+const maxRelated = 50
 
 // A jobData is a job, with what leads from it.
 type jobData struct {
@@ -57,23 +51,13 @@ type relatedJob struct {
 	State qless.State `json:"state,omitempty"` // empty if there is no such job any more
 }
 
-// openBatch is the jid that the callback of an open batch depends on, which no job has.
-const openBatch = "x:open"
-
 // IsBatch reports whether it stands for a batch that is not committed.
-func (j relatedJob) IsBatch() bool { return j.JID == openBatch }
+func (j relatedJob) IsBatch() bool { return j.JID == charts.OpenBatch }
 
 // job shows a job.
-func (s *site) job(r *http.Request) (*view, error) {
-	jid := nameOf(r, "jid")
-	key := "job " + strconv.Quote(jid)
-	data, err := sampled(r.Context(), &s.samples, key, func(ctx context.Context) (*jobData, error) {
-		return s.readJob(ctx, jid)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &view{template: "job", title: jid, section: "find", data: data}, nil
+func (s *site) job(ctx context.Context, q query) (*view, error) {
+	data, err := s.readJob(ctx, q.name)
+	return &view{Title: q.name, Data: data}, err
 }
 
 func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
@@ -119,14 +103,17 @@ func (s *site) addResult(ctx context.Context, data *jobData) error {
 // readRelated reads the states of the first jobs that a job depends on, and that depend on it.
 func (s *site) readRelated(ctx context.Context, job *qless.Job) ([]relatedJob, error) {
 	var jids []string
-	for _, kind := range [][]string{job.Dependencies, job.Dependents, job.Parents} {
-		for _, jid := range kind[:min(len(kind), maxRelated)] {
+	for _, kind := range [][]string{job.Dependencies, job.Dependents, job.Options.Parents} {
+		for _, jid := range part(kind, 0, maxRelated) {
 			if !slices.Contains(jids, jid) {
 				jids = append(jids, jid)
 			}
 		}
 	}
-	jobs, err := s.Client.Jobs(ctx, realJobs(jids)...)
+	real := slices.DeleteFunc(slices.Clone(jids), func(jid string) bool {
+		return jid == charts.OpenBatch
+	})
+	jobs, err := s.Client.Jobs(ctx, real...)
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +129,6 @@ func (s *site) readRelated(ctx context.Context, job *qless.Job) ([]relatedJob, e
 	return related, nil
 }
 
-// realJobs returns the jids that jobs can have.
-func realJobs(jids []string) []string {
-	return slices.DeleteFunc(slices.Clone(jids), func(jid string) bool { return jid == openBatch })
-}
-
 // validJSON returns a text as JSON: as it is, or as a string if it is something else.
 func validJSON(text json.RawMessage) json.RawMessage {
 	if len(text) == 0 || json.Valid(text) {
@@ -156,85 +138,30 @@ func validJSON(text json.RawMessage) json.RawMessage {
 	return quoted
 }
 
-// A kin is a kind of related jobs.
-type kin struct {
+// A relation is a kind of related jobs: the first of them, and the number of the others.
+type relation struct {
 	Title string
 	Jobs  []relatedJob
-	More  int // how many are not shown
+	More  int
 }
 
-// Kin are the jobs that the job depends on, and those that depend on it.
-func (j *jobData) Kin() []kin {
-	known := map[string]relatedJob{}
-	for _, one := range j.Related {
-		known[one.JID] = one
-	}
-	var all []kin
-	for _, kind := range []struct {
-		title string
-		jids  []string
-	}{
-		{"It waits for", j.Dependencies}, {"It was put to wait for", j.Parents},
-		{"These wait for it", j.Dependents},
-	} {
-		shown := kind.jids[:min(len(kind.jids), maxRelated)]
-		if len(shown) == 0 {
-			continue
+// Relations are the jobs that the job depends on, and those that depend on it.
+func (j *jobData) Relations() (all []relation) {
+	add := func(title string, jids []string) {
+		r := relation{Title: title, More: max(0, len(jids)-maxRelated)}
+		for _, one := range j.Related {
+			if slices.Contains(part(jids, 0, maxRelated), one.JID) {
+				r.Jobs = append(r.Jobs, one)
+			}
 		}
-		one := kin{Title: kind.title, More: len(kind.jids) - len(shown)}
-		for _, jid := range shown {
-			one.Jobs = append(one.Jobs, known[jid])
+		if len(r.Jobs) > 0 {
+			all = append(all, r)
 		}
-		all = append(all, one)
 	}
+	add("It waits for", j.Dependencies)
+	add("It was put to wait for", j.Options.Parents)
+	add("These wait for it", j.Dependents)
 	return all
-}
-
-// HasGraph reports whether jobs depend on each other.
-func (j *jobData) HasGraph() bool { return len(j.Related) > 0 }
-
-// PrettyData and PrettyResult are the job's data and result, indented.
-func (j *jobData) PrettyData() string   { return pretty(j.Data) }
-func (j *jobData) PrettyResult() string { return pretty(j.Result) }
-
-// Trace is the message of the failure, which often has a stack.
-func (j *jobData) Trace() string { return shortened(j.Failure.Message) }
-
-// pretty indents JSON. It leaves numbers and strings as they are written.
-func pretty(text json.RawMessage) string {
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, text, "", "  "); err != nil {
-		return shortened(string(text))
-	}
-	return shortened(indented.String())
-}
-
-func shortened(text string) string {
-	if len(text) <= maxShownText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShownText], "") + "\n… The rest is in the JSON of this page."
-}
-
-// A pair is a name and a text.
-type pair struct{ Name, Text string }
-
-// HeaderPairs are the headers by name.
-func (j *jobData) HeaderPairs() []pair {
-	var pairs []pair
-	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
-		pairs = append(pairs, pair{name, j.Headers[name]})
-	}
-	return pairs
-}
-
-// DetailsOf writes the details of an entry of the history.
-func (j *jobData) DetailsOf(entry qless.HistoryEntry) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(entry.Details)) {
-		parts = append(parts, name+": "+string(entry.Details[name]))
-	}
-	return shortened(strings.Join(parts, ", "))
 }
 
 // Percent is how much of the job is done, or -1 if that is not known.
@@ -245,45 +172,43 @@ func (j *jobData) Percent() int {
 	return int(100 * min(1, float64(j.Progress.Done)/float64(j.Progress.Total)))
 }
 
-// Rules are what holds for the job besides its facts: lifetimes, limits and such.
+// A pair is a name and a text.
+type pair struct{ Name, Text string }
+
+// Rules are the options of the job, and other facts that few jobs have.
 func (j *jobData) Rules() []pair {
 	var all []pair
-	add := func(isSet bool, name, text string) {
-		if isSet {
-			all = append(all, pair{name, text})
-		}
+	options := j.Options
+	options.Limits = nil // they have links
+	for _, option := range jobopts.Show(options) {
+		all = append(all, pair{option.Label, optionText(option.Value)})
 	}
-	add(!j.StartBy.IsZero(), "Started by", clock(j.StartBy))
-	add(!j.GoneBy.IsZero(), "Gone by", clock(j.GoneBy))
-	add(!j.Until.IsZero(), "Its life ends", clock(j.Until))
-	add(j.KeepFor != nil, "Kept when complete for", keptFor(j.KeepFor))
-	add(j.KeepFailedFor != nil, "Kept when failed for", keptFor(j.KeepFailedFor))
-	add(j.LockTime > 0, "Each lock lasts", took(j.LockTime))
-	add(j.RunFor > 0, "May run for", took(j.RunFor))
-	add(j.OnLost != "", "After a lost lock", string(j.OnLost))
-	add(j.OnFailure != "", "If one that it waits for fails", string(j.OnFailure))
-	add(j.Tenant != "", "Tenant", j.Tenant)
-	add(j.Weight > 0, "Turns of the tenant", strconv.FormatFloat(j.Weight, 'g', -1, 64))
-	if j.Unique != nil {
-		add(true, "Unique key", j.Unique.Key)
-		add(j.Unique.UntilStarted, "Holds the key", "until it is started")
-		add(j.Unique.For > 0, "Holds the key for", took(j.Unique.For))
+	if !j.Until.IsZero() {
+		all = append(all, pair{"Its life ends", words.Clock(j.Until)})
 	}
 	if j.BatchSize != nil {
-		add(true, "Jobs of its batch", number(*j.BatchSize))
+		all = append(all, pair{"Jobs of its batch", words.Number(*j.BatchSize)})
 	}
-	add(j.Ends > 0, "Ends by other programs", number(j.Ends))
+	if j.Ends > 0 {
+		all = append(all, pair{"Ends by other programs", words.Number(j.Ends)})
+	}
 	return all
 }
 
-func keptFor(d *time.Duration) string {
-	switch {
-	case d == nil:
-		return ""
-	case *d == qless.Forever:
-		return "ever"
+// optionText writes an option of a job.
+func optionText(value any) string {
+	switch v := value.(type) {
+	case time.Time:
+		return words.Clock(v)
+	case time.Duration:
+		if v == qless.Forever {
+			return "ever"
+		}
+		return words.Took(v)
+	case bool:
+		return "yes"
 	}
-	return took(*d)
+	return fmt.Sprint(value)
 }
 
 // SafeLinks are the links that lead to the web or to a path.
@@ -295,4 +220,21 @@ func (j *jobData) SafeLinks() []Link {
 }
 
 // Timeline draws the job's way through its queues.
-func (j *jobData) Timeline() template.HTML { return timelineOf(j.Job, j.now).draw() }
+func (j *jobData) Timeline() template.HTML { return charts.Timeline(j.Job, j.now) }
+
+// graphAge is how old a graph may be.
+const graphAge = 3 * time.Second
+
+// graph shows what a job waits for, and what waits for it.
+func (s *site) graph(ctx context.Context, q query) (*view, error) {
+	graph, err := sampledFor(ctx, &s.samples, graphAge, "graph "+q.name,
+		func(ctx context.Context) (*charts.Graph, error) {
+			return charts.ReadGraph(ctx, s.Client, q.name)
+		})
+	return &view{Title: "Graph of " + q.name, Data: graph}, err
+}
+
+// Graph draws a graph. Its jobs are links.
+func (s *site) Graph(g *charts.Graph) template.HTML {
+	return g.Draw(func(jid string) string { return s.Sub("jobs", jid, "graph") })
+}

@@ -19,11 +19,11 @@ func TestAJobShowsAllOfItself(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	q, ctx := d.Queue("mail"), t.Context()
 	data := `{"big":12345678901234567890.10,"text":"a<b>&\u00e4","list":[1,2]}`
-	_, err := q.Put(ctx, "Send", json.RawMessage(data), qless.JID("j"), qless.Tags("red", "blue"),
-		qless.Header("trace", "abc<d>"), qless.TTL(time.Hour), qless.LockTime(90*time.Second),
-		qless.Limits("api"), qless.Unique("order", 7))
+	_, err := q.Put(ctx, "Send", json.RawMessage(data), qless.JID("j"), qless.Tags{"red", "blue"},
+		qless.Headers{"trace": "abc<d>"}, qless.TTL(time.Hour), qless.LockTime(90*time.Second),
+		qless.Limits{"api"}, qless.Unique("order", 7))
 	d.do(err)
-	d.put("mail", "After", qless.JID("after"), qless.DependsOn("j"))
+	d.put("mail", "After", qless.JID("after"), qless.DependsOn{"j"})
 	jobs, err := q.Pop(ctx, 1)
 	d.do(err)
 	d.do(jobs[0].Log(ctx, "half way", map[string]int{"step": 3}))
@@ -61,7 +61,7 @@ func TestAFailedJobShowsWhy(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()
 	d.put("mail", "Send", qless.JID("j"))
-	_, err := d.Queue("mail").Put(ctx, "After", nil, qless.JID("after"), qless.DependsOn("j"),
+	_, err := d.Queue("mail").Put(ctx, "After", nil, qless.JID("after"), qless.DependsOn{"j"},
 		qless.OnFailureRun)
 	d.do(err)
 	jobs, err := d.Queue("mail").Pop(ctx, 1)
@@ -80,7 +80,7 @@ func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()
 	_, err := d.Queue("mail").Put(ctx, "Send", "SECRET-data", qless.JID("j"),
-		qless.Header("key", "SECRET-header"))
+		qless.Headers{"key": "SECRET-header"})
 	d.do(err)
 	jobs, err := d.Queue("mail").Pop(ctx, 1)
 	d.do(err)
@@ -142,7 +142,7 @@ func TestJobsOfAnyName(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	for _, name := range odd {
 		_, err := d.Queue("q").Put(t.Context(), name, map[string]string{name: name}, qless.JID(name),
-			qless.Tags(name), qless.Header("h", name))
+			qless.Tags{name}, qless.Headers{"h": name})
 		d.do(err)
 	}
 	found := map[string]bool{}

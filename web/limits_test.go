@@ -20,8 +20,8 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1, Rate: 10, Per: time.Minute}))
 	d.do(d.Limit("held").Set(ctx, qless.LimitConfig{Rate: 5, Per: time.Second}))
 	d.do(d.Limit("held").Hold(ctx, time.Hour))
-	runs := d.put("mail", "Send", qless.Limits("api"))
-	d.put("mail", "Send", qless.Limits("api"))
+	runs := d.put("mail", "Send", qless.Limits{"api"})
+	d.put("mail", "Send", qless.Limits{"api"})
 	for range 2 {
 		_, err := d.Queue("mail").Pop(ctx, 1)
 		d.do(err)

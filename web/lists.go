@@ -2,59 +2,119 @@ package web
 
 import (
 	"context"
-	"net/http"
+	"encoding/json"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/actions"
+	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A jobSource is where the jobs of a page come from.
-type jobSource struct {
-	key  string // of its samples
-	list func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error)
-	find finder // nil if it can't be searched
+// pageSize is the number of rows of a page.
+const pageSize = 50
+
+// A jobFilter says which jobs of a list are looked for.
+type jobFilter struct {
+	Klass string `json:"klass,omitempty"`
+	Tag   string `json:"tag,omitempty"`
+	JID   string `json:"jid,omitempty"`
+	Data  string `json:"data,omitempty"`
 }
 
 // A jobList is a part of a list of jobs: from a row on, or what was found in it.
 type jobList struct {
-	Jobs   []qless.JobSummary `json:"jobs"`
-	Total  int                `json:"total"` // of the list, whatever is looked for
-	Filter jobFilter          `json:"filter,omitzero"`
-	Search *search            `json:"search,omitempty"`
-	Rows   rows               `json:"-"`
+	Jobs   []inspect.Row `json:"jobs"`
+	Total  int           `json:"total"` // of the list, whatever is looked for
+	Filter jobFilter     `json:"filter,omitzero"`
+	Search *search       `json:"search,omitempty"`
+	Rows   rows          `json:"-"`
 }
 
-// readJobs reads the part of a list that a request asks for.
-func (s *site) readJobs(r *http.Request, source jobSource) (*jobList, error) {
-	filter, from := filterOf(r), fromOf(r)
-	if filter.isEmpty() || source.find == nil {
-		return s.listJobs(r.Context(), source, qless.Range{Offset: from, Limit: pageSize})
+// A search says how far a list was searched.
+type search struct {
+	Looked int            `json:"looked"` // with the requests before
+	Total  int            `json:"total"`  // the length of the list
+	Next   inspect.Cursor `json:"next,omitempty"`
+}
+
+// readJobs reads the part of a list that is asked for.
+func (s *site) readJobs(
+	ctx context.Context, q query, jobs inspect.Selection,
+) (*jobList, error) {
+	filter := jobFilter{q.Get("klass"), q.Get("tag"), q.Get("jid"), q.Get("data")}
+	if filter != (jobFilter{}) {
+		return s.searchJobs(ctx, q, jobs, filter)
 	}
-	if err := s.checkFilter(filter); err != nil {
-		return nil, err
+	page, err := jobs.List(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
+	s.redactAll(page.Items)
+	return &jobList{
+		Jobs: page.Items, Total: page.Total,
+		Rows: rows{q.from(), len(page.Items), page.Total, pageSize},
+	}, err
+}
+
+// searchJobs looks for jobs in a list, until a page is full or it has looked at enough.
+func (s *site) searchJobs(
+	ctx context.Context, q query, jobs inspect.Selection, filter jobFilter,
+) (*jobList, error) {
+	if filter.Data != "" && s.IsRedacted() {
+		return nil, find.ErrHidden
 	}
-	all, err := s.listJobs(r.Context(), source, qless.Range{Limit: 1})
+	total, err := jobs.Count(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.search(r, source.key+" ", all.Total, filter, source.find)
-	if err != nil {
-		return nil, err
-	}
-	return &jobList{Jobs: found.Items, Total: all.Total, Filter: filter, Search: found}, nil
+	bounds := find.Bounds{Items: pageSize, Jobs: find.MaxLooked}
+	found := find.New(bounds, s.redactAll)
+	list := &find.List{Jobs: jobs, Filter: inspect.Filter(filter)}
+	next, err := found.Scan(ctx, list, inspect.Cursor(q.Get("after")))
+	before, _ := strconv.Atoi(q.Get("looked"))
+	looked := found.Sum() + max(0, before)
+	return &jobList{
+		Jobs: found.Items, Total: total, Filter: filter,
+		Search: &search{Looked: looked, Total: max(total, looked), Next: next},
+	}, err
 }
 
-func (s *site) listJobs(ctx context.Context, source jobSource, r qless.Range) (*jobList, error) {
-	key := source.key + " " + strconv.Itoa(r.Offset) + " " + strconv.Itoa(r.Limit)
-	return sampled(ctx, &s.samples, key, func(ctx context.Context) (*jobList, error) {
-		page, err := source.list(ctx, r)
-		s.redactAll(page.Items)
-		return &jobList{
-			Jobs: page.Items, Total: page.Total,
-			Rows: rows{From: r.Offset, Shown: len(page.Items), Total: page.Total},
-		}, err
+// Continue is the URL at which a search continues.
+func (f *frame) Continue(found *search) string {
+	return f.with(url.Values{
+		"after": {string(found.Next)}, "looked": {strconv.Itoa(found.Looked)},
 	})
+}
+
+// Unfiltered is the URL of the list without a search, perhaps with other parameters.
+func (f *frame) Unfiltered(pairs ...string) string {
+	parameters := url.Values{}
+	for name := range strings.FieldsSeq(ofLists) {
+		parameters[name] = nil
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		parameters.Set(pairs[i], pairs[i+1])
+	}
+	return f.with(parameters)
+}
+
+// Tab is the URL of a list of the queue that is shown.
+func (f *frame) Tab(list inspect.List) string {
+	if list == inspect.Waiting {
+		list = ""
+	}
+	return f.Unfiltered("list", string(list))
+}
+
+// Kept are the inputs of a form for what the page is about.
+func (f *frame) Kept() (inputs []actions.Hidden) {
+	query := f.Request.URL.Query()
+	for _, name := range []string{"name", "name" + actions.EscapedMark, "list"} {
+		if query.Has(name) {
+			inputs = append(inputs, actions.Hidden{Name: name, Value: query.Get(name)})
+		}
+	}
+	return inputs
 }
 
 // A listData is a page that is a list of jobs.
@@ -65,71 +125,57 @@ type listData struct {
 	Empty     string `json:"-"` // what to say if there are no jobs
 }
 
-// tracked lists the tracked jobs.
-func (s *site) tracked(r *http.Request) (*view, error) {
-	jobs, err := s.readJobs(r, jobSource{
-		key: "tracked",
-		list: func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error) {
-			return s.Client.ListTracked(ctx, r)
-		},
-	})
+func (s *site) list(
+	ctx context.Context, q query, jobs inspect.Selection, title string, data listData,
+) (v *view, err error) {
+	data.jobList, err = s.readJobs(ctx, q, jobs)
 	if err != nil {
 		return nil, err
 	}
-	return &view{template: "list", title: "Tracked jobs", section: "tracked", data: &listData{
-		jobList: jobs,
-		Empty:   "No job is tracked. Track a job on its page to follow it here.",
-	}}, nil
+	return &view{Title: title, Data: &data, isStill: data.HasFilter && data.Search != nil}, nil
+}
+
+// tracked lists the tracked jobs.
+func (s *site) tracked(ctx context.Context, q query) (*view, error) {
+	return s.list(ctx, q, s.in.Tracked(), "Tracked jobs", listData{
+		Empty: "No job is tracked. Track a job on its page to follow it here.",
+	})
 }
 
 // completed lists the completed jobs.
-func (s *site) completed(r *http.Request) (*view, error) {
-	jobs, err := s.readJobs(r, jobSource{
-		key: "completed",
-		list: func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error) {
-			return s.Client.ListCompleted(ctx, r)
-		},
-		find: func(ctx context.Context, f qless.Filter, after qless.Cursor) (qless.Finding, error) {
-			return s.Client.FindCompleted(ctx, f, after)
-		},
+func (s *site) completed(ctx context.Context, q query) (*view, error) {
+	return s.list(ctx, q, s.in.Completed(), "Completed jobs", listData{
+		HasFilter: true,
+		Empty:     "No completed job is kept. Jobs that workers complete are listed here.",
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &view{
-		template: "list", title: "Completed jobs", section: "completed", isStill: jobs.Search != nil,
-		data: &listData{
-			jobList: jobs, HasFilter: true,
-			Empty: "No completed job is kept. Jobs that workers complete are listed here.",
-		},
-	}, nil
 }
 
 // tag lists the jobs that have a tag.
-func (s *site) tag(r *http.Request) (*view, error) {
-	tag := nameOf(r, "tag")
-	jobs, err := s.readJobs(r, jobSource{
-		key: "tag " + strconv.Quote(tag),
-		list: func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error) {
-			return s.Client.ListTagged(ctx, tag, r)
-		},
-		find: func(ctx context.Context, f qless.Filter, after qless.Cursor) (qless.Finding, error) {
-			return s.Client.FindTagged(ctx, tag, f, after)
-		},
+func (s *site) tag(ctx context.Context, q query) (*view, error) {
+	return s.list(ctx, q, s.in.Tagged(q.name), "Tag "+q.name, listData{
+		Tag: q.name, HasFilter: true, Empty: "No job has this tag any more.",
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &view{
-		template: "list", title: "Tag " + tag, section: "tags", isStill: jobs.Search != nil,
-		data: &listData{
-			jobList: jobs, Tag: tag, HasFilter: true,
-			Empty: "No job has this tag any more.",
-		},
-	}, nil
 }
 
-// A tagRow is a tag, with how many jobs have it.
+// rowsOf returns the jobs that exist.
+func (s *site) rowsOf(ctx context.Context, jids []string) ([]inspect.Row, error) {
+	rows := []inspect.Row{}
+	if len(jids) == 0 {
+		return rows, nil
+	}
+	for row, err := range s.in.JIDs(jids...).Each(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if row.State != "" {
+			rows = append(rows, row)
+		}
+	}
+	s.redactAll(rows)
+	return rows, nil
+}
+
+// A tagRow is a tag, with the number of its jobs.
 type tagRow struct {
 	Name string `json:"name"`
 	Jobs int    `json:"jobs"`
@@ -140,49 +186,74 @@ type tagsData struct {
 	Tags    []tagRow `json:"tags"`
 	From    int      `json:"from"`
 	HasMore bool     `json:"has_more"`
+	Rows    rows     `json:"-"`
 }
 
 // tags lists the tags that are used most.
-func (s *site) tags(r *http.Request) (*view, error) {
-	from := fromOf(r)
-	data, err := sampled(r.Context(), &s.samples, "tags "+strconv.Itoa(from),
-		func(ctx context.Context) (*tagsData, error) { return s.readTags(ctx, from) })
-	if err != nil {
-		return nil, err
-	}
-	return &view{template: "tags", title: "Tags", section: "tags", data: data}, nil
-}
-
-func (s *site) readTags(ctx context.Context, from int) (*tagsData, error) {
-	names, err := s.Client.Tags(ctx, qless.Range{Offset: from, Limit: pageSize})
+func (s *site) tags(ctx context.Context, q query) (*view, error) {
+	names, err := s.in.Tags(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
 	if err != nil {
 		return nil, err
 	}
 	data := &tagsData{
-		Tags: []tagRow{}, From: from, HasMore: from+len(names.Items) < names.Total,
+		Tags: []tagRow{}, From: q.from(),
+		Rows: rows{q.from(), len(names.Items), names.Total, pageSize},
 	}
+	data.HasMore = data.Rows.HasNext()
 	for _, name := range names.Items {
-		jobs, err := s.Client.Tagged(ctx, name, qless.Range{Limit: 1})
+		jobs, err := s.in.Tagged(name).Count(ctx)
 		if err != nil {
 			return nil, err
 		}
-		data.Tags = append(data.Tags, tagRow{name, jobs.Total})
+		data.Tags = append(data.Tags, tagRow{name, jobs})
 	}
-	return data, nil
+	return &view{Title: "Tags", Data: data}, nil
 }
 
-// Previous and Next are the first rows of the pages before and after.
-func (d *tagsData) Previous() string { return strconv.Itoa(max(0, d.From-pageSize)) }
-func (d *tagsData) Next() string     { return strconv.Itoa(d.From + pageSize) }
+// columns are the columns of a table of jobs that not every table needs.
+type columns struct{ Queue, Due, Expires, Parked, Worker, Failure, Tags bool }
 
-// NameParameter is the name in the query of the page, if its link has it there.
-func (f *frame) NameParameter() string { return f.Request.URL.Query().Get("name") }
-
-// Plain is the page's own URL without parameters, but for the name.
-func (f *frame) Plain() string {
-	path := f.Request.URL.EscapedPath()
-	if query := f.Request.URL.Query(); query.Has("name") {
-		return path + "?name=" + url.QueryEscape(query.Get("name"))
+// columnsOf returns the columns that some jobs need.
+func columnsOf(jobs []inspect.Row) (c columns) {
+	for i := range jobs {
+		job := &jobs[i]
+		c.Queue = c.Queue || job.Queue != jobs[0].Queue
+		c.Due = c.Due || !job.Due.IsZero()
+		c.Expires = c.Expires || !job.Expires.IsZero()
+		c.Parked = c.Parked || job.Parked != ""
+		c.Worker = c.Worker || job.Worker != ""
+		c.Failure = c.Failure || job.Failure != nil
+		c.Tags = c.Tags || len(job.Tags) > 0
 	}
-	return path
+	return c
 }
+
+// redactedFailure returns the failure of a job in a list as it may be shown.
+func (s *site) redactedFailure(row *inspect.Row) *qless.Failure {
+	redact := s.handler.options.Redact
+	if redact == nil || row.Failure == nil {
+		return row.Failure
+	}
+	failure := *row.Failure
+	job := &qless.Job{
+		JID: row.JID, Klass: row.Klass, Queue: row.Queue, State: row.State,
+		Priority: row.Priority, Remaining: row.Remaining, Retries: row.Retries,
+		Tags: row.Tags, Worker: row.Worker, Failure: &failure, Data: json.RawMessage("{}"),
+	}
+	redact(job)
+	return job.Failure
+}
+
+// redactAll leaves in lists of jobs what may be shown.
+func (s *site) redactAll(jobs []inspect.Row) {
+	if !s.IsRedacted() {
+		return
+	}
+	for i := range jobs {
+		jobs[i].Failure = s.redactedFailure(&jobs[i])
+		jobs[i].Data = ""
+	}
+}
+
+// IsRedacted reports whether data and results of jobs are neither shown nor searched.
+func (s *site) IsRedacted() bool { return s.handler.options.Redact != nil }

@@ -64,9 +64,9 @@ func TestTrackedJobsAreListed(t *testing.T) {
 func TestTagsAreListedWithTheirJobs(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	require.Contains(t, d.page("/tags"), "No tag is listed")
-	red := d.put("mail", "Send", qless.Tags("red", "blue"))
-	other := d.put("mail", "Resize", qless.Tags("red", "blue"))
-	once := d.put("mail", "Resize", qless.Tags("once"))
+	red := d.put("mail", "Send", qless.Tags{"red", "blue"})
+	other := d.put("mail", "Resize", qless.Tags{"red", "blue"})
+	once := d.put("mail", "Resize", qless.Tags{"once"})
 	d = d.again(web.Options{})
 
 	require.Contains(t, d.page("/tags"), `<a href="/tags/red">red</a>`)
@@ -87,8 +87,8 @@ func TestManyTagsArePaged(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	for i := range 60 {
 		tag := fmt.Sprintf("tag-%d", i)
-		d.put("mail", "Send", qless.Tags(tag))
-		d.put("mail", "Send", qless.Tags(tag))
+		d.put("mail", "Send", qless.Tags{tag})
+		d.put("mail", "Send", qless.Tags{tag})
 	}
 	page := d.page("/tags")
 	require.Equal(t, 50, strings.Count(page, `href="/tags/tag-`))

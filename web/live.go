@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/qless/qless-go/web/internal/actions"
 )
 
 const (
@@ -33,10 +35,10 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many pages are being updated", http.StatusServiceUnavailable)
 		return
 	}
-	page, once := r.URL.Query().Get("page"), newID()
+	page, once := r.URL.Query().Get("page"), actions.NewID()
 	now := s.fragment(r, page, once)
 	if !now.isPage || now.isStill {
-		s.fail(w, r, notFound("there are no updates of %q", short(page)))
+		s.fail(w, r, notFound("there are no updates of %q", actions.Short(page)))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

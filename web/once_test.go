@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
@@ -51,7 +51,7 @@ func (d *desk) send(action string, form url.Values) string {
 func TestAFormThatIsSentTwiceIsDoneOnce(t *testing.T) {
 	s := newScene(t)
 	job := "?job=waiting:" + s.jids["waiting"]
-	jobs := func() int { return s.count("mail", qless.ListWaiting) }
+	jobs := func() int { return s.count("mail", inspect.Waiting) }
 	for _, c := range []struct {
 		page, action string
 		pairs        []string
@@ -61,7 +61,7 @@ func TestAFormThatIsSentTwiceIsDoneOnce(t *testing.T) {
 		{"/actions/job.copy" + job, "job.copy", nil, jobs},
 		{"/recurring/ticks", "recur.run", nil, jobs},
 		{"/actions/recur.put?queue=mail", "recur.put", []string{"klass", "Send", "interval", "1h"}, func() int {
-			return s.count("mail", qless.ListRecurring)
+			return s.count("mail", inspect.Recurring)
 		}},
 		{"/actions/job.log" + job, "job.log", []string{"message", "seen"}, func() int {
 			job, err := s.Job(t.Context(), s.jids["waiting"])
@@ -84,18 +84,18 @@ func TestAJobIsPutOnceByTwoProcesses(t *testing.T) {
 	other := d.at(web.New(web.Options{Logger: testkit.Quiet()}, web.Source{Client: d.Client}))
 	d.send("job.put", form)
 	require.Contains(t, other.page(other.send("job.put", form)), "The job was put.")
-	require.Equal(t, 1, d.count("mail", qless.ListWaiting))
+	require.Equal(t, 1, d.count("mail", inspect.Waiting))
 }
 
 func TestAFormThatHasDoneNothingIsSentAgain(t *testing.T) {
 	s := newScene(t)
 	form := s.filled("/recurring/ticks", "recur.run")
-	before := s.count("mail", qless.ListWaiting)
+	before := s.count("mail", inspect.Waiting)
 	kept := s.rdb.Dump(t.Context(), "ql:r:ticks").Val()
 	require.NoError(t, s.rdb.Del(t.Context(), "ql:r:ticks").Err())
 	got := s.ask(http.MethodPost, "/actions/recur.run", form.Encode(), "Accept", "application/json")
 	require.Equal(t, http.StatusNotFound, got.StatusCode, got.body)
 	require.NoError(t, s.rdb.Restore(t.Context(), "ql:r:ticks", 0, kept).Err())
 	s.send("recur.run", form)
-	require.Equal(t, before+1, s.count("mail", qless.ListWaiting))
+	require.Equal(t, before+1, s.count("mail", inspect.Waiting))
 }

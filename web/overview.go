@@ -3,9 +3,9 @@ package web
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/web/internal/rates"
 )
 
 // status returns what the namespace does, as it was read lately.
@@ -26,20 +26,14 @@ func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 	})
 }
 
-// lastMinutes is the time that the rates of all queues are of: five minutes, and the one that is
-// not over.
-var lastMinutes = rateSpan{
-	Length: 6 * time.Minute, cell: time.Minute, keep: 4 * time.Second, isLight: true,
-}
-
 // lastRates returns the rates of all queues in the last minutes, as far as they are known.
 func (s *site) lastRates(ctx context.Context) (doctor.QueueRates, error) {
-	known, err := s.tallies.look(ctx, "queues", lastMinutes, s.queueRates)
-	rates := doctor.QueueRates{From: known.since, To: known.to}
-	for _, p := range known.parts {
-		rates.Queues = append(rates.Queues, p.groups...)
+	known, err := s.tallies.Read(ctx, "queues", rates.LastMinutes, rates.Queues(s.in))
+	last := doctor.QueueRates{From: known.Since, To: known.To}
+	for _, p := range known.Parts {
+		last.Queues = append(last.Queues, p.Groups...)
 	}
-	return rates, err
+	return last, err
 }
 
 // An overviewData is the status with what needs to be looked at twice.
@@ -49,12 +43,9 @@ type overviewData struct {
 	Week    *weekData  `json:"week"`
 }
 
-// IsWell reports whether nothing needs attention.
-func (d *overviewData) IsWell() bool { return len(d.Attention)+len(d.Growing) == 0 }
-
 // overview is the first page: what needs attention, and what there is.
-func (s *site) overview(r *http.Request) (*view, error) {
-	status, err := s.status(r.Context())
+func (s *site) overview(ctx context.Context, _ query) (*view, error) {
+	status, err := s.status(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -62,15 +53,12 @@ func (s *site) overview(r *http.Request) (*view, error) {
 	for i := range status.Queues {
 		queues[i] = status.Queues[i].Name
 	}
-	week, err := s.week(r.Context(), queues, status.Total)
+	week, err := s.week(ctx, queues, status.Total)
 	if err != nil {
 		return nil, err
 	}
 	data := &overviewData{status, s.growth.most(growthShown), week}
-	return &view{
-		template: "overview", title: "Overview", section: "overview", data: data,
-		isPart: week.HasMore,
-	}, nil
+	return &view{Title: "Overview", Data: data, isPart: week.HasMore}, nil
 }
 
 // A total is what one of several namespaces has.
@@ -88,36 +76,31 @@ type total struct {
 
 // serveSum shows the namespaces, and their sum.
 func (h *Handler) serveSum(w http.ResponseWriter, r *http.Request) {
-	totals := make([]total, 0, len(h.sites)+1)
+	var totals []total
 	sum := total{Name: "all"}
 	for _, s := range h.sites {
-		one := s.total(r.Context())
+		one := total{Name: s.Name, Base: s.Base}
+		status, err := s.status(r.Context())
+		if err != nil {
+			one.Error = err.Error()
+		} else {
+			one.Status = status
+			one.add(status)
+			sum.add(status)
+		}
 		totals = append(totals, one)
-		sum.Waiting += one.Waiting
-		sum.Running += one.Running
-		sum.Stalled += one.Stalled
-		sum.Scheduled += one.Scheduled
-		sum.Failed += one.Failed
 	}
 	h.sites[0].show(w, r, &view{
-		template: "sum", title: "Namespaces", data: append(totals, sum), isStill: true,
+		template: "sum", Title: "Namespaces", Data: append(totals, sum), isStill: true,
 	})
 }
 
-func (s *site) total(ctx context.Context) total {
-	one := total{Name: s.Name, Base: s.base}
-	status, err := s.status(ctx)
-	if err != nil {
-		one.Error = err.Error()
-		return one
-	}
-	one.Status = status
+func (t *total) add(status *doctor.Status) {
 	for i := range status.Queues {
-		one.Waiting += status.Queues[i].Waiting
-		one.Running += status.Queues[i].Running
-		one.Stalled += status.Queues[i].Stalled
-		one.Scheduled += status.Queues[i].Scheduled
+		t.Waiting += status.Queues[i].Waiting
+		t.Running += status.Queues[i].Running
+		t.Stalled += status.Queues[i].Stalled
+		t.Scheduled += status.Queues[i].Scheduled
 	}
-	one.Failed = status.Failed()
-	return one
+	t.Failed += status.Failed()
 }

@@ -14,8 +14,10 @@ import (
 // completeAgo puts a job and completes it, some time ago.
 func (d *desk) completeAgo(queue string, ago time.Duration) {
 	d.t.Helper()
-	then, err := qless.New(d.server.Client(d.t), qless.WithLogger(testkit.Quiet()),
-		qless.WithClock(func() time.Time { return time.Now().Add(-ago) }))
+	then, err := qless.New(d.server.Client(d.t), &qless.ClientConfig{
+		Clock:  func() time.Time { return time.Now().Add(-ago) },
+		Logger: testkit.Quiet(),
+	})
 	d.do(err)
 	_, err = then.Queue(queue).Put(d.t.Context(), "Send", nil)
 	d.do(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
@@ -79,9 +80,9 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	d.put("mail", "Send", qless.JID("running"))
 	_, err := q.Pop(ctx, 1)
 	d.do(err)
-	d.put("mail", "Send", qless.JID("waiting"), qless.Tags("red"), qless.Priority(7))
+	d.put("mail", "Send", qless.JID("waiting"), qless.Tags{"red"}, qless.Priority(7))
 	d.put("mail", "Send", qless.JID("later"), qless.Delay(time.Hour))
-	d.put("mail", "Send", qless.JID("depends"), qless.DependsOn("waiting"))
+	d.put("mail", "Send", qless.JID("depends"), qless.DependsOn{"waiting"})
 	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
 	d.do(d.Limit("api").Hold(ctx, time.Hour))
 	_, err = q.Recur(ctx, "Tick", nil, time.Hour, qless.JID("every-hour"), qless.Offset(time.Hour))
@@ -105,7 +106,7 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	require.Contains(t, page, `<a href="/recurring/every-hour">every-hour</a>`)
 	require.NotContains(t, page, `name="job"`)
 
-	d.put("mail", "Send", qless.JID("parked"), qless.Limits("api"), qless.Priority(9))
+	d.put("mail", "Send", qless.JID("parked"), qless.Limits{"api"}, qless.Priority(9))
 	_, err = q.Pop(ctx, 1)
 	d.do(err)
 	page = d.again(web.Options{}).page("/queues/mail?list=scheduled")
@@ -226,7 +227,7 @@ func TestQueuesOfAnyName(t *testing.T) {
 	for _, name := range odd {
 		t.Run(url.PathEscape(name), func(t *testing.T) {
 			d := &desk{d.Client, t, d.server, d.again(web.Options{}).handler}
-			d.put(name, name, qless.Tags(name))
+			d.put(name, name, qless.Tags{name})
 			var link string
 			for _, one := range links(d.page("/queues")) {
 				if strings.HasPrefix(one, "/queues/") && strings.Contains(d.page(one), "waiting:") &&
@@ -240,7 +241,7 @@ func TestQueuesOfAnyName(t *testing.T) {
 			why := d.linkTo(page, strings.TrimSuffix(strings.Split(link, "?")[0], "/")+"/why")
 			require.Contains(t, d.page(why), "Why:")
 			d.do(func() error {
-				_, err := d.Queue(name).Cancel(context.Background(), qless.ListWaiting, qless.Filter{All: true})
+				_, err := inspect.New(d.Client).Queue(name, inspect.Waiting).Cancel(context.Background())
 				return err
 			}())
 		})

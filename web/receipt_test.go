@@ -11,15 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web"
 )
 
 func TestCanceledJobsCanBeDownloadedAndPutAgain(t *testing.T) {
 	ctx := t.Context()
 	d := newDesk(t, web.Options{})
-	first := d.put("mail", "<Send>", qless.Tags("a", "b"), qless.Priority(7), qless.Header("h", "v"))
+	first := d.put("mail", "<Send>", qless.Tags{"a", "b"}, qless.Priority(7), qless.Headers{"h": "v"})
 	second, err := d.Queue("slow").Put(ctx, "Report", json.RawMessage(`{"big": 12345678901234567890}`),
-		qless.DependsOn(first), qless.Retries(1), qless.Delay(time.Hour))
+		qless.DependsOn{first}, qless.Retries(1), qless.Delay(time.Hour))
 	require.NoError(t, err)
 	before, err := d.Jobs(ctx, first, second)
 	require.NoError(t, err)
@@ -85,7 +86,7 @@ func TestAReceiptHasAnEnd(t *testing.T) {
 	}
 	got := d.post("job.cancel", cancel, "Accept", "application/json")
 	require.Contains(t, got.body, "a receipt has at most 1 MiB")
-	require.Equal(t, 12, d.count("mail", qless.ListWaiting))
+	require.Equal(t, 12, d.count("mail", inspect.Waiting))
 }
 
 func TestACancelStopsWhenItsReceiptIsFull(t *testing.T) {
@@ -96,7 +97,7 @@ func TestACancelStopsWhenItsReceiptIsFull(t *testing.T) {
 	done := d.end(d.begin("job.cancel", all))
 	require.Equal(t, 1000, done.Count)
 	require.Contains(t, done.Error, "a receipt has at most 1\u202f000 jobs")
-	require.Equal(t, 700, d.count("mail", qless.ListWaiting), "the rest is left as it was")
+	require.Equal(t, 700, d.count("mail", inspect.Waiting), "the rest is left as it was")
 
 	got := d.ask(http.MethodGet, "/receipts/"+done.Receipt, "")
 	require.Equal(t, 1000, strings.Count(got.body, "\n"))

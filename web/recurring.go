@@ -3,15 +3,14 @@ package web
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // What the pages about recurring jobs show at most. Each row costs a call.
@@ -26,52 +25,41 @@ type recurringData struct {
 	Queue     string                         `json:"queue,omitempty"` // only those of this one
 	Total     int                            `json:"total"`
 	Jobs      []recurringRow                 `json:"jobs"`
-	Schedules qless.Page[qless.ScheduleInfo] `json:"schedules"`
-	Rows      sizedRows                      `json:"-"`
+	Schedules inspect.Page[inspect.Schedule] `json:"schedules"`
+	Rows      rows                           `json:"-"`
 }
 
-// A recurringRow is a recurring job, and how many jobs it has put.
+// A recurringRow is a recurring job, and the number of jobs that it has put.
 type recurringRow struct {
-	Summary qless.JobSummary `json:"job"`
-	Queue   string           `json:"queue"`
-	Count   int              `json:"count"`
+	Summary inspect.Row `json:"job"`
+	Queue   string      `json:"queue"`
+	Count   int         `json:"count"`
 }
 
 // recurring lists the recurring jobs by queue, and schedules.
-func (s *site) recurring(r *http.Request) (*view, error) {
-	from, queue := fromOf(r), r.URL.Query().Get("queue")
-	key := fmt.Sprintf("recurring %q %d", queue, from)
-	data, err := sampled(r.Context(), &s.samples, key,
-		func(ctx context.Context) (*recurringData, error) { return s.readRecurring(ctx, queue, from) })
-	if err != nil {
-		return nil, err
-	}
-	return &view{template: "recurring", title: "Recurring", section: "recurring", data: data}, nil
-}
-
-func (s *site) readRecurring(ctx context.Context, only string, from int) (*recurringData, error) {
+func (s *site) recurring(ctx context.Context, q query) (*view, error) {
 	seen, _, err := s.seen(ctx)
 	if err != nil {
 		return nil, err
 	}
-	data := &recurringData{Queue: only, Jobs: []recurringRow{}}
+	data := &recurringData{Queue: q.Get("queue"), Jobs: []recurringRow{}}
 	for i := range seen.Queues {
 		queue := &seen.Queues[i]
-		if queue.Recurring <= 0 || only != "" && queue.Name != only {
+		if queue.Recurring <= 0 || data.Queue != "" && queue.Name != data.Queue {
 			continue
 		}
 		before := data.Total
 		data.Total += queue.Recurring
-		if room := recurringShown - len(data.Jobs); room > 0 && data.Total > from {
-			part := qless.Range{Offset: max(0, from-before), Limit: room}
+		if room := recurringShown - len(data.Jobs); room > 0 && data.Total > q.from() {
+			part := inspect.Range{Offset: max(0, q.from()-before), Limit: room}
 			if err := s.addRecurring(ctx, data, queue.Name, part); err != nil {
 				return nil, err
 			}
 		}
 	}
-	data.Rows = sizedRows{rows{from, len(data.Jobs), data.Total}, recurringShown}
-	data.Schedules, err = s.Client.Schedules(ctx, qless.Range{Limit: schedulesShown})
-	return data, err
+	data.Rows = rows{q.from(), len(data.Jobs), data.Total, recurringShown}
+	data.Schedules, err = s.in.Schedules(ctx, inspect.Range{Limit: schedulesShown})
+	return &view{Title: "Recurring", Data: data}, err
 }
 
 // seenAge is how old the figures of all queues may be on the pages that need little of them.
@@ -79,13 +67,13 @@ const seenAge = 10 * time.Second
 
 // seen returns the figures of all queues as they were lately, by name, and whether it has read
 // them.
-func (s *site) seen(ctx context.Context) (*qless.Overview, bool, error) {
+func (s *site) seen(ctx context.Context) (*inspect.Overview, bool, error) {
 	var isNew bool
 	seen, err := sampledFor(ctx, &s.samples, seenAge, "seen",
-		func(ctx context.Context) (*qless.Overview, error) {
+		func(ctx context.Context) (*inspect.Overview, error) {
 			isNew = true
-			seen, err := s.Client.Overview(ctx, qless.OverviewQuery{})
-			slices.SortFunc(seen.Queues, func(a, b qless.QueueOverview) int {
+			seen, err := s.in.Overview(ctx, inspect.OverviewQuery{})
+			slices.SortFunc(seen.Queues, func(a, b inspect.QueueOverview) int {
 				return cmp.Compare(a.Name, b.Name)
 			})
 			return &seen, err
@@ -97,9 +85,9 @@ func (s *site) seen(ctx context.Context) (*qless.Overview, bool, error) {
 }
 
 func (s *site) addRecurring(
-	ctx context.Context, data *recurringData, queue string, r qless.Range,
+	ctx context.Context, data *recurringData, queue string, r inspect.Range,
 ) error {
-	jobs, err := s.Client.Queue(queue).List(ctx, qless.ListRecurring, r)
+	jobs, err := s.in.Queue(queue, inspect.Recurring).List(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -119,40 +107,18 @@ func (s *site) addRecurring(
 
 // A recurringJobData is a recurring job with the last jobs that it has put.
 type recurringJobData struct {
-	*qless.RecurringJob
-	Summary  *qless.JobSummary  `json:"summary,omitempty"` // with its next time, if it was found
-	Children []qless.JobSummary `json:"children"`          // those that are left, the latest first
+	Job      *qless.RecurringJob `json:"job"`
+	Summary  *inspect.Row        `json:"summary,omitempty"` // with its next time, if it was found
+	Children []inspect.Row       `json:"children"`          // those that are left, the latest first
 }
-
-// MarshalJSON writes the fields of the job, too.
-func (d *recurringJobData) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Job      *qless.RecurringJob `json:"job"`
-		Summary  *qless.JobSummary   `json:"summary,omitempty"`
-		Children []qless.JobSummary  `json:"children"`
-	}{d.RecurringJob, d.Summary, d.Children})
-}
-
-// PrettyData is the data of each job, indented.
-func (d *recurringJobData) PrettyData() string { return pretty(d.Data) }
 
 // recurringJob shows a recurring job.
-func (s *site) recurringJob(r *http.Request) (*view, error) {
-	jid := nameOf(r, "jid")
-	data, err := sampled(r.Context(), &s.samples, "recurring job "+strconv.Quote(jid),
-		func(ctx context.Context) (*recurringJobData, error) { return s.readRecurringJob(ctx, jid) })
+func (s *site) recurringJob(ctx context.Context, q query) (*view, error) {
+	job, err := s.Client.RecurringJob(ctx, q.name)
 	if err != nil {
 		return nil, err
 	}
-	return &view{template: "recurringjob", title: jid, section: "recurring", data: data}, nil
-}
-
-func (s *site) readRecurringJob(ctx context.Context, jid string) (*recurringJobData, error) {
-	job, err := s.Client.RecurringJob(ctx, jid)
-	if err != nil {
-		return nil, err
-	}
-	data := &recurringJobData{RecurringJob: job, Children: []qless.JobSummary{}}
+	data := &recurringJobData{Job: job}
 	if data.Summary, err = s.recurringSummary(ctx, job); err != nil {
 		return nil, err
 	}
@@ -161,29 +127,19 @@ func (s *site) readRecurringJob(ctx context.Context, jid string) (*recurringJobD
 	}
 	var jids []string
 	for n := job.Count; n > 0 && n > job.Count-childrenShown; n-- {
-		jids = append(jids, jid+"-"+strconv.Itoa(n))
+		jids = append(jids, q.name+"-"+strconv.Itoa(n))
 	}
-	if len(jids) == 0 {
-		return data, nil
-	}
-	children, err := s.Client.Jobs(ctx, jids...)
-	if err != nil {
-		return nil, err
-	}
-	for _, child := range children {
-		data.Children = append(data.Children, summaryOf(child))
-	}
-	s.redactAll(data.Children)
-	return data, nil
+	data.Children, err = s.rowsOf(ctx, jids)
+	return &view{Title: q.name, Data: data}, err
 }
 
 // recurringSummary looks for a recurring job in its queue, for its next time. A call looks at a
 // thousand, so that in a queue with more of them it may not be found.
 func (s *site) recurringSummary(
 	ctx context.Context, job *qless.RecurringJob,
-) (*qless.JobSummary, error) {
-	filter := qless.Filter{JID: job.JID}
-	found, err := s.Client.Queue(job.Queue).Find(ctx, qless.ListRecurring, filter, "")
+) (*inspect.Row, error) {
+	filter := inspect.Filter{JID: job.JID}
+	found, err := s.in.Queue(job.Queue, inspect.Recurring).Where(filter).Find(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -193,4 +149,36 @@ func (s *site) recurringSummary(
 		}
 	}
 	return nil, nil
+}
+
+// A schedulesData is a part of the schedules.
+type schedulesData struct {
+	inspect.Page[inspect.Schedule]
+	Rows rows `json:"-"`
+}
+
+// schedules lists the schedules that workers have registered.
+func (s *site) schedules(ctx context.Context, q query) (*view, error) {
+	page, err := s.in.Schedules(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
+	data := &schedulesData{page, rows{q.from(), len(page.Items), page.Total, pageSize}}
+	return &view{Title: "Schedules", Data: data}, err
+}
+
+// A scheduleData is a schedule.
+type scheduleData struct {
+	*inspect.Schedule
+	Words string `json:"words,omitempty"` // when it is due, in words
+}
+
+// schedule shows a schedule.
+func (s *site) schedule(ctx context.Context, q query) (*view, error) {
+	schedule, err := s.in.Schedule(ctx, q.name)
+	if err != nil {
+		return nil, err
+	}
+	if s.IsRedacted() {
+		schedule.Data = nil
+	}
+	data := &scheduleData{schedule, words.Schedule(schedule.Spec)}
+	return &view{Title: q.name, Data: data}, nil
 }

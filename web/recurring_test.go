@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
@@ -41,7 +42,7 @@ func TestRecurringJobsOfAllQueuesAreListed(t *testing.T) {
 func TestARecurringJobHasItsJobs(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	_, err := d.Queue("ticks").Recur(t.Context(), "Tick", map[string]string{"secret": "xyzzy"},
-		time.Hour, qless.JID("tick"), qless.Tags("red"))
+		time.Hour, qless.JID("tick"), qless.Tags{"red"})
 	d.do(err)
 	_, err = d.Queue("ticks").Pop(t.Context(), 1)
 	d.do(err)
@@ -71,7 +72,7 @@ func (d *desk) follow(schedules ...qless.Schedule) {
 	worker := d.worker("follower", qless.WorkerConfig{Schedules: schedules}, "idle",
 		map[string]qless.Handler{"Tick": func(context.Context, *qless.Job) error { return nil }})
 	testkit.Until(d.t, "the schedules are registered", func() bool {
-		page, err := d.Schedules(d.t.Context(), qless.Range{})
+		page, err := inspect.New(d.Client).Schedules(d.t.Context(), inspect.Range{})
 		d.do(err)
 		return page.Total == len(schedules)
 	})
@@ -90,7 +91,7 @@ func TestSchedulesAreListed(t *testing.T) {
 		require.Contains(t, page, `<a href="/schedules/nightly">nightly</a>`)
 		require.Contains(t, page, "every day at 06:30")
 		require.Contains(t, page, "Europe/Berlin")
-		require.Contains(t, page, "every 30 hours")
+		require.Contains(t, page, "every 30h")
 		require.Contains(t, d.page(d.linkTo(page, "/schedules/a%2Fb")), "a/b?c")
 	}
 	page := d.page("/schedules/nightly")

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web/internal/actions"
 )
 
 var (
@@ -18,8 +18,10 @@ var (
 	errNoPerm   = fmt.Errorf("%w: Redis does not permit it to the dashboard's user", errDenied)
 )
 
-// may reports whether the user who makes a request may do something.
-func (s *site) may(r *http.Request, action Action) bool { return s.refusal(r, action) == nil }
+// May reports whether an action is offered to the viewer.
+func (f *frame) May(action string) bool {
+	return f.Site.refusal(f.Request, Action(action)) == nil
+}
 
 // refusal returns why the user who makes a request may not do something, or nil.
 func (s *site) refusal(r *http.Request, action Action) error {
@@ -34,6 +36,15 @@ func (s *site) refusal(r *http.Request, action Action) error {
 		return fmt.Errorf("%w; in %s it can be tried again", errNoPerm, left.Round(time.Second))
 	}
 	return nil
+}
+
+// check returns why the user who makes a request may not do something, and logs it, or nil.
+func (s *site) check(r *http.Request, action string) error {
+	err := s.refusal(r, Action(action))
+	if err != nil {
+		s.log(r, action).Warn("dashboard: an action was refused", "error", err)
+	}
+	return err
 }
 
 // denials are the actions that the server has refused because of its user.
@@ -78,12 +89,19 @@ func (d *denials) all() []Action {
 // Denied are the actions whose buttons are off because the server refused them.
 func (f *frame) Denied() []Action { return f.Site.denials.all() }
 
-// isDenial reports whether the server refused a command because of its user.
-func isDenial(err error) bool {
-	if codeOf(err) != qless.CodeServer && codeOf(err) != qless.CodeInvalid {
-		return false
-	}
-	text := err.Error()
-	return strings.Contains(text, "NOPERM") || strings.Contains(text, "ACL failure in script") ||
-		strings.Contains(text, "The user executing the script can't")
+// refuseForeign answers a request that another site has made a browser send.
+func (h *Handler) refuseForeign(w http.ResponseWriter, r *http.Request) {
+	path, _ := url.PathUnescape(actions.Short(r.URL.EscapedPath()))
+	h.options.Logger.Warn("dashboard: a request from another site was refused",
+		"user", h.options.User(r), "path", path)
+	http.Error(w, "requests from other sites are refused", http.StatusForbidden)
+}
+
+// refuseHost answers a request that names another host, which may be that of a page whose name
+// leads here.
+func (h *Handler) refuseHost(w http.ResponseWriter, r *http.Request) {
+	h.options.Logger.Warn("dashboard: a request for an unknown host was refused",
+		"user", h.options.User(r), "host", actions.Short(r.Host))
+	http.Error(w, "the dashboard has another name: Options.Hosts, or qless serve --web-host, "+
+		"says under which it is reached", http.StatusForbidden)
 }

@@ -21,7 +21,7 @@ func TestAnActionThatRedisDeniesIsOffForAWhile(t *testing.T) {
 	options.Username, options.Password = "viewer", "pass"
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	d := (&desk{Client: client, t: t, server: server}).on(web.Options{})
 	jid := d.put("mail", "Send")

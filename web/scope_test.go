@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
@@ -27,9 +28,9 @@ func (d *desk) putMany(queue, klass string, n int) []string {
 	return jids
 }
 
-func (d *desk) count(queue string, list qless.List) int {
+func (d *desk) count(queue string, list inspect.List) int {
 	d.t.Helper()
-	page, err := d.Queue(queue).JIDs(context.Background(), list, qless.Range{Limit: 1})
+	page, err := inspect.New(d.Client).Queue(queue, list).JIDs(context.Background(), inspect.Range{Limit: 1})
 	require.NoError(d.t, err)
 	return page.Total
 }
@@ -91,13 +92,13 @@ func TestAllThatMatchAreCountedAndTyped(t *testing.T) {
 		require.Equal(t, http.StatusUnprocessableEntity, asked.StatusCode)
 		require.Contains(t, asked.body, "This is not the name")
 	}
-	require.Equal(t, 1204, d.count("mail", qless.ListWaiting))
+	require.Equal(t, 1204, d.count("mail", inspect.Waiting))
 
 	all.Set("typed", "mail")
 	run := d.begin("job.cancel", all)
 	done := d.end(run)
 	require.Equal(t, 1201, done.Count)
-	require.Equal(t, 3, d.count("mail", qless.ListWaiting))
+	require.Equal(t, 3, d.count("mail", inspect.Waiting))
 	page := d.page(run)
 	require.Contains(t, page, "1\u202f201 jobs canceled.")
 	requireSound(t, run, page)
@@ -105,7 +106,7 @@ func TestAllThatMatchAreCountedAndTyped(t *testing.T) {
 	back := form("receipt", done.Receipt)
 	done = d.end(d.begin("job.restore", back))
 	require.Equal(t, 1201, done.Count)
-	require.Equal(t, 1204, d.count("mail", qless.ListWaiting))
+	require.Equal(t, 1204, d.count("mail", inspect.Waiting))
 }
 
 func TestFewJobsThatMatchAreChangedAtOnce(t *testing.T) {
@@ -116,9 +117,9 @@ func TestFewJobsThatMatchAreChangedAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, jobs[0].Fail(ctx, "boom", "it broke"))
 	require.NoError(t, jobs[1].Complete(ctx))
-	_, err = d.Bulk(jids[4:]...).Track(ctx)
+	_, err = inspect.New(d.Client).JIDs(jids[4:]...).Track(ctx)
 	require.NoError(t, err)
-	_, err = d.Bulk(jids[2:]...).Tag(ctx, "vip")
+	_, err = inspect.New(d.Client).JIDs(jids[2:]...).Tag(ctx, "vip")
 	require.NoError(t, err)
 	for _, try := range []struct {
 		action string
@@ -139,8 +140,8 @@ func TestFewJobsThatMatchAreChangedAtOnce(t *testing.T) {
 	} {
 		require.Equal(t, try.count, d.did(try.action, try.form).Count, try.action)
 	}
-	require.Equal(t, 1, d.count("slow", qless.ListWaiting))
-	require.Equal(t, 3, d.count("mail", qless.ListWaiting))
+	require.Equal(t, 1, d.count("slow", inspect.Waiting))
+	require.Equal(t, 3, d.count("mail", inspect.Waiting))
 }
 
 func TestScopesThatMakeNoSenseAreRefused(t *testing.T) {
@@ -148,7 +149,7 @@ func TestScopesThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, bad := range []url.Values{
 		form("scope", "everything"), form("scope", "queue"), form("scope", "failed"),
 		form("scope", "queue", "queue", "mail", "list", "recurring"),
-		form("scope", "queue", "queue", "mail"), form("scope", "tracked", "klass", "Send"),
+		form("scope", "queue", "queue", "mail"),
 		form(), form("job", "nothing"), form("job%", "waiting:%zz"),
 	} {
 		got := d.post("job.cancel", bad)
@@ -166,7 +167,7 @@ func TestJobsThatDependOnEachOtherAreCanceledTogether(t *testing.T) {
 	chain := d.putMany("mail", "Send", 150)
 	for i := range chain[1:] {
 		_, err := d.Queue("mail").Put(t.Context(), "Send", nil, qless.JID(chain[i+1]),
-			qless.DependsOn(chain[i]))
+			qless.DependsOn{chain[i]})
 		require.NoError(t, err)
 	}
 	picked := url.Values{"sure": {"1"}, "job": {"waiting:" + chain[0]}}
@@ -177,8 +178,8 @@ func TestJobsThatDependOnEachOtherAreCanceledTogether(t *testing.T) {
 	require.Equal(t, 150, done.Count)
 
 	require.Equal(t, 150, d.did("job.restore", form("receipt", done.Receipt)).Count)
-	require.Equal(t, 1, d.count("mail", qless.ListWaiting))
-	require.Equal(t, 149, d.count("mail", qless.ListDepends))
+	require.Equal(t, 1, d.count("mail", inspect.Waiting))
+	require.Equal(t, 149, d.count("mail", inspect.Depends))
 }
 
 // A gate holds up a client's calls of a command.
@@ -205,8 +206,11 @@ func gatedDesk(t *testing.T, command string) (*desk, *gate) {
 	g := &gate{command: command, reached: make(chan struct{}, 100), let: make(chan struct{})}
 	g.open = sync.OnceFunc(func() { close(g.let) })
 	server := testkit.Start(t)
-	client, err := qless.New(server.Client(t), qless.WithWorkerName("w1"),
-		qless.WithLogger(testkit.Quiet()), qless.WithObserver(g.observe))
+	client, err := qless.New(server.Client(t), &qless.ClientConfig{
+		Logger:     testkit.Quiet(),
+		Observer:   g.observe,
+		WorkerName: "w1",
+	})
 	require.NoError(t, err)
 	d := (&desk{Client: client, t: t, server: server}).on(web.Options{})
 	t.Cleanup(g.open) // before the dashboard waits for what is under way
@@ -214,7 +218,7 @@ func gatedDesk(t *testing.T, command string) (*desk, *gate) {
 }
 
 func TestARunIsWatchedAndStopped(t *testing.T) {
-	d, g := gatedDesk(t, "change")
+	d, g := gatedDesk(t, "repair")
 	d.putMany("mail", "Send", 1400)
 	run := d.begin("job.track", form("scope", "queue", "queue", "mail", "list", "waiting",
 		"typed", "mail"))
@@ -237,14 +241,14 @@ func TestARunIsWatchedAndStopped(t *testing.T) {
 	done := d.end(run)
 	require.Equal(t, 500, done.Count)
 	require.Contains(t, done.Error, "stopped")
-	tracked, err := d.Tracked(t.Context(), qless.Range{Limit: 1})
+	tracked, err := inspect.New(d.Client).Tracked().JIDs(t.Context(), inspect.Range{Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, 500, tracked.Total)
 	require.NotContains(t, d.page(run), "<noscript>")
 }
 
 func TestRunsThatTakeLongAreFew(t *testing.T) {
-	d, g := gatedDesk(t, "change")
+	d, g := gatedDesk(t, "repair")
 	defer g.open()
 	d.putMany("mail", "Send", 600)
 	all := form("scope", "queue", "queue", "mail", "list", "waiting")
@@ -269,11 +273,11 @@ func TestAJobThatHasLeftTheListIsLeft(t *testing.T) {
 	g.let <- struct{}{}
 	testkit.Soon(t, "the list", g.reached)
 	require.NoError(t, d.Queue("mail").Pause(t.Context()))
-	require.NoError(t, d.Queue("mail").Unpause(t.Context()))
-	_, err := d.Bulk(jid).Move(t.Context(), "slow", qless.Delay(time.Hour))
+	require.NoError(t, d.Queue("mail").Resume(t.Context()))
+	_, err := inspect.New(d.Client).JIDs(jid).Move(t.Context(), "slow", qless.Delay(time.Hour))
 	require.NoError(t, err)
 	g.let <- struct{}{}
 	got := testkit.Soon(t, "the answer", answered)
 	require.Contains(t, got.body, "has changed since")
-	require.Equal(t, 1, d.count("slow", qless.ListScheduled))
+	require.Equal(t, 1, d.count("slow", inspect.Scheduled))
 }

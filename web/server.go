@@ -2,12 +2,14 @@ package web
 
 import (
 	"context"
-	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A serverData is what is known of the server.
@@ -45,12 +47,9 @@ var infoFields = []string{
 const serverKeep = 5 * time.Second
 
 // server shows what is known of the server.
-func (s *site) server(r *http.Request) (*view, error) {
-	data, err := sampledFor(r.Context(), &s.samples, serverKeep, "server", s.readServer)
-	if err != nil {
-		return nil, err
-	}
-	return &view{template: "server", title: "Server", section: "server", data: data}, nil
+func (s *site) server(ctx context.Context, _ query) (*view, error) {
+	data, err := sampledFor(ctx, &s.samples, serverKeep, "server", s.readServer)
+	return &view{Title: "Server", Data: data}, err
 }
 
 func (s *site) readServer(ctx context.Context) (*serverData, error) {
@@ -92,14 +91,10 @@ func (d *serverData) readClock(ctx context.Context, rdb redis.UniversalClient) {
 
 // parseInfo returns the fields of INFO that are kept.
 func parseInfo(text string) map[string]string {
-	all, kept := map[string]string{}, map[string]string{}
+	kept := map[string]string{}
 	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			all[name] = value
-		}
-	}
-	for _, name := range infoFields {
-		if value, ok := all[name]; ok {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if slices.Contains(infoFields, name) {
 			kept[name] = value
 		}
 	}
@@ -140,95 +135,28 @@ func (d *serverData) number(field string) float64 {
 	return n
 }
 
-// A fact is a line about the server.
-type fact struct{ Name, Value string }
-
-// Facts are what INFO tells, in words.
-func (d *serverData) Facts() []fact {
-	var all []fact
-	add := func(name, value string) {
-		if value != "" {
-			all = append(all, fact{name, value})
-		}
+// Count writes the number of a field of INFO, or nothing if the server does not tell it.
+func (d *serverData) Count(field string) string {
+	if d.Info[field] == "" {
+		return ""
 	}
-	add("Program", d.program())
-	add("Mode", d.Info["redis_mode"])
-	add("Role", d.role())
-	add("Up for", d.since("uptime_in_seconds"))
-	add("Memory", d.memory())
-	add("When it is full", d.Info["maxmemory_policy"])
-	add("Evicted keys", d.count("evicted_keys"))
-	add("Clients", d.clients())
-	add("Blocked clients", d.count("blocked_clients"))
-	add("Rejected connections", d.count("rejected_connections"))
-	add("Commands a second", d.count("instantaneous_ops_per_sec"))
-	add("Append-only file", d.yesNo("aof_enabled", "on", "off"))
-	add("Last snapshot", d.Info["rdb_last_bgsave_status"])
-	add("Changes since the snapshot", d.count("rdb_changes_since_last_save"))
-	return all
+	return words.Number(int(d.number(field)))
 }
 
-func (d *serverData) program() string {
-	if version := d.Info["valkey_version"]; version != "" {
-		return "Valkey " + version
-	}
-	if version := d.Info["redis_version"]; version != "" {
-		return "Redis " + version
+// Bytes writes the memory of a field of INFO, or nothing if it is none.
+func (d *serverData) Bytes(field string) string {
+	if n := d.number(field); n > 0 {
+		return words.Bytes(n)
 	}
 	return ""
 }
 
-func (d *serverData) role() string {
-	switch d.Info["role"] {
-	case "master":
-		return "primary, with " + plural(int(d.number("connected_slaves")), "replica")
-	case "slave":
-		return "replica, its link is " + d.Info["master_link_status"]
-	}
-	return d.Info["role"]
-}
+// Replicas is the number of replicas of the server.
+func (d *serverData) Replicas() int { return int(d.number("connected_slaves")) }
 
-func (d *serverData) memory() string {
-	if d.Info["used_memory"] == "" {
-		return ""
-	}
-	text := bytesText(d.number("used_memory"))
-	if most := d.number("maxmemory"); most > 0 {
-		return text + " of " + bytesText(most)
-	}
-	return text + ", no limit"
-}
-
-func (d *serverData) clients() string {
-	text := d.count("connected_clients")
-	if most := d.count("maxclients"); text != "" && most != "" {
-		return text + " of " + most
-	}
-	return text
-}
-
-func (d *serverData) count(field string) string {
-	if d.Info[field] == "" {
-		return ""
-	}
-	return number(int(d.number(field)))
-}
-
-func (d *serverData) since(field string) string {
-	if d.Info[field] == "" {
-		return ""
-	}
-	return took(time.Duration(d.number(field)) * time.Second)
-}
-
-func (d *serverData) yesNo(field, yes, no string) string {
-	switch d.Info[field] {
-	case "1":
-		return yes
-	case "0":
-		return no
-	}
-	return ""
+// Uptime is the time since the start of the server.
+func (d *serverData) Uptime() time.Duration {
+	return time.Duration(d.number("uptime_in_seconds")) * time.Second
 }
 
 // Clock says how the clocks differ.
@@ -238,20 +166,10 @@ func (d *serverData) Clock() string {
 	case skew.Abs() < 50*time.Millisecond:
 		return "equal to this program's"
 	case skew < 0:
-		return took(-skew) + " behind this program's"
+		return words.Took(-skew) + " behind this program's"
 	}
-	return took(skew) + " ahead of this program's"
+	return words.Took(skew) + " ahead of this program's"
 }
 
-// Took is how long an answer takes.
-func (d *serverData) Took() string { return took(time.Duration(d.Ping * float64(time.Second))) }
-
-// bytesText writes an amount of memory.
-func bytesText(n float64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for ; n >= 1024 && i < len(units)-1; i++ {
-		n /= 1024
-	}
-	return strconv.FormatFloat(n, 'f', min(i, 1), 64) + " " + units[i]
-}
+// Took is the time that an answer takes.
+func (d *serverData) Took() string { return words.Took(time.Duration(d.Ping * float64(time.Second))) }

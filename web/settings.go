@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -31,7 +30,7 @@ func (s setting) IsDefault() bool { return s.Value == s.Default }
 
 // knownSettings are those of all queues.
 var knownSettings = []setting{
-	{Name: qless.ConfigApplication, Default: "qless", Meaning: "A name for people to read."},
+	{Name: "application", Default: "qless", Meaning: "A name for people to read."},
 	{Name: qless.ConfigHeartbeat, Default: "60",
 		Meaning: "How many seconds a lock lasts unless its worker renews it."},
 	{Name: qless.ConfigGracePeriod, Default: "10",
@@ -55,7 +54,7 @@ var knownSettings = []setting{
 	{Name: qless.ConfigStatsHistory, Default: "30", Meaning: "For how many days statistics are kept."},
 	{Name: qless.ConfigHistogramHistory, Default: "7",
 		Meaning: "For how many days histograms are kept."},
-	{Name: qless.ConfigSyncEnabled,
+	{Name: "sync-enabled",
 		Meaning: "Whether clients in PHP perform a job in the process that puts it."},
 }
 
@@ -67,21 +66,9 @@ var settingsOfQueues = map[string]string{
 }
 
 // settings shows the settings.
-func (s *site) settings(r *http.Request) (*view, error) {
-	data, err := sampled(r.Context(), &s.samples, "settings",
-		func(ctx context.Context) (*settingsData, error) {
-			all, err := s.Client.Config().All(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return newSettingsData(all), nil
-		})
-	if err != nil {
-		return nil, err
-	}
-	return &view{
-		template: "settings", title: "Settings", section: "settings", data: data, isStill: true,
-	}, nil
+func (s *site) settings(ctx context.Context, _ query) (*view, error) {
+	all, err := s.Client.Config().All(ctx)
+	return &view{Title: "Settings", Data: newSettingsData(all), isStill: true}, err
 }
 
 func newSettingsData(values map[string]string) *settingsData {

@@ -1,83 +1,105 @@
 package web
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/actions"
+	"github.com/qless/qless-go/web/internal/rates"
 )
 
 // A site has the pages of one namespace.
 type site struct {
 	Source
 	handler *Handler
-	base    string // the path before those of its pages, without a slash at the end
+	in      *inspect.Inspector
+	space   *actions.Space
+	Base    string // the path before those of its pages, without a slash at the end
 	mux     *http.ServeMux
-	pages   *http.ServeMux // those that s.page has registered, and nothing else
+	pages   *http.ServeMux // the pages, and nothing else
 	samples samples
 	denials denials
 	feed    feed
-	tallies tallies
-	groups  knownGroups
+	tallies rates.Tallies
+	groups  gradual[string, groupRow]
 	growth  growth
 	days    days
 }
 
+// A page is read for all who look at it at the same time.
+type page struct {
+	path, template string
+	section        string // the part of the navigation that it is in
+	read           func(s *site, ctx context.Context, q query) (*view, error)
+	parameters     string // those of the URL that it depends on, besides the name
+}
+
+// ofLists are the parameters of a page with a list of jobs.
+const ofLists = " from klass tag jid data after looked"
+
+var pages = []page{
+	{"/{$}", "overview", "overview", (*site).overview, ""},
+	{"/queues", "queues", "queues", (*site).queues, ""},
+	{"/queues/{name}", "queue", "queues", (*site).queue, "list day" + ofLists},
+	{"/queues/{name}/why", "why", "queues", (*site).why, ""},
+	{"/jobs/{name}", "job", "find", (*site).job, ""},
+	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},
+	{"/find", "find", "find", (*site).find, "q in state queue next"},
+	{"/failures", "failures", "failures", (*site).failures, "q from"},
+	{"/failures/{name}", "failure", "failures", (*site).failure, ofLists},
+	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from"},
+	{"/klasses/{name}", "klass", "klasses", (*site).klass, "over"},
+	{"/workers", "workers", "workers", (*site).workers, "queue from"},
+	{"/workers/{name}", "worker", "workers", (*site).worker, "from"},
+	{"/recurring", "recurring", "recurring", (*site).recurring, "queue from"},
+	{"/recurring/{name}", "recurringjob", "recurring", (*site).recurringJob, ""},
+	{"/schedules", "schedules", "recurring", (*site).schedules, "from"},
+	{"/schedules/{name}", "schedule", "recurring", (*site).schedule, ""},
+	{"/limits", "limits", "limits", (*site).limits, "from"},
+	{"/limits/{name}", "limit", "limits", (*site).limit, ""},
+	{"/tracked", "list", "tracked", (*site).tracked, ofLists},
+	{"/completed", "list", "completed", (*site).completed, ofLists},
+	{"/tags", "tags", "tags", (*site).tags, "from"},
+	{"/tags/{name}", "list", "tags", (*site).tag, ofLists},
+	{"/settings", "settings", "settings", (*site).settings, ""},
+	{"/server", "server", "server", (*site).server, ""},
+}
+
 func newSite(h *Handler, source Source, base string) *site {
 	s := &site{
-		Source: source, handler: h, base: base, mux: http.NewServeMux(), pages: http.NewServeMux(),
+		Source: source, handler: h, in: inspect.New(source.Client), Base: base,
+		mux: http.NewServeMux(), pages: http.NewServeMux(),
 	}
 	s.samples.began = time.Now()
-	s.page("/{$}", s.overview)
-	s.page("/queues", s.queues)
-	s.page("/queues/{queue}", s.queue)
-	s.page("/queues/{queue}/why", s.why)
-	s.page("/jobs/{jid}", s.job)
-	s.page("/failures", s.failures)
-	s.page("/failures/{group}", s.failure)
-	s.page("/klasses", s.klasses)
-	s.page("/klasses/{klass}", s.klass)
-	s.page("/workers", s.workers)
-	s.page("/workers/{worker}", s.worker)
-	s.page("/recurring", s.recurring)
-	s.page("/recurring/{jid}", s.recurringJob)
-	s.page("/schedules", s.schedules)
-	s.page("/schedules/{id}", s.schedule)
-	s.page("/limits", s.limits)
-	s.page("/limits/{name}", s.limit)
-	s.page("/tracked", s.tracked)
-	s.page("/completed", s.completed)
-	s.page("/tags", s.tags)
-	s.page("/tags/{tag}", s.tag)
-	s.page("/activity", s.activity)
-	s.page("/settings", s.settings)
-	s.page("/server", s.server)
-	s.page("/jobs/{jid}/graph", s.graph)
-	s.page("/find", s.find)
+	s.space = &actions.Space{
+		Inspector: s.in, Base: base, Client: source.Client, History: h.history,
+		Redact: s.redactAll, HidesData: s.IsRedacted(), Ended: s.ended,
+	}
+	for _, page := range pages {
+		s.handle(page.path, func(r *http.Request) (*view, error) { return s.sample(r, page) })
+	}
+	s.handle("/activity", s.activity)
+	s.handle("/runs/{id}", s.runPage)
 	s.mux.HandleFunc("GET "+base+"/live", s.live)
 	s.mux.HandleFunc("POST "+base+"/actions/{action}", s.act)
-	s.mux.HandleFunc("GET "+base+"/actions/{action}", s.begin)
-	s.page("/runs/{id}", s.runPage)
+	s.mux.HandleFunc("GET "+base+"/actions/{action}", s.act)
 	s.mux.HandleFunc("POST "+base+"/runs/{id}/stop", s.stopRun)
 	s.mux.HandleFunc("GET "+base+"/receipts/{id}", s.download)
-	s.mux.HandleFunc("GET "+base+"/queues.json", s.rubyQueues)
-	s.mux.HandleFunc("GET "+base+"/failed.json", s.rubyFailed)
 	s.mux.HandleFunc(base+"/", s.missing)
 	return s
 }
 
-func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if name, isRuby := s.rubyName(r); isRuby {
-		s.rubyQueue(w, r, name)
-		return
-	}
-	s.mux.ServeHTTP(w, r)
-}
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// page serves a page at a pattern below the base.
-func (s *site) page(pattern string, read func(*http.Request) (*view, error)) {
+// handle serves a page at a pattern below the base.
+func (s *site) handle(pattern string, read func(*http.Request) (*view, error)) {
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(r)
 		if to, isLive := w.(*recorder); isLive {
@@ -89,30 +111,60 @@ func (s *site) page(pattern string, read func(*http.Request) (*view, error)) {
 		}
 		s.show(w, r, v)
 	}
-	s.mux.HandleFunc("GET "+s.base+pattern, serve)
-	s.pages.HandleFunc("GET "+s.base+pattern, serve)
+	s.mux.HandleFunc("GET "+s.Base+pattern, serve)
+	s.pages.HandleFunc("GET "+s.Base+pattern, serve)
 }
 
-func (s *site) missing(w http.ResponseWriter, r *http.Request) {
-	s.fail(w, r, &qless.Error{
-		Code: qless.CodeNotFound, Op: "web", Message: "there is no page at " + r.URL.Path,
+// sample returns a page as it was read lately.
+func (s *site) sample(r *http.Request, page page) (*view, error) {
+	q := query{nameOf(r), url.Values{}}
+	for _, parameter := range strings.Fields(page.parameters) {
+		if value := r.URL.Query().Get(parameter); value != "" {
+			q.Set(parameter, value)
+		}
+	}
+	key := fmt.Sprintf("page %s %q %s", page.path, q.name, q.Encode())
+	return sampled(r.Context(), &s.samples, key, func(ctx context.Context) (*view, error) {
+		v, err := page.read(s, ctx, q)
+		if err == nil {
+			v.template, v.Section = page.template, page.section
+		}
+		return v, err
 	})
 }
 
-// link returns the URL of something with a name: /queues/mail. Browsers take dots for directories,
-// and some names end like a file or are a slash, so such a name is a parameter:
-// /queues/-?name=.json
-func (s *site) link(kind, name string) string {
-	isDots := strings.Trim(name, ".") == ""
-	if isDots || name == "-" || name == "/" || strings.HasSuffix(name, ".json") {
-		return s.base + "/" + kind + "/-?name=" + url.QueryEscape(name)
-	}
-	return s.base + "/" + kind + "/" + segment(name)
+// A query is what the URL of a page says: the name of what it is about, and parameters.
+type query struct {
+	name string
+	url.Values
 }
 
-// sub returns the URL of a page below that of something with a name: /queues/mail/why
-func (s *site) sub(kind, name, page string) string {
-	path, query, hasQuery := strings.Cut(s.link(kind, name), "?")
+// from returns the first row that is asked for.
+func (q query) from() int {
+	from, err := strconv.Atoi(q.Get("from"))
+	if err != nil {
+		return 0
+	}
+	return max(0, from)
+}
+
+func (s *site) missing(w http.ResponseWriter, r *http.Request) {
+	s.fail(w, r, notFound("there is no page at %s", r.URL.Path))
+}
+
+// Link returns the URL of something with a name: /queues/mail. Browsers take dots for directories,
+// and a slash is no name there, so such a name is a parameter: /queues/-?name=..
+func (s *site) Link(kind, name string) string {
+	isDots := strings.Trim(name, ".") == ""
+	if isDots || name == "-" || name == "/" {
+		return s.Base + "/" + kind + "/-?name=" + url.QueryEscape(name)
+	}
+	return s.Base + "/" + kind + "/" + url.PathEscape(name)
+}
+
+// Sub returns the URL of a page below that of something with a name: /queues/mail/why
+func (s *site) Sub(kind, name, page string) string {
+	path, query, hasQuery := strings.Cut(s.Link(kind, name), "?")
 	if hasQuery {
 		return path + "/" + page + "?" + query
 	}
@@ -120,13 +172,63 @@ func (s *site) sub(kind, name, page string) string {
 }
 
 // nameOf returns the name that a link was made for.
-func nameOf(r *http.Request, wildcard string) string {
+func nameOf(r *http.Request) string {
 	query := r.URL.Query()
-	if name, err := url.QueryUnescape(query.Get("name" + escapedMark)); err == nil && name != "" {
+	if name, err := url.QueryUnescape(query.Get("name" + actions.EscapedMark)); err == nil && name != "" {
 		return name
 	}
 	if query.Has("name") {
 		return query.Get("name")
 	}
-	return r.PathValue(wildcard)
+	return r.PathValue("name")
+}
+
+// A section is an entry of the navigation. The Key is the letter that leads to it after a g.
+type section struct{ Name, Title, Path, Key string }
+
+// Sections are the entries of the navigation.
+func (f *frame) Sections() []section {
+	return []section{
+		{"overview", "Overview", "", "o"},
+		{"queues", "Queues", "queues", "q"},
+		{"find", "Find", "find", "n"},
+		{"failures", "Failures", "failures", "f"},
+		{"klasses", "Klasses", "klasses", "k"},
+		{"workers", "Workers", "workers", "w"},
+		{"recurring", "Recurring", "recurring", "r"},
+		{"limits", "Limits", "limits", "l"},
+		{"tracked", "Tracked", "tracked", "t"},
+		{"tags", "Tags", "tags", "e"},
+		{"completed", "Completed", "completed", "c"},
+		{"activity", "Activity", "activity", "a"},
+		{"settings", "Settings", "settings", "s"},
+		{"server", "Server", "server", "v"},
+	}
+}
+
+// rows are the rows of a list that a page shows.
+type rows struct{ From, Shown, Total, Size int }
+
+// First and Last are the numbers of the first and last row, from 1 on.
+func (r rows) First() int { return min(r.From+1, r.Total) }
+func (r rows) Last() int  { return r.From + r.Shown }
+
+// HasNext reports whether there is a next page, and Next is its first row.
+func (r rows) HasNext() bool { return r.Last() < r.Total }
+func (r rows) Next() string  { return strconv.Itoa(r.From + r.Size) }
+
+// HasPrevious reports whether there is a previous page, and Previous is its first row.
+func (r rows) HasPrevious() bool { return r.From > 0 }
+func (r rows) Previous() string  { return strconv.Itoa(max(0, r.From-r.Size)) }
+
+// part returns at most n items of a list, from one on.
+func part[T any](all []T, from, n int) []T {
+	from = min(from, len(all))
+	return all[from:min(from+n, len(all))]
+}
+
+func notFound(format string, args ...any) error {
+	return &qless.Error{
+		Code: qless.ErrNotFound, Op: "web", Message: fmt.Sprintf(format, args...),
+	}
 }

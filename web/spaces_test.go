@@ -23,8 +23,10 @@ func TestEachPageAndActionWorksInEachNamespace(t *testing.T) {
 	rdb := server.Client(t)
 	var sources []web.Source
 	for i, name := range names {
-		client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()),
-			qless.WithNamespace(string(rune('a'+i))+":"))
+		client, err := qless.New(rdb, &qless.ClientConfig{
+			Logger:    testkit.Quiet(),
+			Namespace: string(rune('a'+i)) + ":",
+		})
 		require.NoError(t, err)
 		_, err = client.Queue("mail").Put(t.Context(), "Send", nil)
 		require.NoError(t, err)
@@ -64,9 +66,9 @@ func TestEachPageAndActionWorksInEachNamespace(t *testing.T) {
 func TestAnActionOfANamespaceIsRefusedInAnother(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := server.Client(t)
-	one, err := qless.New(rdb, qless.WithNamespace("one:"), qless.WithLogger(testkit.Quiet()))
+	one, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: "one:"})
 	require.NoError(t, err)
-	two, err := qless.New(rdb, qless.WithNamespace("two:"), qless.WithLogger(testkit.Quiet()))
+	two, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: "two:"})
 	require.NoError(t, err)
 	d := &desk{Client: one, t: t, server: server}
 	d = d.at(web.New(web.Options{Logger: testkit.Quiet()}, web.Source{Name: "one", Client: one},

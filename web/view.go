@@ -2,21 +2,28 @@ package web
 
 import (
 	"bytes"
+	"embed"
 	"encoding/json"
 	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/units"
+	"github.com/qless/qless-go/web/internal/actions"
+	"github.com/qless/qless-go/web/internal/charts"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A view is what a page shows.
 type view struct {
 	template string // the name of its template, without .html
-	title    string
-	section  string // the part of the navigation that it is in
-	data     any    // what the template gets, and what is sent as JSON
+	Title    string
+	Section  string // the part of the navigation that it is in
+	Data     any    // what the template gets, and what is sent as JSON
 	isStill  bool   // it is not updated while somebody looks at it
 	isPart   bool   // there is more to read: it is loaded again even without JavaScript
 	refresh  int    // after how many seconds it is loaded again without JavaScript, or 0
@@ -28,16 +35,10 @@ type frame struct {
 	*view
 	Site    *site
 	Request *http.Request
-	Outcome *outcome // what the last action has done, if this page follows it
+	Outcome *actions.Outcome // what the last action has done, if this page follows it
 
 	once string
 }
-
-// Data is what the page shows.
-func (f *frame) Data() any { return f.data }
-
-// Title is the title of the page.
-func (f *frame) Title() string { return f.title }
 
 // Refresh is after how many seconds the page is loaded again without JavaScript, or 0 for never.
 func (f *frame) Refresh() int {
@@ -47,45 +48,31 @@ func (f *frame) Refresh() int {
 	return f.refresh
 }
 
-// IsIn reports whether the page is in a part of the navigation.
-func (f *frame) IsIn(section string) bool { return f.section == section }
-
 // Live is where updates of the page come from, or empty if there are none.
 func (f *frame) Live() string {
 	if f.isStill {
 		return ""
 	}
-	query := f.Request.URL.Query()
-	query.Del("outcome")
-	path := f.Request.URL.EscapedPath()
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	return f.Site.base + "/live?page=" + url.QueryEscape(path)
+	return f.Site.Base + "/live?page=" + url.QueryEscape(f.Here())
 }
 
 // Here is the path and query of the page.
-func (f *frame) Here() string { return hereOf(f.Request) }
-
-func hereOf(r *http.Request) string {
-	here := *r.URL
-	query := here.Query()
-	query.Del("outcome")
-	here.RawQuery = query.Encode()
-	return here.RequestURI()
-}
+func (f *frame) Here() string { return f.with(nil) }
 
 // With is the page's own URL with one parameter changed, or removed if the value is empty. It
 // begins at the first row again.
 func (f *frame) With(parameter, value string) string {
+	return f.with(url.Values{"from": nil, "after": nil, parameter: {value}})
+}
+
+// with is the page's own URL with some parameters changed, or removed if they have no value.
+func (f *frame) with(parameters url.Values) string {
 	query := f.Request.URL.Query()
 	query.Del("outcome")
-	query.Del("from")
-	query.Del("after")
-	if value == "" {
-		query.Del(parameter)
-	} else {
-		query.Set(parameter, value)
+	for name, values := range parameters {
+		if query.Del(name); len(values) > 0 && values[0] != "" {
+			query[name] = values
+		}
 	}
 	path := f.Request.URL.EscapedPath()
 	if len(query) == 0 {
@@ -97,20 +84,8 @@ func (f *frame) With(parameter, value string) string {
 // Sites are the namespaces to switch between.
 func (f *frame) Sites() []*site { return f.Site.handler.sites }
 
-// May reports whether an action is offered to the viewer.
-func (f *frame) May(action Action) bool { return f.Site.may(f.Request, action) }
-
 // Prefix is the path below which the dashboard is mounted.
 func (s *site) Prefix() string { return s.handler.options.Prefix }
-
-// Base is the path before those of the site's pages.
-func (s *site) Base() string { return s.base }
-
-// Link is the URL of something with a name.
-func (s *site) Link(kind, name string) string { return s.link(kind, name) }
-
-// Sub is the URL of a page below that of something with a name.
-func (s *site) Sub(kind, name, page string) string { return s.sub(kind, name, page) }
 
 // isFragment is the key of a context value that asks for the part of a page that is updated. The
 // value is the page's word for forms.
@@ -123,14 +98,15 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, v *view) {
 		return
 	}
 	if prefersJSON(r) {
-		writeJSON(w, http.StatusOK, v.data)
+		writeJSON(w, http.StatusOK, v.Data)
 		return
 	}
 	s.write(w, r, http.StatusOK, v)
 }
 
 func (s *site) write(w http.ResponseWriter, r *http.Request, status int, v *view) {
-	f := &frame{view: v, Site: s, Request: r, Outcome: s.outcomeOf(r)}
+	f := &frame{view: v, Site: s, Request: r}
+	f.Outcome = s.space.History.Outcome(s.space, r.URL.Query().Get("outcome"))
 	part := "layout"
 	if r.Context().Value(isFragment{}) != nil {
 		part = "content"
@@ -161,7 +137,7 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	s.write(w, r, data.Status, &view{
-		template: "error", title: http.StatusText(data.Status), data: data, isStill: true,
+		template: "error", Title: http.StatusText(data.Status), Data: data, isStill: true,
 	})
 }
 
@@ -209,3 +185,49 @@ func parseTemplates() map[string]*template.Template {
 	}
 	return all
 }
+
+//go:embed templates/*.html static/*
+var files embed.FS
+
+// static serves the style sheet, the script and the icon.
+func static(prefix string) http.Handler {
+	server := http.StripPrefix(prefix, http.FileServerFS(files))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/") { // a folder, which would be listed
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Cache-Control", "public, max-age=3600")
+		server.ServeHTTP(w, r)
+	})
+}
+
+// functions are what templates call.
+var functions = template.FuncMap{
+	"age":       units.Age,
+	"rate":      units.Rate,
+	"number":    words.Number,
+	"ago":       words.Ago,
+	"clock":     words.Clock,
+	"iso":       func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
+	"plural":    words.Plural,
+	"join":      strings.Join,
+	"seconds":   func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'g', 4, 64) },
+	"row":       row,
+	"hidden":    actions.Hide,
+	"pick":      actions.Pick,
+	"inwords":   words.Schedule,
+	"percent":   words.Percent,
+	"process":   process,
+	"program":   program,
+	"took":      words.Took,
+	"exact":     words.Exact,
+	"columns":   columnsOf,
+	"bucket":    func(b qless.Bucket) string { return units.Duration(b.From) },
+	"bars":      charts.Histogram,
+	"pretty":    words.JSON,
+	"shortened": words.Shown,
+}
+
+// row passes two values to a template.
+func row(frame, item any) map[string]any { return map[string]any{"Frame": frame, "Item": item} }

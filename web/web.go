@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/hosts"
+	"github.com/qless/qless-go/web/internal/actions"
 )
 
 // A Source is a namespace that the dashboard shows.
@@ -84,11 +85,8 @@ type Handler struct {
 	sites   []*site
 	root    http.Handler
 
-	outcomes   outcomes
-	receipts   receipts
-	runs       runs
+	history    *actions.History
 	streams    streams
-	repeats    repeats
 	background sync.WaitGroup
 }
 
@@ -103,8 +101,7 @@ func New(options Options, sources ...Source) (*Handler, error) {
 	if options.Prefix != "" && !strings.HasPrefix(options.Prefix, "/") {
 		return nil, invalid("Options.Prefix %q does not begin with a slash", options.Prefix)
 	}
-	h := &Handler{options: options}
-	h.receipts.most = maxReceipt
+	h := &Handler{options: options, history: actions.NewHistory()}
 	h.streams.most = maxStreams
 	names, bases := map[string]bool{}, map[string]bool{}
 	for i, source := range sources {
@@ -157,7 +154,7 @@ func userOf(r *http.Request) string {
 
 func invalid(format string, args ...any) error {
 	return &qless.Error{
-		Code: qless.CodeInvalid, Op: "web.new", Message: fmt.Sprintf(format, args...),
+		Code: qless.ErrInvalid, Op: "web.new", Message: fmt.Sprintf(format, args...),
 	}
 }
 
@@ -165,10 +162,10 @@ func invalid(format string, args ...any) error {
 // page of activity makes while somebody looks at it, and actions on many jobs, which stop after the
 // step that they are at. Call it when no more requests come, before the clients are closed.
 func (h *Handler) Close() {
-	h.runs.halt()
 	for _, s := range h.sites {
 		s.feed.halt()
 	}
+	h.history.Close()
 	h.background.Wait()
 }
 
@@ -183,7 +180,7 @@ func (h *Handler) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+h.options.Prefix+"/static/", static(h.options.Prefix))
 	for _, s := range h.sites {
-		mux.Handle(s.base+"/", s)
+		mux.Handle(s.Base+"/", s)
 	}
 	if len(h.sites) > 1 {
 		mux.HandleFunc("GET "+h.options.Prefix+"/{$}", h.serveSum)
@@ -220,11 +217,17 @@ func space(name string, i int) string {
 	if strings.Trim(name, ".") == "" || name == "/" {
 		return fmt.Sprintf("namespace-%d", i+1)
 	}
-	return segment(name)
+	return url.PathEscape(name)
 }
 
-// segment returns a name as one segment of a path.
-func segment(name string) string { return url.PathEscape(name) }
+// codeOf returns the code of an error, if it has one.
+func codeOf(err error) qless.Code {
+	var cause *qless.Error
+	if errors.As(err, &cause) {
+		return cause.Code
+	}
+	return ""
+}
 
 // statusOf returns the HTTP status for an error.
 func statusOf(err error) int {

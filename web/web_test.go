@@ -30,7 +30,7 @@ func newDesk(t *testing.T, options web.Options) *desk {
 	t.Helper()
 	server := testkit.Start(t)
 	rdb := server.Client(t)
-	client, err := qless.New(rdb, qless.WithWorkerName("w1"), qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), WorkerName: "w1"})
 	require.NoError(t, err)
 	if options.Logger == nil {
 		options.Logger = testkit.Quiet()

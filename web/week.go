@@ -1,27 +1,26 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"html/template"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web/internal/charts"
 )
 
 const (
 	weekDays    = 7   // before today
 	weekQueues  = 100 // of how many queues the days are read
-	fewQueues   = 50  // with more of them, the first look reads no days
+	fewQueues   = 50  // with more of them, the first view reads no days
 	weekRefresh = 30 * time.Second
 )
 
-// days keeps what was counted in the last days, queue by queue.
+// days are what was counted in the last days, queue by queue.
 type days struct {
-	mu  sync.Mutex
-	all map[queueDay]dayCount
+	counts   gradual[queueDay, dayCount]
+	isLooked atomic.Bool
 }
 
 // A queueDay is a day of a queue.
@@ -30,11 +29,8 @@ type queueDay struct {
 	day   time.Time
 }
 
-// A dayCount is what was counted until some time.
-type dayCount struct {
-	completed, failed int
-	at                time.Time
-}
+// A dayCount is what was counted on a day.
+type dayCount struct{ completed, failed int }
 
 // A weekData is what was completed and what has failed today and on the days before.
 type weekData struct {
@@ -64,7 +60,8 @@ func (s *site) week(ctx context.Context, queues []string, total int) (*weekData,
 			if err != nil {
 				return nil, err
 			}
-			s.days.set(one, newDayCount(stats, now))
+			count := dayCount{stats.Run.Count, stats.Failures}
+			s.days.counts.set(one, count, now, 2*weekQueues*(1+weekDays))
 		}
 		week := s.days.week(queues, now)
 		week.Total = total
@@ -72,13 +69,9 @@ func (s *site) week(ctx context.Context, queues []string, total int) (*weekData,
 	})
 }
 
-// daysAtOnce is how many days of queues are read with each look, if there are so many queues: the
-// more there are, the more else the page costs.
+// daysAtOnce is the number of days of queues that are read with each view: the more queues there
+// are, the more else the page costs.
 func daysAtOnce(queues int) int { return max(2, 8-queues/25) }
-
-func newDayCount(stats qless.Stats, now time.Time) dayCount {
-	return dayCount{stats.Run.Count, stats.Failures, now}
-}
 
 // lastDays returns the last days, today first.
 func lastDays(now time.Time) []time.Time {
@@ -90,74 +83,39 @@ func lastDays(now time.Time) []time.Time {
 	return all
 }
 
-// old returns what to read next, at most so much: what is not known first, today before the other
-// days. A day that is over does not change. The first look at many queues leaves the days to the
-// next ones.
-func (d *days) old(queues []string, now time.Time, most int) []queueDay {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// old returns at most n days to read next: those that are missing first, today before the others. A
+// day that is over does not change. The first view at many queues leaves the days to the next ones.
+func (d *days) old(queues []string, now time.Time, n int) []queueDay {
+	if isFirst := !d.isLooked.Swap(true); isFirst && len(queues) > fewQueues {
+		return nil
+	}
 	var all []queueDay
 	for _, day := range lastDays(now) {
 		for _, queue := range queues {
-			one := queueDay{queue, day}
-			count, isKnown := d.all[one]
-			isOver := count.at.After(day.Add(24*time.Hour + time.Minute))
-			if !isKnown || !isOver && now.Sub(count.at) >= weekRefresh {
-				all = append(all, one)
-			}
+			all = append(all, queueDay{queue, day})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b queueDay) int {
-		return cmp.Compare(d.all[a].at.UnixNano(), d.all[b].at.UnixNano())
+	return d.counts.due(all, n, func(one queueDay, at time.Time) bool {
+		isOver := at.After(one.day.Add(24*time.Hour + time.Minute))
+		return !isOver && now.Sub(at) >= weekRefresh
 	})
-	if isFirst := d.all == nil; isFirst {
-		d.all = map[queueDay]dayCount{}
-		if len(queues) > fewQueues {
-			return nil
-		}
-	}
-	return part(all, 0, most)
-}
-
-// set keeps a count, and drops those of days that are long over.
-func (d *days) set(one queueDay, count dayCount) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.all[one] = count
-	if len(d.all) <= 2*weekQueues*(1+weekDays) {
-		return
-	}
-	for other := range d.all {
-		if count.at.Sub(d.all[other].at) > weekRefresh {
-			delete(d.all, other)
-		}
-	}
 }
 
 // week adds the days up.
 func (d *days) week(queues []string, now time.Time) *weekData {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	week := &weekData{Queues: len(queues)}
 	for _, day := range lastDays(now) {
 		sum := dayData{Date: day.Format(time.DateOnly)}
 		for _, queue := range queues {
-			count, isKnown := d.all[queueDay{queue, day}]
-			sum.Completed += count.completed
-			sum.Failed += count.failed
+			count, isKnown := d.counts.get(queueDay{queue, day})
+			sum.Completed += count.value.completed
+			sum.Failed += count.value.failed
 			sum.HasMore = sum.HasMore || !isKnown
 		}
 		week.Days = append(week.Days, sum)
 		week.HasMore = week.HasMore || sum.HasMore
 	}
 	return week
-}
-
-// Rows are what is counted, each as a row.
-func (w *weekData) Rows() []weekRow {
-	completed := func(d *dayData) int { return d.Completed }
-	failed := func(d *dayData) int { return d.Failed }
-	return []weekRow{{"Completed", w, completed}, {"Failed", w, failed}}
 }
 
 // Dates are the days as in the rows, today last.
@@ -169,27 +127,27 @@ func (w *weekData) Dates() []string {
 	return all
 }
 
-// A weekRow is one of the figures on all days.
+// A weekRow is one of the figures on all days, today last.
 type weekRow struct {
-	Name string
-	week *weekData
-	of   func(*dayData) int
+	Name   string
+	Values []int
 }
 
-// Values are the figures of the days, today last.
-func (r weekRow) Values() []int {
-	var all []int
-	for _, day := range slices.Backward(r.week.Days) {
-		all = append(all, r.of(&day))
+// Rows are the figures, each as a row.
+func (w *weekData) Rows() []weekRow {
+	rows := []weekRow{{Name: "Completed"}, {Name: "Failed"}}
+	for _, day := range slices.Backward(w.Days) {
+		rows[0].Values = append(rows[0].Values, day.Completed)
+		rows[1].Values = append(rows[1].Values, day.Failed)
 	}
-	return all
+	return rows
 }
 
 // Mean is the average of the days before today.
 func (r weekRow) Mean() int {
 	sum := 0
-	for i := range r.week.Days[1:] {
-		sum += r.of(&r.week.Days[1+i])
+	for _, value := range r.Values[:weekDays] {
+		sum += value
 	}
 	return (sum + weekDays/2) / weekDays
 }
@@ -197,8 +155,8 @@ func (r weekRow) Mean() int {
 // Spark draws the days.
 func (r weekRow) Spark() template.HTML {
 	var values []float64
-	for _, value := range r.Values() {
+	for _, value := range r.Values {
 		values = append(values, float64(value))
 	}
-	return sparkline(r.Name+" by day, today last", values)
+	return charts.Spark(r.Name+" by day, today last", values)
 }

@@ -49,8 +49,11 @@ func TestAWorkerIsShownWithWhatItSaysAndItsJobs(t *testing.T) {
 func TestASilentWorkerAndItsStalledJobs(t *testing.T) {
 	clock := testkit.NewClock()
 	d := newDesk(t, web.Options{})
-	client, err := qless.New(d.server.Client(t), qless.WithWorkerName("silent"),
-		qless.WithLogger(testkit.Quiet()), qless.WithClock(clock.Now))
+	client, err := qless.New(d.server.Client(t), &qless.ClientConfig{
+		Clock:      clock.Now,
+		Logger:     testkit.Quiet(),
+		WorkerName: "silent",
+	})
 	d.do(err)
 	d.Client = client
 	d = d.again(web.Options{})

@@ -33,11 +33,11 @@ type crowd struct {
 }
 
 // newCrowd returns one with clients but without workers.
-func newCrowd(s *server, clients int, options ...qless.ClientOption) (*crowd, error) {
+func newCrowd(s *server, clients int, config qless.ClientConfig) (*crowd, error) {
 	c := &crowd{server: s}
 	for range clients {
 		c.rdbs = append(c.rdbs, s.dial())
-		if err := c.connect(c.rdbs[len(c.rdbs)-1], options...); err != nil {
+		if err := c.connect(c.rdbs[len(c.rdbs)-1], config); err != nil {
 			return nil, err
 		}
 	}
@@ -45,10 +45,9 @@ func newCrowd(s *server, clients int, options ...qless.ClientOption) (*crowd, er
 }
 
 // connect adds a client that uses a connection pool.
-func (c *crowd) connect(rdb *redis.Client, options ...qless.ClientOption) error {
-	client, err := qless.New(rdb, append([]qless.ClientOption{
-		qless.WithLogger(slog.New(&c.lines)), qless.WithObserver(c.observe),
-	}, options...)...)
+func (c *crowd) connect(rdb *redis.Client, config qless.ClientConfig) error {
+	config.Logger, config.Observer = slog.New(&c.lines), c.observe
+	client, err := qless.New(rdb, &config)
 	c.clients = append(c.clients, client)
 	return err
 }
@@ -71,7 +70,7 @@ func hire(
 	if err := checkFiles(workers, clients); err != nil {
 		return nil, err
 	}
-	c, err := newCrowd(s, clients)
+	c, err := newCrowd(s, clients, qless.ClientConfig{})
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func work(
 	ctx context.Context, s *server, queue string, jobs int, handler qless.Handler,
 ) error {
 	var ended atomic.Int64
-	c, err := newCrowd(s, 1)
+	c, err := newCrowd(s, 1, qless.ClientConfig{})
 	if err != nil {
 		return err
 	}

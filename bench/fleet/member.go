@@ -110,7 +110,7 @@ func (m *member) tell(out io.Writer) {
 func (m *member) run(ready func()) error {
 	rdb := redis.NewClient(&redis.Options{Addr: m.Redis, ReadTimeout: time.Minute})
 	defer func() { _ = rdb.Close() }()
-	client, err := qless.New(rdb, qless.WithLogger(slog.New(&lineCounter{})))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: slog.New(&lineCounter{})})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // queueReceived has the jobs that a program receives that is its own worker.
@@ -47,15 +48,15 @@ var optionsOf = []struct {
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
 		return []qless.PutOption{
-			qless.Delay(200 * time.Millisecond), qless.Tags("tag", tenant(i)), qless.Priority(i % 5),
+			qless.Delay(200 * time.Millisecond), qless.Tags{"tag", tenant(i)}, qless.Priority(i % 5),
 		}
 	}},
 	{klass, func(_ int, last string) []qless.PutOption {
-		return []qless.PutOption{qless.DependsOn(last), qless.OnFailureRun}
+		return []qless.PutOption{qless.DependsOn{last}, qless.OnFailureRun}
 	}},
 	{klass, func(_ int, last string) []qless.PutOption {
 		return []qless.PutOption{
-			qless.DependsOn(last), qless.OnFailureFail, qless.KeepFailedFor(time.Second),
+			qless.DependsOn{last}, qless.OnFailureFail, qless.KeepFailedFor(time.Second),
 		}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
@@ -70,16 +71,16 @@ var optionsOf = []struct {
 		return []qless.PutOption{qless.Unique("new", i), qless.KeepFor(100 * time.Millisecond)}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
-		return []qless.PutOption{qless.Limits("soak"), qless.Header("number", tenant(i))}
+		return []qless.PutOption{qless.Limits{"soak"}, qless.Headers{"number": tenant(i)}}
 	}},
 	{klass, func(int, string) []qless.PutOption {
-		return []qless.PutOption{qless.Limits("soak-rate"), qless.RunFor(time.Minute)}
+		return []qless.PutOption{qless.Limits{"soak-rate"}, qless.MaxRunTime(time.Minute)}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
 		return []qless.PutOption{qless.Fair(tenant(i))}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
-		return []qless.PutOption{qless.FairWeight(tenant(i), float64(1+i%3)), qless.Limits("soak")}
+		return []qless.PutOption{qless.Fair(tenant(i), qless.Weight(float64(1+i%3))), qless.Limits{"soak"}}
 	}},
 }
 
@@ -119,7 +120,7 @@ func (m *member) putSingly() {
 		m.count()
 		last = jid
 		if i%7 == 0 {
-			_, err = m.client.Bulk(jid).Track(ctx)
+			_, err = inspect.New(m.client).JIDs(jid).Track(ctx)
 		}
 		return err
 	})

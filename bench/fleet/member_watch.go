@@ -28,22 +28,16 @@ func (m *member) watch() error {
 // readEvents subscribes again and again.
 func (m *member) readEvents() {
 	for m.ctx.Err() == nil {
-		events, err := m.client.Events(m.ctx)
+		ctx, cancel := context.WithTimeout(m.ctx, 5*time.Second)
+		events, err := m.client.Events(ctx)
 		if err != nil {
+			cancel()
 			m.note(err)
 			return
 		}
-		end := time.After(5 * time.Second)
-		for open := true; open; {
-			select {
-			case <-events.C():
-			case <-end:
-				open = false
-			case <-m.ctx.Done():
-				open = false
-			}
+		for range events { // until the time is over
 		}
-		_ = events.Close()
+		cancel()
 	}
 }
 

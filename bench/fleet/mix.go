@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A mix puts jobs of all kinds, and has as many of them under way at once as it has places.
@@ -53,10 +54,10 @@ var mixed = []struct {
 		return []qless.PutOption{qless.Delay(20 * time.Millisecond)}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
-		return []qless.PutOption{qless.Tags("tag", string(rune('a'+i%20))), qless.Priority(i % 5)}
+		return []qless.PutOption{qless.Tags{"tag", string(rune('a' + i%20))}, qless.Priority(i % 5)}
 	}},
 	{klass, func(_ int, last string) []qless.PutOption {
-		return []qless.PutOption{qless.DependsOn(last), qless.OnFailureRun}
+		return []qless.PutOption{qless.DependsOn{last}, qless.OnFailureRun}
 	}},
 	{klass, func(int, string) []qless.PutOption {
 		return []qless.PutOption{
@@ -64,7 +65,7 @@ var mixed = []struct {
 		}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
-		return []qless.PutOption{qless.Limits("soak"), qless.Header("number", string(rune('a'+i%20)))}
+		return []qless.PutOption{qless.Limits{"soak"}, qless.Headers{"number": string(rune('a' + i%20))}}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
 		return []qless.PutOption{qless.Fair(string(rune('a' + i%10)))}
@@ -105,7 +106,7 @@ func (m *mix) cancel(ctx context.Context, queue *qless.Queue) error {
 
 // track tracks a job, unless it is gone already.
 func (m *mix) track(ctx context.Context, jid string) error {
-	_, err := m.client.Bulk(jid).Track(ctx)
+	_, err := inspect.New(m.client).JIDs(jid).Track(ctx)
 	return err
 }
 

@@ -104,6 +104,31 @@ func (s *server) read(ctx context.Context) (info.Reading, error) {
 	return info.Read(ctx, s.admin)
 }
 
+// weigh returns how much more memory the server has after do, not counting its connections: their
+// buffers shrink when they are idle for a while. It ends them.
+func (s *server) weigh(ctx context.Context, do func() error) (int64, error) {
+	before, err := s.weight(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := s.weight(ctx)
+	return after - before, err
+}
+
+// weight returns the memory of the server without connections but its own.
+func (s *server) weight(ctx context.Context) (int64, error) {
+	for _, kind := range []string{"normal", "pubsub"} {
+		if err := s.admin.ClientKillByFilter(ctx, "TYPE", kind).Err(); err != nil {
+			return 0, err
+		}
+	}
+	reading, err := s.read(ctx)
+	return reading.Memory, err
+}
+
 // longest returns how long the longest of the noted calls took. Those of the bench do not count.
 func (s *server) longest(ctx context.Context) (time.Duration, error) {
 	entries, err := s.admin.SlowLogGet(ctx, 4096).Result()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/bench/internal/parallel"
+	"github.com/qless/qless-go/inspect"
 )
 
 // step is what the client's steps take at most, in milliseconds.
@@ -34,28 +35,28 @@ type bulkLoad struct {
 
 var bulkCalls = []bulkCall{
 	{"Unfail of a group", failed, func(ctx context.Context, b *bulkLoad) error {
-		count, err := b.client.Unfail(ctx, group, b.jobs)
-		return errors.Join(err, expect(count, b.jobs))
+		result, err := inspect.New(b.client).Failed(group).AtMost(b.jobs).Unfail(ctx)
+		return errors.Join(err, expect(result.Changed, b.jobs))
 	}, true},
-	{"Bulk.Retry", failed, func(ctx context.Context, b *bulkLoad) error {
-		result, err := b.client.Bulk(b.jids...).Retry(ctx)
-		return errors.Join(err, expect(result.Count, b.jobs))
+	{"Unfail of those jobs by jid", failed, func(ctx context.Context, b *bulkLoad) error {
+		result, err := inspect.New(b.client).JIDs(b.jids...).Unfail(ctx)
+		return errors.Join(err, expect(result.Changed, b.jobs))
 	}, true},
-	{"CancelFailed of a group", failed, func(ctx context.Context, b *bulkLoad) error {
-		result, err := b.client.CancelFailed(ctx, group, -1)
-		return errors.Join(err, expect(result.Count, b.jobs))
+	{"Cancel of a group", failed, func(ctx context.Context, b *bulkLoad) error {
+		result, err := inspect.New(b.client).Failed(group).Cancel(ctx)
+		return errors.Join(err, expect(result.Changed, b.jobs))
 	}, true},
 	{"Cancel of 100 jobs of that group", failed, func(ctx context.Context, b *bulkLoad) error {
 		middle := max(0, len(b.jids)/2-50)
 		return b.client.Cancel(ctx, b.jids[middle:min(middle+100, len(b.jids))]...)
 	}, false},
-	{"Bulk.Cancel of waiting jobs", waiting, func(ctx context.Context, b *bulkLoad) error {
-		result, err := b.client.Bulk(b.jids...).Cancel(ctx)
-		return errors.Join(err, expect(result.Count, b.jobs))
+	{"Cancel of waiting jobs", waiting, func(ctx context.Context, b *bulkLoad) error {
+		result, err := inspect.New(b.client).JIDs(b.jids...).Cancel(ctx)
+		return errors.Join(err, expect(result.Changed, b.jobs))
 	}, true},
-	{"Bulk.Move of waiting jobs", waiting, func(ctx context.Context, b *bulkLoad) error {
-		result, err := b.client.Bulk(b.jids...).Move(ctx, "elsewhere")
-		return errors.Join(err, expect(result.Count, b.jobs))
+	{"Move of waiting jobs", waiting, func(ctx context.Context, b *bulkLoad) error {
+		result, err := inspect.New(b.client).JIDs(b.jids...).Move(ctx, "elsewhere")
+		return errors.Join(err, expect(result.Changed, b.jobs))
 	}, true},
 	{"Jobs by jid", waiting, func(ctx context.Context, b *bulkLoad) error {
 		jobs, err := b.client.Jobs(ctx, b.jids...)
@@ -73,7 +74,7 @@ var bulkCalls = []bulkCall{
 		return err
 	}, false},
 	{"Tracked", tracked, func(ctx context.Context, b *bulkLoad) error {
-		page, err := b.client.Tracked(ctx, qless.Range{Limit: min(b.jobs, 100_000)})
+		page, err := inspect.New(b.client).Tracked().JIDs(ctx, inspect.Range{Limit: min(b.jobs, 100_000)})
 		return errors.Join(err, expect(page.Total, b.jobs))
 	}, true},
 	{"Queues", queues, func(ctx context.Context, b *bulkLoad) error {
@@ -81,7 +82,7 @@ var bulkCalls = []bulkCall{
 		return errors.Join(err, expect(len(all), b.queues))
 	}, true},
 	{"Workers", taken, func(ctx context.Context, b *bulkLoad) error {
-		all, err := b.client.Workers(ctx)
+		all, err := inspect.New(b.client).Workers(ctx)
 		return errors.Join(err, expect(len(all), b.workers))
 	}, true},
 }
@@ -93,7 +94,7 @@ func bulk(ctx context.Context, o *options, r *report) error {
 		return err
 	}
 	defer s.stop()
-	c, err := newCrowd(s, 1)
+	c, err := newCrowd(s, 1, qless.ClientConfig{})
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func dependent(ctx context.Context, b *bulkLoad) (err error) {
 	}
 	b.first = jobs[0]
 	b.jids, err = fill(ctx, b.queue, b.jobs, func(int) []qless.PutOption {
-		return []qless.PutOption{qless.DependsOn(first)}
+		return []qless.PutOption{qless.DependsOn{first}}
 	})
 	return err
 }
@@ -196,8 +197,8 @@ func tracked(ctx context.Context, b *bulkLoad) error {
 	if err := waiting(ctx, b); err != nil {
 		return err
 	}
-	result, err := b.client.Bulk(b.jids...).Track(ctx)
-	return errors.Join(err, expect(result.Count, b.jobs))
+	result, err := inspect.New(b.client).JIDs(b.jids...).Track(ctx)
+	return errors.Join(err, expect(result.Changed, b.jobs))
 }
 
 func queues(ctx context.Context, b *bulkLoad) error {
@@ -212,7 +213,7 @@ func taken(ctx context.Context, b *bulkLoad) error {
 	rdb := b.server.dial()
 	defer func() { _ = rdb.Close() }()
 	return parallel.Do(16, b.workers, func(i int) error {
-		client, err := qless.New(rdb, qless.WithWorkerName(fmt.Sprintf("worker-%05d", i)))
+		client, err := qless.New(rdb, &qless.ClientConfig{WorkerName: fmt.Sprintf("worker-%05d", i)})
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ func depth(ctx context.Context, o *options, r *report) error {
 		return err
 	}
 	defer s.stop()
-	c, err := newCrowd(s, 1, qless.WithoutBatching())
+	c, err := newCrowd(s, 1, qless.ClientConfig{Unbatched: true})
 	if err != nil {
 		return err
 	}

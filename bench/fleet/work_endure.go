@@ -58,7 +58,7 @@ func endure(ctx context.Context, o *options, r *report) (failed error) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	e := &endurance{o: o, s: s, samples: map[string][]size{}}
 	e.role = role{Redis: s.process.Addr(), Rate: o.rate, Life: o.life()}
-	if e.putter, err = newCrowd(s, 1); err != nil {
+	if e.putter, err = newCrowd(s, 1, qless.ClientConfig{}); err != nil {
 		return err
 	}
 	defer func() { failed = errors.Join(failed, e.putter.dismiss()) }()
@@ -218,7 +218,7 @@ func (e *endurance) sampleServer(ctx context.Context) (size, error) {
 // clean sweeps until there is nothing to sweep, as a program does now and then.
 func (e *endurance) clean(ctx context.Context) error {
 	for {
-		swept, err := e.putter.clients[0].Sweep(ctx, qless.AllQueues)
+		swept, err := e.putter.clients[0].Sweep(ctx, "*")
 		if swept == 0 || err != nil {
 			return err
 		}

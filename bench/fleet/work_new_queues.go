@@ -7,6 +7,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/bench/internal/parallel"
+	"github.com/qless/qless-go/inspect"
 )
 
 // appearing is how many queues appear while a case is measured.
@@ -69,7 +70,7 @@ func makeQueues(ctx context.Context, client *qless.Client, count int) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Bulk(jids...).Cancel(ctx)
+	_, err = inspect.New(client).JIDs(jids...).Cancel(ctx)
 	return err
 }
 

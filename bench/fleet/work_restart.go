@@ -57,7 +57,7 @@ func disturb(ctx context.Context, o *options, r *report, clients int) (failed er
 			failed = errors.Join(failed, c.dismiss())
 		}
 	}()
-	steady, err := newCrowd(s, 1)
+	steady, err := newCrowd(s, 1, qless.ClientConfig{})
 	if err != nil {
 		return err
 	}

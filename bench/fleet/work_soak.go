@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // legs are the parts of a soak. After each, all jobs are done and everything is measured. What
@@ -67,7 +68,7 @@ func soak(ctx context.Context, o *options, r *report) (failed error) {
 }
 
 func newSoaking(ctx context.Context, o *options, s *server) (*soaking, error) {
-	putter, err := newCrowd(s, 1)
+	putter, err := newCrowd(s, 1, qless.ClientConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -177,16 +178,19 @@ func (k *soaking) keepPutting(ctx context.Context) error {
 func (k *soaking) visit(ctx context.Context) error {
 	client := k.putter.clients[0]
 	for pause(ctx, min(time.Second, k.o.duration/40)) == nil {
-		events, err := client.Events(context.WithoutCancel(ctx))
-		if err != nil {
+		listening, leave := context.WithCancel(context.WithoutCancel(ctx))
+		if _, err := client.Events(listening); err != nil {
+			leave()
 			return err
 		}
 		guest, err := hire(context.WithoutCancel(ctx), k.s, 1, 1, k.config(mixQueues[1]), k.jobs.handle)
 		if err != nil {
-			return errors.Join(err, events.Close())
+			leave()
+			return err
 		}
-		_, listed := client.Overview(context.WithoutCancel(ctx), qless.OverviewQuery{})
-		if err := errors.Join(listed, guest.dismiss(), events.Close()); err != nil {
+		_, listed := inspect.New(client).Overview(context.WithoutCancel(ctx), inspect.OverviewQuery{})
+		leave()
+		if err := errors.Join(listed, guest.dismiss()); err != nil {
 			return err
 		}
 		if err := k.clean(context.WithoutCancel(ctx)); err != nil {
@@ -200,12 +204,12 @@ func (k *soaking) visit(ctx context.Context) error {
 func (k *soaking) clean(ctx context.Context) error {
 	client := k.putter.clients[0]
 	for _, group := range mixGroups {
-		if _, err := client.CancelFailed(ctx, group, -1); err != nil {
+		if _, err := inspect.New(client).Failed(group).Cancel(ctx); err != nil {
 			return err
 		}
 	}
 	for {
-		if swept, err := client.Sweep(ctx, qless.AllQueues); swept == 0 || err != nil {
+		if swept, err := client.Sweep(ctx, "*"); swept == 0 || err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ var uniqueKeys atomic.Int64
 var jobStates = []state{
 	{"waiting", put(nil)},
 	{"waiting, tagged", put(func(int) []qless.PutOption {
-		return []qless.PutOption{qless.Tags("tag")}
+		return []qless.PutOption{qless.Tags{"tag"}}
 	})},
 	{"waiting, with a unique key", put(func(int) []qless.PutOption {
 		return []qless.PutOption{qless.Unique("key", uniqueKeys.Add(1))}
@@ -35,7 +35,7 @@ var jobStates = []state{
 		if i == 0 {
 			return []qless.PutOption{qless.JID("first")}
 		}
-		return []qless.PutOption{qless.DependsOn("first")}
+		return []qless.PutOption{qless.DependsOn{"first"}}
 	})},
 	{"running", func(ctx context.Context, s *server, client *qless.Client, jobs int) error {
 		queue := client.Queue("states")
@@ -90,7 +90,7 @@ func states(ctx context.Context, o *options, r *report) error {
 		return err
 	}
 	defer s.stop()
-	c, err := newCrowd(s, 1)
+	c, err := newCrowd(s, 1, qless.ClientConfig{})
 	if err != nil {
 		return err
 	}
@@ -111,11 +111,11 @@ func states(ctx context.Context, o *options, r *report) error {
 		if err := state.make(ctx, s, client, 1); err != nil {
 			return err
 		}
-		cost, err := s.measure(ctx, func() error { return state.make(ctx, s, client, o.jobs) })
+		memory, err := s.weigh(ctx, func() error { return state.make(ctx, s, client, o.jobs) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", state.name, err)
 		}
-		r.add(state.name, float64(cost.Memory)/float64(o.jobs), "B a job")
+		r.add(state.name, float64(memory)/float64(o.jobs), "B a job")
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func hireForTenants(
 	if err := checkFiles(o.tenants, own); err != nil {
 		return nil, err
 	}
-	c, err := newCrowd(s, 0)
+	c, err := newCrowd(s, 0, qless.ClientConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func hireForTenants(
 			c.rdbs = append(c.rdbs, s.dial())
 		}
 		rdb := c.rdbs[i%len(c.rdbs)]
-		if err := c.connect(rdb, qless.WithNamespace(fmt.Sprintf("tenant-%04d:ql:", i))); err != nil {
+		if err := c.connect(rdb, qless.ClientConfig{Namespace: fmt.Sprintf("tenant-%04d:ql:", i)}); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +112,7 @@ func hireForTenants(
 		return nil, err
 	}
 	group.Handle("*", handler)
-	c.workers = group.Workers()
+	c.workers = group
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, c.dismiss())
 	}

@@ -77,7 +77,7 @@ func TestMoveGoesOnWhereItFailed(t *testing.T) {
 func TestMoveToQless(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	client, err := qless.New(e.rdb, qless.WithClock(func() time.Time { return now }))
+	client, err := qless.New(e.rdb, &qless.ClientConfig{Clock: func() time.Time { return now }})
 	require.NoError(t, err)
 	queue := client.Queue("resize")
 	failing := true

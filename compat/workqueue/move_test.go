@@ -59,7 +59,7 @@ func TestMovePutsBackWhatCouldNotBePut(t *testing.T) {
 // there is no second job.
 func TestMoveToQlessTwice(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.New(e.rdb)
+	client, err := qless.New(e.rdb, nil)
 	require.NoError(t, err)
 	jobs := client.Queue("jobs")
 	put := func(ctx context.Context, item *workqueue.Item) error {

@@ -34,7 +34,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer disconnect()
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	client, disconnect, err := connect.Client(ctx, out, qless.WithNamespace("outbox:ql:"))
+	client, disconnect, err := connect.Client(ctx, out, &qless.ClientConfig{Namespace: "outbox:ql:"})
 	if err != nil {
 		return err
 	}

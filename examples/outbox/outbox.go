@@ -76,7 +76,7 @@ func (r row) spec() (qless.JobSpec, error) {
 		return qless.JobSpec{}, err
 	}
 	list := []qless.PutOption{
-		qless.JID(r.id), qless.IfAbsent(), qless.Priority(stored.Priority), qless.Tags(stored.Tags...),
+		qless.JID(r.id), qless.IfAbsent, qless.Priority(stored.Priority), qless.Tags(stored.Tags),
 	}
 	if !stored.At.IsZero() {
 		list = append(list, qless.At(stored.At))

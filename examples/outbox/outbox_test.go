@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -41,7 +42,7 @@ func relayUntilKilled(file, addr string) {
 	if err != nil {
 		panic(err)
 	}
-	client, err := qless.New(redis.NewClient(&redis.Options{Addr: addr}))
+	client, err := qless.New(redis.NewClient(&redis.Options{Addr: addr}), nil)
 	if err != nil {
 		panic(err)
 	}
@@ -71,7 +72,7 @@ func newShop(t *testing.T) *shop {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	server := qlesstest.New(t)
-	client, err := qless.New(server.Redis()) // by a clock that goes on
+	client, err := qless.New(server.Redis(), nil) // by a clock that goes on
 	require.NoError(t, err)
 	return &shop{T: t, file: file, db: db, client: client, redis: server}
 }
@@ -107,7 +108,7 @@ func (s *shop) left() (n int) {
 func (s *shop) requireAll() {
 	s.Helper()
 	require.Zero(s, s.left())
-	page, err := s.client.Queue("q").JIDs(s.Context(), qless.ListWaiting, qless.Range{Limit: -1})
+	page, err := inspect.New(s.client).Queue("q", inspect.Waiting).JIDs(s.Context(), inspect.Range{Limit: -1})
 	require.NoError(s, err)
 	require.Equal(s, s.jids, page.Items)
 	jobs, err := s.client.Jobs(s.Context(), s.jids...)
@@ -215,7 +216,7 @@ func TestWhatAJobIsGiven(t *testing.T) {
 	require.Equal(t, "K", job.Klass)
 	require.JSONEq(t, `{"n": 1}`, string(job.Data))
 	require.Equal(t, 3, job.Priority)
-	require.Equal(t, []string{"a"}, job.Tags)
+	require.Equal(t, qless.Tags{"a"}, job.Tags)
 	require.Equal(t, qless.StateScheduled, job.State)
 
 	tx, err := s.db.BeginTx(t.Context(), nil)
@@ -288,7 +289,7 @@ func TestARelayWaitsForARedisThatIsAway(t *testing.T) {
 	s.fill(3)
 	away, err := qless.New(redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1,
-	}))
+	}), nil)
 	require.NoError(t, err)
 	_, err = newRelay(s.db, away).pass(t.Context())
 	require.ErrorIs(t, err, qless.ErrUnavailable)

@@ -32,7 +32,7 @@ func main() {
 func run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	client, disconnect, err := connect.Client(ctx, os.Stdout, qless.WithNamespace("pipeline:ql:"))
+	client, disconnect, err := connect.Client(ctx, os.Stdout, &qless.ClientConfig{Namespace: "pipeline:ql:"})
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 		}
 		orders = append(orders, jid)
 	}
-	if _, err := client.Queue("ship").Put(ctx, "Van", nil, qless.DependsOn(orders...)); err != nil {
+	if _, err := client.Queue("ship").Put(ctx, "Van", nil, qless.DependsOn(orders)); err != nil {
 		return err
 	}
 	if err := worker.Start(ctx); err != nil {

@@ -58,7 +58,7 @@ func run(ctx context.Context, out io.Writer, folder string, limit int) error {
 	if len(paths) == 0 {
 		return fmt.Errorf("no Go files below %s", folder)
 	}
-	client, disconnect, err := connect.Client(ctx, out, qless.WithNamespace(namespace))
+	client, disconnect, err := connect.Client(ctx, out, &qless.ClientConfig{Namespace: namespace})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A file is the data of a file's job: a path at first, and more after each stage.
@@ -103,7 +104,7 @@ func (p *pipeline) put(ctx context.Context, paths []string, leftOut int) error {
 		return err
 	}
 	order := reportOrder{Files: p.jids, LeftOut: leftOut}
-	jid, err := p.queue(reportStage).Put(ctx, "Report", order, qless.DependsOn(p.jids...))
+	jid, err := p.queue(reportStage).Put(ctx, "Report", order, qless.DependsOn(p.jids))
 	if err != nil {
 		return err
 	}
@@ -155,8 +156,8 @@ func (p *pipeline) tidy(ctx context.Context) error {
 	var err error
 	if len(p.jids) > 0 {
 		jids := slices.Clone(p.jids)
-		slices.Reverse(jids)                        // the report first, which depends on the others
-		_, err = p.client.Bulk(jids...).Cancel(ctx) // completed ones are left alone
+		slices.Reverse(jids)                                     // the report first, which depends on the others
+		_, err = inspect.New(p.client).JIDs(jids...).Cancel(ctx) // completed ones are left alone
 	}
 	for _, stage := range stages {
 		err = errors.Join(err, p.queue(stage).Forget(ctx))

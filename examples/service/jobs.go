@@ -67,7 +67,7 @@ func (h handlers) welcome(ctx context.Context, job *qless.Job, data signup) erro
 		return err
 	}
 	_, err := qless.ClientFromContext(ctx).Queue(mailQueue).Put(ctx, "Reminder", data,
-		qless.JID(job.JID+"-reminder"), qless.Delay(24*time.Hour), qless.DependsOn(job.JID))
+		qless.JID(job.JID+"-reminder"), qless.Delay(24*time.Hour), qless.DependsOn{job.JID})
 	return err
 }
 

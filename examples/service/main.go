@@ -57,7 +57,7 @@ type config struct {
 
 // run runs the API and the worker until ctx ends.
 func run(ctx context.Context, cfg config) error {
-	client, err := qless.Dial(ctx, cfg.redis)
+	client, err := qless.Dial(ctx, cfg.redis, nil)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func newMetrics() *metrics { return &metrics{ended: map[string]int{}} }
 
 // observe is the worker's observer.
 func (m *metrics) observe(event qless.JobEvent) {
-	if event.Kind != qless.JobEnded {
+	if event.Kind != qless.JobEventEnded {
 		return
 	}
 	m.mu.Lock()

@@ -39,7 +39,7 @@ func main() {
 }
 
 func run(ctx context.Context, once bool) error {
-	client, disconnect, err := connect.Client(ctx, os.Stdout)
+	client, disconnect, err := connect.Client(ctx, os.Stdout, nil)
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,10 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 
 	// An error retries the job later. Here the third attempt succeeds.
 	worker.Handle("Flaky", func(ctx context.Context, job *qless.Job) error {
-		if job.Attempt() < 3 {
+		if job.Attempt < 3 {
 			return errors.New("not yet")
 		}
-		done <- fmt.Sprintf("Flaky, at attempt %d", job.Attempt())
+		done <- fmt.Sprintf("Flaky, at attempt %d", job.Attempt)
 		return nil
 	})
 

@@ -95,7 +95,7 @@ func workUntilDone(
 // move puts a job for each remaining item. The job has the id of its item, so an item that is moved
 // twice, because the program died in between, becomes one job.
 func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer) error {
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func secondsLeft(job *qless.Job, now time.Time) int64 {
 func elapsed(job *qless.Job, now time.Time) time.Duration {
 	at, known := publishedAt(job.JID)
 	if !known {
-		return job.Waited()
+		return job.Waited
 	}
 	return max(0, now.Sub(at))
 }

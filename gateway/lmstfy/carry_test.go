@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
@@ -40,7 +41,7 @@ func TestAJobCarriesTheContextOfATrace(t *testing.T) {
 	carried := map[string]string{
 		"traceparent": traceparent, "tracestate": "a=1", "baggage": "customer=7",
 	}
-	require.Equal(t, carried, job.Headers)
+	require.Equal(t, qless.Headers(carried), job.Headers)
 
 	header, _ := g.askWith("GET", "/api/ns/q?ttr=10", "", nil)
 	for name, value := range carried {
@@ -70,7 +71,7 @@ func TestEachJobOfABulkCarriesTheHeaders(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, jobs, 2)
 	for _, job := range jobs {
-		require.Equal(t, map[string]string{"traceparent": traceparent}, job.Headers)
+		require.Equal(t, qless.Headers{"traceparent": traceparent}, job.Headers)
 	}
 }
 

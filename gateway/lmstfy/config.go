@@ -101,7 +101,7 @@ type defaults struct {
 }
 
 func invalid(format string, args ...any) error {
-	return &qless.Error{Op: "lmstfy", Code: qless.CodeInvalid, Message: fmt.Sprintf(format, args...)}
+	return &qless.Error{Op: "lmstfy", Code: qless.ErrInvalid, Message: fmt.Sprintf(format, args...)}
 }
 
 // check returns an error if the configuration can't be used, and sets what is not said.

@@ -29,7 +29,7 @@ func (f *File) Connect(ctx context.Context) (config Config, close func(), err er
 	for _, name := range sortedKeys(f.Pool) {
 		r := f.Pool[name]
 		rdb := open(&r)
-		client, err := qless.New(rdb, r.options()...)
+		client, err := qless.New(rdb, &qless.ClientConfig{Namespace: r.Namespace})
 		if err == nil {
 			err = rdb.Ping(ctx).Err()
 		}
@@ -44,14 +44,6 @@ func (f *File) Connect(ctx context.Context) (config Config, close func(), err er
 		return Config{}, nil, fmt.Errorf("admin redis: %w", err)
 	}
 	return config, close, nil
-}
-
-// options returns the options of the client of a pool.
-func (r *FileRedis) options() []qless.ClientOption {
-	if r.Namespace == "" {
-		return nil
-	}
-	return []qless.ClientOption{qless.WithNamespace(r.Namespace)}
 }
 
 func (r *FileRedis) open() redis.UniversalClient {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/qless/qless-go"
 )
 
 // How often queues are swept in which something is due, and how often some of all the known ones.
@@ -77,7 +75,7 @@ func (s *store) runSweeps(ctx context.Context) {
 		}
 		s.sweepDue(ctx)
 		if tick%int(sweepAllInterval/sweepInterval) == 0 {
-			_, _ = s.client.Sweep(ctx, qless.AllQueues)
+			_, _ = s.client.Sweep(ctx, "*")
 		}
 	}
 }

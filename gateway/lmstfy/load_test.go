@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qless/qless-go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -155,9 +156,9 @@ func TestJobsAreDeletedTogether(t *testing.T) {
 		})
 	}
 	deleting.Wait()
-	length, err := g.client.Queue("ns/q").Len(t.Context())
+	counts, err := g.client.Queue("ns/q").Counts(t.Context())
 	require.NoError(t, err)
-	require.Zero(t, length)
+	require.Equal(t, qless.QueueCounts{Name: "ns/q"}, counts)
 	stats, err := g.client.Queue("ns/q").Stats(t.Context(), time.Now())
 	require.NoError(t, err)
 	require.Equal(t, jobs-10, stats.Run.Count, "those that were consumed are complete")

@@ -117,7 +117,7 @@ func TestAPoolThatIsMigrated(t *testing.T) {
 	g := start(t, func(config *lmstfy.Config) {
 		rdb := config.Admin.(*redis.Client)
 		var err error
-		target, err = qless.New(rdb, qless.WithNamespace("new:"))
+		target, err = qless.New(rdb, &qless.ClientConfig{Namespace: "new:"})
 		require.NoError(t, err)
 		old = config.Pools[lmstfy.DefaultPool].Client
 		config.Pools[lmstfy.DefaultPool] = lmstfy.Pool{Client: old, MigrateTo: "new"}

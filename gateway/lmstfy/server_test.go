@@ -39,7 +39,7 @@ func start(t *testing.T, change func(*lmstfy.Config)) *gateway {
 	t.Helper()
 	g := &gateway{t: t, redis: testkit.Start(t), ended: make(chan error, 2)}
 	g.rdb = redis.NewClient(&redis.Options{Addr: g.redis.Addr(), ContextTimeoutEnabled: true})
-	client, err := qless.New(g.rdb)
+	client, err := qless.New(g.rdb, nil)
 	require.NoError(t, err)
 	g.client = client
 	config := lmstfy.Config{

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // sizes are metrics of what the pools have. They are read when somebody asks, but not often.
@@ -73,7 +74,7 @@ func readQueues(
 	if err != nil {
 		return
 	}
-	groups, err := client.FailureGroups(ctx)
+	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A store has the jobs of a pool, in one qless namespace. Its queues are those of qless.
@@ -75,7 +76,7 @@ func (p *publication) options(id string, headers map[string]string) []qless.PutO
 	options := []qless.PutOption{
 		qless.JID(id),
 		qless.Retries(p.tries - 1),
-		qless.OnLost(qless.Last),
+		qless.OnLostLast,
 		qless.KeepFor(0),
 		qless.KeepFailedFor(qless.Forever),
 	}
@@ -231,11 +232,11 @@ func (s *store) destroy(ctx context.Context, queue string) error {
 		return err
 	}
 	q := s.client.Queue(queue)
-	if _, err := q.Cancel(ctx, qless.ListWaiting, qless.Filter{All: true}); err != nil {
+	if _, err := inspect.New(s.client).Queue(queue, inspect.Waiting).Cancel(ctx); err != nil {
 		return err
 	}
-	length, err := q.Len(ctx)
-	if err != nil || length > 0 {
+	counts, err := q.Counts(ctx)
+	if err != nil || counts.Waiting+counts.Running+counts.Stalled+counts.Scheduled > 0 {
 		return err
 	}
 	return q.Forget(ctx)
@@ -250,11 +251,11 @@ func (s *store) dead(ctx context.Context, queue string) (size int, head string, 
 		return 0, "", err
 	}
 	group := deadGroup(queue)
-	page, err := s.client.FailedIn(ctx, group, qless.Range{Limit: 1})
+	page, err := inspect.New(s.client).Failed(group).JIDs(ctx, inspect.Range{Limit: 1})
 	if err != nil || page.Total < 2 {
 		return page.Total, first(page.Items), err
 	}
-	last, err := s.client.FailedIn(ctx, group, qless.Range{Offset: page.Total - 1, Limit: 1})
+	last, err := inspect.New(s.client).Failed(group).JIDs(ctx, inspect.Range{Offset: page.Total - 1, Limit: 1})
 	if err == nil && len(last.Items) == 0 { // there are fewer now
 		return s.dead(ctx, queue)
 	}
@@ -279,8 +280,8 @@ func (s *store) respawn(
 	if ttl > 0 {
 		options = append(options, qless.TTL(ttl))
 	}
-	result, err := s.client.Retry(ctx, deadGroup(queue), int(limit), options...)
-	return result.Count, err
+	result, err := inspect.New(s.client).Failed(deadGroup(queue)).AtMost(int(limit)).Unfail(ctx, options...)
+	return result.Changed, err
 }
 
 // bury deletes dead jobs, the oldest first.
@@ -288,8 +289,8 @@ func (s *store) bury(ctx context.Context, queue string, limit int64) (int, error
 	if err := s.sweep(ctx, queue); err != nil {
 		return 0, err
 	}
-	result, err := s.client.CancelFailed(ctx, deadGroup(queue), int(limit))
-	return result.Count, err
+	result, err := inspect.New(s.client).Failed(deadGroup(queue)).AtMost(int(limit)).Cancel(ctx)
+	return result.Changed, err
 }
 
 // sweep moves what is due in queues to where it belongs.

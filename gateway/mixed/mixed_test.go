@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -21,7 +22,7 @@ func TestJobsOfAllSurviveKills(t *testing.T) {
 	seed := testkit.Seed(t)
 	redis := testkit.Start(t)
 	rdb := redis.Client(t)
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	configure(t, client)
@@ -107,7 +108,7 @@ func (f *fleet) verify(client *qless.Client, rdb *redis.Client, kinds []string) 
 	f.t.Helper()
 	assert.Empty(f.t, f.odd, "what must not happen")
 	f.verifyJobs(client)
-	failed, err := client.FailureGroups(f.t.Context())
+	failed, err := inspect.New(client).FailureGroups(f.t.Context())
 	require.NoError(f.t, err)
 	assert.Empty(f.t, failed)
 	verifyKeys(f.t, rdb)

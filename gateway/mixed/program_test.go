@@ -98,7 +98,7 @@ func programMain(text string) int {
 
 func (p *program) run() error {
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil)).With("kind", p.Kind))
-	client, err := qless.Dial(p.ctx, p.URL)
+	client, err := qless.Dial(p.ctx, p.URL, nil)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestAServerThatIsShutDownWhileItBeginsIsClosed(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	quiet := slog.New(slog.DiscardHandler)
-	client, err := qless.New(rdb, qless.WithLogger(quiet))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: quiet})
 	require.NoError(t, err)
 	server, err := workq.New(workq.Config{Client: client, Logger: quiet})
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ const gatewayVariable = "QLESS_WORKQ_GATEWAY"
 
 // gatewayMain serves until its standard input ends, and returns the status.
 func gatewayMain(url string) int {
-	client, err := qless.Dial(context.Background(), url)
+	client, err := qless.Dial(context.Background(), url, nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

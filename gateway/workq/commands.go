@@ -47,7 +47,7 @@ func (c *conn) put(s *spec, life time.Duration) error {
 	if err != nil {
 		return err
 	}
-	server.names.add(s.name)
+	server.names.add(s.name, s.priority, queue)
 	if s.ttl > 0 {
 		server.sweeper.noteLife(s.ends(now))
 		server.evicted.note(queue, s.ends(now))

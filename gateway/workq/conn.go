@@ -117,7 +117,7 @@ func isUnsure(err error) bool {
 		return true
 	}
 	var own *qless.Error
-	return errors.As(err, &own) && own.Code == qless.CodeUnavailable && !redisx.NeverRan(own.Err)
+	return errors.As(err, &own) && own.Code == qless.ErrUnavailable && !redisx.NeverRan(own.Err)
 }
 
 // do carries out a command, and returns the reply.
@@ -150,7 +150,7 @@ func (c *conn) refusalFor(name string, err error) refusal {
 		return errReadOnly
 	}
 	var own *qless.Error
-	if errors.As(err, &own) && own.Code == qless.CodeServer {
+	if errors.As(err, &own) && own.Code == qless.ErrServer {
 		return errReadOnly
 	}
 	return errQueueOutOfSync

@@ -3,7 +3,7 @@
 // Clients of Workq need no change. Their jobs are durable, may be on a replicated Redis, and are
 // qless jobs: other clients of qless see them, work them, and put jobs that Workq clients lease.
 //
-//	client, err := qless.Dial(ctx, "redis://localhost:6379")
+//	client, err := qless.Dial(ctx, "redis://localhost:6379", nil)
 //	...
 //	server, err := workq.New(workq.Config{Client: client})
 //	...

@@ -55,7 +55,7 @@ func newEnv(t *testing.T, change ...func(*workq.Config)) *env {
 func newQless(t *testing.T, redis *testkit.Server) *qless.Client {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	client, err := qless.New(redis.Client(t), qless.WithLogger(quiet))
+	client, err := qless.New(redis.Client(t), &qless.ClientConfig{Logger: quiet})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client

@@ -13,7 +13,7 @@ import (
 
 // More queues than can be read in the time of a command are read by several.
 func TestTheCountOfEvictionsGoesOnWhereItStopped(t *testing.T) {
-	client, err := qless.New(testkit.Start(t).Client(t), qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(testkit.Start(t).Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	names := newNames()
@@ -38,7 +38,7 @@ func TestTheCountOfEvictionsGoesOnWhereItStopped(t *testing.T) {
 
 // Queues in which lives have ended are read at each call, also while a pass over all goes on.
 func TestTheCountOfEvictionsBeginsWithEndedLives(t *testing.T) {
-	client, err := qless.New(testkit.Start(t).Client(t), qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(testkit.Start(t).Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	names := newNames()

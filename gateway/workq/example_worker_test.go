@@ -39,7 +39,7 @@ func ExampleBody() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	worker.Handle("shout", qless.HandleResult(
+	worker.Handle("shout", qless.TypedResult(
 		func(_ context.Context, _ *qless.Job, text workq.Body) (workq.Body, error) {
 			return workq.Body{Body: bytes.ToUpper(text.Body)}, nil
 		}))

@@ -72,7 +72,7 @@ func newDialedEnv(t *testing.T, change func(*workq.Config)) *env {
 	t.Helper()
 	e := &env{T: t, redis: testkit.Start(t)}
 	client, err := qless.Dial(t.Context(), "redis://"+e.redis.Addr(),
-		qless.WithLogger(testkit.Quiet()))
+		&qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	e.qless = client

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // inspect answers the commands that look at things.
@@ -211,17 +212,16 @@ func (c *conn) listed(
 ) ([]*qless.Job, error) {
 	queues := c.server.names.queuesOf(name)
 	c.server.sweeper.sweep(ctx, queues)
-	list := qless.ListWaiting
+	list := inspect.Waiting
 	if scheduled {
-		list = qless.ListScheduled
+		list = inspect.Scheduled
 	}
 	var jids []string
 	for _, queue := range queues {
 		if len(jids) == limit {
 			break
 		}
-		page, err := c.server.client.Queue(queue).JIDs(ctx, list,
-			qless.Range{Offset: offset, Limit: limit - len(jids)})
+		page, err := inspect.New(c.server.client).Queue(queue, list).JIDs(ctx, inspect.Range{Offset: offset, Limit: limit - len(jids)})
 		if err != nil {
 			return nil, err
 		}

@@ -68,20 +68,20 @@ func (s *spec) options(now time.Time, shift time.Duration) []qless.PutOption {
 		attempts = manyAttempts
 	}
 	options := []qless.PutOption{
-		qless.JID(s.id.String()), qless.IfAbsent(),
-		qless.LockTime(milliseconds(s.ttr)), qless.OnLost(qless.InPlace),
+		qless.JID(s.id.String()), qless.IfAbsent,
+		qless.LockTime(milliseconds(s.ttr)), qless.OnLostInPlace,
 		qless.Retries(attempts - 1),
 	}
 	header := func(key string, n uint64) {
 		if n > 0 {
-			options = append(options, qless.Header(key, strconv.FormatUint(n, 10)))
+			options = append(options, qless.Headers{key: strconv.FormatUint(n, 10)})
 		}
 	}
 	header(headerTTL, s.ttl)
 	header(headerMaxAttempts, s.maxAttempts)
 	header(headerMaxFails, s.maxFails)
 	if !s.at.IsZero() {
-		options = append(options, qless.Header(headerTime, s.at.Format(timeLayout)),
+		options = append(options, qless.Headers{headerTime: s.at.Format(timeLayout)},
 			qless.At(s.at.Add(shift)))
 	}
 	if life := s.ends(now).Sub(now); s.ttl > 0 && life < longestLife {
@@ -197,8 +197,8 @@ func createdAt(job *qless.Job) time.Time {
 
 // ttrOf returns the lock time of a job, in milliseconds.
 func ttrOf(job *qless.Job) int64 {
-	if job.LockTime > 0 || job.Expires.IsZero() {
-		return job.LockTime.Milliseconds()
+	if job.Options.LockTime > 0 || job.Expires.IsZero() {
+		return job.Options.LockTime.Milliseconds()
 	}
-	return job.Expires.Sub(job.PoppedAt()).Milliseconds()
+	return job.Expires.Sub(job.PoppedAt).Milliseconds()
 }

@@ -97,21 +97,28 @@ func (n *names) remember(name string) {
 	n.leased[name] = true
 }
 
-// add notes that a job was put with a name.
-func (n *names) add(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.get(name).exists = true
-}
-
 // use notes that a job with a priority is about to be put into a queue.
 func (n *names) use(name string, priority int, queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.touch(name, priority, queue)
+}
+
+// add notes that a job with a priority was put into a queue. The queue may have been forgotten since
+// use, by an update that asked the server before the job was there.
+func (n *names) add(name string, priority int, queue string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.touch(name, priority, queue).exists = true
+}
+
+// touch notes that a queue is in use. The mutex is held.
+func (n *names) touch(name string, priority int, queue string) *priorities {
 	p := n.get(name)
 	n.queues[queue] = true
 	p.usedAt[priority] = time.Now()
 	p.include(priority)
+	return p
 }
 
 // get returns the priorities of a name. The mutex is held.

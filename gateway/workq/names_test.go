@@ -31,7 +31,7 @@ func TestNamesOfLeasesAreBounded(t *testing.T) {
 func TestNamesThatLoseTheirQueues(t *testing.T) {
 	n := newNames()
 	n.use("mine", 3, Queue("mine", 3))
-	n.add("mine")
+	n.add("mine", 3, Queue("mine", 3))
 	n.update([]qless.QueueCounts{{Name: Queue("theirs", -1)}}, time.Time{})
 	require.Equal(t, []string{"mine", "theirs"}, n.sorted())
 	require.ElementsMatch(t, []string{Queue("mine", 3), Queue("theirs", -1)}, n.all())
@@ -39,4 +39,15 @@ func TestNamesThatLoseTheirQueues(t *testing.T) {
 	require.Empty(t, n.all())
 	require.Empty(t, n.known)
 	require.Equal(t, []string{"mine", "theirs"}, n.sorted(), "names stay, as in Workq")
+}
+
+func TestAnUpdateDuringAPutLosesNoName(t *testing.T) {
+	n := newNames()
+	n.use("slow", 3, Queue("slow", 3))
+	asked := time.Now().Add(time.Nanosecond) // the server has not got the job yet
+	n.update(nil, asked)
+	n.add("slow", 3, Queue("slow", 3))
+	require.Equal(t, []string{Queue("slow", 3)}, n.queuesOf("slow"))
+	n.update(nil, asked)
+	require.Equal(t, []string{Queue("slow", 3)}, n.queuesOf("slow"))
 }

@@ -131,7 +131,7 @@ func (c *Config) check() error {
 }
 
 func invalid(message string) error {
-	return &qless.Error{Op: "workq", Code: qless.CodeInvalid, Message: message}
+	return &qless.Error{Op: "workq", Code: qless.ErrInvalid, Message: message}
 }
 
 func (c *Config) setDefaults() {

@@ -151,7 +151,7 @@ func TestAServerThatIsAwayIsAnError(t *testing.T) {
 	options.DialerRetries = 1
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	e.qless = client
@@ -284,7 +284,7 @@ func TestGoWorksWorkqsJobsAndTheOtherWayRound(t *testing.T) {
 		Queues: []string{workq.Queue("sum", 0)}, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	worker.Handle("sum", qless.HandleResult(
+	worker.Handle("sum", qless.TypedResult(
 		func(_ context.Context, _ *qless.Job, numbers workq.Body) (workq.Body, error) {
 			return workq.Body{Body: append(numbers.Body, " = 6"...)}, nil
 		}))
@@ -330,7 +330,7 @@ func TestPausedAndLimitedQueuesHoldForLeases(t *testing.T) {
 	queue := e.qless.Queue(workq.Queue("q", 0))
 	require.NoError(t, queue.Pause(t.Context()))
 	require.Equal(t, "-TIMEOUT", p.ask("lease q 10"))
-	require.NoError(t, queue.Unpause(t.Context()))
+	require.NoError(t, queue.Resume(t.Context()))
 	require.NoError(t, e.qless.Config().Set(t.Context(), "workq/q/0-max-concurrency", 1))
 	leased, _ := p.lease("q")
 	require.Equal(t, first, leased)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A sweeper makes true what others see of jobs when locks, delays and lives end, for all
@@ -202,13 +203,13 @@ func (s *sweeper) lookAhead(ctx context.Context, queues []string) {
 // nextIn returns when a lock or a delay ends next in a queue, or the zero time.
 func (s *sweeper) nextIn(ctx context.Context, queue string) time.Time {
 	var next time.Time
-	for _, list := range []qless.List{qless.ListRunning, qless.ListScheduled} {
-		page, err := s.client.Queue(queue).List(ctx, list, qless.Range{Limit: 1})
+	for _, list := range []inspect.List{inspect.Running, inspect.Scheduled} {
+		page, err := inspect.New(s.client).Queue(queue, list).List(ctx, inspect.Range{Limit: 1})
 		if err != nil || len(page.Items) == 0 {
 			continue
 		}
 		at := page.Items[0].Expires
-		if list == qless.ListScheduled {
+		if list == inspect.Scheduled {
 			at = page.Items[0].Due
 		}
 		if next.IsZero() || at.Before(next) {

@@ -263,3 +263,15 @@ func FormatSeconds(d time.Duration) string {
 	text := fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
+
+// JSONList encodes names as a JSON array.
+func JSONList(names []string) string {
+	if len(names) == 0 {
+		return "[]"
+	}
+	text, err := json.Marshal(names)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return string(text)
+}

@@ -1,13 +1,13 @@
 -- find: the jobs of a list that have a klass, a tag, or a text in their jid or data. Changes nothing.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, list, name, cursor, count, limit, bytes, klass, tag, text in the jid, text
---          in the data
---          list, name, bytes: as in list
+-- ARGV     COMMAND, NOW, list, name, cursor, count, limit, shown, then filters: klass, tag, text in
+--          the jid, text in the data
+--          list, name, shown: as in list; or worker, a worker; jids, a JSON array
 --          cursor: what the last call returned, or ''
 --          count: how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of data
 --          to search; limit: when to stop, or 0
---          an empty klass, tag or text matches all
+--          an empty klass, tag or text matches all; a job has to match all filters
 -- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the end
 --          of the list, and what list shows of those that were found
 -- Errors   Find(), Queue()
@@ -22,12 +22,13 @@ local MAX_LOOKED = 1000
 
 local cursor = required('Find', 'cursor', ARGV[5])
 local count, limit = whole('Find', 'count', ARGV[6]), whole('Find', 'limit', ARGV[7])
-local bytes = whole('Find', 'bytes', ARGV[8])
 if count < 1 or count > MAX_LOOKED then
   reject('Find', 'Arg "count" is not from 1 to ' .. MAX_LOOKED .. ': ' .. ARGV[6])
 end
 local list = open_list('Find', ARGV[3], ARGV[4])
-local jids, scores, looked, next_cursor =
-  search('Find', list, cursor, count, limit, read_filter(9))
-return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) ..
-  ',"items":' .. summaries(list, jids, scores, bytes) .. '}'
+local filters = read_filters('Find', 9, #ARGV)
+local jids, looked, next_cursor = search('Find', list, cursor, count, limit, filters)
+local items = ARGV[8] == 'jid' and array(jids) or
+  summaries(list, jids, none, whole('Find', 'shown', ARGV[8]))
+return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items ..
+  '}'

@@ -1,17 +1,15 @@
 -- jobs: the jids of the jobs in a state.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, 'complete' [, offset, count [, 'total']], or
---          'complete', queue [, offset, count], or
---          running, stalled, scheduled, depends, recurring or waiting,
---          queue [, offset, count [, 'total']]
+-- ARGV     COMMAND, NOW, 'complete' [, offset, count], or 'complete', queue [, offset, count], or
+--          running, stalled, scheduled, depends, recurring or waiting, queue [, offset, count]
 --          where a count of -1 means all running, stalled or recurring ones
 --          complete, with three arguments or a first one that names a queue, is for clients in
 --          PHP: all that are complete when the queue is '', else those among the last 1000 that
 --          were completed in this queue
--- Returns  an array of jids; with 'total', JSON {total, jobs}, total being how many there are
+-- Returns  an array of jids
 -- Errors   Jobs()
--- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides, of which it moves at
+-- Cost     1 command; scheduled: 3 for each due job besides, of which it moves at
 --          most 1000; complete with a queue: 1 for each job that is looked at
 -- For      classic
 -- Repeat   safe
@@ -25,18 +23,9 @@ local MAX_MOVED = 1000
 -- How many of the completed jobs are searched for those of a queue.
 local MAX_LOOKED_UP = 1000
 
--- Reads offset, count and whether the total is wanted, from ARGV[first] on.
+-- Reads offset and count, from ARGV[first] on.
 local function page(first)
-  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25),
-    ARGV[first + 2] == 'total'
-end
-
--- The reply for a part of a list, with the length of the whole if that is given.
-local function reply(jids, total)
-  if total then
-    return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
-  end
-  return jids
+  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 
 -- Whether there is, or was, such a queue.
@@ -47,7 +36,7 @@ end
 -- The queue that the arguments of complete name, or nil.
 local function names_queue()
   local first = ARGV[4]
-  if #ARGV >= 6 and ARGV[6] ~= 'total' or first == ''
+  if #ARGV >= 6 or first == ''
     or first and not finite(first) and is_queue(first) then
     return first
   end
@@ -98,29 +87,22 @@ if state == 'complete' then
   if theirs then
     first = 5
   end
-  local offset, count, total = page(first)
+  local offset, count = page(first)
   if theirs and theirs ~= '' then
     return completed_in(theirs, offset, count)
   end
-  local key = prefix .. 'completed'
-  return reply(call('zrevrange', key, offset, offset + count - 1), total and call('zcard', key))
+  return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
 end
 
 local queue = required('Jobs', 'queue', ARGV[4])
-local offset, count, total = page(5)
+local offset, count = page(5)
 local last = offset + count - 1
 if state == 'waiting' then
-  local key = queue_key(queue, 'work')
-  local jids = count == 0 and {} or call('zrevrange', key, offset, last)
-  return reply(jids, total and call('zcard', key))
+  return count == 0 and {} or call('zrevrange', queue_key(queue, 'work'), offset, last)
 elseif state == 'running' then
-  local key = queue_key(queue, 'locks')
-  local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
-  return reply(jids, total and call('zcount', key, stamp, '+inf'))
+  return call('zrangebyscore', queue_key(queue, 'locks'), stamp, '+inf', 'LIMIT', offset, count)
 elseif state == 'stalled' then
-  local key = queue_key(queue, 'locks')
-  local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
-  return reply(jids, total and call('zcount', key, '-inf', stamp))
+  return call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
 elseif state == 'scheduled' then
   local key, due = queue_key(queue, 'scheduled'), 0
   if is_due(queue, 'scheduled') then
@@ -130,13 +112,10 @@ elseif state == 'scheduled' then
   if offset >= 0 and last >= 0 then
     offset, last = offset + due, last + due
   end
-  return reply(call('zrange', key, offset, last), total and call('zcard', key) - due)
+  return call('zrange', key, offset, last)
 elseif state == 'depends' then
-  local key = queue_key(queue, 'depends')
-  return reply(call('zrange', key, offset, last), total and call('zcard', key))
+  return call('zrange', queue_key(queue, 'depends'), offset, last)
 elseif state == 'recurring' then
-  local key = queue_key(queue, 'recur')
-  local jids = call('zrangebyscore', key, 0, '+inf', 'LIMIT', offset, count)
-  return reply(jids, total and call('zcount', key, 0, '+inf'))
+  return call('zrangebyscore', queue_key(queue, 'recur'), 0, '+inf', 'LIMIT', offset, count)
 end
 reject('Jobs', 'Unknown type "' .. state .. '"')

@@ -1,30 +1,18 @@
--- limit.info: what a limit allows, and who uses it; or the max-rate of a queue.
+-- limit.info: what a limit allows, and who uses it.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, name, or '', queue
+-- ARGV     COMMAND, NOW, name
 -- Returns  an array of texts: concurrency, rate and per, each 0 if there is none; 1 if the definition
 --          is the limit's own, else 0; until when it is held, or 0; when the next job may start, or 0
 --          if that is now or when a slot is free; how many jobs are parked; and the jids of the jobs
---          that run, at most 1000. Of a max-rate only the rate and the time of the next start are told
+--          that run, at most 1000
 -- Errors   Limit()
--- Cost     6 commands, and 3 for each job whose lock may have ended; a max-rate 2
+-- Cost     6 commands, and 3 for each job whose lock may have ended
 -- For      Go
 -- Repeat   safe
 -- Needs    hexists hget hmget lrange time zcard zrange zscore
 
--- The max-rate of a queue, in the same form.
-local function max_rate(queue)
-  local limit = read_max_rate(queue, try('hget', prefix .. 'config', queue .. '-max-rate'), 1)
-  local opens = limit and rate_opens(limit) or 0
-  return {
-    '0', exact(limit and limit.rate or 0), exact(limit and limit.per or 0), '0', '0', exact(opens), '0',
-  }
-end
-
 local name = required('Limit', 'name', ARGV[3])
-if name == '' and ARGV[4] then
-  return max_rate(ARGV[4])
-end
 check_limit_name('Limit', name)
 local limit = read_limit(name, 1)
 local opens = limit.hold or limit.rate > 0 and rate_opens(limit) or 0

@@ -2,21 +2,24 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, the cursor of the last call or ''
--- Returns  an array: a cursor, which is empty at the end, and for each of about 500 limits the name
---          and the definition: concurrency, rate and per, separated by spaces
+-- Returns  an array: a cursor, which is empty at the end, and for each of about 500 limits the name,
+--          the definition, which is concurrency, rate and per, separated by spaces, the number of
+--          slots that are taken and the number of jobs that are parked
 -- Errors   Limits()
--- Cost     1 command
+-- Cost     1 command, 2 a limit
 -- For      Go
 -- Repeat   safe
--- Needs    hscan time
+-- Needs    hscan time zcard
 
 local cursor = scan_cursor('Limits', required('Limits', 'cursor', ARGV[3]))
 local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', SCANNED)
 local reply, stored = {next_part(found)}, found[2]
 for i = 1, #stored, 2 do
   if not string.find(stored[i], ' ', 1, true) then
-    reply[#reply + 1] = stored[i]
-    reply[#reply + 1] = stored[i + 1]
+    local name, n = stored[i], #reply
+    reply[n + 1], reply[n + 2] = name, stored[i + 1]
+    reply[n + 3] = finite(try('zcard', limit_key(name, 'held')), -1)
+    reply[n + 4] = finite(try('zcard', limit_key(name, 'wait')), -1)
   end
 end
 return reply

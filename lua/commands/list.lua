@@ -2,13 +2,14 @@
 -- have fallen due are shown where they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), bytes
+-- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), shown
 --          list, and what is named: waiting, running, stalled, scheduled, depends, recurring, a queue;
 --          failed, a group; tagged, a tag; complete, tracked, nothing
---          bytes: how much to show of the data of each, or 0
+--          shown: how many bytes to show of the data of each; or 'jid', with a count of at most 5000
 -- Returns  JSON {total, items}, with fewer items than wanted if they have more than 2 MiB of data to
 --          show, but one if there is any: jid, klass, queue, state, priority, tags, retries,
---          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size, data
+--          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size, data;
+--          or with 'jid' only the jids
 -- Errors   List(), Queue()
 -- Cost     2 commands, 2 for each job; 2 more with data, 1 more for each that is scheduled, in a list
 --          of other jobs
@@ -16,11 +17,18 @@
 -- Repeat   safe
 -- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrevrange zscore
 
-local offset = whole('List', 'offset', ARGV[5])
-local count, bytes = whole('List', 'count', ARGV[6]), whole('List', 'bytes', ARGV[7])
-if count > MAX_SHOWN then
-  reject('List', 'Arg "count" is more than ' .. MAX_SHOWN .. ': ' .. ARGV[6])
+-- How many jids a call returns at most.
+local MAX_JIDS = 5000
+
+local offset, count = whole('List', 'offset', ARGV[5]), whole('List', 'count', ARGV[6])
+local most = ARGV[7] == 'jid' and MAX_JIDS or MAX_SHOWN
+if count > most then
+  reject('List', 'Arg "count" is more than ' .. most .. ': ' .. ARGV[6])
 end
 local list = open_list('List', ARGV[3], ARGV[4])
+local head = '{"total":' .. list.total .. ',"items":'
+if ARGV[7] == 'jid' then
+  return head .. array(bare_list(list, offset, count)) .. '}'
+end
 local jids, scores = read_list(list, offset, count)
-return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes, true) .. '}'
+return head .. summaries(list, jids, scores, whole('List', 'shown', ARGV[7]), true) .. '}'

@@ -1,7 +1,7 @@
 -- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue, worker, count [, 'timed' or '' [, lock]]
+-- ARGV     COMMAND, NOW, queue, worker, count [, 'timed']
 -- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
 --          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
@@ -10,8 +10,6 @@
 --          that JSON, in which beside says which data a job has; 'more' if the queue may have more
 --          jobs for which there was no room, or ''; and the data. Dependents that are thousands in
 --          all are not shown, but named in left_out
---          lock: for how many seconds the jobs are locked, without a grace period after that,
---          whatever their options and the queue say
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
@@ -27,16 +25,9 @@ local queue = required('Queue', 'queue', ARGV[3])
 local worker = required('Pop', 'worker', ARGV[4])
 local count = whole('Pop', 'count', ARGV[5])
 local timed = ARGV[6] == 'timed'
-local lock_for = ARGV[7] and number('Pop', 'lock', ARGV[7])
-if lock_for and lock_for < 0 then
-  reject('Pop', 'Arg "lock" is negative: ' .. ARGV[7])
-end
 
 must_publish()
 local settings = read_settings(queue)
-if lock_for then
-  settings.lock_time = lock_for
-end
 if timed then
   related_left = MAX_RELATED
 end

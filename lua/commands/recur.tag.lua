@@ -14,6 +14,6 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Tag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(union(names_of(tags), ARGV, 4))
-call('hset', recur_key(jid), 'tags', text)
-return text
+tags = union(names_of(tags), ARGV, 4)
+call('hset', recur_key(jid), 'tags', array(tags))
+return array(tags)

@@ -1,10 +1,11 @@
 -- recur.update: changes a recurring job; jobs that it has already put stay as they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, then pairs: priority, interval, retries, data, klass, queue, backlog
+-- ARGV     COMMAND, NOW, jid, then pairs: priority, interval, retries, data, klass, queue, backlog,
+--          tags json
 -- Returns  1
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
--- Cost     3 commands
+-- Cost     3 commands, and 1 for each further pair
 -- For      classic
 -- Repeat   once
 -- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
@@ -24,6 +25,8 @@ for option, value in pairs(changes) do
     changes[option] = number('Recur', option, value)
   elseif option == 'data' then
     json('Recur', 'data', value)
+  elseif option == 'tags' then
+    names('Recur', 'tags', value)
   elseif option == 'queue' then
     named('Recur', 'queue', value)
   elseif option ~= 'klass' then

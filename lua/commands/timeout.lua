@@ -15,7 +15,7 @@
 local running, jids = {}, {}
 for i = 3, #ARGV do
   local jid = ARGV[i]
-  local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o')
+  local job = read_running(call, jid)
   if not job[2] then
     reject('Timeout', 'Job ' .. jid .. ' does not exist')
   elseif job[2] ~= 'running' then
@@ -34,16 +34,5 @@ end
 must_publish()
 
 for _, jid in ipairs(jids) do
-  local job = running[jid]
-  local queue, worker = job[1], job[3] or ''
-  try('zrem', queue_key(queue, 'locks'), jid)
-  call('zadd', queue_key(queue, 'work'), '+inf', jid)
-  adopt_history(jid, job[4])
-  record(job_key(jid), entry(now, '"timed-out"'))
-  call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
-  lock_lost(jid, worker)
-  wake(queue)
-  if job[5] then
-    stop_limited(jid, job[5])
-  end
+  time_out(jid, running[jid])
 end

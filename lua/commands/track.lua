@@ -1,18 +1,17 @@
 -- track: starts or stops tracking a job, or lists the tracked jobs.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, none, or: 'track' or 'untrack', jid [, 'tidy'], or: 'list', offset, count
+-- ARGV     COMMAND, NOW, none, or: 'track' or 'untrack', jid [, 'tidy']
 --          tidy: some tracked jobs that are gone leave the list; the one to untrack may be gone
 -- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
---          list: JSON {total, jobs} with jids, those of jobs that are gone among them;
 --          else 1 when that changed something, 0 when not
 -- Errors   Track() when there is no such job
 -- Cost     2 commands, with tidy 14 more; none: 4 for each tracked job, however many these are: 1000
 --          take 20 ms
 -- For      classic
 -- Repeat   safe
--- Needs    exists hdel hget hmget hset lrange publish rpush scard smembers time zadd zcard zrange
---          zrem zscore
+-- Needs    exists hdel hget hmget hset lrange publish rpush scard smembers time zadd zrange zrem
+--          zscore
 
 -- How many tracked jobs a call looks at that tracks one more.
 local TIDIED = 10
@@ -32,13 +31,6 @@ if not ARGV[3] then
 end
 
 local action = string.lower(ARGV[3])
-if action == 'list' then
-  local offset = integer('Track', 'offset', ARGV[4] or 0)
-  local count = integer('Track', 'count', ARGV[5] or 25)
-  local jids = call('zrange', tracked, offset, offset + count - 1)
-  return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
-end
-
 local jid = required('Track', 'jid', ARGV[4])
 local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
 if call('exists', job_key(jid)) == 0 and not (may_be_gone and is_tracked(jid)) then

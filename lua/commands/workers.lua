@@ -1,26 +1,25 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, [worker [, 'held' [, cursor]]], or '', first, last [, 'registered' or ''
---          [, cursor]]: the range of the list that is wanted, negative ones counted from its end,
---          '' for all; cursor: that of the last call, or ''
--- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts, and with 'registered' the
---          text registered of those that have registered: SEEN|STARTED|JSON;
---          with a cursor JSON {cursor, workers} of at most 500, last seen last, and a cursor, which
---          is empty at the end;
+-- ARGV     COMMAND, NOW, [worker], or '', first, last [, 'registered', cursor]: the range of the list
+--          that is wanted, negative ones counted from its end, '' for all; the cursor of the last
+--          call, or ''
+-- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
+--          registered: JSON {cursor, workers} of at most 500, last seen last, with the text
+--          registered of those that have registered, SEEN|STARTED|JSON, and a cursor, which is empty
+--          at the end;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
---          another worker has it; with 'held' it does not; with a cursor JSON {cursor, jobs,
---          stalled} of at most 500, the locks that end first before the others
+--          another worker has it
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker, 3 with 'registered', 1 for each job with 'held': all workers at
---          once take 4 us each; removes at most 1000 that were not seen for max-worker-age
+-- Cost     2 commands, 2 for each worker, 3 if registered: all workers at once take 4 us each; removes at
+--          most 1000 that were not seen for max-worker-age
 -- For      classic
 -- Repeat   safe
 -- Hot
--- Needs    del get hget hmget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
+-- Needs    del get hget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
--- How many workers, or jobs of one, a call reads from a cursor on.
+-- How many workers a call reads from a cursor on.
 local MAX_WORKERS = 500
 
 -- Later than any lock ends: 100 days from now.
@@ -43,21 +42,6 @@ local function forget_old()
   end
 end
 
--- The jobs that the worker still holds, if only those are wanted, else all.
-local function held(worker, jids)
-  if ARGV[4] ~= 'held' then
-    return jids
-  end
-  local kept = {}
-  for _, jid in ipairs(jids) do
-    local job = try('hmget', job_key(jid), 'worker', 'state')
-    if job[1] == worker and job[2] == 'running' then
-      kept[#kept + 1] = jid
-    end
-  end
-  return kept
-end
-
 -- What a worker has registered, unless that is too old: by the server's clock it has then expired.
 local function registered(worker)
   local text = try('get', registry_key(worker))
@@ -65,29 +49,32 @@ local function registered(worker)
   return seen and seen > now - REGISTERED and text or nil
 end
 
--- Some of the members of a sorted set, those with the lowest scores first, from a cursor on, their
--- scores, and the cursor of the next ones. A member whose score rises meanwhile comes again, so that
--- none is missed.
-local function read_from(key, cursor) -- cold
+-- The counts of a worker.
+local function counts(name)
+  local key = worker_key(name)
+  return {
+    name = name,
+    jobs = call('zcount', key, stamp, far),
+    stalled = call('zcount', key, 0, stamp),
+  }
+end
+
+-- Some of the workers, those not seen for longest first, from a cursor on. One that is seen meanwhile
+-- comes again, so that none is missed.
+local function counts_from(cursor) -- cold
+  local key = prefix .. 'workers'
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
   local offset, next_cursor = after_cursor('Workers', list, cursor), ''
   local some, scores = read_list(list, offset, MAX_WORKERS)
   if #some == MAX_WORKERS then
     next_cursor = cursor_at(list, offset + MAX_WORKERS - 1, some[MAX_WORKERS], scores[MAX_WORKERS])
   end
-  return some, scores, next_cursor
-end
-
--- The jobs of a worker from a cursor on, those whose locks end first before the others.
-local function jobs_from(worker, cursor) -- cold
-  local jids, scores, next_cursor = read_from(worker_key(worker), cursor)
-  local jobs, stalled = {}, {}
-  for i, jid in ipairs(jids) do
-    local part = finite(scores[i], far) > now and jobs or stalled
-    part[#part + 1] = jid
+  for i = 1, #some do
+    local worker = counts(some[i])
+    worker.registered = registered(some[i])
+    some[i] = cjson.encode(worker)
   end
-  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"jobs":' .. array(held(worker, jobs)) ..
-    ',"stalled":' .. array(held(worker, stalled)) .. '}'
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
 end
 
 -- Whether there is an argument i. Clients in PHP send empty ones in place of those they leave out.
@@ -105,39 +92,15 @@ if not worker then
   last = given(5) and integer('Workers', 'last', ARGV[5]) or last
 end
 forget_old()
-if worker and ARGV[4] == 'held' and ARGV[5] then
-  return jobs_from(worker, ARGV[5])
-elseif worker then
+if worker then
   local key = worker_key(worker)
-  return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
-    ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
-end
-
--- The JSON of a worker.
-local function counts(name)
-  local key = worker_key(name)
-  return cjson.encode({
-    name = name,
-    jobs = call('zcount', key, stamp, far),
-    stalled = call('zcount', key, 0, stamp),
-    registered = ARGV[6] == 'registered' and registered(name) or nil,
-  })
-end
-
--- Some of the workers, those not seen for longest first, from a cursor on.
-local function counts_from(cursor) -- cold
-  local some, _, next_cursor = read_from(prefix .. 'workers', cursor)
-  for i = 1, #some do
-    some[i] = counts(some[i])
-  end
-  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
-end
-
-if ARGV[7] then
-  return counts_from(ARGV[7])
+  return '{"jobs":' .. array(call('zrevrangebyscore', key, far, stamp)) ..
+    ',"stalled":' .. array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
+elseif ARGV[6] == 'registered' then
+  return counts_from(required('Workers', 'cursor', ARGV[7]))
 end
 local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
-  all[i] = counts(all[i])
+  all[i] = cjson.encode(counts(all[i]))
 end
 return joined(all)

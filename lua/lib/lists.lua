@@ -3,7 +3,8 @@
 --
 -- A cursor is the last entry that was looked at: "SCORE JID". Of a failure group, which has no scores,
 -- it is "PLACE JID", the place being counted from the oldest failure, because new ones come in at the
--- other end.
+-- other end. Of the same group from its oldest failure on, and of jids that are named, it is the
+-- number of entries before the next one.
 
 -- The maximum number of jobs that one call shows or changes.
 local MAX_SHOWN = 500
@@ -15,7 +16,7 @@ local function list_key(area, kind, name)
   }
   if parts[kind] then
     return queue_key(named('Queue', 'queue', name), parts[kind])
-  elseif kind == 'failed' then
+  elseif kind == 'failed' or kind == 'oldest' then
     return prefix .. 'f:' .. named(area, 'group', name)
   elseif kind == 'tagged' then
     return prefix .. 't:' .. named(area, 'tag', name)
@@ -23,15 +24,24 @@ local function list_key(area, kind, name)
     return prefix .. 'completed'
   elseif kind == 'tracked' then
     return prefix .. 'tracked'
+  elseif kind == 'worker' then
+    return worker_key(named(area, 'worker', name))
   end
   reject(area, 'Unknown list "' .. tostring(kind) .. '"')
 end
 
 -- A list: where it is, where it begins there, its length, and whether it goes by falling scores.
 local function open_list(area, kind, name)
+  if kind == 'jids' then
+    local jids = names(area, 'jids', required(area, 'jids', name))
+    return {kind = kind, jids = jids, total = #jids}
+  end
   local key = list_key(area, kind, name)
-  local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-  if kind == 'failed' then
+  local list = {
+    kind = kind, name = name, key = key, from = 0,
+    falls = kind == 'waiting' or kind == 'complete',
+  }
+  if kind == 'failed' or kind == 'oldest' then
     list.total = call('llen', key)
   elseif kind == 'running' then
     list.from = call('zcount', key, '-inf', '(' .. stamp)
@@ -44,13 +54,54 @@ local function open_list(area, kind, name)
   return list
 end
 
--- At most count jids of a list, and their scores, which a failure group does not have.
-local function read_list(list, offset, count)
+-- Whether a list has no scores.
+local function is_plain(list)
+  return list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids'
+end
+
+-- The score of a jid in a list, or false if it has none.
+local function score_in(list, jid)
+  return not is_plain(list) and call('zscore', list.key, jid)
+end
+
+-- Whether a worker still has a job: one that was taken from it stays in its list until it takes
+-- another one.
+local function is_held(worker, jid) -- cold
+  local job = try('hmget', job_key(jid), 'worker', 'state')
+  return job[1] == worker and job[2] == 'running'
+end
+
+local function reversed(list) -- cold
+  local all = {}
+  for i = #list, 1, -1 do
+    all[#all + 1] = list[i]
+  end
+  return all
+end
+
+-- At most count jids of a list, without their scores: to write those as text costs more than to
+-- look at a jid.
+local function bare_list(list, offset, count)
   local last = math.min(offset + count, list.total) - 1
   if last < offset then
-    return {}, {}
+    return {}
+  elseif list.kind == 'jids' then
+    return {unpack(list.jids, offset + 1, last + 1)}
+  elseif list.kind == 'oldest' then
+    return reversed(call('lrange', list.key, -last - 1, -offset - 1))
   elseif list.kind == 'failed' then
-    return call('lrange', list.key, offset, last), {}
+    return call('lrange', list.key, offset, last)
+  elseif list.falls then
+    return call('zrevrange', list.key, offset, last)
+  end
+  return call('zrange', list.key, list.from + offset, list.from + last)
+end
+
+-- The same with their scores, which some lists do not have.
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset or is_plain(list) then
+    return bare_list(list, offset, count), {}
   end
   local found
   if list.falls then
@@ -98,6 +149,8 @@ end
 local function after_cursor(area, list, cursor) -- cold
   if cursor == '' then
     return 0
+  elseif list.kind == 'oldest' or list.kind == 'jids' then
+    return whole(area, 'cursor', cursor)
   end
   local place, jid = string.match(cursor, '^(%S+) (.*)$')
   local valid = place and (finite(place) or place == 'inf' or place == '-inf')
@@ -114,10 +167,12 @@ local function after_cursor(area, list, cursor) -- cold
   return math.max(rank + (found and 1 or 0) - list.from, 0)
 end
 
--- The cursor after the entry at an offset, from 0.
+-- The cursor after the entry at an offset, from 0, with this score.
 local function cursor_at(list, offset, jid, score) -- cold
-  if list.kind == 'failed' then
-    score = string.format('%d', list.total - 1 - offset)
+  if list.kind == 'oldest' or list.kind == 'jids' then
+    return string.format('%d', offset + 1)
+  elseif list.kind == 'failed' then
+    return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
   end
   return score .. ' ' .. jid
 end

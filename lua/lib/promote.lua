@@ -1,9 +1,8 @@
 -- Scheduled jobs that are not to wait any longer. A job that a limit keeps waiting (x:parked) only
 -- becomes due: the next pop tries it, and parks it again if need be.
 
--- Reads jobs that are to be promoted, in one queue unless that is ''. Leaves out those that do not wait
--- for their time. Returns the scheduled ones by queue, and how many may be popped already.
-local function read_scheduled(jids, queue) -- cold
+-- Reads jobs to be promoted. Leaves out those that are not scheduled. Returns the scheduled ones by queue, and how many may be popped already.
+local function read_scheduled(jids) -- cold
   local queues, jobs, ready = {}, {}, 0
   for i = 1, #jids do
     local jid = jids[i]
@@ -11,8 +10,6 @@ local function read_scheduled(jids, queue) -- cold
     local state, its = job[1], job[2]
     if not state or not its then
       leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
-    elseif queue ~= '' and its ~= queue then
-      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
     elseif state == 'waiting' then
       ready = ready + 1
     elseif state ~= 'scheduled' then
@@ -52,8 +49,8 @@ local function release_scheduled(queue, jobs) -- cold
 end
 
 -- Promotes jobs. Returns how many may be popped now.
-local function promote(jids, queue) -- cold
-  local queues, jobs, ready = read_scheduled(jids, queue)
+local function promote(jids) -- cold
+  local queues, jobs, ready = read_scheduled(jids)
   for i = 1, #queues do
     call('zcard', queue_key(queues[i], 'work')) -- fails before anything is written
     call('zcard', queue_key(queues[i], 'scheduled'))

@@ -5,7 +5,7 @@ local MAX_NAMED = 500
 
 local left_alone = {}
 
--- The jids from ARGV[first] on, each once.
+-- The jids from ARGV[first] on, each once, of which there is one at least.
 local function read_jids(area, first) -- cold
   required(area, 'jid', ARGV[first])
   if #ARGV - first >= MAX_NAMED then

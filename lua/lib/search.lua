@@ -8,13 +8,20 @@ local function not_empty(text)
   return text and text ~= '' and text or nil
 end
 
--- The filter that is in ARGV from an index on: klass, tag, text in the jid, text in the data. What is
--- empty is not asked for.
-local function read_filter(first)
-  return {
-    klass = not_empty(ARGV[first]), tag = not_empty(ARGV[first + 1]), jid = not_empty(ARGV[first + 2]),
-    data = not_empty(ARGV[first + 3]),
-  }
+-- The filters that are in ARGV from an index on: klass, tag, text in the jid, text in the data, and
+-- the same again. What is empty is not asked for.
+local function read_filters(area, first, last)
+  local filters = {}
+  if (last - first + 1) % 4 ~= 0 or last > #ARGV then
+    reject(area, 'Odd number of filter args')
+  end
+  for i = first, last, 4 do
+    filters[#filters + 1] = {
+      klass = not_empty(ARGV[i]), tag = not_empty(ARGV[i + 1]), jid = not_empty(ARGV[i + 2]),
+      data = not_empty(ARGV[i + 3]),
+    }
+  end
+  return filters
 end
 
 -- How many bytes of data a call searches, or shows the beginning of, and how many it has read.
@@ -56,40 +63,30 @@ local function matches(filter, key, jid)
   return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
 end
 
--- At most count jids of a list, without their scores: to write those as text costs more than to
--- look at a jid.
-local function bare_list(list, offset, count)
-  local last = math.min(offset + count, list.total) - 1
-  if last < offset then
-    return {}
-  elseif list.kind == 'failed' then
-    return call('lrange', list.key, offset, last)
-  elseif list.falls then
-    return call('zrevrange', list.key, offset, last)
+-- Whether a job of a list matches all filters. One that a worker has lost does not count as its own.
+local function is_selected(list, filters, jid)
+  local key = list.kind == 'recurring' and recur_key(jid) or job_key(jid)
+  for i = 1, #filters do
+    if not matches(filters[i], key, jid) then
+      return false
+    end
   end
-  return call('zrange', list.key, list.from + offset, list.from + last)
-end
-
--- The score of a jid in a list, or false in a failure group, which has none.
-local function score_in(list, jid)
-  return list.kind ~= 'failed' and call('zscore', list.key, jid)
+  return list.kind ~= 'worker' or is_held(list.name, jid)
 end
 
 -- Looks at a number of entries after a cursor, or fewer if their data is large. Returns the jids that
--- match, at most limit of them unless that is 0, their scores, how many were looked at, and the next
--- cursor, which is empty at the end of the list.
-local function search(area, list, cursor, count, limit, filter)
+-- match, at most limit of them unless that is 0, how many were looked at, and the next cursor, which
+-- is empty at the end of the list.
+local function search(area, list, cursor, count, limit, filters)
   local offset = after_cursor(area, list, cursor)
-  local jids = bare_list(list, offset, count)
-  local found, theirs = {}, {}
+  local jids, found = bare_list(list, offset, count), {}
   for i = 1, #jids do
-    local jid = jids[i]
-    if matches(filter, list.kind == 'recurring' and recur_key(jid) or job_key(jid), jid) then
-      found[#found + 1], theirs[#theirs + 1] = jid, score_in(list, jid)
+    if is_selected(list, filters, jids[i]) then
+      found[#found + 1] = jids[i]
     end
     if i == count or #found == limit and limit > 0 or searched >= MAX_SEARCHED then
-      return found, theirs, i, cursor_at(list, offset + i - 1, jid, score_in(list, jid))
+      return found, i, cursor_at(list, offset + i - 1, jids[i], score_in(list, jids[i]))
     end
   end
-  return found, theirs, #jids, ''
+  return found, #jids, ''
 end

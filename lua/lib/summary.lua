@@ -62,8 +62,11 @@ local function shown_data(key, bytes) -- cold
   return string.sub(data, 1, bytes)
 end
 
--- The JSON of the jobs of a list, with at most bytes of their data. With may_stop it ends after the one
--- with which enough data was read.
+-- The lists in which the score of a job is shown: when it is due, or its lock ends.
+local SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}
+
+-- The JSON of the jobs of a list, whose scores may be known, with at most bytes of their data. With
+-- may_stop it ends after the one with which enough data was read.
 local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do
@@ -72,7 +75,8 @@ local function summaries(list, jids, scores, bytes, may_stop)
     end
     local jid, recurs = jids[i], list.kind == 'recurring'
     local key = recurs and recur_key(jid) or job_key(jid)
-    local job = recurs and recurring_summary(jid, scores[i]) or job_summary(list, jid, scores[i])
+    local score = scores[i] or SHOWS_SCORE[list.kind] and score_in(list, jid)
+    local job = recurs and recurring_summary(jid, score) or job_summary(list, jid, score)
     local size = try('hstrlen', key, 'data')
     job.size = type(size) == 'number' and size or 0
     job.data = bytes > 0 and shown_data(key, bytes) or nil

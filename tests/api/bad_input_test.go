@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // badNames can be no name of anything.
@@ -19,22 +22,27 @@ var badNames = []string{"", "\xff", "a\xc3(", "\xed\xa0\x80"}
 type usage func(ctx context.Context, name string) error
 
 // usages lists every call that is given a name, with a job of each kind at hand.
-func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]usage {
+func usages(e *env, job *qless.Job) map[string]usage {
+	update := e.updates("r")
 	q := e.Queue("q")
 	return map[string]usage{
 		"Cancel":       func(ctx context.Context, s string) error { return e.Cancel(ctx, "waiting", s) },
 		"Config.Get":   func(ctx context.Context, s string) error { _, err := e.Config().Get(ctx, s); return err },
 		"Config.Set":   func(ctx context.Context, s string) error { return e.Config().Set(ctx, s, "1") },
-		"SetRaw":       func(ctx context.Context, s string) error { return e.Config().SetRaw(ctx, s, "1") },
 		"Config.Unset": func(ctx context.Context, s string) error { return e.Config().Unset(ctx, s) },
-		"Deregister":   func(ctx context.Context, s string) error { return e.Deregister(ctx, "w1", s) },
-		"Failed":       func(ctx context.Context, s string) error { _, err := e.FailedIn(ctx, s, qless.Range{}); return err },
+		"Deregister":   func(ctx context.Context, s string) error { return inspect.New(e.Client).ForgetWorkers(ctx, "w1", s) },
+		"Failed": func(ctx context.Context, s string) error {
+			_, err := inspect.New(e.Client).Failed(s).JIDs(ctx, inspect.Range{})
+			return err
+		},
 		"Job":          func(ctx context.Context, s string) error { _, err := e.Job(ctx, s); return err },
 		"Jobs":         func(ctx context.Context, s string) error { _, err := e.Jobs(ctx, "waiting", s); return err },
 		"RecurringJob": func(ctx context.Context, s string) error { _, err := e.RecurringJob(ctx, s); return err },
-		"Tagged":       func(ctx context.Context, s string) error { _, err := e.Tagged(ctx, s, qless.Range{}); return err },
-		"Timeout":      func(ctx context.Context, s string) error { return e.Timeout(ctx, "running", s) },
-		"Worker":       func(ctx context.Context, s string) error { _, err := e.WorkerJobs(ctx, s); return err },
+		"Tagged": func(ctx context.Context, s string) error {
+			_, err := inspect.New(e.Client).Tagged(s).JIDs(ctx, inspect.Range{})
+			return err
+		},
+		"Worker":       func(ctx context.Context, s string) error { _, err := repairs.HeldBy(ctx, e.Client, s); return err },
 		"Job.Depend":   func(ctx context.Context, s string) error { return job.Depend(ctx, "waiting", s) },
 		"Job.Fail":     func(ctx context.Context, s string) error { return job.Fail(ctx, s, "m") },
 		"Job.Log":      func(ctx context.Context, s string) error { return job.Log(ctx, s, nil) },
@@ -44,11 +52,11 @@ func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]us
 		"Job.Untag":    func(ctx context.Context, s string) error { return job.Untag(ctx, "a", s) },
 		"Put klass":    func(ctx context.Context, s string) error { _, err := q.Put(ctx, s, nil); return err },
 		"Put tag": func(ctx context.Context, s string) error {
-			_, err := q.Put(ctx, "K", nil, qless.Tags("a", s))
+			_, err := q.Put(ctx, "K", nil, qless.Tags{"a", s})
 			return err
 		},
 		"Put depends": func(ctx context.Context, s string) error {
-			_, err := q.Put(ctx, "K", nil, qless.DependsOn(s))
+			_, err := q.Put(ctx, "K", nil, qless.DependsOn{s})
 			return err
 		},
 		"Recur klass": func(ctx context.Context, s string) error { _, err := q.Recur(ctx, s, nil, time.Hour); return err },
@@ -57,36 +65,46 @@ func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]us
 			return err
 		},
 		"Recur tag": func(ctx context.Context, s string) error {
-			_, err := q.Recur(ctx, "K", nil, time.Hour, qless.Tags(s))
+			_, err := q.Recur(ctx, "K", nil, time.Hour, qless.Tags{s})
 			return err
 		},
-		"Recurring.Tag":  func(ctx context.Context, s string) error { return recurring.Tag(ctx, s) },
-		"Untag":          func(ctx context.Context, s string) error { return recurring.Untag(ctx, s) },
-		"Recurring.Move": func(ctx context.Context, s string) error { return recurring.Move(ctx, s) },
-		"SetKlass":       func(ctx context.Context, s string) error { return recurring.SetKlass(ctx, s) },
-		"Client.Unfail":  func(ctx context.Context, s string) error { _, err := e.Unfail(ctx, s, 1); return err },
-		"Job.Next":       func(ctx context.Context, s string) error { return job.Next(ctx, s) },
-		"Job.Next tag":   func(ctx context.Context, s string) error { return job.Next(ctx, "q", qless.Tags(s)) },
-		"Unfail group":   func(ctx context.Context, s string) error { _, err := q.Unfail(ctx, s, 1); return err },
+		"Recurring.Tags": func(ctx context.Context, s string) error {
+			return update(func(r *qless.RecurringJob) { r.Tags = []string{"b", s} })
+		},
+		"Recurring.Queue": func(ctx context.Context, s string) error { return update(func(r *qless.RecurringJob) { r.Queue = s }) },
+		"Recurring.Klass": func(ctx context.Context, s string) error { return update(func(r *qless.RecurringJob) { r.Klass = s }) },
+		"Client.Unfail": func(ctx context.Context, s string) error {
+			_, err := repairs.Unfail(ctx, e.Client, s, 1)
+			return err
+		},
+		"Job.Next":     func(ctx context.Context, s string) error { return job.Next(ctx, s) },
+		"Job.Next tag": func(ctx context.Context, s string) error { return job.Next(ctx, "q", qless.Tags{s}) },
+		"Unfail group": func(ctx context.Context, s string) error {
+			_, err := repairs.Unfail(ctx, e.Client, s, 1)
+			return err
+		},
 		"Queue.Put":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Put(ctx, "K", nil); return err },
 		"Queue.Pop":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Pop(ctx, 1); return err },
 		"Queue.Peek":     func(ctx context.Context, s string) error { _, err := e.Queue(s).Peek(ctx, 1); return err },
 		"Queue.Counts":   func(ctx context.Context, s string) error { _, err := e.Queue(s).Counts(ctx); return err },
-		"Queue.Len":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Len(ctx); return err },
+		"Queue.Settings": func(ctx context.Context, s string) error { _, err := e.Queue(s).Settings(ctx); return err },
 		"Queue.Jobs": func(ctx context.Context, s string) error {
-			_, err := e.Queue(s).JIDs(ctx, qless.ListWaiting, qless.Range{})
+			_, err := inspect.New(e.Client).Queue(s, inspect.Waiting).JIDs(ctx, inspect.Range{})
 			return err
 		},
 		"Queue.Pause":   func(ctx context.Context, s string) error { return e.Queue(s).Pause(ctx) },
-		"Queue.Unpause": func(ctx context.Context, s string) error { return e.Queue(s).Unpause(ctx) },
+		"Queue.Unpause": func(ctx context.Context, s string) error { return e.Queue(s).Resume(ctx) },
 		"Queue.Forget":  func(ctx context.Context, s string) error { return e.Queue(s).Forget(ctx) },
-		"Queue.Unfail":  func(ctx context.Context, s string) error { _, err := e.Queue(s).Unfail(ctx, "g", 1); return err },
+		"Move into": func(ctx context.Context, s string) error {
+			_, err := inspect.New(e.Client).Failed("g").Move(ctx, s)
+			return err
+		},
 		"Queue.Recur": func(ctx context.Context, s string) error {
 			_, err := e.Queue(s).Recur(ctx, "K", nil, time.Hour)
 			return err
 		},
 		"Recurring list": func(ctx context.Context, s string) error {
-			_, err := e.Queue(s).JIDs(ctx, qless.ListRecurring, qless.Range{})
+			_, err := inspect.New(e.Client).Queue(s, inspect.Recurring).JIDs(ctx, inspect.Range{})
 			return err
 		},
 		"Queue.Stats": func(ctx context.Context, s string) error { _, err := e.Queue(s).Stats(ctx, noon); return err },
@@ -95,7 +113,7 @@ func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]us
 
 func TestBadNamesAreRefusedEverywhere(t *testing.T) {
 	e := stage(t)
-	for what, use := range usages(e, e.job("running"), e.recurring("r")) {
+	for what, use := range usages(e, e.job("running")) {
 		for _, name := range badNames {
 			e.unchanged(func() {
 				requireCode(t, qless.ErrInvalid, use(t.Context(), name))
@@ -119,12 +137,11 @@ func TestBadJIDsAreRefusedByPut(t *testing.T) {
 
 func TestNoNamesAtAllAreRefused(t *testing.T) {
 	e := stage(t)
-	job, recurring := e.job("running"), e.recurring("r")
+	job := e.job("running")
 	e.unchanged(func() {
 		for _, err := range []error{
-			e.Cancel(t.Context()), e.Timeout(t.Context()), e.Deregister(t.Context()), job.Tag(t.Context()),
+			e.Cancel(t.Context()), errOf(inspect.New(e.Client).JIDs().Timeout(t.Context())), inspect.New(e.Client).ForgetWorkers(t.Context()), job.Tag(t.Context()),
 			job.Untag(t.Context()), job.Depend(t.Context()), job.Undepend(t.Context()),
-			recurring.Tag(t.Context()), recurring.Untag(t.Context()),
 		} {
 			requireCode(t, qless.ErrInvalid, err)
 		}
@@ -134,20 +151,19 @@ func TestNoNamesAtAllAreRefused(t *testing.T) {
 func TestBadNumbersAreRefused(t *testing.T) {
 	e := stage(t)
 	ctx := t.Context()
-	q, job, recurring := e.Queue("q"), e.job("running"), e.recurring("r")
-	before := *recurring
+	q, job, update := e.Queue("q"), e.job("running"), e.updates("r")
 	put := func(option qless.PutOption) error { _, err := q.Put(ctx, "K", nil, option); return err }
 	recur := func(every time.Duration, options ...qless.RecurOption) error {
 		_, err := q.Recur(ctx, "K", nil, every, options...)
 		return err
 	}
-	page := func(p qless.Range) error {
-		_, one := q.JIDs(ctx, qless.ListWaiting, p)
-		_, two := e.Completed(ctx, p)
-		_, three := e.FailedIn(ctx, "g", p)
-		_, four := e.Tagged(ctx, "a", p)
-		_, five := e.Tags(ctx, p)
-		_, six := q.JIDs(ctx, qless.ListRecurring, p)
+	page := func(p inspect.Range) error {
+		_, one := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).JIDs(ctx, p)
+		_, two := inspect.New(e.Client).Completed().JIDs(ctx, p)
+		_, three := inspect.New(e.Client).Failed("g").JIDs(ctx, p)
+		_, four := inspect.New(e.Client).Tagged("a").JIDs(ctx, p)
+		_, five := inspect.New(e.Client).Tags(ctx, p)
+		_, six := inspect.New(e.Client).Queue(q.Name(), inspect.Recurring).JIDs(ctx, p)
 		for _, err := range []error{two, three, four, five, six} {
 			require.Equal(t, one == nil, err == nil)
 		}
@@ -156,11 +172,9 @@ func TestBadNumbersAreRefused(t *testing.T) {
 	count := func(n int) error {
 		_, one := q.Pop(ctx, n)
 		_, two := q.Peek(ctx, n)
-		_, three := q.Unfail(ctx, "g", n)
-		_, four := e.Unfail(ctx, "g", n)
+		_, three := repairs.Unfail(ctx, e.Client, "g", n)
 		requireCode(t, qless.ErrInvalid, two)
 		requireCode(t, qless.ErrInvalid, three)
-		requireCode(t, qless.ErrInvalid, four)
 		return one
 	}
 	e.unchanged(func() {
@@ -172,7 +186,7 @@ func TestBadNumbersAreRefused(t *testing.T) {
 			"put low priority": put(qless.Priority(math.MinInt)),
 			"move delay":       job.Move(ctx, "q", qless.Delay(-time.Second)),
 			"complete delay":   job.Next(ctx, "q", qless.Delay(-1)),
-			"retry delay":      errOf(job.Retry(ctx, qless.Delay(-1))),
+			"retry delay":      errOf(job.Retry(ctx, -1, "", "")),
 			"release delay":    job.Release(ctx, -1),
 			"next retries":     job.Next(ctx, "q", qless.Retries(-1)),
 			"next priority":    job.Next(ctx, "q", qless.Priority(math.MaxInt)),
@@ -183,16 +197,18 @@ func TestBadNumbersAreRefused(t *testing.T) {
 			"backlog":          recur(time.Hour, qless.Backlog(-1)),
 			"recur retries":    recur(time.Hour, qless.Retries(-1)),
 			"recur many":       recur(time.Hour, qless.Backlog(math.MaxInt)),
-			"set interval 0":   recurring.SetInterval(ctx, 0),
-			"set interval -1":  recurring.SetInterval(ctx, -time.Hour),
-			"set retries":      recurring.SetRetries(ctx, -1),
-			"set many retries": recurring.SetRetries(ctx, math.MaxInt),
-			"set backlog":      recurring.SetBacklog(ctx, -1),
-			"set high":         recurring.SetPriority(ctx, math.MaxInt),
-			"page offset":      page(qless.Range{Offset: -1}),
-			"page limit":       page(qless.Range{Limit: -2}),
-			"page many":        page(qless.Range{Limit: 100_001}),
-			"page far":         page(qless.Range{Offset: math.MaxInt}),
+			"set interval 0":   update(func(r *qless.RecurringJob) { r.Interval = 0 }),
+			"set interval -1":  update(func(r *qless.RecurringJob) { r.Klass, r.Interval = "K2", -time.Hour }),
+			"set retries":      update(func(r *qless.RecurringJob) { r.Retries = -1 }),
+			"set many retries": update(func(r *qless.RecurringJob) { r.Retries = math.MaxInt }),
+			"set backlog":      update(func(r *qless.RecurringJob) { r.Backlog, r.Queue = -1, "q2" }),
+			"set high":         update(func(r *qless.RecurringJob) { r.Priority = math.MaxInt }),
+			"set jid":          update(func(r *qless.RecurringJob) { r.JID = "another" }),
+			"set count":        update(func(r *qless.RecurringJob) { r.Count++ }),
+			"page offset":      page(inspect.Range{Offset: -1}),
+			"page limit":       page(inspect.Range{Limit: -2}),
+			"page many":        page(inspect.Range{Limit: 100_001}),
+			"page far":         page(inspect.Range{Offset: math.MaxInt}),
 			"count 0":          count(0),
 			"count -1":         count(-1),
 			"count many":       count(math.MaxInt),
@@ -200,12 +216,11 @@ func TestBadNumbersAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, qless.ErrInvalid, what)
 		}
 	})
-	require.Equal(t, before, *recurring)
 }
 
 func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 	e := stage(t)
-	job, recurring := e.job("running"), e.recurring("r")
+	job, update := e.job("running"), e.updates("r")
 	circle := map[string]any{}
 	circle["self"] = circle
 	e.unchanged(func() {
@@ -217,7 +232,9 @@ func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 			requireCode(t, qless.ErrInvalid, err)
 			_, err = e.Queue("q").Recur(t.Context(), "K", data, time.Hour)
 			requireCode(t, qless.ErrInvalid, err)
-			requireCode(t, qless.ErrInvalid, recurring.SetData(t.Context(), data))
+			if text, isText := data.(json.RawMessage); isText {
+				requireCode(t, qless.ErrInvalid, update(func(r *qless.RecurringJob) { r.Data = text }))
+			}
 			requireCode(t, qless.ErrInvalid, job.SetData(data))
 			requireCode(t, qless.ErrInvalid, job.Log(t.Context(), "m", data))
 		}
@@ -272,13 +289,13 @@ func TestAJobCanNotDependOnItself(t *testing.T) {
 	e := stage(t)
 	child := e.job("child")
 	e.unchanged(func() {
-		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.DependsOn("parent", "j"))
+		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.DependsOn{"parent", "j"})
 		require.Equal(t, "j", requireCode(t, qless.ErrInvalid, err).JID)
 		requireCode(t, qless.ErrInvalid, child.Depend(t.Context(), "child"))
 		requireCode(t, qless.ErrInvalid, child.Undepend(t.Context(), "child"))
-		requireCode(t, qless.ErrInvalid, child.Move(t.Context(), "q", qless.DependsOn("child")))
+		requireCode(t, qless.ErrInvalid, child.Move(t.Context(), "q", qless.DependsOn{"child"}))
 		running := e.job("running")
-		err = running.Next(t.Context(), "q", qless.DependsOn("running"))
+		err = running.Next(t.Context(), "q", qless.DependsOn{"running"})
 		requireCode(t, qless.ErrInvalid, err)
 	})
 }
@@ -289,8 +306,8 @@ func TestUnknownJIDs(t *testing.T) {
 	require.NoError(t, e.Cancel(t.Context(), "running"))
 	e.unchanged(func() {
 		for i, err := range []error{
-			job.Complete(t.Context()), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context())), errOf(job.Heartbeat(t.Context())),
-			job.Timeout(t.Context()), job.Move(t.Context(), "q"), job.Tag(t.Context(), "a"), job.Untag(t.Context(), "a"),
+			job.Complete(t.Context()), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context(), 0, "", "")), errOf(job.Heartbeat(t.Context())),
+			job.Move(t.Context(), "q"), job.Tag(t.Context(), "a"), job.Untag(t.Context(), "a"),
 			job.Depend(t.Context(), "parent"), job.Undepend(t.Context(), "parent"), job.UndependAll(t.Context()),
 			job.SetPriority(t.Context(), 1), job.Track(t.Context()), job.Untrack(t.Context()),
 			job.Log(t.Context(), "m", nil), job.Refresh(t.Context()), job.Unfail(t.Context()),

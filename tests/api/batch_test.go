@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -71,10 +72,9 @@ func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 		e.commits(b)
 		e.commits(b)
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 3, Total: 5}, e.status(b))
-		page, err := b.Pending(t.Context(), qless.Range{})
+		waited, err := pending(t.Context(), b)
 		require.NoError(t, err)
-		require.Equal(t, 3, page.Total)
-		require.ElementsMatch(t, second, page.Items)
+		require.ElementsMatch(t, second, waited)
 		e.completes(2)
 		require.Empty(t, e.pops("callbacks", 1))
 		e.completes(1)
@@ -85,7 +85,7 @@ func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 		require.Equal(t, qless.BatchStatus{State: qless.StateComplete, Total: 5}, e.status(b))
 		e.unchanged(func() { e.commits(b) })
 		require.Empty(t, e.pops("callbacks", 1))
-		results, err := e.Results(t.Context(), append(first, second...)...)
+		results, err := e.WaitAll(t.Context(), append(first, second...)...)
 		require.NoError(t, err)
 		require.Len(t, results, 5)
 	})
@@ -182,7 +182,7 @@ func TestAMemberCountsOnceHoweverOftenItRuns(t *testing.T) {
 		e.adds(b, 1, qless.JID("member"), qless.Priority(3))
 		require.Equal(t, 1, e.status(b).Total)
 		e.commits(b)
-		require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
 		require.NoError(t, e.pop("q").Next(t.Context(), "q"))
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 1, Total: 1}, e.status(b))
 		e.completes(1)
@@ -213,16 +213,13 @@ func TestABatchOfManyMembers(t *testing.T) {
 	b := e.batch(qless.OnFailureRun)
 	e.adds(b, 2500)
 	require.Equal(t, 2500, e.status(b).Pending)
-	seen := map[string]bool{}
-	for offset := 0; offset < 2500; offset += 1000 {
-		page, err := b.Pending(t.Context(), qless.Range{Offset: offset, Limit: 1000})
+	waited, err := pending(t.Context(), b)
+	require.NoError(t, err)
+	require.Len(t, slices.Compact(waited), 2500)
+	for _, err := range b.Pending(t.Context()) {
 		require.NoError(t, err)
-		require.Equal(t, 2500, page.Total)
-		for _, jid := range page.Items {
-			seen[jid] = true
-		}
+		break // which ends the reading
 	}
-	require.Equal(t, 2500, len(seen))
 	require.NoError(t, b.Cancel(t.Context()))
 	require.Zero(t, e.counts("q").Waiting)
 	requireCode(t, qless.ErrNotFound, errOf(b.Status(t.Context())))
@@ -240,7 +237,7 @@ func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
 		require.Zero(t, e.counts("q").Waiting)
 		for _, err := range []error{
 			errOf(b.Status(t.Context())), b.Commit(t.Context()), b.Cancel(t.Context()),
-			errOf(b.Add(t.Context(), "q", specs(1))), errOf(b.Pending(t.Context(), qless.Range{})),
+			errOf(b.Add(t.Context(), "q", specs(1))), errOf(pending(t.Context(), b)),
 		} {
 			require.Equal(t, b.ID(), requireCode(t, qless.ErrNotFound, err).JID)
 		}
@@ -250,7 +247,7 @@ func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
 func TestAMemberOthersDependOnKeepsABatchFromBeingCanceled(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch()
-		e.put("q", qless.DependsOn(e.adds(b, 1)...))
+		e.put("q", qless.DependsOn(e.adds(b, 1)))
 		e.unchanged(func() { requireCode(t, qless.ErrHasDependents, b.Cancel(t.Context())) })
 	})
 }
@@ -261,16 +258,16 @@ func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
 		e.put("q", qless.JID("holder"), qless.Unique("k"))
 		b := e.batch()
 		jids, err := b.Add(t.Context(), "q", []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("there"), qless.IfAbsent()}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("there"), qless.IfAbsent}},
 			{Klass: "K"},
 			{Klass: "K", Options: []qless.PutOption{qless.Unique("k")}},
 		})
 		require.Equal(t, []int{0, 2}, requireCode(t, qless.ErrExists, err).Indices)
 		require.Equal(t, "there", jids[0])
 		require.Equal(t, "holder", jids[2])
-		page, err := b.Pending(t.Context(), qless.Range{})
+		waited, err := pending(t.Context(), b)
 		require.NoError(t, err)
-		require.Equal(t, jids[1:2], page.Items)
+		require.Equal(t, jids[1:2], waited)
 		require.Equal(t, 1, e.status(b).Total)
 	})
 }
@@ -283,25 +280,25 @@ func TestBatchesThatCanNotBe(t *testing.T) {
 		e.unchanged(func() {
 			for _, err := range []error{
 				errOf(e.NewBatch(ctx, "", "K", nil)),
-				errOf(e.NewBatch(ctx, "q", "K", nil, qless.DependsOn("j"))),
+				errOf(e.NewBatch(ctx, "q", "K", nil, qless.DependsOn{"j"})),
 				errOf(e.NewBatch(ctx, "q", "K", nil, qless.OnFailure("else"))),
 				errOf(e.Batch("").Add(ctx, "q", specs(1))), e.Batch("").Commit(ctx), errOf(e.Batch("").Status(ctx)),
 				e.Batch("\xff").Cancel(ctx), e.Batch("x:open").Commit(ctx),
 				errOf(b.Add(ctx, "", specs(1))), errOf(b.Add(ctx, "q", specs(1, qless.Delay(-1)))),
 				errOf(b.Add(ctx, "q", specs(1, qless.JID("b")))),
-				errOf(b.Add(ctx, "q", specs(1, qless.DependsOn("b")))),
-				errOf(b.Pending(ctx, qless.Range{Offset: -1})),
+				errOf(b.Add(ctx, "q", specs(1, qless.DependsOn{"b"}))),
+				errOf(pending(ctx, e.Batch(""))),
 				e.Batch(plain).Commit(ctx), errOf(e.Batch(plain).Status(ctx)), e.Batch(plain).Cancel(ctx),
 				errOf(e.Queue("q").Put(ctx, "K", nil, qless.JID("x:open"))),
-				errOf(e.Queue("q").Put(ctx, "K", nil, qless.DependsOn("x:open"))),
+				errOf(e.Queue("q").Put(ctx, "K", nil, qless.DependsOn{"x:open"})),
 			} {
 				requireCode(t, qless.ErrInvalid, err)
 			}
 			requireCode(t, qless.ErrNotDepending, errOf(e.Batch(plain).Add(ctx, "q", specs(1))))
 			requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1))))
-			requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", "K", nil, qless.JID("b"), qless.IfAbsent())))
+			requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", "K", nil, qless.JID("b"), qless.IfAbsent)))
 		})
-		waits := e.put("q", qless.DependsOn(plain))
+		waits := e.put("q", qless.DependsOn{plain})
 		e.unchanged(func() {
 			requireCode(t, qless.ErrInvalid, errOf(e.Batch(waits).Add(ctx, "q", specs(1))))
 		})
@@ -342,7 +339,7 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 			c.cut(proxy, scripts.Sent("put.many"))
 			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named")))
 			requireCode(t, qless.ErrUnavailable, err)
-			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named"), qless.IfAbsent()))
+			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named"), qless.IfAbsent))
 			require.Equal(t, c.ran, errors.Is(err, qless.ErrExists))
 			require.Equal(t, 4, e.status(b).Total)
 		})
@@ -420,7 +417,7 @@ func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 	}
 }
 
-func TestResultsOfSeveralJobs(t *testing.T) {
+func TestWaitAllReadsJobsThatHaveEnded(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		var all []string
 		for i := range 3 {
@@ -429,21 +426,27 @@ func TestResultsOfSeveralJobs(t *testing.T) {
 		for i := range 2 {
 			require.NoError(t, e.popWith(i).Complete(t.Context()))
 		}
-		results, err := e.Results(t.Context(), all[1], all[0])
+		results, err := e.WaitAll(t.Context(), all[1], all[0])
 		require.NoError(t, err)
 		require.Equal(t, "1", string(results[0].Data))
 		require.Equal(t, "0", string(results[1].Data))
-		results, err = e.Results(t.Context(), "unknown", all[2], all[1])
+		results, err = e.WaitAll(t.Context(), "unknown", "as unknown", all[1])
 		require.Equal(t, "unknown", requireCode(t, qless.ErrNotFound, err).JID)
 		require.Len(t, results, 3)
 		require.Zero(t, results[1])
 		require.Equal(t, "1", string(results[2].Data))
-		require.Equal(t, all[2], requireCode(t, qless.ErrUnfinished, errOf(e.Results(t.Context(), all[2]))).JID)
-		requireCode(t, qless.ErrInvalid, errOf(e.Results(t.Context(), "")))
-		none, err := e.Results(t.Context())
+		none, err := e.WaitAll(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, none)
-		results, err = e.Results(t.Context(), append(make([]string, 0, 1200), repeated(all[0], 1200)...)...)
+		if e.server != nil {
+			require.NoError(t, e.rdb.ConfigResetStat(t.Context()).Err())
+			require.NoError(t, errOf(e.WaitAll(t.Context(), all[:2]...)))
+			require.NotContains(t, e.rdb.Info(t.Context(), "commandstats").Val(), "subscribe", "nothing is waited for")
+		}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		requireCode(t, qless.ErrUnavailable, errOf(e.WaitAll(canceled, all...)))
+		results, err = e.WaitAll(t.Context(), append(make([]string, 0, 1200), repeated(all[0], 1200)...)...)
 		require.NoError(t, err)
 		require.Len(t, results, 1200)
 		require.Equal(t, "0", string(results[1199].Data))
@@ -522,8 +525,8 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch(qless.Unique("k"))
 		member := e.adds(b, 1)[0]
-		require.Equal(t, b.ID(), e.put("callbacks", again(), qless.Tags("new")))
-		jids, err := e.Queue("callbacks").PutMany(t.Context(), specs(2, again(), qless.Tags("new")))
+		require.Equal(t, b.ID(), e.put("callbacks", again(), qless.Tags{"new"}))
+		jids, err := e.Queue("callbacks").PutMany(t.Context(), specs(2, again(), qless.Tags{"new"}))
 		require.NoError(t, err)
 		require.Equal(t, []string{b.ID(), b.ID()}, jids)
 		e.adds(b, 1)
@@ -531,7 +534,7 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 		e.completes(2)
 		e.commits(b)
 		callback := e.pop("callbacks")
-		require.Equal(t, []string{"new"}, callback.Tags)
+		require.Equal(t, qless.Tags{"new"}, callback.Tags)
 		require.Equal(t, 2, *callback.BatchSize)
 		require.Equal(t, qless.StateComplete, e.job(member).State)
 	})
@@ -541,11 +544,11 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 func TestAMemberThatWaitsForItsBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch()
-		near := e.put("q", qless.JID("near"), qless.DependsOn(b.ID()), qless.Unique("near"))
-		e.put("q", qless.JID("far"), qless.DependsOn(near), qless.Unique("far"))
+		near := e.put("q", qless.JID("near"), qless.DependsOn{b.ID()}, qless.Unique("near"))
+		e.put("q", qless.JID("far"), qless.DependsOn{near}, qless.Unique("far"))
 		e.put("q", qless.JID("beside"), qless.Unique("beside"))
 		for _, option := range []qless.PutOption{
-			qless.Unique("near").Replace(), qless.Unique("far").Replace(), qless.JID("far"), qless.DependsOn("far"),
+			qless.Unique("near").Replace(), qless.Unique("far").Replace(), qless.JID("far"), qless.DependsOn{"far"},
 		} {
 			e.unchanged(func() {
 				_, err := b.Add(t.Context(), "q", specs(1, option))

@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -68,10 +70,11 @@ func (e *env) failGroup(count int, group string) []string {
 func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
 	for what, unfail := range map[string]func(e *env, count int) (int, error){
 		"into a queue": func(e *env, count int) (int, error) {
-			return e.Queue("q").Unfail(e.t.Context(), "g", count)
+			done, err := inspect.New(e.Client).Failed("g").AtMost(count).Move(e.t.Context(), "q")
+			return done.Changed, err
 		},
 		"into their own queues": func(e *env, count int) (int, error) {
-			return e.Unfail(e.t.Context(), "g", count, qless.Retries(7))
+			return repairs.Unfail(e.t.Context(), e.Client, "g", count, qless.Retries(7))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -99,16 +102,16 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	e := newEnv(t)
 	e.failGroup(650, "g")
 	steps := 0
-	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
-		if call.Command == "unfail.group" {
+	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+		if call.Command == "repair" {
 			steps++
 			e.failGroup(250, "g")
 		}
-	}))
-	moved, err := client.Unfail(t.Context(), "g", 1_000_000)
+	}})
+	moved, err := repairs.Unfail(t.Context(), client, "g", 1_000_000)
 	require.NoError(t, err)
-	require.Equal(t, 900, moved) // the first step, and the group as it was after it
-	require.Equal(t, 4, steps)
+	require.Equal(t, 650, moved)
+	require.Equal(t, 3, steps)
 }
 
 // A script of somebody else's may be long. What the server refuses meanwhile never ran.
@@ -171,7 +174,7 @@ func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
 func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 	for what, track := range map[string]func(e *env, jid string) error{
 		"a job":     func(e *env, jid string) error { return e.job(jid).Track(e.t.Context()) },
-		"many jobs": func(e *env, jid string) error { return errOf(e.Bulk(jid).Track(e.t.Context())) },
+		"many jobs": func(e *env, jid string) error { return errOf(inspect.New(e.Client).JIDs(jid).Track(e.t.Context())) },
 		"a sweep": func(e *env, jid string) error {
 			if err := e.rdb.ZAdd(e.t.Context(), "ql:tracked", zmember(1, jid)).Err(); err != nil {
 				return err
@@ -190,7 +193,7 @@ func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 				e.requireShort(40, func() { require.NoError(t, track(e, jid)) })
 				require.NoError(t, e.Cancel(t.Context(), jid))
 			}
-			tracked, err := e.Tracked(t.Context(), qless.Range{Limit: -1})
+			tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{Limit: -1})
 			require.NoError(t, err)
 			require.Subset(t, tracked.Items, []string{"kept00", "kept29"})
 			require.Less(t, tracked.Total, 30+60)
@@ -204,10 +207,10 @@ func TestJobsThatAreGoneCanBeUntrackedTogether(t *testing.T) {
 		require.NoError(t, e.job(e.put("q", qless.JID(jid))).Track(t.Context()))
 	}
 	require.NoError(t, e.Cancel(t.Context(), "a", "c"))
-	r, err := e.Bulk("a", "b", "c", "d").Untrack(t.Context())
+	r, err := inspect.New(e.Client).JIDs("a", "b", "c", "d").Untrack(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 3, r.Count)
-	require.Equal(t, qless.CodeNotFound, r.Errors["d"].Code)
+	require.Equal(t, 3, r.Changed)
+	require.Equal(t, qless.ErrNotFound, r.Why["d"].Code)
 	require.Empty(t, e.rdb.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
 }
 
@@ -219,11 +222,11 @@ func TestALongListOfJidsIsReadInSteps(t *testing.T) {
 	}
 	require.NoError(t, errOf(pipe.Exec(t.Context())))
 	for _, c := range []struct {
-		part          qless.Range
+		part          inspect.Range
 		scripts, want int
-	}{{qless.Range{}, 1, 25}, {qless.Range{Limit: -1}, 3, 12_000}, {qless.Range{Offset: 1500, Limit: 10_000}, 2, 10_000}} {
+	}{{inspect.Range{}, 1, 25}, {inspect.Range{Limit: -1}, 3, 12_000}, {inspect.Range{Offset: 1500, Limit: 10_000}, 2, 10_000}} {
 		scripts := e.scriptsOf(func() {
-			tracked, err := e.Tracked(t.Context(), c.part)
+			tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), c.part)
 			require.NoError(t, err)
 			require.Equal(t, 12_000, tracked.Total)
 			require.Len(t, tracked.Items, c.want)
@@ -244,14 +247,14 @@ func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
 	later := []string{e.put("q", qless.Delay(time.Hour)), e.put("q", qless.Delay(2*time.Hour))}
 	e.clock.Advance(2 * time.Minute)
 	e.requireShort(1000*3+20, func() {
-		page, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
+		jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 0, 25) // as clients of other languages do
 		require.NoError(t, err)
-		require.Equal(t, qless.Page[string]{Items: later, Total: 2}, page)
+		require.Equal(t, []any{later[0], later[1]}, jids)
 	})
 	require.EqualValues(t, 502, e.rdb.ZCard(t.Context(), "ql:q:q-scheduled").Val())
-	page, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{Offset: 1, Limit: 1})
+	jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 1, 1)
 	require.NoError(t, err)
-	require.Equal(t, qless.Page[string]{Items: later[1:], Total: 2}, page)
+	require.Equal(t, []any{later[1]}, jids)
 	require.EqualValues(t, 2, e.rdb.ZCard(t.Context(), "ql:q:q-scheduled").Val())
 }
 
@@ -260,7 +263,7 @@ func (e *env) base(dependents int) (job *qless.Job, others []string) {
 	e.t.Helper()
 	base, specs := e.put("base", qless.JID("base")), make([]qless.JobSpec, dependents)
 	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn(base)}}
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{base}}}
 	}
 	others, err := e.Queue("q").PutMany(e.t.Context(), specs)
 	require.NoError(e.t, err)
@@ -383,7 +386,7 @@ func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
 		base := e.put("base", qless.JID(fmt.Sprintf("g-%06d", i)))
 		specs := make([]qless.JobSpec, dependents)
 		for k := range specs {
-			specs[k] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn(base), qless.OnFailureRun}}
+			specs[k] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{base}, qless.OnFailureRun}}
 		}
 		require.NoError(t, errOf(e.Queue("q").PutMany(ctx, specs)))
 	}
@@ -405,9 +408,9 @@ func (e *env) failing(dependents int) *qless.Job {
 		for i := range specs {
 			jid := fmt.Sprint(policy, i)
 			specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-				qless.JID(jid), qless.DependsOn(base), policy}}
+				qless.JID(jid), qless.DependsOn{base}, policy}}
 			next[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-				qless.DependsOn(jid), qless.OnFailureFail}}
+				qless.DependsOn{jid}, qless.OnFailureFail}}
 		}
 		require.NoError(e.t, errOf(e.Queue(string(policy)).PutMany(e.t.Context(), specs)))
 		if policy == qless.OnFailureFail {
@@ -420,7 +423,7 @@ func (e *env) failing(dependents int) *qless.Job {
 // told returns how many jobs a failure has reached: those that wait still, run, and fail.
 func (e *env) told() (waits, runs, fails int) {
 	e.t.Helper()
-	groups, err := e.FailureGroups(e.t.Context())
+	groups, err := inspect.New(e.Client).FailureGroups(e.t.Context())
 	require.NoError(e.t, err)
 	return e.counts("wait").Depends, e.counts("run").Waiting, groups["failed-dependency"]
 }
@@ -444,7 +447,7 @@ var waysToFail = map[string]func(e *env, job *qless.Job) error{
 	"fail": func(e *env, job *qless.Job) error { return job.Fail(e.t.Context(), "g", "m") },
 	"retry": func(e *env, job *qless.Job) error {
 		e.rdb.HSet(e.t.Context(), "ql:j:"+job.JID, "remaining", "0")
-		return errOf(job.Retry(e.t.Context()))
+		return errOf(job.Retry(e.t.Context(), 0, "", ""))
 	},
 	"finish": func(e *env, job *qless.Job) error {
 		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "base", "", "4", "group", "g", "message", "m")
@@ -564,10 +567,10 @@ func (e *env) lengthen(group string, length int) {
 }
 
 func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
-	for what, do := range map[string]func(b *qless.Bulk) (qless.BulkResult, error){
-		"cancel": func(b *qless.Bulk) (qless.BulkResult, error) { return b.Cancel(t.Context()) },
-		"move":   func(b *qless.Bulk) (qless.BulkResult, error) { return b.Move(t.Context(), "q") },
-		"retry":  func(b *qless.Bulk) (qless.BulkResult, error) { return b.Retry(t.Context()) },
+	for what, do := range map[string]func(s inspect.Selection) (inspect.Result, error){
+		"cancel": func(s inspect.Selection) (inspect.Result, error) { return s.Cancel(t.Context()) },
+		"move":   func(s inspect.Selection) (inspect.Result, error) { return s.Move(t.Context(), "q") },
+		"unfail": func(s inspect.Selection) (inspect.Result, error) { return s.Unfail(t.Context()) },
 	} {
 		for length, passed := range map[int]int{9_000: 9_050, 100_000: 100_050} { // for each
 			t.Run(fmt.Sprint(what, " ", length), func(t *testing.T) {
@@ -575,9 +578,9 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 				failed := e.failGroup(40, "g")
 				e.lengthen("g", length)
 				scripts := e.scriptsOf(func() {
-					r, err := do(e.Bulk(failed...))
+					r, err := do(inspect.New(e.Client).JIDs(failed...))
 					require.NoError(t, err)
-					require.Equal(t, len(failed), r.Count)
+					require.Equal(t, len(failed), r.Changed)
 					require.Zero(t, r.Left)
 				})
 				for _, script := range scripts {
@@ -702,7 +705,7 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 	require.NoError(t, errOf(pipe.Exec(t.Context())))
 	slices.Reverse(want)
 	names := func(client *qless.Client) (all []string) {
-		workers, err := client.Workers(t.Context())
+		workers, err := inspect.New(client).Workers(t.Context())
 		require.NoError(t, err)
 		for _, w := range workers {
 			all = append(all, w.Name)
@@ -713,14 +716,14 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 
 	// One that is seen meanwhile is neither missed nor listed twice.
 	seen := 0
-	client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) {
+	client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
 		seen++
 		if seen == 1 {
 			for _, name := range []string{"w0000", "w0700"} {
 				require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), name)).Err())
 			}
 		}
-	}))
+	}})
 	again := names(client)
 	require.Equal(t, []string{"w0700", "w0000", "w1199"}, again[:3])
 	require.ElementsMatch(t, want, again)
@@ -818,8 +821,8 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 		scripts int
 	}{
 		"plain":        {1200, 0, nil, 3},
-		"tags":         {300, 0, []qless.PutOption{qless.Tags("1", "2", "3", "4", "5", "6", "7", "8")}, 3},
-		"dependencies": {300, 0, []qless.PutOption{qless.DependsOn("1", "2", "3", "4")}, 2},
+		"tags":         {300, 0, []qless.PutOption{qless.Tags{"1", "2", "3", "4", "5", "6", "7", "8"}}, 3},
+		"dependencies": {300, 0, []qless.PutOption{qless.DependsOn{"1", "2", "3", "4"}}, 2},
 		"data":         {300, 50_000, nil, 8},
 		"huge data":    {3, 3 << 20, nil, 3},
 	} {
@@ -860,7 +863,7 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { cancel() }))
+	client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
 	jobs, err := client.Queue("q").Pop(ctx, 700)
 	require.NoError(t, err)
 	require.Len(t, jobs, 250)
@@ -1014,7 +1017,7 @@ func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 	jid := e.put("q")
 	dependents, _ := e.relate(jid, 20_000)
 	steps := 0
-	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command != "relations" {
 			return
 		}
@@ -1027,7 +1030,7 @@ func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 			e.addAll("ql:j:"+jid+"-dependents", more)
 			require.NoError(t, e.rdb.SRem(t.Context(), "ql:j:"+jid+"-dependents", dependents[0]).Err())
 		}
-	}))
+	}})
 	job, err := client.Job(t.Context(), jid)
 	require.NoError(t, err)
 	require.Greater(t, steps, 2)
@@ -1046,11 +1049,11 @@ func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")
 	e.relate(jid, 5000)
-	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command == "get" {
 			require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
 		}
-	}))
+	}})
 	job, err := client.Job(t.Context(), jid)
 	require.NoError(t, err)
 	require.Empty(t, job.Dependents)
@@ -1063,7 +1066,7 @@ func TestAPopReturnsJobsWhoseRelationsItCannotRead(t *testing.T) {
 	dependents, _ := e.relate(jid, 5000)
 	for _, what := range []string{"peek", "jobs", "job", "pop"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { cancel() }))
+		client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
 		var job *qless.Job
 		var err error
 		switch what {
@@ -1089,8 +1092,8 @@ func TestWhatRelationsCost(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("alone"))
 	e.put("q", qless.JID("first"))
-	e.put("q", qless.JID("second"), qless.DependsOn("first"))
-	e.put("q", qless.JID("third"), qless.DependsOn("second"))
+	e.put("q", qless.JID("second"), qless.DependsOn{"first"})
+	e.put("q", qless.JID("third"), qless.DependsOn{"second"})
 	for jid, want := range map[string]int{
 		"alone": 4, "first": 4 + 3, "second": 4 + 4 + 1, "third": 4 + 3 + 1,
 	} {
@@ -1102,20 +1105,20 @@ func TestWhatRelationsCost(t *testing.T) {
 var cancelers = map[string]func(e *env, jids ...string) error{
 	"cancel": func(e *env, jids ...string) error { return e.Cancel(e.t.Context(), jids...) },
 	"bulk": func(e *env, jids ...string) error {
-		done, err := e.Bulk(jids...).Cancel(e.t.Context())
+		done, err := inspect.New(e.Client).JIDs(jids...).Cancel(e.t.Context())
 		return cmp.Or(err, firstLeft(done, jids))
 	},
 	"found": func(e *env, jids ...string) error {
-		done, err := e.Queue("q").Cancel(e.t.Context(), qless.ListWaiting, qless.Filter{All: true})
+		done, err := inspect.New(e.Client).Queue("q", inspect.Waiting).Cancel(e.t.Context())
 		return cmp.Or(err, firstLeft(done, jids))
 	},
 	"withdraw": func(e *env, jids ...string) error { return e.Withdraw(e.t.Context(), jids[0]) },
 }
 
 // firstLeft returns why the first of some jobs was left that was.
-func firstLeft(done qless.BulkResult, jids []string) error {
+func firstLeft(done inspect.Result, jids []string) error {
 	for _, jid := range jids {
-		if err := done.Errors[jid]; err != nil {
+		if err := done.Why[jid]; err != nil {
 			return err
 		}
 	}
@@ -1155,7 +1158,7 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 				e := newEnv(t)
 				all := []string{e.put("q")}
 				for range count {
-					all = append(all, e.put("q", qless.DependsOn(all[0])))
+					all = append(all, e.put("q", qless.DependsOn{all[0]}))
 				}
 				last := all[count]
 				for _, jids := range [][]string{all[:count], {all[0]}} {
@@ -1177,11 +1180,11 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 				e := newEnv(t)
 				all := []string{e.put("q")}
 				for range count {
-					all = append(all, e.put("q", qless.DependsOn(all[0])))
+					all = append(all, e.put("q", qless.DependsOn{all[0]}))
 				}
 				if what == "found" {
 					all = all[:1] // the others are in another list
-					_, err := e.Queue("q").Cancel(t.Context(), qless.ListDepends, qless.Filter{All: true})
+					_, err := inspect.New(e.Client).Queue("q", inspect.Depends).Cancel(t.Context())
 					require.NoError(t, err)
 				}
 				require.NoError(t, cancel(e, all...))
@@ -1195,7 +1198,7 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 func TestAFailureReadsNoMoreDependentsThanItTells(t *testing.T) {
 	e := newEnv(t)
 	base := e.put("q", qless.JID("base"))
-	e.put("q", qless.DependsOn(base), qless.OnFailureRun)
+	e.put("q", qless.DependsOn{base}, qless.OnFailureRun)
 	e.relate(base, 20_000)
 	job := e.pop("q")
 	for _, script := range e.scriptsOf(func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }) {
@@ -1248,7 +1251,7 @@ func TestLongHistoriesAreReadInSteps(t *testing.T) {
 func TestOneOfManyDependenciesIsRemoved(t *testing.T) {
 	e := newEnv(t)
 	first, second := e.put("q"), e.put("q")
-	job := e.job(e.put("q", qless.DependsOn(first, second)))
+	job := e.job(e.put("q", qless.DependsOn{first, second}))
 	_, more := e.relate(job.JID, 5000)
 	for _, script := range e.scriptsOf(func() {
 		require.NoError(t, job.Undepend(t.Context(), first, first, "unknown"))

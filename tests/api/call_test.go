@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // calls begins to call a job of the queue q, and returns when it has been put.
@@ -39,10 +41,10 @@ func (e *env) calls(ctx context.Context, options ...qless.PutOption) (jid string
 func (e *env) unfinished(queue string) []string {
 	e.t.Helper()
 	var all []string
-	for _, list := range []qless.List{
-		qless.ListWaiting, qless.ListScheduled, qless.ListDepends, qless.ListRunning, qless.ListStalled,
+	for _, list := range []inspect.List{
+		inspect.Waiting, inspect.Scheduled, inspect.Depends, inspect.Running, inspect.Stalled,
 	} {
-		page, err := e.Queue(queue).JIDs(e.t.Context(), list, qless.Range{Limit: -1})
+		page, err := inspect.New(e.Client).Queue(queue, list).JIDs(e.t.Context(), inspect.Range{Limit: -1})
 		require.NoError(e.t, err)
 		all = append(all, page.Items...)
 	}
@@ -96,11 +98,11 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	e := newEnv(t)
 	var mu sync.Mutex
 	var commands []string
-	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		mu.Lock()
 		defer mu.Unlock()
 		commands = append(commands, call.Command)
-	}))
+	}})
 	defer client.Close()
 	for i := range 3 {
 		ended := make(chan error, 1)
@@ -128,10 +130,10 @@ func TestACallWhoseContextEndsWithdrawsAJobThatNobodyRuns(t *testing.T) {
 	}{
 		"waiting":   {nil, nil, false, "withdrawn"},
 		"scheduled": {[]qless.PutOption{qless.Delay(time.Hour)}, nil, false, "withdrawn"},
-		"depends":   {[]qless.PutOption{qless.DependsOn("parent"), qless.Unique("k")}, nil, false, "withdrawn"},
-		"retried":   {nil, func(t *testing.T, e *env) { require.NoError(t, errOf(e.pop("q").Retry(t.Context()))) }, false, "withdrawn"},
+		"depends":   {[]qless.PutOption{qless.DependsOn{"parent"}, qless.Unique("k")}, nil, false, "withdrawn"},
+		"retried":   {nil, func(t *testing.T, e *env) { require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", ""))) }, false, "withdrawn"},
 		"running":   {nil, func(_ *testing.T, e *env) { e.pop("q") }, true, "the job goes on"},
-		"needed by another": {[]qless.PutOption{qless.JID("j")}, func(_ *testing.T, e *env) { e.put("q", qless.DependsOn("j")) },
+		"needed by another": {[]qless.PutOption{qless.JID("j")}, func(_ *testing.T, e *env) { e.put("q", qless.DependsOn{"j"}) },
 			true, "the job goes on"},
 	} {
 		t.Run(state, func(t *testing.T) {
@@ -205,7 +207,7 @@ func TestACallWhosePutIsNotAnswered(t *testing.T) {
 	}
 }
 
-func TestCallForReturnsTheResultOfItsJob(t *testing.T) {
+func TestResultAsReturnsTheResultOfACall(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		defer e.Close()
 		call := func(end func(job *qless.Job) error) (int, error) {
@@ -214,7 +216,7 @@ func TestCallForReturnsTheResultOfItsJob(t *testing.T) {
 			var value int
 			go func() {
 				var err error
-				value, err = qless.CallFor[int](t.Context(), e.Queue("q"), "K", nil)
+				value, err = qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", nil))
 				done <- err
 			}()
 			var jobs []*qless.Job
@@ -246,6 +248,30 @@ func TestCallForReturnsTheResultOfItsJob(t *testing.T) {
 	})
 }
 
+func TestResultAsOfJobsThatWerePutBefore(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		defer e.Close()
+		ctx := t.Context()
+		jid, failed := e.put("q"), e.put("r")
+		_, err := qless.ResultAs[int](e.Result(ctx, jid))
+		requireCode(t, qless.ErrUnfinished, err)
+		require.NoError(t, e.popWith(7).Complete(ctx))
+		for _, result := range []func() (qless.Result, error){
+			func() (qless.Result, error) { return e.Result(ctx, jid) },
+			func() (qless.Result, error) { return e.Wait(ctx, jid) },
+		} {
+			value, err := qless.ResultAs[int](result())
+			require.NoError(t, err)
+			require.Equal(t, 7, value)
+		}
+		require.NoError(t, e.pop("r").Fail(ctx, "g", "too hot"))
+		_, err = qless.ResultAs[int](e.Wait(ctx, failed))
+		require.Equal(t, failed, requireCode(t, qless.ErrFailed, err).JID)
+		_, err = qless.ResultAs[int](e.Wait(ctx, "unknown"))
+		requireCode(t, qless.ErrNotFound, err)
+	})
+}
+
 func TestCallsThatAreRefused(t *testing.T) {
 	e := newEnv(t)
 	defer e.Close()
@@ -256,11 +282,11 @@ func TestCallsThatAreRefused(t *testing.T) {
 	}
 	e.unchanged(func() {
 		require.Equal(t, jid, requireCode(t, qless.ErrExists, call(qless.Unique("k"))).JID)
-		requireCode(t, qless.ErrExists, call(qless.JID(jid), qless.IfAbsent()))
+		requireCode(t, qless.ErrExists, call(qless.JID(jid), qless.IfAbsent))
 		err := requireCode(t, qless.ErrInvalid, call(qless.Unique("k").Replace()))
 		require.Contains(t, err.Message, "Unique.Replace can't be used with Call")
 		requireCode(t, qless.ErrInvalid, call(qless.Delay(-1)))
-		_, err2 := qless.CallFor[int](t.Context(), e.Queue(""), "K", nil)
+		_, err2 := qless.ResultAs[int](e.Queue("").Call(t.Context(), "K", nil))
 		requireCode(t, qless.ErrInvalid, err2)
 	})
 }
@@ -296,7 +322,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			value, err := qless.CallFor[int](t.Context(), e.Queue("q"), "K", i)
+			value, err := qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", i))
 			if err != nil || value != i {
 				t.Error(i, value, err)
 			}
@@ -317,12 +343,12 @@ func TestWithdrawingAJob(t *testing.T) {
 		bring func(t *testing.T, e *env)
 		err   error
 	}{
-		"waiting":   {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Tags("t")) }, nil},
+		"waiting":   {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Tags{"t"}) }, nil},
 		"scheduled": {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Delay(time.Hour)) }, nil},
-		"depends":   {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.DependsOn(e.put("x"))) }, nil},
+		"depends":   {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.DependsOn{e.put("x")}) }, nil},
 		"timed out": {func(t *testing.T, e *env) {
 			e.put("q", qless.JID("j"))
-			require.NoError(t, e.pop("q").Timeout(t.Context()))
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("q").JID))
 		}, nil},
 		"running": {func(_ *testing.T, e *env) {
 			e.put("q", qless.JID("j"))
@@ -343,7 +369,7 @@ func TestWithdrawingAJob(t *testing.T) {
 		}, qless.ErrFinished},
 		"needed": {func(_ *testing.T, e *env) {
 			e.put("q", qless.JID("j"))
-			e.put("q", qless.DependsOn("j"))
+			e.put("q", qless.DependsOn{"j"})
 		}, qless.ErrHasDependents},
 		"unknown": {func(*testing.T, *env) {}, qless.ErrNotFound},
 	} {
@@ -419,7 +445,9 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, errOf(shards.Wait(ctx, bad)))
 		requireCode(t, qless.ErrInvalid, errOf(shards.WaitAll(ctx, bad)))
 	}
-	requireCode(t, qless.ErrInvalid, errOf(shards.WaitAll(ctx)))
+	none, err := shards.WaitAll(ctx)
+	require.NoError(t, err)
+	require.Empty(t, none)
 
 	jid, err := queue.Put(ctx, "K", nil)
 	require.NoError(t, err)
@@ -461,7 +489,7 @@ func TestCallsInShards(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
-			value, err := qless.CallFor[int](t.Context(), queue, "K", i)
+			value, err := qless.ResultAs[int](queue.Call(t.Context(), "K", i))
 			if err != nil || value != i {
 				t.Error(i, value, err)
 			}
@@ -493,7 +521,7 @@ func TestCallsInShards(t *testing.T) {
 		if shards.ClientFor("q", jid) == shards.ClientFor("q", parent) {
 			continue
 		}
-		_, err = queue.Call(t.Context(), "K", nil, qless.JID(jid), qless.DependsOn(parent))
+		_, err = queue.Call(t.Context(), "K", nil, qless.JID(jid), qless.DependsOn{parent})
 		own := requireCode(t, qless.ErrWrongShard, err)
 		require.Equal(t, jid, own.JID)
 		require.Contains(t, own.Message, parent)

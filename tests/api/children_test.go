@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestARecurringJobThatIsMadeAgainLeavesItsEarlierJobsAlone(t *testing.T) {
@@ -26,12 +27,12 @@ func TestARecurringJobThatIsMadeAgainLeavesItsEarlierJobsAlone(t *testing.T) {
 
 func TestANumberThatAJobHasIsSkipped(t *testing.T) {
 	e := newEnv(t)
-	e.put("p", qless.JID("r-1"), qless.Tags("mine"))
+	e.put("p", qless.JID("r-1"), qless.Tags{"mine"})
 	e.put("p", qless.JID("r-3"))
 	e.recur(time.Minute)
 	e.clock.Advance(2 * time.Minute)
 	require.Equal(t, []string{"r-2", "r-4", "r-5"}, jids(e.pops("q", 5)))
-	require.Equal(t, []string{"mine"}, e.job("r-1").Tags)
+	require.Equal(t, qless.Tags{"mine"}, e.job("r-1").Tags)
 	require.Equal(t, "p", e.job("r-3").Queue)
 	job, err := e.RecurringJob(t.Context(), "r")
 	require.NoError(t, err)
@@ -60,7 +61,7 @@ func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
 	e.put("q", qless.JID("done"), qless.Priority(1))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	require.Equal(t, qless.StateWaiting, e.job("waiting").State)
-	completed, err := e.Completed(t.Context(), qless.Range{})
+	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, completed.Items)
 }
@@ -94,9 +95,9 @@ func TestTheJobsOfAFractionalIntervalAreThatFarApart(t *testing.T) {
 
 func TestARecurringJobThatIsMovedToItsOwnQueueMakesItKnown(t *testing.T) {
 	e := newEnv(t)
-	r := e.recur(time.Hour)
+	e.recur(time.Hour)
 	require.NoError(t, e.Queue("q").Forget(t.Context()))
-	require.NoError(t, r.Move(t.Context(), "q"))
+	require.NoError(t, errOf(e.Do(t.Context(), "recur.update", "r", "queue", "q")))
 	queues, err := e.Queues(t.Context())
 	require.NoError(t, err)
 	require.Len(t, queues, 1)

@@ -8,21 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 	e := newEnv(t)
-	one := e.client(e.rdb, qless.WithNamespace("{one}:ql:"))
-	two := e.client(e.rdb, qless.WithNamespace("{two}:ql:"))
+	one := e.client(e.rdb, qless.ClientConfig{Namespace: "{one}:ql:"})
+	two := e.client(e.rdb, qless.ClientConfig{Namespace: "{two}:ql:"})
 	require.Equal(t, "{one}:ql:", one.Namespace())
 	require.Equal(t, "ql:", e.Namespace())
 
-	_, err := one.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.Tags("a"))
+	_, err := one.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.Tags{"a"})
 	require.NoError(t, err)
 	require.NoError(t, one.Config().Set(t.Context(), qless.ConfigHeartbeat, 5))
 	events, err := two.Events(t.Context())
 	require.NoError(t, err)
-	defer events.Close()
 	jobs, err := one.Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, jobs[0].Fail(t.Context(), "g", "m"))
@@ -36,10 +36,10 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 		require.Empty(t, queues)
 		_, err = other.Job(t.Context(), "j")
 		requireCode(t, qless.ErrNotFound, err)
-		workers, err := other.Workers(t.Context())
+		workers, err := inspect.New(other).Workers(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, workers)
-		groups, err := other.FailureGroups(t.Context())
+		groups, err := inspect.New(other).FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, groups)
 		heartbeat, err := other.Config().Get(t.Context(), qless.ConfigHeartbeat)
@@ -48,18 +48,18 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 	}
 	_, err = two.Queue("q").Put(t.Context(), "K", nil, qless.JID("own"))
 	require.NoError(t, err)
-	require.Equal(t, "own", (<-events.C()).JID, "the first event is its own")
+	require.Equal(t, "own", (<-events).JID, "the first event is its own")
 }
 
 func TestAClusterNeedsAHashTag(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer cluster.Close()
 	for _, prefix := range []string{"ql:", "{}ql:", "}{", "{ql:", "ql:}"} {
-		_, err := qless.New(cluster, qless.WithNamespace(prefix))
+		_, err := qless.New(cluster, &qless.ClientConfig{Namespace: prefix})
 		requireCode(t, qless.ErrInvalid, err)
 	}
 	for _, prefix := range []string{"{tenant}:ql:", "x{t}", "{a}{}"} {
-		_, err := qless.New(cluster, qless.WithNamespace(prefix))
+		_, err := qless.New(cluster, &qless.ClientConfig{Namespace: prefix})
 		require.NoError(t, err)
 	}
 }
@@ -67,8 +67,8 @@ func TestAClusterNeedsAHashTag(t *testing.T) {
 func TestNewRefusesARing(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "two": "127.0.0.1:2"}})
 	defer ring.Close()
-	for _, options := range [][]qless.ClientOption{nil, {qless.WithNamespace("{tenant}:ql:")}} {
-		_, err := qless.New(ring, options...)
+	for _, config := range []*qless.ClientConfig{nil, {Namespace: "{tenant}:ql:"}} {
+		_, err := qless.New(ring, config)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "Shard")
 	}
 }
@@ -76,36 +76,55 @@ func TestNewRefusesARing(t *testing.T) {
 func TestNewRefusesWhatCanNotBeUsed(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
-	_, err := qless.New(nil)
+	_, err := qless.New(nil, nil)
 	requireCode(t, qless.ErrInvalid, err)
-	for _, option := range []qless.ClientOption{
-		qless.WithNamespace(""), qless.WithNamespace("\xff"), qless.WithWorkerName(""), qless.WithWorkerName("\xff"),
+	for _, config := range []*qless.ClientConfig{
+		{Namespace: "\xff"}, {WorkerName: "\xff"}, {MaxData: -2}, {Replicas: -2}, {ReplicaTimeout: -1},
 	} {
-		_, err := qless.New(rdb, option)
+		_, err := qless.New(rdb, config)
 		requireCode(t, qless.ErrInvalid, err)
 	}
-	client, err := qless.New(rdb, qless.WithLogger(nil), qless.WithClock(nil))
+}
+
+func TestFieldsOfAConfigHaveDefaults(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	for _, config := range []*qless.ClientConfig{nil, {}, {MaxData: -1, Replicas: -1}} {
+		client, err := qless.New(rdb, config)
+		require.NoError(t, err)
+		require.Equal(t, qless.DefaultNamespace, client.Namespace())
+		require.NotEmpty(t, client.WorkerName())
+	}
+}
+
+func TestAConfigStaysAsItIs(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	config := qless.ClientConfig{Namespace: "one:"}
+	one, err := qless.New(rdb, &config)
 	require.NoError(t, err)
-	require.NotNil(t, client)
+	require.Equal(t, qless.ClientConfig{Namespace: "one:"}, config)
+	config.Namespace = "two:"
+	require.Equal(t, "one:", one.Namespace())
 }
 
 func TestWorkerNamesAreUnique(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
-	one, err := qless.New(rdb)
+	one, err := qless.New(rdb, nil)
 	require.NoError(t, err)
-	two, err := qless.New(rdb)
+	two, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	require.NotEqual(t, one.WorkerName(), two.WorkerName())
 	require.Regexp(t, `^.+-\d+-[0-9a-f]{8}$`, one.WorkerName())
-	named, err := qless.New(rdb, qless.WithWorkerName("me"))
+	named, err := qless.New(rdb, &qless.ClientConfig{WorkerName: "me"})
 	require.NoError(t, err)
 	require.Equal(t, "me", named.WorkerName())
 }
 
 func TestDialOwnsItsConnections(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.Dial(t.Context(), "redis://"+e.server.Addr()+"/0", qless.WithWorkerName("dialed"))
+	client, err := qless.Dial(t.Context(), "redis://"+e.server.Addr()+"/0", &qless.ClientConfig{WorkerName: "dialed"})
 	require.NoError(t, err)
 	require.Equal(t, "dialed", client.WorkerName())
 	_, err = client.Queue("q").Put(t.Context(), "K", nil)
@@ -121,12 +140,12 @@ func TestDialOwnsItsConnections(t *testing.T) {
 
 func TestDialErrors(t *testing.T) {
 	e := newEnv(t)
-	_, err := qless.Dial(t.Context(), "not a url")
+	_, err := qless.Dial(t.Context(), "not a url", nil)
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.Dial(t.Context(), "redis://"+e.server.Addr(), qless.WithNamespace(""))
+	_, err = qless.Dial(t.Context(), "redis://"+e.server.Addr(), &qless.ClientConfig{Namespace: "\xff"})
 	requireCode(t, qless.ErrInvalid, err)
 	e.server.Kill()
-	_, err = qless.Dial(t.Context(), "redis://"+e.server.Addr()+"?max_retries=-1")
+	_, err = qless.Dial(t.Context(), "redis://"+e.server.Addr()+"?max_retries=-1", nil)
 	requireCode(t, qless.ErrUnavailable, err)
 	var refused *net.OpError
 	require.ErrorAs(t, err, &refused)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func encodedData(codec string) string {
 
 func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev", key: "k1"}))
+		c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 		q, data := c.Queue("q"), json.RawMessage(plainData)
 		puts := map[string]func(jid string) error{
 			"put": func(jid string) error {
@@ -115,12 +116,13 @@ func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 
 func TestChildrenOfARecurringJobHaveItsEncodedData(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev", key: "k1"}))
+	c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 	jid, err := c.Queue("q").Recur(t.Context(), "K", nil, time.Minute)
 	require.NoError(t, err)
 	recurring, err := c.RecurringJob(t.Context(), jid)
 	require.NoError(t, err)
-	require.NoError(t, recurring.SetData(t.Context(), json.RawMessage(plainData)))
+	recurring.Data = json.RawMessage(plainData)
+	require.NoError(t, recurring.Update(t.Context()))
 	require.Equal(t, encodedData("rev:k1"), e.rdb.HGet(t.Context(), "ql:r:"+jid, "data").Val())
 	require.NoError(t, recurring.Refresh(t.Context()))
 	require.JSONEq(t, plainData, string(recurring.Data))
@@ -131,10 +133,11 @@ func TestChildrenOfARecurringJobHaveItsEncodedData(t *testing.T) {
 func TestAnEnvelopeIsNeverEncoded(t *testing.T) {
 	e := newEnv(t)
 	first := &reversed{name: "rev", key: "k1"}
-	jid, err := e.client(e.rdb, qless.WithCodec(first)).Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
+	putter := e.client(e.rdb, qless.ClientConfig{Codec: first})
+	jid, err := putter.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
 	require.NoError(t, err)
 	other := &reversed{name: "other"}
-	for _, c := range []*qless.Client{e.Client, e.client(e.rdb, qless.WithCodec(other))} {
+	for _, c := range []*qless.Client{e.Client, e.client(e.rdb, qless.ClientConfig{Codec: other})} {
 		job, err := c.Job(t.Context(), jid)
 		require.NoError(t, err)
 		require.Equal(t, encodedData("rev:k1"), string(job.Data))
@@ -154,10 +157,13 @@ func TestOldCodecsAndKeysOnlyDecode(t *testing.T) {
 		require.NoError(t, err)
 		return jid
 	}
-	recent := e.client(e.rdb, qless.WithCodec(&reversed{name: "b", key: "k2"}, &reversed{name: "a", key: "k1"}))
+	recent := e.client(e.rdb, qless.ClientConfig{
+		Codec:     &reversed{name: "b", key: "k2"},
+		OldCodecs: []qless.Codec{&reversed{name: "a", key: "k1"}},
+	})
 	for name, c := range map[string]*qless.Client{
-		"a:k1":  e.client(e.rdb, qless.WithCodec(&reversed{name: "a", key: "k1"})),
-		"b:old": e.client(e.rdb, qless.WithCodec(&reversed{name: "b", key: "old"})),
+		"a:k1":  e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "a", key: "k1"}}),
+		"b:old": e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "b", key: "old"}}),
 		"b:k2":  recent,
 	} {
 		jid := put(c)
@@ -168,9 +174,23 @@ func TestOldCodecsAndKeysOnlyDecode(t *testing.T) {
 	}
 }
 
+func TestOldCodecsDecodeWithoutACodec(t *testing.T) {
+	e := newEnv(t)
+	left := &reversed{name: "rev", key: "k1"}
+	encoded, err := e.client(e.rdb, qless.ClientConfig{Codec: left}).Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
+	require.NoError(t, err)
+	c := e.client(e.rdb, qless.ClientConfig{OldCodecs: []qless.Codec{left}})
+	job, err := c.Job(t.Context(), encoded)
+	require.NoError(t, err)
+	require.JSONEq(t, plainData, string(job.Data))
+	plain, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
+	require.NoError(t, err)
+	require.JSONEq(t, plainData, e.storedData(plain))
+}
+
 func TestACodecMayLeaveDataAsItIs(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev"}))
+	c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "rev"}})
 	jid, err := c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(plainData))
 	require.NoError(t, err)
 	require.JSONEq(t, plainData, e.storedData(jid))
@@ -180,7 +200,7 @@ func TestACodecMayLeaveDataAsItIs(t *testing.T) {
 func TestUniqueDataIsThatBeforeItIsEncoded(t *testing.T) {
 	e := newEnv(t)
 	codec := &reversed{name: "rev", key: "k1"}
-	c := e.client(e.rdb, qless.WithCodec(codec))
+	c := e.client(e.rdb, qless.ClientConfig{Codec: codec})
 	jid, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData), qless.Unique())
 	require.NoError(t, err)
 	codec.key = "k2"
@@ -192,7 +212,7 @@ func TestUniqueDataIsThatBeforeItIsEncoded(t *testing.T) {
 func TestACodecThatFailsPutsNothing(t *testing.T) {
 	e := newEnv(t)
 	codec := &reversed{name: "rev", key: "k1", fails: errors.New("no key")}
-	c := e.client(e.rdb, qless.WithCodec(codec))
+	c := e.client(e.rdb, qless.ClientConfig{Codec: codec})
 	e.unchanged(func() {
 		_, err := c.Queue("q").Put(t.Context(), "K", nil)
 		require.ErrorIs(t, err, codec.fails)
@@ -215,7 +235,7 @@ func TestACodecThatFailsPutsNothing(t *testing.T) {
 
 func TestWithMaxData(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.WithMaxData(10))
+	c := e.client(e.rdb, qless.ClientConfig{MaxData: 10})
 	big := strings.Repeat("x", 9) // 11 bytes of JSON
 	jid, err := c.Queue("q").Put(t.Context(), "K", big[1:])
 	require.NoError(t, err)
@@ -234,13 +254,13 @@ func TestWithMaxData(t *testing.T) {
 	large := bytes.Repeat([]byte("x"), 8<<20)
 	_, err = e.Queue("q").Put(t.Context(), "K", string(large))
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = e.client(e.rdb, qless.WithMaxData(-1)).Queue("q").Put(t.Context(), "K", string(large))
+	_, err = e.client(e.rdb, qless.ClientConfig{MaxData: -1}).Queue("q").Put(t.Context(), "K", string(large))
 	require.NoError(t, err)
 }
 
 func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.WithMaxData(10))
+	c := e.client(e.rdb, qless.ClientConfig{MaxData: 10})
 	t.Cleanup(func() { _ = c.Close() })
 	q, big := c.Queue("q"), strings.Repeat("x", 9)
 	e.put("q")
@@ -269,12 +289,15 @@ func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 		"a member of a batch": func(ctx context.Context) error {
 			return errOf(batch.Add(ctx, "q", []qless.JobSpec{small, large}))
 		},
-		"Recur":             func(ctx context.Context) error { return errOf(q.Recur(ctx, "K", big, time.Hour)) },
-		"RecurringJob":      func(ctx context.Context) error { return recurring.SetData(ctx, big) },
+		"Recur": func(ctx context.Context) error { return errOf(q.Recur(ctx, "K", big, time.Hour)) },
+		"RecurringJob": func(ctx context.Context) error {
+			recurring.Data = raw(strconv.Quote(big))
+			return recurring.Update(ctx)
+		},
 		"Complete":          changed(func(j *qless.Job) error { return j.Complete(t.Context()) }),
 		"Next":              changed(func(j *qless.Job) error { return j.Next(t.Context(), "q") }),
 		"Fail":              changed(func(j *qless.Job) error { return j.Fail(t.Context(), "g", "m") }),
-		"Retry":             changed(func(j *qless.Job) error { return errOf(j.Retry(t.Context())) }),
+		"Retry":             changed(func(j *qless.Job) error { return errOf(j.Retry(t.Context(), 0, "", "")) }),
 		"Release":           changed(func(j *qless.Job) error { return j.Release(t.Context(), 0) }),
 		"Heartbeat":         changed(func(j *qless.Job) error { return errOf(j.Heartbeat(t.Context())) }),
 		"Move":              changed(func(j *qless.Job) error { return j.Move(t.Context(), "other") }),
@@ -284,7 +307,7 @@ func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 		e.unchanged(func() {
 			err := call(t.Context())
 			require.ErrorIs(t, err, qless.ErrInvalid, name)
-			require.ErrorContains(t, err, "which is more than 10 (WithMaxData)", name)
+			require.ErrorContains(t, err, "which is more than 10 (MaxData)", name)
 		})
 	}
 }
@@ -292,21 +315,21 @@ func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 func TestCodecsThatCanNotBeUsed(t *testing.T) {
 	e := newEnv(t)
 	a := &reversed{name: "a"}
-	for message, option := range map[string]qless.ClientOption{
-		"a nil codec":   qless.WithCodec(nil),
-		`the name ""`:   qless.WithCodec(&reversed{}),
-		`the name "a`:   qless.WithCodec(a, a),
-		`the name "x:`:  qless.WithCodec(&reversed{name: "x:y"}),
-		"negative With": qless.WithMaxData(-2),
+	for message, config := range map[string]*qless.ClientConfig{
+		"a nil codec":            {OldCodecs: []qless.Codec{nil}},
+		`the name ""`:            {Codec: &reversed{}},
+		`the name "a`:            {Codec: a, OldCodecs: []qless.Codec{a}},
+		`the name "x:`:           {OldCodecs: []qless.Codec{&reversed{name: "x:y"}}},
+		"MaxData -2 is negative": {MaxData: -2},
 	} {
-		_, err := qless.New(e.rdb, option)
+		_, err := qless.New(e.rdb, config)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
 	}
 }
 
 func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev", key: "k1"}))
+		c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 		t.Cleanup(func() { _ = c.Close() })
 		jid, err := c.Queue("q").Put(t.Context(), "K", nil)
 		require.NoError(t, err)
@@ -315,7 +338,7 @@ func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
 		require.NoError(t, job.Complete(t.Context()))
 		require.Contains(t, e.rdb.HGet(t.Context(), "ql:j:"+jid, "x:result").Val(), encodedData("rev:k1"))
 
-		results, err := c.Results(t.Context(), jid)
+		results, err := c.WaitAll(t.Context(), jid)
 		require.NoError(t, err)
 		one, err := c.Result(t.Context(), jid)
 		require.NoError(t, err)
@@ -335,7 +358,7 @@ func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
 // their own.
 func TestAnEnvelopeThatAnotherClientHasSaved(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.WithCodec(&reversed{name: "x", key: "k"}))
+	c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "x", key: "k"}})
 	for name, format := range map[string]string{
 		"sorted": `{"b":%[1]s,"x:codec":%[2]s}`, "spaced": ` { "x:codec": %[2]s, "b": %[1]s }`,
 		"extended": `{"a":{},"x:codec":%[2]s,"b":%[1]s}`,

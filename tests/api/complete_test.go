@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 func TestCompleteEndsAJob(t *testing.T) {
@@ -26,9 +28,9 @@ func TestCompleteEndsAJob(t *testing.T) {
 	require.Equal(t, `{"done": true}`, string(read.Data))
 	require.Equal(t, []string{"put", "popped", "done"}, whats(read.History))
 	require.Zero(t, e.counts("q").Running)
-	worker, err := e.WorkerJobs(t.Context(), "w1")
+	worker, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{Jobs: []string{}, Stalled: []string{}}, worker)
+	require.Empty(t, worker)
 }
 
 func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
@@ -40,16 +42,16 @@ func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
 		requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
 		requireCode(t, qless.ErrNotRunning, job.Next(t.Context(), "q"))
 		requireCode(t, qless.ErrNotRunning, job.Fail(t.Context(), "g", "m"))
-		requireCode(t, qless.ErrNotRunning, errOf(job.Retry(t.Context())))
+		requireCode(t, qless.ErrNotRunning, errOf(job.Retry(t.Context(), 0, "", "")))
 		requireCode(t, qless.ErrNotRunning, errOf(job.Heartbeat(t.Context())))
-		requireCode(t, qless.ErrNotRunning, job.Timeout(t.Context()))
+		requireCode(t, qless.ErrNotRunning, repairs.TimeOut(t.Context(), e.Client, job.JID))
 	})
 }
 
 func TestCompleteSendsAJobOn(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q", qless.Retries(2), qless.Priority(3))
-	require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+	require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
 	job := e.pop("q")
 	require.Equal(t, 1, job.Remaining)
 	require.NoError(t, job.Next(t.Context(), "next"))
@@ -78,7 +80,7 @@ func TestCompleteSendsAJobOnWhenOthersAreComplete(t *testing.T) {
 	e.put("others", qless.JID("a"))
 	jid := e.put("q")
 	job := e.pop("q")
-	require.NoError(t, job.Next(t.Context(), "next", qless.DependsOn("a", "unknown")))
+	require.NoError(t, job.Next(t.Context(), "next", qless.DependsOn{"a", "unknown"}))
 	require.Equal(t, qless.StateDepends, e.job(jid).State)
 	require.Equal(t, []string{"a"}, e.job(jid).Dependencies)
 	require.Empty(t, e.pops("next", 1))
@@ -93,12 +95,12 @@ func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("done"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
-	both := []qless.NextOption{qless.Delay(time.Hour), qless.DependsOn("done")}
+	both := []qless.NextOption{qless.Delay(time.Hour), qless.DependsOn{"done"}}
 
 	e.put("q", qless.JID("completed"))
 	require.NoError(t, e.pop("q").Next(t.Context(), "next", both...))
 	require.Equal(t, qless.StateWaiting, e.job("completed").State)
-	e.put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn("done"))
+	e.put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn{"done"})
 	require.Equal(t, qless.StateScheduled, e.job("put").State)
 }
 
@@ -108,11 +110,11 @@ func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {
 		e.put("q", qless.JID(fmt.Sprint(i)))
 		require.NoError(t, e.pop("q").Complete(t.Context()))
 	}
-	page, err := e.Completed(t.Context(), qless.Range{})
+	page, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Len(t, page.Items, 25, "the default")
 	require.Equal(t, "29", page.Items[0])
-	page, err = e.Completed(t.Context(), qless.Range{Offset: 28, Limit: 5})
+	page, err = inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 5})
 	require.NoError(t, err)
 	require.Equal(t, []string{"1", "0"}, page.Items)
 }
@@ -120,7 +122,7 @@ func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {
 func TestCompletedJobsAreKeptForATime(t *testing.T) {
 	e := newEnv(t)
 	e.set(qless.ConfigJobsHistory, time.Hour)
-	e.put("q", qless.JID("old"), qless.Tags("a"))
+	e.put("q", qless.JID("old"), qless.Tags{"a"})
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	e.clock.Advance(59 * time.Minute)
 	e.put("q", qless.JID("kept"))
@@ -129,12 +131,12 @@ func TestCompletedJobsAreKeptForATime(t *testing.T) {
 	e.put("q", qless.JID("new"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 
-	completed, err := e.Completed(t.Context(), qless.Range{})
+	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"new", "kept"}, completed.Items)
 	_, err = e.Job(t.Context(), "old")
 	require.Equal(t, "old", requireCode(t, qless.ErrNotFound, err).JID)
-	tagged, err := e.Tagged(t.Context(), "a", qless.Range{})
+	tagged, err := inspect.New(e.Client).Tagged("a").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Zero(t, tagged.Total, "a deleted job has no tags")
 	for key := range e.dump() {
@@ -153,13 +155,13 @@ func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 	e.set(qless.ConfigJobsHistoryCount, 3)
 	e.put("q", qless.JID("x"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
-	completed, err := e.Completed(t.Context(), qless.Range{Limit: 200})
+	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Limit: 200})
 	require.NoError(t, err)
 	require.InDelta(t, 50, len(completed.Items), 1, "a call deletes a hundred or so at most")
 
 	e.put("q", qless.JID("y"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
-	completed, err = e.Completed(t.Context(), qless.Range{Limit: 200})
+	completed, err = inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Limit: 200})
 	require.NoError(t, err)
 	require.Equal(t, []string{"y", "x", "149"}, completed.Items)
 }
@@ -201,8 +203,8 @@ func TestCancelDeletesAJobInAnyStateButComplete(t *testing.T) {
 	e.put("q", qless.JID("done"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	e.put("q", qless.JID("scheduled"), qless.Delay(time.Hour))
-	e.put("q", qless.JID("depends"), qless.DependsOn("running"))
-	e.put("q", qless.JID("waiting"), qless.Tags("a", "b"))
+	e.put("q", qless.JID("depends"), qless.DependsOn{"running"})
+	e.put("q", qless.JID("waiting"), qless.Tags{"a", "b"})
 	all := []string{"running", "bad", "done", "scheduled", "depends", "waiting", "unknown"}
 
 	require.NoError(t, e.Cancel(t.Context(), all...))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // states are ways to bring the job j of the queue q into each state.
@@ -18,12 +19,12 @@ var states = map[qless.State]func(t *testing.T, e *env){
 	qless.StateWaiting:   func(_ *testing.T, e *env) { e.put("q", qless.JID("j")) },
 	qless.StateScheduled: func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Delay(time.Hour)) },
 	qless.StateDepends: func(_ *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.DependsOn(e.put("others")))
+		e.put("q", qless.JID("j"), qless.DependsOn{e.put("others")})
 	},
 	qless.StateRunning: func(_ *testing.T, e *env) { e.put("q", qless.JID("j")); e.pop("q") },
 	qless.StateTimedOut: func(t *testing.T, e *env) {
 		e.put("q", qless.JID("j"))
-		require.NoError(t, e.pop("q").Timeout(t.Context()))
+		require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("q").JID))
 	},
 	qless.StateFailed: func(t *testing.T, e *env) {
 		e.put("q", qless.JID("j"))
@@ -37,14 +38,14 @@ var states = map[qless.State]func(t *testing.T, e *env){
 
 // conditions are the options that refuse puts, with the states in which they do.
 var conditions = map[string]struct {
-	option  qless.ConflictOption
+	option  qless.If
 	refuses func(state qless.State) bool
 }{
-	"if absent": {qless.IfAbsent(), func(qless.State) bool { return true }},
-	"if finished": {qless.IfFinished(), func(state qless.State) bool {
+	"if absent": {qless.IfAbsent, func(qless.State) bool { return true }},
+	"if finished": {qless.IfFinished, func(state qless.State) bool {
 		return state != qless.StateComplete && state != qless.StateFailed
 	}},
-	"if not running": {qless.IfNotRunning(), func(state qless.State) bool {
+	"if not running": {qless.IfNotRunning, func(state qless.State) bool {
 		return state == qless.StateRunning
 	}},
 }
@@ -59,7 +60,7 @@ func TestAPutThatIsRefusedInSomeStatesWritesNothing(t *testing.T) {
 					require.Equal(t, state, e.job("j").State)
 					put := func() (string, error) {
 						return e.Queue("q").Put(t.Context(), "New", nil, qless.JID("j"), c.option,
-							qless.Tags("new"), qless.Header("new", "1"))
+							qless.Tags{"new"}, qless.Headers{"new": "1"})
 					}
 					if !c.refuses(state) {
 						jid, err := put()
@@ -90,7 +91,7 @@ func TestAPutUnderAConditionPutsAJobThatIsNotThere(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.put("q", qless.JID("j"), c.option)
 				e.put("q", c.option)
-				e.put("q", qless.JID("d"), c.option, qless.DependsOn("j"))
+				e.put("q", qless.JID("d"), c.option, qless.DependsOn{"j"})
 				require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 2, Depends: 1}, e.counts("q"))
 				require.NoError(t, e.job("d").Cancel(t.Context()))
 				e.put("q", qless.JID("d"), c.option)
@@ -100,11 +101,11 @@ func TestAPutUnderAConditionPutsAJobThatIsNotThere(t *testing.T) {
 }
 
 func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
-	for name, options := range map[string][]qless.ClientOption{
-		"together": nil, "alone": {qless.WithoutBatching()},
+	for name, config := range map[string]qless.ClientConfig{
+		"together": {}, "alone": {Unbatched: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnv(t, options...)
+			e := newEnvWith(t, config)
 			const rounds, putters = 20, 16
 			for round := range rounds {
 				jid := fmt.Sprint("j", round)
@@ -114,9 +115,9 @@ func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
 					all.Go(func() {
 						c := e.Client
 						if n%2 == 0 {
-							c = e.client(e.rdb, options...)
+							c = e.client(e.rdb, config)
 						}
-						got, err := c.Queue("q").Put(t.Context(), "K", n, qless.JID(jid), qless.IfAbsent())
+						got, err := c.Queue("q").Put(t.Context(), "K", n, qless.JID(jid), qless.IfAbsent)
 						switch {
 						case got != jid:
 							t.Errorf("%s was put as %s: %v", jid, got, err)
@@ -144,10 +145,10 @@ func TestJobsOfAPutManyThatExistDoNotStopTheOthers(t *testing.T) {
 		e.put("q", qless.JID("d"))
 		before := e.job("b")
 		spec := func(jid string, more ...qless.PutOption) qless.JobSpec {
-			return qless.JobSpec{Klass: "New", Options: append(more, qless.JID(jid), qless.IfAbsent())}
+			return qless.JobSpec{Klass: "New", Options: append(more, qless.JID(jid), qless.IfAbsent)}
 		}
 		jobs := []qless.JobSpec{
-			spec("a"), spec("b"), {Klass: "New"}, spec("d", qless.DependsOn("a")), spec("e", qless.DependsOn("a", "b")),
+			spec("a"), spec("b"), {Klass: "New"}, spec("d", qless.DependsOn{"a"}), spec("e", qless.DependsOn{"a", "b"}),
 		}
 		got, err := e.Queue("q").PutMany(t.Context(), jobs)
 		require.Len(t, got, 5)
@@ -181,7 +182,7 @@ func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
 	want := make([]string, len(jobs))
 	for i := range jobs {
 		want[i] = fmt.Sprint("j", i)
-		jobs[i].Options = []qless.PutOption{qless.JID(want[i]), qless.IfAbsent()}
+		jobs[i].Options = []qless.PutOption{qless.JID(want[i]), qless.IfAbsent}
 	}
 	got, err := e.Queue("q").PutMany(t.Context(), jobs)
 	require.Equal(t, want, got)
@@ -198,14 +199,14 @@ func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
 func TestJobsThatExistInShards(t *testing.T) {
 	e := newEnv(t)
 	shards, err := qless.NewShards(qless.ShardByJID,
-		e.client(e.rdb, qless.WithNamespace("a:")), e.client(e.rdb, qless.WithNamespace("b:")))
+		e.client(e.rdb, qless.ClientConfig{Namespace: "a:"}), e.client(e.rdb, qless.ClientConfig{Namespace: "b:"}))
 	require.NoError(t, err)
 	q := shards.Queue("q")
 	jobs := someJobs(20)
 	var want []string
 	for i := range jobs {
 		want = append(want, fmt.Sprint("j", i))
-		jobs[i].Options = []qless.PutOption{qless.JID(want[i]), qless.IfAbsent()}
+		jobs[i].Options = []qless.PutOption{qless.JID(want[i]), qless.IfAbsent}
 	}
 	even, odd := []int{}, []qless.JobSpec{}
 	for i := range jobs {
@@ -233,13 +234,13 @@ func TestAMoveThatIsRefused(t *testing.T) {
 		waiting := e.job("j")
 		running := e.pop("q")
 		e.unchanged(func() {
-			requireCode(t, qless.ErrExists, waiting.Move(t.Context(), "q2", qless.IfNotRunning()))
-			requireCode(t, qless.ErrExists, running.Move(t.Context(), "q2", qless.IfFinished()))
-			err := waiting.Move(t.Context(), "q2", qless.IfAbsent())
+			requireCode(t, qless.ErrExists, waiting.Move(t.Context(), "q2", qless.IfNotRunning))
+			requireCode(t, qless.ErrExists, running.Move(t.Context(), "q2", qless.IfFinished))
+			err := waiting.Move(t.Context(), "q2", qless.IfAbsent)
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "IfAbsent")
 		})
 		require.NoError(t, running.Complete(t.Context()))
-		require.NoError(t, waiting.Move(t.Context(), "q2", qless.IfFinished()))
+		require.NoError(t, waiting.Move(t.Context(), "q2", qless.IfFinished))
 		require.Equal(t, "q2", e.job("j").Queue)
 	})
 }
@@ -248,9 +249,9 @@ func TestConditionsThatDoNotGoTogether(t *testing.T) {
 	e := newEnv(t)
 	e.unchanged(func() {
 		for message, options := range map[string][]qless.PutOption{
-			"IfAbsent and IfFinished can't be used together":     {qless.IfAbsent(), qless.IfFinished()},
-			"IfNotRunning and IfFinished can't be used together": {qless.IfNotRunning(), qless.IfFinished(), qless.IfNotRunning()},
-			"a ConflictOption is empty":                          {qless.ConflictOption{}},
+			"IfAbsent and IfFinished can't be used together":     {qless.IfAbsent, qless.IfFinished},
+			"IfNotRunning and IfFinished can't be used together": {qless.IfNotRunning, qless.IfFinished, qless.IfNotRunning},
+			`the condition If("never") is unknown`:               {qless.If("never")},
 		} {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, options...)
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
@@ -260,7 +261,7 @@ func TestConditionsThatDoNotGoTogether(t *testing.T) {
 		_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "if", "never")
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, `Unknown condition "never"`)
 	})
-	e.put("q", qless.IfAbsent(), qless.IfAbsent())
+	e.put("q", qless.IfAbsent, qless.IfAbsent)
 }
 
 func TestConditionsCostNoCommand(t *testing.T) {
@@ -274,7 +275,7 @@ func TestConditionsCostNoCommand(t *testing.T) {
 		require.Equal(t, plain, cost(qless.JID(name), c.option), name)
 	}
 	refused := len(e.server.Commands(t, func() {
-		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("a"), qless.IfAbsent())
+		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("a"), qless.IfAbsent)
 		requireCode(t, qless.ErrExists, err)
 	}))
 	require.Equal(t, 6, refused,

@@ -12,7 +12,7 @@ import (
 func TestEachSettingHasItsDefault(t *testing.T) {
 	e := newEnv(t)
 	defaults := map[string]string{
-		qless.ConfigApplication:         "qless",
+		"application":                   "qless",
 		qless.ConfigBackoffFactor:       "3",
 		qless.ConfigBackoffInitialDelay: "0",
 		qless.ConfigGracePeriod:         "10",
@@ -32,7 +32,7 @@ func TestEachSettingHasItsDefault(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	for _, name := range []string{"unknown", qless.ConfigJobsFailedHistory, qless.ConfigSyncEnabled} {
+	for _, name := range []string{"unknown", qless.ConfigJobsFailedHistory, "sync-enabled"} {
 		got, err := e.Config().Get(t.Context(), name)
 		require.NoError(t, err)
 		require.Empty(t, got)
@@ -54,13 +54,13 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 		{qless.ConfigJobsHistoryCount, "7", "7"},
 		{qless.ConfigMaxJobHistory, uint8(7), "7"},
 		{qless.ConfigMaxJobHistory, 7.0, "7"},
-		{qless.ConfigApplication, "mine é \"x\"", "mine é \"x\""},
+		{"application", "mine é \"x\"", "mine é \"x\""},
 		{qless.ConfigBackoffFactor, 1.5, "1.5"},
 		{qless.ConfigBackoffInitialDelay, 2 * time.Minute, "120"},
 		{qless.ConfigJobsFailedHistory, 7 * 24 * time.Hour, "604800"},
 		{qless.ConfigJobsFailedHistory, 0, "0"},
-		{qless.ConfigSyncEnabled, true, "1"},
-		{qless.ConfigSyncEnabled, "0", "0"},
+		{"sync-enabled", true, "1"},
+		{"sync-enabled", "0", "0"},
 		{"a queue-max-concurrency", 3, "3"},
 		{"a queue-heartbeat", 2.5, "2.5"},
 	} {
@@ -69,7 +69,7 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, got)
 	}
-	require.NoError(t, e.Config().SetRaw(t.Context(), "anything", "at all"))
+	require.NoError(t, errOf(e.Do(t.Context(), "config.set", "anything", "at all")))
 	all, err := e.Config().All(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "75", all[qless.ConfigHeartbeat])
@@ -86,7 +86,7 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 func TestSetRefusesWhatASettingCanNotBe(t *testing.T) {
 	e := newEnv(t)
 	bad := map[string][]any{
-		qless.ConfigApplication:         {"", "\xff", 5, true, nil},
+		"application":                   {"", "\xff", 5, true, nil},
 		qless.ConfigBackoffFactor:       {"", "x", -1, time.Second},
 		qless.ConfigBackoffInitialDelay: {"", "x", -1, -time.Second},
 		qless.ConfigGracePeriod:         {"", "x", "nan", "inf", "1e400", true, nil, -1, []byte("1")},
@@ -100,7 +100,7 @@ func TestSetRefusesWhatASettingCanNotBe(t *testing.T) {
 		qless.ConfigMaxJobHistory:       {"x", -1, 0.5},
 		qless.ConfigMaxWorkerAge:        {"x", -1},
 		qless.ConfigStatsHistory:        {"x", -1, 0.5},
-		qless.ConfigSyncEnabled:         {"", "yes", 2, nil},
+		"sync-enabled":                  {"", "yes", 2, nil},
 	}
 	e.unchanged(func() {
 		for name, values := range bad {
@@ -114,7 +114,7 @@ func TestSetRefusesWhatASettingCanNotBe(t *testing.T) {
 
 func TestSetRefusesUnknownNames(t *testing.T) {
 	e := newEnv(t)
-	const raw = "Config.SetRaw takes any name"
+	const raw = "Client.Do takes any name"
 	e.unchanged(func() {
 		for name, want := range map[string]string{
 			"hartbeat":            `no setting "hartbeat"; did you mean "heartbeat"? ` + raw,
@@ -136,9 +136,9 @@ func TestAQueuesHeartbeat(t *testing.T) {
 	ctx, q := t.Context(), e.Queue("q")
 	requireHeartbeat := func(want time.Duration) {
 		t.Helper()
-		got, err := q.Heartbeat(ctx)
+		got, err := q.Settings(ctx)
 		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, qless.QueueSettings{Heartbeat: want}, got)
 		e.put("q")
 		require.WithinDuration(t, e.clock.Now().Add(want), e.pop("q").Expires, time.Second)
 	}
@@ -147,13 +147,13 @@ func TestAQueuesHeartbeat(t *testing.T) {
 	requireHeartbeat(90 * time.Second)
 	require.NoError(t, q.SetHeartbeat(ctx, 2500*time.Millisecond))
 	requireHeartbeat(2500 * time.Millisecond)
-	require.NoError(t, e.Config().SetRaw(ctx, "q-heartbeat", "-5"))
+	require.NoError(t, errOf(e.Do(ctx, "config.set", "q-heartbeat", "-5")))
 	requireHeartbeat(-5 * time.Second)
-	require.NoError(t, e.Config().SetRaw(ctx, "q-heartbeat", "soon"))
+	require.NoError(t, errOf(e.Do(ctx, "config.set", "q-heartbeat", "soon")))
 	requireHeartbeat(90 * time.Second)
 	require.NoError(t, q.SetHeartbeat(ctx, 0))
 	requireHeartbeat(90 * time.Second)
-	require.NoError(t, e.Config().SetRaw(ctx, qless.ConfigHeartbeat, "soon"))
+	require.NoError(t, errOf(e.Do(ctx, "config.set", qless.ConfigHeartbeat, "soon")))
 	requireHeartbeat(time.Minute)
 	requireCode(t, qless.ErrInvalid, q.SetHeartbeat(ctx, -1))
 	require.NotContains(t, e.dump()["ql:config"], "q-heartbeat")
@@ -164,9 +164,9 @@ func TestAQueuesMaxConcurrency(t *testing.T) {
 	ctx, q := t.Context(), e.Queue("q")
 	requireLimit := func(want int) {
 		t.Helper()
-		got, err := q.MaxConcurrency(ctx)
+		got, err := q.Settings(ctx)
 		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, want, got.MaxConcurrency)
 	}
 	requireLimit(0)
 	require.NoError(t, q.SetMaxConcurrency(ctx, 2))
@@ -183,6 +183,6 @@ func TestAQueuesMaxConcurrency(t *testing.T) {
 	requireLimit(0)
 	requireCode(t, qless.ErrInvalid, q.SetMaxConcurrency(ctx, -2))
 	require.NotContains(t, e.dump(), "ql:config")
-	require.NoError(t, e.Config().SetRaw(ctx, "q-max-concurrency", "-5"))
+	require.NoError(t, errOf(e.Do(ctx, "config.set", "q-max-concurrency", "-5")))
 	requireLimit(0)
 }

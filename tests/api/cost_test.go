@@ -65,7 +65,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			require.LessOrEqual(t, c.exact, c.limit)
 			e := newEnv(t)
-			for queue, client := range map[string]*qless.Client{"q": e.Client, "real": e.client(e.rdb, qless.WithClock(nil))} {
+			for queue, client := range map[string]*qless.Client{"q": e.Client, "real": e.liveClient(e.rdb, qless.ClientConfig{})} {
 				q := client.Queue(queue)
 				require.NoError(t, popOne(t, q).Complete(t.Context())) // the queue and the day are not new
 				var job *qless.Job

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // lose deletes the hashes of jobs behind the scripts' back, and leaves their jids.
@@ -30,7 +32,7 @@ func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	e.put("q", qless.JID("scheduled"), qless.Delay(time.Second))
 	e.put("q", qless.JID("waiting"), qless.Priority(10))
 	e.put("q", qless.JID("parent"), qless.Priority(-1))
-	e.put("q", qless.JID("depends"), qless.DependsOn("parent"))
+	e.put("q", qless.JID("depends"), qless.DependsOn{"parent"})
 	e.put("q", qless.JID("good"))
 	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"))
 	require.NoError(t, err)
@@ -44,10 +46,10 @@ func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	e.counts("q")
 	_, err = e.Queues(t.Context())
 	require.NoError(t, err)
-	for _, list := range []qless.List{
-		qless.ListWaiting, qless.ListRunning, qless.ListStalled, qless.ListScheduled, qless.ListDepends,
+	for _, list := range []inspect.List{
+		inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled, inspect.Depends,
 	} {
-		_, err := e.Queue("q").JIDs(t.Context(), list, qless.Range{})
+		_, err := inspect.New(e.Client).Queue("q", list).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 	}
 	jobs := e.pops("q", 5)
@@ -74,18 +76,18 @@ func TestPopPassesOverLostJobsToTheNextOnes(t *testing.T) {
 func TestLostJobsElsewhere(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c"} {
-		e.put("q", qless.JID(jid), qless.Tags("tag"))
+		e.put("q", qless.JID(jid), qless.Tags{"tag"})
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 	}
 	require.NoError(t, e.job("a").Track(t.Context()))
 	e.lose("a", "b")
-	tracked, err := e.Tracked(t.Context(), qless.Range{})
+	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, tracked.Items)
-	_, err = e.Queue("q").Unfail(t.Context(), "g", 5)
+	_, err = repairs.UnfailInto(t.Context(), e.Client, "q", "g", 5)
 	require.NoError(t, err)
 	require.Equal(t, "c", e.pop("q").JID)
-	groups, err := e.FailureGroups(t.Context())
+	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
 
@@ -138,7 +140,7 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 			require.NoError(t, e.rdb.FlushDB(ctx).Err())
 			e.set(qless.ConfigGracePeriod, 0)
 
-			e.put("q", qless.JID("j"), qless.Tags("a"))
+			e.put("q", qless.JID("j"), qless.Tags{"a"})
 			spoil("j")
 			read, err := e.Job(ctx, "j")
 			require.NoError(t, err, what)
@@ -170,14 +172,14 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 			require.NoError(t, err, what)
 
 			for _, end := range []func(*qless.Job) error{
-				func(j *qless.Job) error { return errOf(j.Retry(ctx)) },
-				func(j *qless.Job) error { return j.Timeout(ctx) },
+				func(j *qless.Job) error { return errOf(j.Retry(ctx, 0, "", "")) },
+				func(j *qless.Job) error { return repairs.TimeOut(ctx, e.Client, j.JID) },
 				func(j *qless.Job) error { return j.Release(ctx, time.Hour) },
 				func(j *qless.Job) error {
 					ran(t, j.Fail(ctx, "g", "m"), what)
 					return j.Unfail(ctx)
 				},
-				func(j *qless.Job) error { return j.Next(ctx, "q", qless.Tags("c"), qless.Priority(2)) },
+				func(j *qless.Job) error { return j.Next(ctx, "q", qless.Tags{"c"}, qless.Priority(2)) },
 				func(j *qless.Job) error { return j.Fail(ctx, "g", "m") },
 				func(j *qless.Job) error { return j.Next(ctx, "q") },
 				func(j *qless.Job) error { return j.Complete(ctx) },
@@ -192,7 +194,7 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 				require.Equal(t, []string{"j"}, jids(jobs), what)
 				spoil("j")
 				ran(t, end(jobs[0]), what)
-				_, err = e.Queue("q").Unfail(ctx, "g", 1)
+				_, err = repairs.UnfailInto(ctx, e.Client, "q", "g", 1)
 				ran(t, err, what)
 			}
 			_, err = e.Job(ctx, "j")
@@ -250,7 +252,7 @@ func TestGarbageInTheSettings(t *testing.T) {
 				e.clock.Advance(time.Hour)
 			}
 			require.NoError(t, e.job("b").Log(t.Context(), "m", nil))
-			_, err = e.Workers(t.Context())
+			_, err = inspect.New(e.Client).Workers(t.Context())
 			require.NoError(t, err, what)
 			_, err = e.Queue("q").Stats(t.Context(), noon)
 			require.NoError(t, err, what)
@@ -286,8 +288,9 @@ func TestGarbageInARecurringJob(t *testing.T) {
 			require.Contains(t, jids(popped), "good", what)
 			_, err = e.RecurringJob(t.Context(), "r")
 			require.NoError(t, err, what)
-			require.NoError(t, job.SetInterval(t.Context(), time.Hour), what)
-			require.NoError(t, job.Tag(t.Context(), "b"), what)
+			job.Interval, job.Tags = time.Hour, []string{"b"}
+			require.NoError(t, job.Update(t.Context()), what)
+			require.NoError(t, errOf(e.Do(t.Context(), "recur.tag", "r", "c")), what)
 			require.NoError(t, job.Cancel(t.Context()), what)
 		}
 	}

@@ -10,20 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 func TestADependentWaitsForAll(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("a"))
 	e.put("q", qless.JID("b"))
-	e.put("q", qless.JID("c"), qless.DependsOn("a"), qless.DependsOn("b"))
+	e.put("q", qless.JID("c"), qless.DependsOn{"a"}, qless.DependsOn{"b"})
 
 	job := e.job("c")
 	require.Equal(t, qless.StateDepends, job.State)
 	require.ElementsMatch(t, []string{"a", "b"}, job.Dependencies)
 	require.Equal(t, []string{"c"}, e.job("a").Dependents)
 	require.Equal(t, 1, e.counts("q").Depends)
-	depends, err := e.Queue("q").JIDs(t.Context(), qless.ListDepends, qless.Range{})
+	depends, err := inspect.New(e.Client).Queue("q", inspect.Depends).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"c"}, depends.Items)
 
@@ -41,7 +43,7 @@ func TestDependenciesThatCanNotBeWaitedForAreIgnored(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("done"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
-	e.put("q", qless.JID("j"), qless.DependsOn("done", "unknown"))
+	e.put("q", qless.JID("j"), qless.DependsOn{"done", "unknown"})
 	require.Equal(t, "j", e.pop("q").JID)
 	require.Empty(t, e.job("j").Dependencies)
 }
@@ -49,12 +51,12 @@ func TestDependenciesThatCanNotBeWaitedForAreIgnored(t *testing.T) {
 func TestDependentsWaitForTheEndOfAChain(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("c"), qless.DependsOn("a"))
+	e.put("q", qless.JID("c"), qless.DependsOn{"a"})
 	require.NoError(t, e.pop("q").Next(t.Context(), "next"))
 	require.Empty(t, e.pops("q", 1), "a goes on, it is not complete")
 	require.NoError(t, e.pop("next").Fail(t.Context(), "g", "m"))
 	require.Empty(t, e.pops("q", 1), "a has failed")
-	moved, err := e.Queue("next").Unfail(t.Context(), "g", 1)
+	moved, err := repairs.UnfailInto(t.Context(), e.Client, "next", "g", 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
 	require.NoError(t, e.pop("next").Complete(t.Context()))
@@ -64,7 +66,7 @@ func TestDependentsWaitForTheEndOfAChain(t *testing.T) {
 func TestAReleasedDependentKeepsItsDelay(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("c"), qless.DependsOn("a"), qless.Delay(time.Minute))
+	e.put("q", qless.JID("c"), qless.DependsOn{"a"}, qless.Delay(time.Minute))
 	require.Equal(t, qless.StateDepends, e.job("c").State)
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	require.Equal(t, qless.StateScheduled, e.job("c").State)
@@ -78,7 +80,7 @@ func TestDependAddsDependencies(t *testing.T) {
 	for _, jid := range []string{"a", "b"} {
 		e.put("others", qless.JID(jid))
 	}
-	e.put("q", qless.JID("c"), qless.DependsOn("a"))
+	e.put("q", qless.JID("c"), qless.DependsOn{"a"})
 	job := e.job("c")
 	require.NoError(t, job.Depend(t.Context(), "b", "unknown"))
 	require.ElementsMatch(t, []string{"a", "b"}, e.job("c").Dependencies)
@@ -90,7 +92,7 @@ func TestUndependEndsDependencies(t *testing.T) {
 	for _, jid := range []string{"a", "b", "c"} {
 		e.put("others", qless.JID(jid))
 	}
-	e.put("q", qless.JID("j"), qless.DependsOn("a", "b", "c"))
+	e.put("q", qless.JID("j"), qless.DependsOn{"a", "b", "c"})
 	job := e.job("j")
 	require.NoError(t, job.Undepend(t.Context(), "a", "unknown"))
 	require.ElementsMatch(t, []string{"b", "c"}, e.job("j").Dependencies)
@@ -105,7 +107,7 @@ func TestUndependAllFreesAJob(t *testing.T) {
 	for _, jid := range []string{"a", "b"} {
 		e.put("others", qless.JID(jid))
 	}
-	e.put("q", qless.JID("j"), qless.DependsOn("a", "b"), qless.Delay(time.Hour))
+	e.put("q", qless.JID("j"), qless.DependsOn{"a", "b"}, qless.Delay(time.Hour))
 	require.NoError(t, e.job("j").UndependAll(t.Context()))
 	require.Equal(t, "j", e.pop("q").JID, "at once, without its delay")
 	require.Empty(t, e.job("a").Dependents)
@@ -118,7 +120,7 @@ const manyDependencies = 2500
 // dependOnMany puts a job that waits for many others, of which only the first is there.
 func (e *env) dependOnMany() *qless.Job {
 	e.t.Helper()
-	jid := e.put("q", qless.DependsOn(e.put("others", qless.JID("other-0"))))
+	jid := e.put("q", qless.DependsOn{e.put("others", qless.JID("other-0"))})
 	e.pipe(manyDependencies, func(p redis.Pipeliner, i int) {
 		other := fmt.Sprint("other-", i)
 		p.SAdd(e.t.Context(), "ql:j:"+jid+"-dependencies", other)
@@ -154,11 +156,11 @@ func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 	job := e.dependOnMany()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command == "depends" {
 			cancel()
 		}
-	}))
+	}})
 	broken, err := client.Job(ctx, job.JID)
 	require.NoError(t, err)
 	requireCode(t, qless.ErrUnavailable, broken.UndependAll(ctx))
@@ -181,7 +183,7 @@ func TestAJobCalledAllIsADependencyLikeAnother(t *testing.T) {
 			e := newEnv(t)
 			e.put("others", qless.JID("all"))
 			e.put("others", qless.JID("b"))
-			e.put("q", qless.JID("j"), qless.DependsOn("all", "b"))
+			e.put("q", qless.JID("j"), qless.DependsOn{"all", "b"})
 			require.NoError(t, e.job("j").Undepend(t.Context(), ended...))
 			require.Equal(t, []string{"b"}, e.job("j").Dependencies)
 			require.Equal(t, qless.StateDepends, e.job("j").State)
@@ -209,8 +211,8 @@ func TestDependenciesOfAJobThatDoesNotWaitCanNotBeChanged(t *testing.T) {
 func TestADependencyIsCanceledOnlyTogetherWithItsDependents(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"), qless.DependsOn("a"))
-	e.put("q", qless.JID("c"), qless.DependsOn("b"))
+	e.put("q", qless.JID("b"), qless.DependsOn{"a"})
+	e.put("q", qless.JID("c"), qless.DependsOn{"b"})
 	e.unchanged(func() {
 		err := e.Cancel(t.Context(), "a")
 		require.Equal(t, "a", requireCode(t, qless.ErrHasDependents, err).JID)
@@ -224,7 +226,7 @@ func TestADependencyIsCanceledOnlyTogetherWithItsDependents(t *testing.T) {
 func TestACanceledDependentIsNotWaitedOn(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"), qless.DependsOn("a"))
+	e.put("q", qless.JID("b"), qless.DependsOn{"a"})
 	require.NoError(t, e.Cancel(t.Context(), "b"))
 	require.Empty(t, e.job("a").Dependents)
 	require.NoError(t, e.pop("q").Complete(t.Context()))
@@ -236,11 +238,11 @@ func TestPutReplacesDependenciesWhenItNamesAny(t *testing.T) {
 	for _, jid := range []string{"a", "b"} {
 		e.put("others", qless.JID(jid))
 	}
-	e.put("q", qless.JID("j"), qless.DependsOn("a"))
+	e.put("q", qless.JID("j"), qless.DependsOn{"a"})
 	e.put("q", qless.JID("j"))
 	require.Equal(t, []string{"a"}, e.job("j").Dependencies, "none are named")
 	require.Equal(t, qless.StateDepends, e.job("j").State)
-	e.put("q2", qless.JID("j"), qless.DependsOn("b"))
+	e.put("q2", qless.JID("j"), qless.DependsOn{"b"})
 	require.Equal(t, []string{"b"}, e.job("j").Dependencies)
 	require.Empty(t, e.job("a").Dependents)
 	requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "b"))
@@ -251,7 +253,7 @@ var listSuffixes = []string{"-history", "-dependents", "-dependencies"}
 
 func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("x"), qless.DependsOn(e.put("q", qless.JID("parent"), qless.Priority(1))))
+	e.put("q", qless.JID("x"), qless.DependsOn{e.put("q", qless.JID("parent"), qless.Priority(1))})
 	e.put("q", qless.JID("running"), qless.Priority(2))
 	running := e.pop("q")
 	require.Equal(t, "running", running.JID)
@@ -259,7 +261,7 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	ctx := t.Context()
 	for _, suffix := range listSuffixes {
 		name := "x" + suffix
-		depends := qless.DependsOn("parent", name)
+		depends := qless.DependsOn{"parent", name}
 		for what, call := range map[string]func() (string, error){
 			"Put": func() (string, error) {
 				_, err := e.Queue("q").Put(ctx, "K", nil, qless.JID("j"), depends)

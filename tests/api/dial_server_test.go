@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -89,7 +90,7 @@ func TestDialLooksAtTheServer(t *testing.T) {
 		"redis_version:7.2.4\r\nrole:master\r\ncluster_enabled:0": {},
 	} {
 		t.Run(info, func(t *testing.T) {
-			client, err := qless.Dial(t.Context(), "redis://"+pretend(t, info))
+			client, err := qless.Dial(t.Context(), "redis://"+pretend(t, info), nil)
 			if want.kind == nil {
 				require.NoError(t, err)
 				require.NoError(t, client.Close())
@@ -102,7 +103,7 @@ func TestDialLooksAtTheServer(t *testing.T) {
 
 func TestDialTakesAClusterWithAHashTag(t *testing.T) {
 	address := pretend(t, "redis_version:7.2.4\r\ncluster_enabled:1")
-	client, err := qless.Dial(t.Context(), "redis://"+address, qless.WithNamespace("{a}:ql:"))
+	client, err := qless.Dial(t.Context(), "redis://"+address, &qless.ClientConfig{Namespace: "{a}:ql:"})
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 }
@@ -110,13 +111,13 @@ func TestDialTakesAClusterWithAHashTag(t *testing.T) {
 func TestDialOfARealReplica(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-	_, err := qless.Dial(t.Context(), "redis://"+e.server.Addr())
+	_, err := qless.Dial(t.Context(), "redis://"+e.server.Addr(), nil)
 	require.Contains(t, requireCode(t, qless.ErrUnavailable, err).Message, "the server is a replica")
 }
 
 func TestDialOfARealClusterNode(t *testing.T) {
 	server := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-config-file", t.TempDir()+"/n")
-	_, err := qless.Dial(t.Context(), "redis://"+server.Addr())
+	_, err := qless.Dial(t.Context(), "redis://"+server.Addr(), nil)
 	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "has no hash tag")
 }
 
@@ -124,13 +125,13 @@ func TestDialWorksForAUserWhoMayNotLook(t *testing.T) {
 	e := newEnv(t)
 	rules := []string{"on", ">secret", "~*", "&*", "+@all", "-info"}
 	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", rules...).Err())
-	client, err := qless.Dial(t.Context(), "redis://alice:secret@"+e.server.Addr())
+	client, err := qless.Dial(t.Context(), "redis://alice:secret@"+e.server.Addr(), nil)
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 }
 
 func TestDialSaysItOnce(t *testing.T) {
-	_, err := qless.Dial(t.Context(), "redis://127.0.0.1:1?max_retries=-1")
+	_, err := qless.Dial(t.Context(), "redis://127.0.0.1:1?max_retries=-1", nil)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.EqualError(t, err, "qless: dial: tcp 127.0.0.1:1: connect: connection refused")
 }
@@ -171,7 +172,7 @@ func TestDialHintsAtTLS(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			_, err := qless.Dial(ctx, c.url)
+			_, err := qless.Dial(ctx, c.url, nil)
 			require.ErrorContains(t, err, c.hint)
 			require.NoError(t, ctx.Err(), "it does not try until the context ends")
 			if c.kind != nil {
@@ -192,21 +193,14 @@ func selfSigned(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-func TestNewNeedsAClientAndOptions(t *testing.T) {
+func TestNewNeedsAClient(t *testing.T) {
 	var single *redis.Client
 	var cluster *redis.ClusterClient
 	for _, none := range []redis.UniversalClient{nil, single, cluster} {
-		_, err := qless.New(none)
+		_, err := qless.New(none, nil)
 		require.EqualError(t, err, "qless: new: no redis client")
 		requireCode(t, qless.ErrInvalid, err)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer rdb.Close()
-	_, err := qless.New(rdb, qless.WithNamespace("a:"), nil)
-	require.EqualError(t, err, "qless: new: options[1] is nil")
-	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.Dial(t.Context(), "redis://127.0.0.1:1", nil)
-	requireCode(t, qless.ErrInvalid, err)
 }
 
 func TestAServerThatCanNotSaveIsDialed(t *testing.T) {
@@ -219,10 +213,10 @@ func TestAServerThatCanNotSaveIsDialed(t *testing.T) {
 	testkit.Until(t, "the snapshot to fail", func() bool {
 		return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "MISCONF")
 	})
-	client, err := qless.Dial(t.Context(), "redis://"+server.Addr())
+	client, err := qless.Dial(t.Context(), "redis://"+server.Addr(), nil)
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
-	_, err = client.Overview(t.Context(), qless.OverviewQuery{})
+	_, err = inspect.New(client).Overview(t.Context(), inspect.OverviewQuery{})
 	require.NoError(t, err, "reads work")
 	_, err = client.Queue("q").Put(t.Context(), "K", nil)
 	require.ErrorIs(t, err, qless.ErrServer)

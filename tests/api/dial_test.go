@@ -36,7 +36,7 @@ func dial(t *testing.T, url string) (texts string, err error) {
 	heard := testkit.Overhear(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client, err := qless.Dial(ctx, url, qless.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	client, err := qless.Dial(ctx, url, &qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Error(t, err)
 	require.Nil(t, client)
 	for _, one := range chain(err) {
@@ -129,9 +129,9 @@ func TestDialTakesAPasswordThatIsPercentEncoded(t *testing.T) {
 	const encoded = "a%2Fb%3Fc%23d%25e%40f%3Ag%5Bh%5Di%5Cj%22k%20l"
 	rules := []string{"on", ">" + password, "~*", "&*", "+@all"}
 	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", rules...).Err())
-	client, err := qless.Dial(t.Context(), "Redis://alice:"+encoded+"@"+e.server.Addr()+"/0?dial_timeout=5s")
+	client, err := qless.Dial(t.Context(), "Redis://alice:"+encoded+"@"+e.server.Addr()+"/0?dial_timeout=5s", nil)
 	require.NoError(t, err)
 	defer client.Close()
-	_, err = client.Queue("q").Len(t.Context())
+	_, err = client.Queue("q").Counts(t.Context())
 	require.NoError(t, err)
 }

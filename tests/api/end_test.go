@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // places has a way to bring the job j, of the queue q, into each state from which it can be ended.
@@ -22,7 +23,7 @@ var places = map[string]struct {
 	}, qless.StateScheduled},
 	"depends": {func(e *env, options ...qless.PutOption) {
 		e.put("p", qless.JID("parent"))
-		e.put("q", append(options, qless.DependsOn("parent"))...)
+		e.put("q", append(options, qless.DependsOn{"parent"})...)
 	}, qless.StateDepends},
 	"running": {func(e *env, options ...qless.PutOption) {
 		e.put("q", options...)
@@ -36,7 +37,7 @@ var places = map[string]struct {
 	"timed out": {func(e *env, options ...qless.PutOption) {
 		e.put("q", options...)
 		e.pop("q")
-		require.NoError(e.t, e.Timeout(e.t.Context(), "j"))
+		require.NoError(e.t, repairs.TimeOut(e.t.Context(), e.Client, "j"))
 	}, qless.StateTimedOut},
 }
 
@@ -49,7 +50,7 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", end.State), func(t *testing.T) {
 				onEach(t, func(t *testing.T, e *env) {
 					place.bring(e, qless.JID("j"), qless.Unique("k"))
-					e.put("q", qless.JID("child"), qless.DependsOn("j"), qless.OnFailure(qless.OnFailureRun))
+					e.put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailure(qless.OnFailureRun))
 					require.Equal(t, place.state, e.job("j").State)
 					ended := e.waits(t.Context(), "j")
 					state, err := e.as("anybody").End(t.Context(), "j", end)
@@ -79,9 +80,9 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 					counts := e.counts("q")
 					counts.Name = ""
 					require.Equal(t, qless.QueueCounts{}, counts)
-					held, err := e.WorkerJobs(t.Context(), "w1")
+					held, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 					require.NoError(t, err)
-					require.Empty(t, append(held.Jobs, held.Stalled...))
+					require.Empty(t, held)
 					if place.state == qless.StateDepends {
 						require.NoError(t, e.pop("p").Complete(t.Context()))
 					}
@@ -151,7 +152,7 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 func TestAJobThatIsTriedAgainKeepsItsPlace(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i := range 4 {
-			e.put("q", qless.JID(fmt.Sprint("j", i)), qless.OnLost(qless.InPlace))
+			e.put("q", qless.JID(fmt.Sprint("j", i)), qless.OnLostInPlace)
 			e.clock.Advance(time.Second)
 		}
 		e.pops("q", 3)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // failIn puts jobs and fails them in the group g.
@@ -39,16 +40,16 @@ var quietChanges = []struct {
 	}, {
 		what: "an unpause",
 		set:  func(e *env) { require.NoError(e.t, e.Queue("q").Pause(e.t.Context())) },
-		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Unpause(ctx) },
-		want: []qless.Event{{Kind: qless.EventUnpaused, Queue: "q"}},
+		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
+		want: []qless.Event{{Kind: qless.EventResumed, Queue: "q"}},
 	}, {
 		what: "an unpause of a queue that is not paused",
-		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Unpause(ctx) },
+		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
 	}, {
 		what: "a retry without retries",
 		set:  func(e *env) { e.put("q", qless.JID("j"), qless.Retries(0)) },
 		run: func(ctx context.Context, e *env) error {
-			return errOf(e.pop("q").Retry(ctx))
+			return errOf(e.pop("q").Retry(ctx, 0, "", ""))
 		},
 		want: []qless.Event{{
 			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
@@ -58,7 +59,7 @@ var quietChanges = []struct {
 		what: "a retry without retries that says why",
 		set:  func(e *env) { e.put("q", qless.JID("j"), qless.Retries(0)) },
 		run: func(ctx context.Context, e *env) error {
-			return errOf(e.pop("q").Retry(ctx, qless.Because("g", "m")))
+			return errOf(e.pop("q").Retry(ctx, 0, "g", "m"))
 		},
 		want: []qless.Event{{
 			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m",
@@ -71,18 +72,24 @@ var quietChanges = []struct {
 		},
 	}, {
 		what: "a group that is unfailed", set: func(e *env) { e.failIn("q", "j", "k"); e.failIn("r", "l") },
-		run: func(ctx context.Context, e *env) error { return errOf(e.Unfail(ctx, "g", 10)) },
+		run: func(ctx context.Context, e *env) error {
+			return errOf(repairs.Unfail(ctx, e.Client, "g", 10))
+		},
 		want: []qless.Event{
 			{Kind: qless.EventUnfailed, JID: "l", Queue: "r", Group: "g", Count: 1},
 			{Kind: qless.EventUnfailed, Queue: "q", Group: "g", Count: 2},
 		},
 	}, {
 		what: "a group that is unfailed into a queue", set: func(e *env) { e.failIn("q", "j"); e.failIn("r", "k") },
-		run:  func(ctx context.Context, e *env) error { return errOf(e.Queue("s").Unfail(ctx, "g", 10)) },
+		run: func(ctx context.Context, e *env) error {
+			return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10))
+		},
 		want: []qless.Event{{Kind: qless.EventUnfailed, Queue: "s", Group: "g", Count: 2}},
 	}, {
 		what: "a group without jobs",
-		run:  func(ctx context.Context, e *env) error { return errOf(e.Unfail(ctx, "none", 10)) },
+		run: func(ctx context.Context, e *env) error {
+			return errOf(repairs.Unfail(ctx, e.Client, "none", 10))
+		},
 	}, {
 		what: "the children of a recurring job", set: recurs,
 		run:  func(_ context.Context, e *env) error { e.pop("q"); return nil },
@@ -173,7 +180,7 @@ func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 	for range 6 {
 		kinds = append(kinds, string(next(t, events).Kind))
 	}
-	require.Equal(t, "paused unpaused put failed unfailed spawned", strings.Join(kinds, " "))
+	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
 }
 
 // A user who may not publish there makes the change all the same.
@@ -184,6 +191,6 @@ func TestChangesThatCanNotBeTold(t *testing.T) {
 	options.Username, options.Password = "mute", "p"
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
-	require.NoError(t, e.client(rdb).Queue("q").Pause(t.Context()))
+	require.NoError(t, e.client(rdb, qless.ClientConfig{}).Queue("q").Pause(t.Context()))
 	require.True(t, e.counts("q").Paused)
 }

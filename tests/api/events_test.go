@@ -13,27 +13,27 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // hangs is when a test that still waits has failed.
 const hangs = 20 * time.Second
 
 // listen subscribes a client until the test ends.
-func listen(t *testing.T, client *qless.Client) *qless.Events {
+func listen(t *testing.T, client *qless.Client) <-chan qless.Event {
 	t.Helper()
 	events, err := client.Events(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, events.Close()) })
 	return events
 }
 
 // next waits for an event, and returns what of it is public.
-func next(t *testing.T, events *qless.Events) qless.Event {
+func next(t *testing.T, events <-chan qless.Event) qless.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hangs)
 	defer cancel()
 	select {
-	case event, open := <-events.C():
+	case event, open := <-events:
 		require.True(t, open, "the subscription has ended")
 		return qless.Event{
 			Kind: event.Kind, Tracked: event.Tracked, JID: event.JID, Queue: event.Queue, To: event.To,
@@ -47,10 +47,26 @@ func next(t *testing.T, events *qless.Events) qless.Event {
 }
 
 // requireEvents requires that these events come next, in their order.
-func requireEvents(t *testing.T, events *qless.Events, want ...qless.Event) {
+func requireEvents(t *testing.T, events <-chan qless.Event, want ...qless.Event) {
 	t.Helper()
 	for i, event := range want {
 		require.Equal(t, event, next(t, events), "event %d", i)
+	}
+}
+
+// requireEnd requires that a subscription whose context has ended ends, too.
+func requireEnd(t *testing.T, events <-chan qless.Event) {
+	t.Helper()
+	late := time.After(hangs)
+	for {
+		select {
+		case _, open := <-events:
+			if !open {
+				return
+			}
+		case <-late:
+			t.Fatal("the subscription goes on")
+		}
 	}
 }
 
@@ -64,7 +80,7 @@ func TestEventsOfAnyJob(t *testing.T) {
 	requireEvents(t, events, qless.Event{Kind: qless.EventPut, JID: "a", Queue: "q"})
 	job := e.pop("q")
 	require.NoError(t, errOf(job.Heartbeat(ctx)))
-	require.NoError(t, errOf(job.Retry(ctx)))
+	require.NoError(t, errOf(job.Retry(ctx, 0, "", "")))
 	job = e.pop("q")
 	require.NoError(t, job.Next(ctx, "next"))
 	requireEvents(t, events, qless.Event{Kind: qless.EventAdvanced, JID: "a", Queue: "q", To: "next"})
@@ -73,7 +89,7 @@ func TestEventsOfAnyJob(t *testing.T) {
 	requireEvents(t, events, qless.Event{Kind: qless.EventCompleted, JID: "a", Queue: "next"})
 
 	e.put("q", qless.JID("b"), qless.Retries(0))
-	require.NoError(t, e.pop("q").Timeout(ctx))
+	require.NoError(t, repairs.TimeOut(ctx, e.Client, e.pop("q").JID))
 	job = e.pop("q")
 	require.NoError(t, job.Fail(ctx, "g", "m\n"))
 	requireEvents(t, events,
@@ -81,7 +97,7 @@ func TestEventsOfAnyJob(t *testing.T) {
 		qless.Event{Kind: qless.EventLockLost, JID: "b", Worker: "w1"},
 		qless.Event{Kind: qless.EventFailed, JID: "b", Worker: "w1", Group: "g", Message: "m\n"})
 
-	_, err := e.Queue("q").Unfail(ctx, "g", 1)
+	_, err := repairs.UnfailInto(ctx, e.Client, "q", "g", 1)
 	require.NoError(t, err)
 	e.pop("q")
 	e.clock.Advance(2 * time.Minute)
@@ -124,7 +140,7 @@ func TestEventsOfTrackedJobs(t *testing.T) {
 		}
 	}
 	require.NoError(t, e.job(jid).Track(ctx))
-	tracked(qless.EventTrack)
+	tracked(qless.EventTracked)
 	e.put("q", qless.JID(jid))
 	tracked(qless.EventPut)
 	e.pop("q")
@@ -142,7 +158,7 @@ func TestEventsOfTrackedJobs(t *testing.T) {
 	tracked(qless.EventPut, qless.EventCanceled)
 	e.put("q", qless.JID(jid))
 	require.NoError(t, e.job(jid).Untrack(ctx))
-	tracked(qless.EventPut, qless.EventUntrack)
+	tracked(qless.EventPut, qless.EventUntracked)
 }
 
 func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
@@ -161,35 +177,29 @@ func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
 func TestASubscriptionOutlivesItsServer(t *testing.T) {
 	e := newEnv(t)
 	var log bytes.Buffer
-	client := e.client(e.rdb, qless.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	events, err := client.Events(t.Context())
+	client := e.client(e.rdb, qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx, cancel := context.WithCancel(t.Context())
+	events, err := client.Events(ctx)
 	require.NoError(t, err)
 	e.server.Restart()
 	require.Equal(t, qless.EventGap, next(t, events).Kind)
 	e.put("q", qless.JID("a"))
 	require.Equal(t, "a", next(t, events).JID)
-	require.NoError(t, events.Close())
+	cancel()
+	requireEnd(t, events)
 	require.Contains(t, log.String(), "the subscription to events broke")
 }
 
-func TestCloseEndsASubscription(t *testing.T) {
+func TestASubscriptionEndsWhileNobodyReads(t *testing.T) {
 	e := newEnv(t)
-	events, err := e.Events(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, events.Close())
-	_, open := <-events.C()
-	require.False(t, open)
-	require.NoError(t, events.Close(), "twice is fine")
-}
-
-func TestCloseWhileNobodyReads(t *testing.T) {
-	e := newEnv(t)
-	events, err := e.Events(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	events, err := e.Events(ctx)
 	require.NoError(t, err)
 	for range 1000 {
 		e.put("q")
 	}
-	require.NoError(t, events.Close())
+	cancel()
+	requireEnd(t, events)
 }
 
 func TestTheContextEndsASubscription(t *testing.T) {
@@ -198,15 +208,7 @@ func TestTheContextEndsASubscription(t *testing.T) {
 	events, err := e.Events(ctx)
 	require.NoError(t, err)
 	cancel()
-	waiting, stop := context.WithTimeout(t.Context(), hangs)
-	defer stop()
-	select {
-	case _, open := <-events.C():
-		require.False(t, open)
-	case <-waiting.Done():
-		t.Fatal("the subscription goes on")
-	}
-	require.NoError(t, events.Close())
+	requireEnd(t, events)
 	_, err = e.Events(ctx)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, context.Canceled)
@@ -218,7 +220,7 @@ func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 	options.MaxRetries, options.DialerRetries = -1, 1
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
-	client := e.client(rdb)
+	client := e.client(rdb, qless.ClientConfig{})
 	e.server.Kill()
 	_, err := client.Events(t.Context())
 	requireCode(t, qless.ErrUnavailable, err)
@@ -227,7 +229,7 @@ func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 func TestSubscriptionsLeaveNoGoroutines(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := redis.NewClient(testkit.Options(server.Addr()))
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	require.NoError(t, rdb.Ping(t.Context()).Err())
 	before := goleak.IgnoreCurrent()
@@ -235,11 +237,11 @@ func TestSubscriptionsLeaveNoGoroutines(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		one, err := client.Events(ctx)
 		require.NoError(t, err)
-		two, err := client.Events(t.Context())
+		two, err := client.Events(ctx)
 		require.NoError(t, err)
 		cancel()
-		require.NoError(t, two.Close())
-		require.NoError(t, one.Close())
+		requireEnd(t, two)
+		requireEnd(t, one)
 	}
 	goleak.VerifyNone(t, before)
 	require.NoError(t, rdb.Close())

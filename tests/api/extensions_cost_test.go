@@ -25,9 +25,9 @@ func TestCommandsThatAPolicyCosts(t *testing.T) {
 			others = append(others, fmt.Sprint(n, i, "j"))
 			put(others[i])
 		}
-		plain := put(fmt.Sprint("plain", n), qless.DependsOn(others...))
-		first := put(fmt.Sprint("first", n), qless.DependsOn(others...), qless.OnFailureRun)
-		second := put(fmt.Sprint("second", n), qless.DependsOn(others...), qless.OnFailureRun)
+		plain := put(fmt.Sprint("plain", n), qless.DependsOn(others))
+		first := put(fmt.Sprint("first", n), qless.DependsOn(others), qless.OnFailureRun)
+		second := put(fmt.Sprint("second", n), qless.DependsOn(others), qless.OnFailureRun)
 		require.Equal(t, 1+2*n, first-plain)
 		require.Equal(t, 1+n, second-plain, "the others know that jobs with a policy wait for them")
 	}
@@ -39,7 +39,7 @@ func TestCommandsThatAFailureCostsForEachJobThatWaits(t *testing.T) {
 		queue := fmt.Sprint(policy, waiting)
 		jid := e.put(queue, qless.JID(queue+"j"))
 		for i := range waiting {
-			e.put("others", qless.JID(fmt.Sprint(queue, i, "x")), qless.DependsOn(jid), policy)
+			e.put("others", qless.JID(fmt.Sprint(queue, i, "x")), qless.DependsOn{jid}, policy)
 		}
 		job := e.pop(queue)
 		return len(e.server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
@@ -204,12 +204,12 @@ func TestCommandsThatALimitCosts(t *testing.T) {
 				return put, take, end
 			}
 			for _, n := range []int{1, 8} {
-				cost("limited", n, qless.Limits("api"))
+				cost("limited", n, qless.Limits{"api"})
 				cost("plain", n)
 			}
 			for _, n := range []int{2, 9} {
 				put, take, end := cost("plain", n)
-				limitedPut, limitedTake, limitedEnd := cost("limited", n, qless.Limits("api"))
+				limitedPut, limitedTake, limitedEnd := cost("limited", n, qless.Limits{"api"})
 				require.Equal(t, put, limitedPut)
 				require.Equal(t, take+c.take, limitedTake, n)
 				require.Equal(t, end+c.end, limitedEnd, n)

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 func TestFailKeepsAJobInItsGroup(t *testing.T) {
@@ -28,7 +30,7 @@ func TestFailKeepsAJobInItsGroup(t *testing.T) {
 	last := read.History[len(read.History)-1]
 	require.Equal(t, qless.HistoryEntry{When: noon.Local(), What: "failed", Worker: "w1", Group: "io error"}, last)
 
-	groups, err := e.FailureGroups(t.Context())
+	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"io error": 1}, groups)
 	require.Empty(t, e.pops("q", 1))
@@ -41,22 +43,22 @@ func TestFailedInGivesTheLatestFailuresFirst(t *testing.T) {
 		e.put("q", qless.JID(fmt.Sprint(i)))
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 	}
-	page, err := e.FailedIn(t.Context(), "g", qless.Range{})
+	page, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, 30, page.Total)
 	require.Len(t, page.Items, 25)
 	require.Equal(t, "29", page.Items[0])
-	page, err = e.FailedIn(t.Context(), "g", qless.Range{Offset: 28, Limit: 25})
+	page, err = inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 25})
 	require.NoError(t, err)
-	require.Equal(t, qless.Page[string]{Total: 30, Items: []string{"1", "0"}}, page)
-	page, err = e.FailedIn(t.Context(), "unknown", qless.Range{})
+	require.Equal(t, inspect.Page[string]{Total: 30, Items: []string{"1", "0"}}, page)
+	page, err = inspect.New(e.Client).Failed("unknown").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
-	require.Equal(t, qless.Page[string]{Items: []string{}}, page)
+	require.Equal(t, inspect.Page[string]{Items: []string{}}, page)
 }
 
 func TestNoFailureGroups(t *testing.T) {
 	e := newEnv(t)
-	groups, err := e.FailureGroups(t.Context())
+	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{}, groups)
 }
@@ -66,25 +68,25 @@ func TestUnfailMovesTheOldestFailures(t *testing.T) {
 	for i := range 5 {
 		e.put("q", qless.JID(fmt.Sprint(i)), qless.Retries(2))
 		job := e.pop("q")
-		require.NoError(t, errOf(job.Retry(t.Context())))
+		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 	}
-	moved, err := e.Queue("other").Unfail(t.Context(), "g", 2)
+	moved, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", 2)
 	require.NoError(t, err)
 	require.Equal(t, 2, moved)
-	page, err := e.FailedIn(t.Context(), "g", qless.Range{})
+	page, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"4", "3", "2"}, page.Items)
 	require.ElementsMatch(t, []string{"0", "1"}, jids(e.pops("other", 5)))
 	require.Equal(t, 2, e.job("0").Remaining)
 
-	moved, err = e.Queue("q").Unfail(t.Context(), "g", 25)
+	moved, err = repairs.UnfailInto(t.Context(), e.Client, "q", "g", 25)
 	require.NoError(t, err)
 	require.Equal(t, 3, moved)
-	groups, err := e.FailureGroups(t.Context())
+	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
-	moved, err = e.Queue("q").Unfail(t.Context(), "g", 25)
+	moved, err = repairs.UnfailInto(t.Context(), e.Client, "q", "g", 25)
 	require.NoError(t, err)
 	require.Zero(t, moved)
 }
@@ -94,7 +96,7 @@ func TestRetryCostsARetry(t *testing.T) {
 	jid := e.put("q", qless.Retries(2), qless.Priority(1))
 	job := e.pop("q")
 	require.NoError(t, job.SetData("saved"))
-	remaining, err := job.Retry(t.Context())
+	remaining, err := job.Retry(t.Context(), 0, "", "")
 	require.NoError(t, err)
 	require.Equal(t, 1, remaining)
 
@@ -110,7 +112,7 @@ func TestRetryAfterADelay(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")
 	job := e.pop("q")
-	require.NoError(t, errOf(job.Retry(t.Context(), qless.Delay(time.Minute))))
+	require.NoError(t, errOf(job.Retry(t.Context(), time.Minute, "", "")))
 	require.Equal(t, qless.StateScheduled, e.job(jid).State)
 	require.Empty(t, e.pops("q", 1))
 	e.clock.Advance(time.Minute)
@@ -121,7 +123,7 @@ func TestRetryRecordsWhy(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")
 	job := e.pop("q")
-	require.NoError(t, errOf(job.Retry(t.Context(), qless.Because("busy", "try later"))))
+	require.NoError(t, errOf(job.Retry(t.Context(), 0, "busy", "try later")))
 	require.Equal(t, &qless.Failure{Group: "busy", Message: "try later", When: noon.Local(), Worker: "w1"},
 		e.job(jid).Failure)
 	require.NoError(t, e.pop("q").Complete(t.Context()))
@@ -130,22 +132,22 @@ func TestRetryRecordsWhy(t *testing.T) {
 
 func TestTheLastRetryFailsTheJob(t *testing.T) {
 	for name, c := range map[string]struct {
-		options []qless.RetryOption
-		group   string
-		message string
-		worker  string
+		delay          time.Duration
+		reason         [2]string
+		group, message string
+		worker         string
 	}{
-		"in a group of the queue": {nil, "failed-retries-q", `Job exhausted retries in queue "q"`, ""},
-		"in the group given":      {[]qless.RetryOption{qless.Because("busy", "m")}, "busy", "m", "w1"},
-		"for the reason given":    {[]qless.RetryOption{qless.Because("", "m")}, "failed-retries-q", "m", "w1"},
-		"in spite of a delay":     {[]qless.RetryOption{qless.Delay(time.Hour)}, "failed-retries-q", `Job exhausted retries in queue "q"`, ""},
+		"in a group of the queue": {0, [2]string{}, "failed-retries-q", `Job exhausted retries in queue "q"`, ""},
+		"in the group given":      {0, [2]string{"busy", "m"}, "busy", "m", "w1"},
+		"for the reason given":    {0, [2]string{"", "m"}, "failed-retries-q", "m", "w1"},
+		"in spite of a delay":     {time.Hour, [2]string{}, "failed-retries-q", `Job exhausted retries in queue "q"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			jid := e.put("q", qless.Retries(0))
 			job := e.pop("q")
 			require.NoError(t, job.SetData("saved"))
-			remaining, err := job.Retry(t.Context(), c.options...)
+			remaining, err := job.Retry(t.Context(), c.delay, c.reason[0], c.reason[1])
 			require.NoError(t, err)
 			require.Equal(t, -1, remaining)
 
@@ -156,7 +158,7 @@ func TestTheLastRetryFailsTheJob(t *testing.T) {
 			require.Equal(t, c.message, read.Failure.Message)
 			require.Equal(t, c.worker, read.Failure.Worker)
 			require.WithinDuration(t, noon, read.Failure.When, time.Second)
-			page, err := e.FailedIn(t.Context(), c.group, qless.Range{})
+			page, err := inspect.New(e.Client).Failed(c.group).JIDs(t.Context(), inspect.Range{})
 			require.NoError(t, err)
 			require.Equal(t, []string{jid}, page.Items)
 			require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))

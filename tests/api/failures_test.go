@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestFailuresByKlass(t *testing.T) {
@@ -17,12 +18,12 @@ func TestFailuresByKlass(t *testing.T) {
 			require.NoError(t, e.pop("q").Fail(t.Context(), "g", message))
 			e.clock.Advance(time.Minute)
 		}
-		sum := func(limit int) qless.FailureSummary {
+		sum := func(limit int) inspect.FailureSummary {
 			t.Helper()
-			var got qless.FailureSummary
+			var got inspect.FailureSummary
 			e.unchanged(func() {
 				var err error
-				got, err = e.SummarizeFailures(t.Context(), "g", limit)
+				got, err = inspect.New(e.Client).Failures(t.Context(), "g", limit)
 				require.NoError(t, err)
 			})
 			for i := range got.Klasses {
@@ -31,24 +32,24 @@ func TestFailuresByKlass(t *testing.T) {
 			}
 			return got
 		}
-		require.Equal(t, qless.FailureSummary{Klasses: []qless.KlassFailures{}}, sum(0))
+		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{}}, sum(0))
 		fails("Mail", "a", "first")
 		fails("Call", "b", "ring")
 		fails("Mail", "c", "last")
-		mail := qless.KlassFailures{
+		mail := inspect.KlassFailures{
 			Klass: "Mail", Count: 2, First: noon, Last: noon.Add(2 * time.Minute), Message: "last", Sample: "c",
 		}
-		call := qless.KlassFailures{
+		call := inspect.KlassFailures{
 			Klass: "Call", Count: 1, First: noon.Add(time.Minute), Last: noon.Add(time.Minute), Message: "ring", Sample: "b",
 		}
-		all := qless.FailureSummary{Klasses: []qless.KlassFailures{mail, call}, Looked: 3, Total: 3}
+		all := inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail, call}, Looked: 3, Total: 3}
 		for _, limit := range []int{0, -1, 3, 5000} {
 			require.Equal(t, all, sum(limit))
 		}
 		mail.Count, mail.First = 1, mail.Last
-		require.Equal(t, qless.FailureSummary{Klasses: []qless.KlassFailures{mail}, Looked: 1, Total: 3}, sum(1))
-		requireCode(t, qless.ErrInvalid, errOf(e.SummarizeFailures(t.Context(), "", 0)))
-		requireCode(t, qless.ErrInvalid, errOf(e.SummarizeFailures(t.Context(), "g", -2)))
+		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail}, Looked: 1, Total: 3}, sum(1))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failures(t.Context(), "", 0)))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failures(t.Context(), "g", -2)))
 	})
 }
 
@@ -60,11 +61,11 @@ func TestManyFailuresAreCountedInSteps(t *testing.T) {
 			fmt.Sprintf(`{"group":"g","message":"m%d","when":%d}`, i, i+1)).Err())
 		require.NoError(t, e.rdb.LPush(t.Context(), "ql:f:g", jid).Err())
 	}
-	got, err := e.SummarizeFailures(t.Context(), "g", -1)
+	got, err := inspect.New(e.Client).Failures(t.Context(), "g", -1)
 	require.NoError(t, err)
 	require.Equal(t, 2345, got.Looked)
 	require.Len(t, got.Klasses, 2)
-	require.Equal(t, qless.KlassFailures{
+	require.Equal(t, inspect.KlassFailures{
 		Klass: "K0", Count: 1173, First: time.Unix(1, 0), Last: time.Unix(2345, 0), Message: "m2344", Sample: "j2344",
 	}, got.Klasses[0])
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // putFair puts count jobs of a tenant, whose jids begin with its name.
@@ -68,7 +70,7 @@ func TestAWeightIsHowManyTurnsATenantGets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			e.putFair(40, qless.Fair("b"), "b", qless.Priority(10000))
-			e.putFair(40, qless.FairWeight("a", c.weight), "a", qless.Priority(10000))
+			e.putFair(40, qless.Fair("a", qless.Weight(c.weight)), "a", qless.Priority(10000))
 			got := strings.Count(e.tenants(40, map[string]int{}), "a")
 			require.InDelta(t, c.share, got, 1)
 		})
@@ -129,7 +131,7 @@ func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
 		ready   func(e *env)
 	}{
 		"due": {[]qless.PutOption{qless.Delay(time.Minute)}, func(e *env) { e.clock.Advance(time.Minute) }},
-		"released by the last dependency": {[]qless.PutOption{qless.DependsOn("parent")}, func(e *env) {
+		"released by the last dependency": {[]qless.PutOption{qless.DependsOn{"parent"}}, func(e *env) {
 			require.NoError(e.t, e.pop("parents").Complete(e.t.Context()))
 		}},
 	} {
@@ -180,8 +182,8 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 		},
 		"lost, and last": {
 			func(e *env, jid string) {
-				e.put("q", qless.JID(jid), qless.Fair("a"), qless.OnLost(qless.Last))
-				require.NoError(e.t, errOf(e.Queue("q").Pop(e.t.Context(), 1, qless.LockTime(time.Second))))
+				e.put("q", qless.JID(jid), qless.Fair("a"), qless.OnLostLast, qless.LockTime(time.Second))
+				e.pop("q")
 			},
 			func(e *env, jid string) { require.NoError(e.t, errOf(e.Sweep(e.t.Context(), "q"))) },
 		},
@@ -195,7 +197,9 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 		},
 		"promoted": {
 			func(e *env, jid string) { e.put("q", qless.JID(jid), qless.Fair("a"), qless.Delay(time.Hour)) },
-			func(e *env, jid string) { require.NoError(e.t, e.job(jid).Promote(e.t.Context())) },
+			func(e *env, jid string) {
+				require.NoError(e.t, errOf(inspect.New(e.Client).JIDs(e.job(jid).JID).Promote(e.t.Context())))
+			},
 		},
 		"of the next queue": {
 			func(e *env, jid string) { e.put("other", qless.JID(jid), qless.Fair("a")) },
@@ -229,12 +233,13 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 func TestFairJobsThatAreUnfailedTogether(t *testing.T) {
 	for name, unfail := range map[string]func(e *env){
 		"into a queue": func(e *env) {
-			require.NoError(e.t, errOf(e.Queue("q").Unfail(e.t.Context(), "g", 9)))
+			require.NoError(e.t, errOf(repairs.UnfailInto(e.t.Context(), e.Client, "q", "g", 9)))
 		},
-		"each into its own": func(e *env) { require.NoError(e.t, errOf(e.Unfail(e.t.Context(), "g", 9))) },
-		"with a report":     func(e *env) { require.NoError(e.t, errOf(e.Retry(e.t.Context(), "g", 9))) },
+		"each into its own": func(e *env) {
+			require.NoError(e.t, errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 9)))
+		},
 		"in bulk": func(e *env) {
-			require.NoError(e.t, errOf(e.Bulk("a2", "a1", "a0").Retry(e.t.Context())))
+			require.NoError(e.t, errOf(inspect.New(e.Client).JIDs("a0", "a1", "a2").Unfail(e.t.Context())))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,19 +259,19 @@ func TestFairJobsThatAreUnfailedTogether(t *testing.T) {
 
 func TestATenantStaysWithItsJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", qless.Fair("a"), qless.Header("k", "v"))
-		require.Equal(t, "a", e.job(jid).Tenant)
+		jid := e.put("q", qless.Fair("a"), qless.Headers{"k": "v"})
+		require.Equal(t, "a", e.job(jid).Options.Tenant)
 		job := e.pop("q")
-		require.Equal(t, "a", job.Tenant)
+		require.Equal(t, "a", job.Options.Tenant)
 		for range 20 {
 			e.put("q2", qless.Fair("b"))
 		}
 		require.NoError(t, job.Next(t.Context(), "q2"))
-		require.Equal(t, "a", e.job(jid).Tenant)
+		require.Equal(t, "a", e.job(jid).Options.Tenant)
 		require.Contains(t, jids(e.pops("q2", 2)), jid)
 		e.put("q", qless.JID(jid), qless.Fair("c"))
-		require.Equal(t, "c", e.job(jid).Tenant)
-		require.Equal(t, map[string]string{"k": "v"}, e.job(jid).Headers)
+		require.Equal(t, "c", e.job(jid).Options.Tenant)
+		require.Equal(t, qless.Headers{"k": "v"}, e.job(jid).Headers)
 	})
 }
 
@@ -275,7 +280,7 @@ func TestARetryComesBeforeTheTurnsOfOthers(t *testing.T) {
 		e.putFair(2, qless.Fair("a"), "a")
 		e.putFair(2, qless.Fair("b"), "b")
 		job := e.pop("q")
-		require.NoError(t, errOf(job.Retry(t.Context())))
+		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 		require.Equal(t, job.JID, e.pop("q").JID)
 	})
 }
@@ -313,7 +318,7 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 			return errOf(e.Sweep(e.t.Context()))
 		},
 		"expired, and failed": func(e *env) error {
-			e.put("other", qless.DependsOn("j"))
+			e.put("other", qless.DependsOn{"j"})
 			e.clock.Advance(time.Hour)
 			return errOf(e.Sweep(e.t.Context()))
 		},
@@ -325,7 +330,7 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 		"put elsewhere":   func(e *env) error { e.put("other", qless.JID("j")); return nil },
 		"put for later":   func(e *env) error { e.put("q", qless.JID("j"), qless.Delay(time.Minute)); return nil },
 		"moved":           func(e *env) error { return e.job("j").Move(e.t.Context(), "other") },
-		"moved in bulk":   func(e *env) error { return errOf(e.Bulk("j").Move(e.t.Context(), "other")) },
+		"moved in bulk":   func(e *env) error { return errOf(inspect.New(e.Client).JIDs("j").Move(e.t.Context(), "other")) },
 		"rescheduled":     func(e *env) error { return e.job("j").Reschedule(e.t.Context(), time.Minute) },
 		"replaced":        func(e *env) error { e.put("q", qless.Unique("k").Replace()); return nil },
 		"of new priority": func(e *env) error { return e.job("j").SetPriority(e.t.Context(), 7) },
@@ -375,7 +380,7 @@ func TestSharesOfRandomTenants(t *testing.T) {
 	for range 400 {
 		tenant := dice.IntN(len(weights))
 		name := string(rune('a' + tenant))
-		e.put("q", qless.JID(fmt.Sprint(name, puts[tenant])), qless.FairWeight(name, weights[tenant]))
+		e.put("q", qless.JID(fmt.Sprint(name, puts[tenant])), qless.Fair(name, qless.Weight(weights[tenant])))
 		puts[tenant]++
 	}
 	from := map[string]int{}
@@ -414,10 +419,10 @@ func TestFairSharesThatCanNotBe(t *testing.T) {
 				"no tenant":     {qless.Fair("")},
 				"not UTF-8":     {qless.Fair("\xff")},
 				"long":          {qless.Fair(strings.Repeat("a", 513))},
-				"no weight":     {qless.FairWeight("a", 0)},
-				"negative":      {qless.FairWeight("a", -1)},
-				"too heavy":     {qless.FairWeight("a", 101)},
-				"not a number":  {qless.FairWeight("a", math.NaN())},
+				"no weight":     {qless.Fair("a", qless.Weight(0))},
+				"negative":      {qless.Fair("a", qless.Weight(-1))},
+				"too heavy":     {qless.Fair("a", qless.Weight(101))},
+				"not a number":  {qless.Fair("a", qless.Weight(math.NaN()))},
 				"high priority": {qless.Fair("a"), qless.Priority(10001)},
 				"low priority":  {qless.Priority(-10001), qless.Fair("a")},
 			} {

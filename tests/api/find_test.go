@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,46 +11,44 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
-// finder looks for jobs in a list.
-type finder func(ctx context.Context, f qless.Filter, after qless.Cursor) (qless.Finding, error)
-
-func (e *env) finder(list qless.List) finder {
-	return func(ctx context.Context, f qless.Filter, after qless.Cursor) (qless.Finding, error) {
-		return e.Queue("q").Find(ctx, list, f, after)
-	}
+// inQueue selects the jobs of a list of the queue q.
+func (e *env) inQueue(list inspect.List) inspect.Selection {
+	return inspect.New(e.Client).Queue("q", list)
 }
 
-// finders looks in the lists that the lists with jids have.
-func finders(e *env) map[string]finder {
-	all := map[string]finder{
-		"completed": func(ctx context.Context, f qless.Filter, after qless.Cursor) (qless.Finding, error) {
-			return e.FindCompleted(ctx, f, after)
-		},
-		"failed": func(ctx context.Context, f qless.Filter, after qless.Cursor) (qless.Finding, error) {
-			return e.FindFailed(ctx, "g", f, after)
-		},
-		"tagged": func(ctx context.Context, f qless.Filter, after qless.Cursor) (qless.Finding, error) {
-			return e.FindTagged(ctx, "t", f, after)
-		},
+// selections returns a selection of each list.
+func selections(e *env) map[string]inspect.Selection {
+	in := inspect.New(e.Client)
+	all := map[string]inspect.Selection{
+		"completed": in.Completed(), "failed": in.Failed("g"), "tagged": in.Tagged("t"), "tracked": in.Tracked(),
 	}
-	for _, list := range []qless.List{
-		qless.ListWaiting, qless.ListRunning, qless.ListStalled, qless.ListScheduled,
-		qless.ListDepends, qless.ListRecurring,
+	for _, list := range []inspect.List{
+		inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled,
+		inspect.Depends, inspect.Recurring,
 	} {
-		all[string(list)] = e.finder(list)
+		all[string(list)] = e.inQueue(list)
 	}
 	return all
 }
 
+// where returns the jobs of a selection that match a filter, or all if it is empty.
+func where(s inspect.Selection, f inspect.Filter) inspect.Selection {
+	if f == (inspect.Filter{}) {
+		return s
+	}
+	return s.Where(f)
+}
+
 // walk finds everything, in steps of a number of jobs, and calls between after each step.
-func walk(t *testing.T, find finder, f qless.Filter, between func(found qless.Finding)) []string {
+func walk(t *testing.T, s inspect.Selection, between func(found inspect.Finding)) []string {
 	t.Helper()
 	all := []string{}
-	for after, steps := qless.Cursor(""), 0; ; steps++ {
+	for after, steps := inspect.Cursor(""), 0; ; steps++ {
 		require.Less(t, steps, 10_000)
-		found, err := find(t.Context(), f, after)
+		found, err := s.Find(t.Context(), after)
 		require.NoError(t, err)
 		all = append(all, jidsOf(found.Items)...)
 		if found.Next == "" {
@@ -63,17 +60,25 @@ func walk(t *testing.T, find finder, f qless.Filter, between func(found qless.Fi
 	}
 }
 
-func still(qless.Finding) {}
+func still(inspect.Finding) {}
 
 func TestFindGoesThroughAListInItsOrder(t *testing.T) {
-	for name := range finders(offlineEnv(t)) {
+	for name := range selections(offlineEnv(t)) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				want := listings(e)[name].fill(e)
 				e.unchanged(func() {
-					for _, limit := range []int{0, 1, 7, length, 1000} {
-						require.Equal(t, want, walk(t, finders(e)[name], qless.Filter{Limit: limit}, still), limit)
+					all := selections(e)[name]
+					require.Equal(t, want, walk(t, all, still))
+					for _, limit := range []int{1, 7, length, 1000} {
+						require.Equal(t, want, walk(t, all.AtMost(limit), still), limit)
 					}
+					got := []string{}
+					for row, err := range all.Each(t.Context()) {
+						require.NoError(t, err)
+						got = append(got, row.JID)
+					}
+					require.Equal(t, want, got)
 				})
 			})
 		})
@@ -93,26 +98,26 @@ func TestWhatAFilterAsksFor(t *testing.T) {
 			{"Mailbox", nil, nil},
 		} {
 			_, err := e.Queue("q").Put(t.Context(), job.klass, job.data, qless.JID(fmt.Sprintf("j%d.%%d", i)),
-				qless.Tags(job.tags...))
+				qless.Tags(job.tags))
 			require.NoError(t, err)
 		}
 		for _, c := range []struct {
-			f    qless.Filter
+			f    inspect.Filter
 			want []int
 		}{
-			{qless.Filter{}, []int{0, 1, 2, 3}},
-			{qless.Filter{Klass: "Mail"}, []int{0, 1}},
-			{qless.Filter{Klass: "mail"}, []int{}},
-			{qless.Filter{Tag: "blue"}, []int{1, 2}},
-			{qless.Filter{Tag: "blu"}, []int{}},
-			{qless.Filter{JID: "j2"}, []int{2}},
-			{qless.Filter{JID: ".%d"}, []int{0, 1, 2, 3}},
-			{qless.Filter{Data: `"anna"`}, []int{0, 2}},
-			{qless.Filter{Data: `anna`, Klass: "Mail", Tag: "red", JID: "0"}, []int{0}},
-			{qless.Filter{Data: `anna`, Klass: "Mail", Tag: "blue"}, []int{}},
+			{inspect.Filter{}, []int{0, 1, 2, 3}},
+			{inspect.Filter{Klass: "Mail"}, []int{0, 1}},
+			{inspect.Filter{Klass: "mail"}, []int{}},
+			{inspect.Filter{Tag: "blue"}, []int{1, 2}},
+			{inspect.Filter{Tag: "blu"}, []int{}},
+			{inspect.Filter{JID: "j2"}, []int{2}},
+			{inspect.Filter{JID: ".%d"}, []int{0, 1, 2, 3}},
+			{inspect.Filter{Data: `"anna"`}, []int{0, 2}},
+			{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "red", JID: "0"}, []int{0}},
+			{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "blue"}, []int{}},
 		} {
 			got := []int{}
-			for _, jid := range walk(t, e.finder(qless.ListWaiting), c.f, still) {
+			for _, jid := range walk(t, where(e.inQueue(inspect.Waiting), c.f), still) {
 				got = append(got, int(jid[1]-'0'))
 			}
 			require.Equal(t, c.want, got, "%+v", c.f)
@@ -128,16 +133,15 @@ func TestFindLooksAtABoundedNumberOfJobs(t *testing.T) {
 	}
 	require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
 	for _, c := range []struct {
-		f      qless.Filter
+		f      inspect.Filter
 		looked []int
 	}{
-		{qless.Filter{Klass: "K"}, []int{1000, 1000}},
-		{qless.Filter{Data: "x"}, slices.Repeat([]int{100}, 24)},
-		{qless.Filter{}, []int{500, 500, 500, 500}},
-		{qless.Filter{Limit: 900}, []int{500, 500, 500, 500}},
+		{inspect.Filter{Klass: "K"}, []int{1000, 1000}},
+		{inspect.Filter{Data: "x"}, slices.Repeat([]int{100}, 24)},
+		{inspect.Filter{}, []int{500, 500, 500, 500}},
 	} {
 		var looked []int
-		walk(t, e.finder(qless.ListDepends), c.f, func(found qless.Finding) {
+		walk(t, where(e.inQueue(inspect.Depends), c.f), func(found inspect.Finding) {
 			looked = append(looked, found.Looked)
 		})
 		require.Subset(t, looked, c.looked)
@@ -150,9 +154,9 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for name, c := range map[string]struct {
-		list qless.List
+		list inspect.List
 		key  string
-	}{"rising": {qless.ListDepends, "ql:q:q-depends"}, "falling": {qless.ListWaiting, "ql:q:q-work"}} {
+	}{"rising": {inspect.Depends, "ql:q:q-depends"}, "falling": {inspect.Waiting, "ql:q:q-work"}} {
 		for _, scores := range []int{1, 3, 1000} {
 			t.Run(fmt.Sprint(name, scores), func(t *testing.T) {
 				e := newEnv(t)
@@ -172,7 +176,7 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 					stays = append(stays, m)
 					goes = append(goes, add())
 				}
-				got := walk(t, e.finder(c.list), qless.Filter{Limit: 10}, func(found qless.Finding) {
+				got := walk(t, e.inQueue(c.list).AtMost(10), func(found inspect.Finding) {
 					add()
 					for _, gone := range []redis.Z{goes[dice.IntN(len(goes))], goes[dice.IntN(len(goes))]} {
 						require.NoError(t, e.rdb.ZRem(t.Context(), c.key, gone.Member).Err())
@@ -195,9 +199,8 @@ func TestFindFailedMissesNothingThatStays(t *testing.T) {
 		for i := range 40 {
 			all = append(all, e.fail("q", "g", qless.JID(fmt.Sprintf("j%02d", i))))
 		}
-		find := finders(e)["failed"]
 		n := 0
-		got := walk(t, find, qless.Filter{Limit: 4}, func(qless.Finding) {
+		got := walk(t, inspect.New(e.Client).Failed("g").AtMost(4), func(inspect.Finding) {
 			e.fail("q", "g", qless.JID(fmt.Sprint("new", n)))
 			require.NoError(t, e.Cancel(t.Context(), all[n]), "an old one")
 			require.NoError(t, e.Cancel(t.Context(), all[len(all)-1-n]), "a late one")

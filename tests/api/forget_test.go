@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestAForgottenJobLeavesNothing(t *testing.T) {
@@ -18,8 +19,8 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.set(qless.ConfigJobsFailedHistory, 3600)
-				e.put("q", qless.JID("j"), qless.Tags("a"), qless.TTL(time.Hour), qless.KeepFailedFor(time.Minute),
-					qless.Header("k", "v"))
+				e.put("q", qless.JID("j"), qless.Tags{"a"}, qless.TTL(time.Hour), qless.KeepFailedFor(time.Minute),
+					qless.Headers{"k": "v"})
 				require.NoError(t, e.job("j").Track(t.Context()))
 				require.NoError(t, end(e))
 				require.NoError(t, e.Forget(t.Context(), "j"))
@@ -30,7 +31,7 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 				for _, key := range keys {
 					require.NotRegexp(t, `^ql:(j:|completed|f:|failures|tracked|t:|tags|x:until|failed-jobs-list)`, key)
 				}
-				groups, err := e.FailureGroups(t.Context())
+				groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 				require.NoError(t, err)
 				require.Empty(t, groups)
 			})
@@ -57,7 +58,7 @@ func TestAFailedJobThatOthersDependOnIsNotForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("j"))
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-		e.put("q", qless.JID("child"), qless.DependsOn("j"))
+		e.put("q", qless.JID("child"), qless.DependsOn{"j"})
 		e.unchanged(func() { requireCode(t, qless.ErrHasDependents, e.Forget(t.Context(), "j")) })
 		require.NoError(t, e.Cancel(t.Context(), "child"))
 		require.NoError(t, e.Forget(t.Context(), "j"))

@@ -29,7 +29,7 @@ func FuzzPut(f *testing.F) {
 		var list []string
 		if tags != "" {
 			list = strings.Split(tags, ",")
-			options = append(options, qless.Tags(list...))
+			options = append(options, qless.Tags(list))
 		}
 		jid, err := e.Queue(queue).Put(t.Context(), klass, raw(data), options...)
 		if err != nil {
@@ -46,7 +46,7 @@ func FuzzPut(f *testing.F) {
 		require.Equal(t, priority, job.Priority)
 		require.Equal(t, retries, job.Retries)
 		require.Equal(t, retries, job.Remaining)
-		require.Equal(t, list, job.Tags)
+		require.Equal(t, qless.Tags(list), job.Tags)
 		require.Equal(t, queue, job.History[0].Queue)
 		if delay > 0 {
 			require.Equal(t, qless.StateScheduled, job.State)

@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 func TestRetryByAHandleOfAnotherQueueIsRefused(t *testing.T) {
@@ -18,8 +20,8 @@ func TestRetryByAHandleOfAnotherQueueIsRefused(t *testing.T) {
 	require.NoError(t, e.job("j").Move(t.Context(), "q2"))
 	e.pop("q2")
 	e.unchanged(func() {
-		require.Equal(t, "retry", requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context()))).Op)
-		requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context(), qless.Delay(time.Second), qless.Because("g", "m"))))
+		require.Equal(t, "retry", requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context(), 0, "", ""))).Op)
+		requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context(), time.Second, "g", "m")))
 		requireCode(t, qless.ErrWrongQueue, old.Release(t.Context(), 0))
 		requireCode(t, qless.ErrWrongQueue, old.Complete(t.Context()))
 	})
@@ -44,7 +46,7 @@ func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
 	require.Len(t, e.pops("q", 4), 4)
 	since, err := e.rdb.HGet(t.Context(), "ql:j:a", "time").Result()
 	require.NoError(t, err)
-	require.NoError(t, e.Timeout(t.Context(), "a", "b", "c", "d"))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "a", "b", "c", "d"))
 	require.Len(t, e.pops("q", 4), 4)
 	finish := func(args ...any) string {
 		reply, err := e.Run(t.Context(), "finish", "", append([]any{"w1"}, args...)...)
@@ -69,11 +71,11 @@ func TestAJobThatIsGoneIsNotWatchedAnyLonger(t *testing.T) {
 	job := e.job("j")
 	require.NoError(t, job.Track(t.Context()))
 	require.NoError(t, job.Cancel(t.Context()))
-	tracked, err := e.Tracked(t.Context(), qless.Range{})
+	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"j"}, tracked.Items)
 	require.NoError(t, job.Untrack(t.Context()))
-	tracked, err = e.Tracked(t.Context(), qless.Range{})
+	tracked, err = inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, tracked.Items)
 	requireCode(t, qless.ErrNotFound, job.Untrack(t.Context()))
@@ -92,17 +94,17 @@ func TestWorkerTellsOfTheJobsThatItHolds(t *testing.T) {
 		e.put("q", qless.JID(jid))
 	}
 	require.Len(t, e.pops("q", 3), 3)
-	require.NoError(t, e.Timeout(t.Context(), "theirs"))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "theirs"))
 	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
-	require.NoError(t, e.Timeout(t.Context(), "nobody's"))
-	jobs, err := e.WorkerJobs(t.Context(), "w1")
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "nobody's"))
+	jobs, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{Jobs: []string{"held"}, Stalled: []string{}}, jobs)
+	require.Equal(t, []string{"held"}, jobs)
 	e.clock.Advance(time.Hour)
-	jobs, err = e.WorkerJobs(t.Context(), "w1")
+	jobs, err = repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{Jobs: []string{}, Stalled: []string{"held"}}, jobs)
+	require.Equal(t, []string{"held"}, jobs, "its lock has ended")
 }
 
 func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
@@ -113,7 +115,7 @@ func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
 	t.Cleanup(func() { _ = pubsub.Close() })
 	_, err := pubsub.Receive(t.Context())
 	require.NoError(t, err)
-	count, err := e.Queue("repair").Unfail(t.Context(), "g", 5)
+	count, err := repairs.UnfailInto(t.Context(), e.Client, "repair", "g", 5)
 	require.NoError(t, err)
 	require.Equal(t, 1, count)
 	require.Equal(t, "repair", testkit.Soon(t, "word of the queue", pubsub.Channel()).Payload)

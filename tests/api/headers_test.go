@@ -18,12 +18,12 @@ func TestHeadersTravelWithAJob(t *testing.T) {
 		want := headers{"traceparent": "00-1", "Käse": "\"ä\"\\\n\x00"}
 		data := `{ "n": 1 }`
 		_, err := e.Queue("q").Put(t.Context(), "K", raw(data), qless.JID("j"), qless.Headers(want),
-			qless.Header("gone", "1"), qless.Headers(nil),
-			qless.Header("traceparent", "00-0"), qless.Headers(want))
+			qless.Headers{"gone": "1"}, qless.Headers(nil),
+			qless.Headers{"traceparent": "00-0"}, qless.Headers(want))
 		require.NoError(t, err)
 		see := func(job *qless.Job, what string) *qless.Job {
 			t.Helper()
-			require.Equal(t, want, job.Headers, what)
+			require.Equal(t, qless.Headers(want), job.Headers, what)
 			require.Equal(t, data, string(job.Data), what)
 			return job
 		}
@@ -35,7 +35,7 @@ func TestHeadersTravelWithAJob(t *testing.T) {
 		require.NoError(t, err)
 		see(peeked[0], "a peek")
 
-		require.NoError(t, errOf(see(e.pop("q"), "a pop").Retry(t.Context())))
+		require.NoError(t, errOf(see(e.pop("q"), "a pop").Retry(t.Context(), 0, "", "")))
 		require.NoError(t, see(e.pop("q"), "a retry").Next(t.Context(), "q2"))
 		require.NoError(t, see(e.pop("q2"), "a next queue").Fail(t.Context(), "g", "m"))
 		require.NoError(t, see(e.job("j"), "a failure").Unfail(t.Context()))
@@ -54,20 +54,20 @@ func TestHeadersTravelWithAJob(t *testing.T) {
 
 func TestHeadersOfAPutReplaceThoseOfTheJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Header("a", "1"), qless.Header("b", "2"))
-		require.Equal(t, headers{"a": "1", "b": "2"}, e.job("j").Headers)
-		e.put("q", qless.JID("j"), qless.Header("a", "3"))
-		require.Equal(t, headers{"a": "3"}, e.job("j").Headers)
-		require.NoError(t, e.job("j").Move(t.Context(), "q", qless.Header("c", "4")))
-		require.Equal(t, headers{"c": "4"}, e.job("j").Headers)
+		e.put("q", qless.JID("j"), qless.Headers{"a": "1"}, qless.Headers{"b": "2"})
+		require.Equal(t, qless.Headers{"a": "1", "b": "2"}, e.job("j").Headers)
+		e.put("q", qless.JID("j"), qless.Headers{"a": "3"})
+		require.Equal(t, qless.Headers{"a": "3"}, e.job("j").Headers)
+		require.NoError(t, e.job("j").Move(t.Context(), "q", qless.Headers{"c": "4"}))
+		require.Equal(t, qless.Headers{"c": "4"}, e.job("j").Headers)
 
-		require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Header("d", "5")))
-		require.Equal(t, headers{"d": "5"}, e.job("j").Headers)
+		require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Headers{"d": "5"}))
+		require.Equal(t, qless.Headers{"d": "5"}, e.job("j").Headers)
 		require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Headers(nil)))
 		require.Nil(t, e.job("j").Headers)
 		require.Empty(t, e.stored("j"))
 
-		e.put("q", qless.JID("j"), qless.Header("a", "1"))
+		e.put("q", qless.JID("j"), qless.Headers{"a": "1"})
 		e.put("q", qless.JID("j"), qless.Headers(nil))
 		require.Nil(t, e.job("j").Headers)
 	})
@@ -78,12 +78,12 @@ func TestHeadersThatCanNotBe(t *testing.T) {
 	e.put("q", qless.JID("running"))
 	running := e.pop("q")
 	long := strings.Repeat("x", 8<<10-3)
-	e.put("q", qless.JID("longest"), qless.Header("a", long), qless.Header("b", "1"))
+	e.put("q", qless.JID("longest"), qless.Headers{"a": long}, qless.Headers{"b": "1"})
 	require.Len(t, e.job("longest").Headers, 2)
-	for message, option := range map[string]qless.HeaderOption{
-		"the key of a header is empty":               qless.Header("", "1"),
-		`the key of a header "\xff" is not UTF-8`:    qless.Header("\xff", "1"),
-		`the value of the header "a" is not UTF-8`:   qless.Header("a", "\xff"),
+	for message, option := range map[string]qless.Headers{
+		"the key of a header is empty":               qless.Headers{"": "1"},
+		`the key of a header "\xff" is not UTF-8`:    qless.Headers{"\xff": "1"},
+		`the value of the header "a" is not UTF-8`:   qless.Headers{"a": "\xff"},
 		"the headers have 8193 bytes, which is more": qless.Headers(headers{"a": long, "b": "12"}),
 	} {
 		e.unchanged(func() {
@@ -104,13 +104,13 @@ func TestHeadersOfTheContext(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		var given headers
 		var asked int
-		c := e.client(e.rdb, qless.WithHeaders(func(ctx context.Context) map[string]string {
+		c := e.client(e.rdb, qless.ClientConfig{Headers: func(ctx context.Context) map[string]string {
 			asked++
 			if ctx.Value(requestKey{}) != "r" {
 				return nil
 			}
 			return given
-		}))
+		}})
 		given = headers{"a": "1", "b": "2"}
 		ctx := context.WithValue(t.Context(), requestKey{}, "r")
 		put := func(options ...qless.PutOption) headers {
@@ -119,17 +119,17 @@ func TestHeadersOfTheContext(t *testing.T) {
 			return e.job(jid).Headers
 		}
 		require.Equal(t, given, put())
-		require.Equal(t, headers{"a": "3", "b": "2", "c": "4"}, put(qless.Header("a", "3"), qless.Header("c", "4")))
+		require.Equal(t, headers{"a": "3", "b": "2", "c": "4"}, put(qless.Headers{"a": "3"}, qless.Headers{"c": "4"}))
 		require.Equal(t, headers{"a": "1", "b": "2"}, given, "it is copied")
 		require.Nil(t, put(qless.Headers(nil)))
-		require.Equal(t, headers{"c": "4"}, put(qless.Headers(nil), qless.Header("c", "4")))
+		require.Equal(t, headers{"c": "4"}, put(qless.Headers(nil), qless.Headers{"c": "4"}))
 
 		many, err := c.Queue("q").PutMany(ctx, []qless.JobSpec{
-			{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.Header("a", "3")}},
+			{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.Headers{"a": "3"}}},
 		})
 		require.NoError(t, err)
-		require.Equal(t, given, e.job(many[0]).Headers)
-		require.Equal(t, headers{"a": "3", "b": "2"}, e.job(many[1]).Headers)
+		require.Equal(t, qless.Headers(given), e.job(many[0]).Headers)
+		require.Equal(t, qless.Headers{"a": "3", "b": "2"}, e.job(many[1]).Headers)
 
 		jid, err := c.Queue("other").Put(t.Context(), "K", nil)
 		require.NoError(t, err)
@@ -156,9 +156,12 @@ func TestHeadersOfTheContext(t *testing.T) {
 func TestHeadersInShards(t *testing.T) {
 	e := newEnv(t)
 	shard := func(name string) *qless.Client {
-		return e.client(e.rdb, qless.WithNamespace(name), qless.WithHeaders(func(context.Context) map[string]string {
-			return headers{"shard": name}
-		}))
+		return e.client(e.rdb, qless.ClientConfig{
+			Headers: func(context.Context) map[string]string {
+				return headers{"shard": name}
+			},
+			Namespace: name,
+		})
 	}
 	shards, err := qless.NewShards(qless.ShardByJID, shard("a:"), shard("b:"))
 	require.NoError(t, err)
@@ -192,34 +195,33 @@ func TestHeadersCostNoCommand(t *testing.T) {
 		}))
 	}
 	cost()
-	require.Equal(t, cost(), cost(qless.Header("a", "1")))
+	require.Equal(t, cost(), cost(qless.Headers{"a": "1"}))
 }
 
 func TestTheHeadersOfNextAreAskedFor(t *testing.T) {
-	e := newEnv(t, qless.WithNextHeaders(
-		func(_ context.Context, headers map[string]string) map[string]string {
-			if headers == nil {
-				headers = map[string]string{}
-			}
-			headers["run"] = "2"
-			return headers
-		}))
+	e := newEnvWith(t, qless.ClientConfig{NextHeaders: func(_ context.Context, headers map[string]string) map[string]string {
+		if headers == nil {
+			headers = map[string]string{}
+		}
+		headers["run"] = "2"
+		return headers
+	}})
 	large := strings.Repeat("x", 8<<10-2)
 	for name, test := range map[string]struct {
 		options []qless.NextOption
 		want    map[string]string
 	}{
 		"nothing":   {nil, map[string]string{"a": "1", "run": "2"}},
-		"a header":  {[]qless.NextOption{qless.Header("b", "3")}, map[string]string{"b": "3", "run": "2"}},
-		"its own":   {[]qless.NextOption{qless.Header("run", "4")}, map[string]string{"run": "4"}},
+		"a header":  {[]qless.NextOption{qless.Headers{"b": "3"}}, map[string]string{"b": "3", "run": "2"}},
+		"its own":   {[]qless.NextOption{qless.Headers{"run": "4"}}, map[string]string{"run": "4"}},
 		"none":      {[]qless.NextOption{qless.Headers(nil)}, nil},
-		"too large": {[]qless.NextOption{qless.Header("b", large)}, map[string]string{"b": large}},
+		"too large": {[]qless.NextOption{qless.Headers{"b": large}}, map[string]string{"b": large}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			jid := e.put("q", qless.Header("a", "1"), qless.Header("run", "1"))
+			jid := e.put("q", qless.Headers{"a": "1"}, qless.Headers{"run": "1"})
 			job := e.pop("q")
 			require.NoError(t, job.Next(t.Context(), "other", test.options...))
-			require.Equal(t, test.want, e.job(jid).Headers)
+			require.Equal(t, qless.Headers(test.want), e.job(jid).Headers)
 			require.Equal(t, "1", job.Headers["run"])
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,15 +39,23 @@ type env struct {
 	clock  *testkit.Clock
 }
 
-func newEnv(t testing.TB, options ...qless.ClientOption) *env {
+func newEnv(t testing.TB) *env {
 	t.Helper()
-	return newEnvOn(t, testkit.Start(t), options...)
+	return newEnvOn(t, testkit.Start(t))
 }
 
-func newEnvOn(t testing.TB, server *testkit.Server, options ...qless.ClientOption) *env {
+// newEnvWith is newEnv with a client of another config.
+func newEnvWith(t testing.TB, config qless.ClientConfig) *env {
+	t.Helper()
+	e := newEnv(t)
+	e.Client = e.client(e.rdb, config)
+	return e
+}
+
+func newEnvOn(t testing.TB, server *testkit.Server) *env {
 	t.Helper()
 	e := &env{t: t, server: server, rdb: server.Client(t), clock: testkit.NewClock()}
-	e.Client = e.client(e.rdb, options...)
+	e.Client = e.client(e.rdb, qless.ClientConfig{})
 	return e
 }
 
@@ -56,19 +65,24 @@ func onEach(t *testing.T, test func(t *testing.T, e *env)) {
 	t.Run("miniredis", func(t *testing.T) {
 		rdb := memory.Client(t)
 		e := &env{t: t, rdb: rdb, clock: testkit.NewClock()}
-		e.Client = e.client(rdb)
+		e.Client = e.client(rdb, qless.ClientConfig{})
 		test(t, e)
 	})
 }
 
 // client makes another client with the env's clock, for any connection.
-func (e *env) client(rdb *redis.Client, options ...qless.ClientOption) *qless.Client {
+func (e *env) client(rdb *redis.Client, config qless.ClientConfig) *qless.Client {
 	e.t.Helper()
-	client, err := qless.New(rdb, append([]qless.ClientOption{
-		qless.WithWorkerName("w1"),
-		qless.WithClock(e.clock.Now),
-		qless.WithLogger(testkit.Quiet()),
-	}, options...)...)
+	config.Clock = e.clock.Now
+	return e.liveClient(rdb, config)
+}
+
+// liveClient is client with the server's own clock, unless the config has one.
+func (e *env) liveClient(rdb *redis.Client, config qless.ClientConfig) *qless.Client {
+	e.t.Helper()
+	config.Logger = cmp.Or(config.Logger, testkit.Quiet())
+	config.WorkerName = cmp.Or(config.WorkerName, "w1")
+	client, err := qless.New(rdb, &config)
 	require.NoError(e.t, err)
 	return client
 }
@@ -76,7 +90,7 @@ func (e *env) client(rdb *redis.Client, options ...qless.ClientOption) *qless.Cl
 // as makes a client of another worker.
 func (e *env) as(worker string) *qless.Client {
 	e.t.Helper()
-	return e.client(e.rdb, qless.WithWorkerName(worker))
+	return e.client(e.rdb, qless.ClientConfig{WorkerName: worker})
 }
 
 // put puts a job of klass K without data and returns its jid.
@@ -167,12 +181,12 @@ func (e *env) unchanged(run func()) {
 }
 
 // requireCode requires an error of a kind, as both ways of telling see it.
-func requireCode(t testing.TB, sentinel, err error) *qless.Error {
+func requireCode(t testing.TB, code, err error) *qless.Error {
 	t.Helper()
-	require.ErrorIs(t, err, sentinel)
+	require.ErrorIs(t, err, code)
 	var own *qless.Error
 	require.ErrorAs(t, err, &own)
-	require.Equal(t, codeOfSentinel(t, sentinel), own.Code)
+	require.Equal(t, code, error(own.Code))
 	require.NotEmpty(t, own.Op)
 	require.NotEmpty(t, own.Message)
 	return own
@@ -202,20 +216,25 @@ func jsonOf(t testing.TB, value any) string {
 	return string(text)
 }
 
-// codeOfSentinel returns the code of a sentinel.
-func codeOfSentinel(t testing.TB, sentinel error) qless.Code {
-	t.Helper()
-	var own *qless.Error
-	require.ErrorAs(t, sentinel, &own)
-	return own.Code
-}
-
 // offline returns a client for what needs no server.
 func offline(t testing.TB) *qless.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	return client
+}
+
+// pending returns the jids of the members for which the callback of a batch waits, sorted.
+func pending(ctx context.Context, b *qless.Batch) ([]string, error) {
+	all := []string{}
+	for jid, err := range b.Pending(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, jid)
+	}
+	slices.Sort(all)
+	return all, nil
 }

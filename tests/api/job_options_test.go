@@ -39,7 +39,7 @@ func (e *env) putStored(pairs ...any) {
 
 func TestAJobWithoutOptionsHasNoFieldOfOurs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", qless.Priority(1), qless.Tags("t"), qless.Headers(nil))
+		jid := e.put("q", qless.Priority(1), qless.Tags{"t"}, qless.Headers(nil))
 		job := e.pop("q")
 		require.NoError(t, job.Next(t.Context(), "q2", qless.Headers(nil)))
 		require.NoError(t, e.pop("q2").Complete(t.Context()))
@@ -69,7 +69,7 @@ func TestAPutThatSaysNothingLeavesTheOptionsOfAJob(t *testing.T) {
 			"a move from a worker": func() {
 				require.NoError(t, e.pop("q").Move(t.Context(), "q"))
 			},
-			"a retry": func() { require.NoError(t, errOf(e.pop("q").Retry(t.Context()))) },
+			"a retry": func() { require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", ""))) },
 			"a release": func() {
 				require.NoError(t, e.pop("q").Release(t.Context(), 0))
 			},
@@ -274,10 +274,10 @@ func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
 	e.put("q", qless.JID("sound"))
 	damage("bad", `gh|{"g":{"t":"x","w":Infinity},"h":{"k":"v"}}`)
 	for _, jid := range []string{"one", "two", "three"} {
-		e.put("q", qless.JID(jid), qless.DependsOn("bad"), qless.OnFailureRun)
+		e.put("q", qless.JID(jid), qless.DependsOn{"bad"}, qless.OnFailureRun)
 	}
 	damage("two", `fg|{"f":{"do":"run","of":["bad"]},"g":{"w":-Infinity}}`)
-	require.Equal(t, map[string]string{"k": "v"}, e.job("bad").Headers)
+	require.Equal(t, qless.Headers{"k": "v"}, e.job("bad").Headers)
 	jobs, err := e.Queue("q").Peek(ctx, 5)
 	require.NoError(t, err)
 	require.Len(t, jobs, 2)

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // jobMethods calls each method that changes a job on the server, on a job that is running.
@@ -22,15 +24,13 @@ var jobMethods = map[string]func(ctx context.Context, job *qless.Job) error{
 	"Heartbeat":   func(ctx context.Context, job *qless.Job) error { return errOf(job.Heartbeat(ctx)) },
 	"Log":         func(ctx context.Context, job *qless.Job) error { return job.Log(ctx, "m", nil) },
 	"Move":        func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other", qless.Priority(7)) },
-	"Next":        func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "other", qless.Tags("b")) },
-	"Promote":     func(ctx context.Context, job *qless.Job) error { return job.Promote(ctx) },
+	"Next":        func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "other", qless.Tags{"b"}) },
 	"Release":     func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, time.Hour) },
 	"Reschedule":  func(ctx context.Context, job *qless.Job) error { return job.Reschedule(ctx, time.Hour) },
-	"Retry":       func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx)) },
+	"Retry":       func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) },
 	"SetPriority": func(ctx context.Context, job *qless.Job) error { return job.SetPriority(ctx, 3) },
 	"Tag":         func(ctx context.Context, job *qless.Job) error { return job.Tag(ctx, "b") },
 	"SetProgress": func(ctx context.Context, job *qless.Job) error { return job.SetProgress(ctx, 1, 2, "") },
-	"Timeout":     func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) },
 	"Track":       func(ctx context.Context, job *qless.Job) error { return job.Track(ctx) },
 	"Undepend":    func(ctx context.Context, job *qless.Job) error { return job.Undepend(ctx, "waiting") },
 	"UndependAll": func(ctx context.Context, job *qless.Job) error { return job.UndependAll(ctx) },
@@ -61,11 +61,11 @@ func TestMethodsLeaveAJobAsItWasRead(t *testing.T) {
 			require.NotNil(t, call)
 			e := newEnv(t)
 			e.put("q", qless.JID("waiting"), qless.Priority(-1))
-			jid := e.put("q", qless.Tags("a"))
+			jid := e.put("q", qless.Tags{"a"})
 			job := e.pop("q")
 			switch name {
 			case "Depend", "Undepend", "UndependAll":
-				require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn("waiting")))
+				require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn{"waiting"}))
 			case "Promote", "Reschedule":
 				require.NoError(t, job.Release(t.Context(), time.Minute))
 			case "Unfail":
@@ -77,7 +77,9 @@ func TestMethodsLeaveAJobAsItWasRead(t *testing.T) {
 			require.Equal(t, before, jsonOf(t, job))
 			if name != "Cancel" {
 				require.NoError(t, job.Refresh(t.Context()))
-				require.Equal(t, jsonOf(t, e.job(jid)), jsonOf(t, job))
+				read := e.job(jid)
+				read.PoppedAt, read.Waited = job.PoppedAt, job.Waited // which are of the pop
+				require.Equal(t, jsonOf(t, read), jsonOf(t, job))
 			}
 		})
 	}
@@ -132,30 +134,30 @@ func TestJobsThatDidNotComeFromAServer(t *testing.T) {
 	var data map[string]int
 	require.NoError(t, job.Unmarshal(&data))
 	require.Equal(t, map[string]int{"n": 1}, data)
-	require.Equal(t, 1, job.Attempt())
-	require.Zero(t, job.Waited())
-	require.Zero(t, job.PoppedAt())
-	require.Zero(t, job.Queue)
 	requireCode(t, qless.ErrInvalid, (&qless.Job{}).Unmarshal(&data))
 }
 
-func TestMethodsLeaveARecurringJobAsItWasRead(t *testing.T) {
+func TestUpdateWritesWhatWasChangedInARecurringJob(t *testing.T) {
 	e := newEnv(t)
-	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Tags("a"))
+	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Tags{"a"})
 	require.NoError(t, err)
 	job := e.recurring("r")
-	before := jsonOf(t, job)
-	for _, err := range []error{
-		job.SetKlass(t.Context(), "K2"), job.SetData(t.Context(), 1), job.SetPriority(t.Context(), 2),
-		job.SetRetries(t.Context(), 3), job.SetBacklog(t.Context(), 4), job.SetInterval(t.Context(), time.Minute),
-		job.Move(t.Context(), "other"), job.Tag(t.Context(), "b"), job.Untag(t.Context(), "a"),
-	} {
-		require.NoError(t, err)
-	}
-	require.Equal(t, before, jsonOf(t, job))
-	require.NoError(t, job.Refresh(t.Context()))
+	seen := e.recurring("r")
+	job.Klass, job.Priority = "K2", 2
+	require.NoError(t, job.Update(t.Context()))
 	require.Equal(t, e.recurring("r"), job)
-	require.NotEqual(t, before, jsonOf(t, job))
+	seen.Klass, seen.Tags[0] = "K3", "b"
+	require.NoError(t, seen.Update(t.Context()))
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, "K3", job.Klass)
+	require.Equal(t, 2, job.Priority, "what the other one has not changed stays")
+	require.Equal(t, []string{"b"}, job.Tags)
+	e.unchanged(func() { require.NoError(t, seen.Update(t.Context()), "nothing was changed again") })
+
+	require.NoError(t, json.Unmarshal([]byte(`{"klass":"K4","interval":60}`), job))
+	require.NoError(t, job.Update(t.Context()))
+	require.Equal(t, e.recurring("r"), job)
+	require.Equal(t, time.Minute, job.Interval)
 	require.NoError(t, job.Cancel(t.Context()))
 	requireCode(t, qless.ErrNotFound, job.Refresh(t.Context()))
 }
@@ -164,18 +166,18 @@ func TestAttemptCountsTheRetriesThatWereUsed(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q", qless.Retries(1))
 	job := e.pop("q")
-	require.Equal(t, 1, job.Attempt())
+	require.Equal(t, 1, job.Attempt)
 	require.NoError(t, job.Release(t.Context(), 0))
 	job = e.pop("q")
-	require.Equal(t, 1, job.Attempt(), "a release uses up none")
-	require.NoError(t, errOf(job.Retry(t.Context())))
+	require.Equal(t, 1, job.Attempt, "a release uses up none")
+	require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 	job = e.pop("q")
-	require.Equal(t, 2, job.Attempt())
-	require.NoError(t, errOf(job.Retry(t.Context())))
-	require.Equal(t, 2, e.job(jid).Attempt(), "it has failed in the second")
+	require.Equal(t, 2, job.Attempt)
+	require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
+	require.Equal(t, 2, e.job(jid).Attempt, "it has failed in the second")
 	require.NoError(t, e.job(jid).Unfail(t.Context()))
 	require.NoError(t, e.pop("q").Next(t.Context(), "next"))
-	require.Equal(t, 1, e.pop("next").Attempt())
+	require.Equal(t, 1, e.pop("next").Attempt)
 }
 
 func TestAPoppedJobKnowsHowLongItWaited(t *testing.T) {
@@ -184,20 +186,20 @@ func TestAPoppedJobKnowsHowLongItWaited(t *testing.T) {
 	e.clock.Advance(1500 * time.Millisecond)
 	before := e.clock.Now()
 	job := e.pop("q")
-	require.WithinRange(t, job.PoppedAt(), before, e.clock.Now())
-	require.GreaterOrEqual(t, job.Waited(), 1500*time.Millisecond)
-	require.Less(t, job.Waited(), 1501*time.Millisecond)
-	popped, waited := job.PoppedAt(), job.Waited()
+	require.WithinRange(t, job.PoppedAt, before, e.clock.Now())
+	require.GreaterOrEqual(t, job.Waited, 1500*time.Millisecond)
+	require.Less(t, job.Waited, 1501*time.Millisecond)
+	popped, waited := job.PoppedAt, job.Waited
 	require.NoError(t, job.Refresh(t.Context()))
-	require.Equal(t, popped, job.PoppedAt())
-	require.Equal(t, waited, job.Waited())
+	require.Equal(t, popped, job.PoppedAt)
+	require.Equal(t, waited, job.Waited)
 	read := e.job(job.JID)
-	require.Zero(t, read.PoppedAt())
-	require.Zero(t, read.Waited())
+	require.Zero(t, read.PoppedAt)
+	require.Zero(t, read.Waited)
 
-	require.NoError(t, errOf(job.Retry(t.Context(), qless.Delay(time.Second))))
+	require.NoError(t, errOf(job.Retry(t.Context(), time.Second, "", "")))
 	e.clock.Advance(time.Minute)
-	require.InDelta(t, time.Minute, e.pop("q").Waited(), float64(time.Second), "from the first pop to the second")
+	require.InDelta(t, time.Minute, e.pop("q").Waited, float64(time.Second), "from the first pop to the second")
 }
 
 func TestReleaseUsesUpNoRetry(t *testing.T) {
@@ -229,34 +231,34 @@ func TestAnOldHandleOfAPopCanNotGiveTheJobBack(t *testing.T) {
 	e := newEnv(t)
 	e.put("q")
 	old := e.pop("q")
-	require.NoError(t, old.Timeout(t.Context()))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, old.JID))
 	e.pop("q")
 	e.unchanged(func() {
 		requireCode(t, qless.ErrLockLost, old.Release(t.Context(), 0))
-		requireCode(t, qless.ErrLockLost, errOf(old.Retry(t.Context())))
+		requireCode(t, qless.ErrLockLost, errOf(old.Retry(t.Context(), 0, "", "")))
 	})
 }
 
 func TestAJobThatGoesOnMayChange(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Priority(1), qless.Retries(2), qless.Tags("a", "b"))
+	jid := e.put("q", qless.Priority(1), qless.Retries(2), qless.Tags{"a", "b"})
 	tagged := func(tag string) int {
-		found, err := e.Tagged(t.Context(), tag, qless.Range{})
+		found, err := inspect.New(e.Client).Tagged(tag).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		return found.Total
 	}
 	require.NoError(t, e.pop("q").Next(t.Context(), "next",
-		qless.Priority(7), qless.Retries(9), qless.Tags("b", "c"), qless.Delay(time.Minute)))
+		qless.Priority(7), qless.Retries(9), qless.Tags{"b", "c"}, qless.Delay(time.Minute)))
 	job := e.job(jid)
 	require.Equal(t, qless.StateScheduled, job.State)
 	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining})
-	require.Equal(t, []string{"b", "c"}, job.Tags)
+	require.Equal(t, qless.Tags{"b", "c"}, job.Tags)
 	require.Equal(t, []int{0, 1, 1}, []int{tagged("a"), tagged("b"), tagged("c")})
 	require.Equal(t, []string{"put", "popped", "done", "put"}, whats(job.History))
 
 	e.clock.Advance(time.Minute)
 	e.put("next", qless.Priority(5))
-	require.NoError(t, e.pop("next").Next(t.Context(), "last", qless.Tags()))
+	require.NoError(t, e.pop("next").Next(t.Context(), "last", qless.Tags{}))
 	job = e.job(jid)
 	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining}, "as they were")
 	require.Empty(t, job.Tags)
@@ -268,7 +270,7 @@ func TestAJobThatGoesOnMayChange(t *testing.T) {
 func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q", qless.Retries(2), qless.Priority(4))
-	require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+	require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
 	job := e.pop("q")
 	e.unchanged(func() { requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context())) })
 	require.NoError(t, job.Fail(t.Context(), "g", "m"))
@@ -278,7 +280,7 @@ func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
 	require.Equal(t, "q", read.Queue)
 	require.Equal(t, 2, read.Remaining)
 	require.Equal(t, "m", read.Failure.Message, "until it is complete")
-	groups, err := e.FailureGroups(t.Context())
+	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
 	stats, err := e.Queue("q").Stats(t.Context(), noon)
@@ -294,15 +296,15 @@ func TestUnfailOfAGroupPutsEachJobBackIntoItsQueue(t *testing.T) {
 		e.put(queue, qless.Retries(1))
 		require.NoError(t, e.pop(queue).Fail(t.Context(), "g", "m"))
 	}
-	moved, err := e.Unfail(t.Context(), "g", 3)
+	moved, err := repairs.Unfail(t.Context(), e.Client, "g", 3)
 	require.NoError(t, err)
 	require.Equal(t, 3, moved)
 	require.Equal(t, []int{2, 1, 0}, []int{e.counts("a").Waiting, e.counts("b").Waiting, e.counts("c").Waiting})
-	moved, err = e.Unfail(t.Context(), "g", 3)
+	moved, err = repairs.Unfail(t.Context(), e.Client, "g", 3)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
 	require.Equal(t, 1, e.pop("c").Remaining)
-	moved, err = e.Unfail(t.Context(), "g", 3)
+	moved, err = repairs.Unfail(t.Context(), e.Client, "g", 3)
 	require.NoError(t, err)
 	require.Zero(t, moved)
 }
@@ -317,7 +319,6 @@ func TestANilOptionIsRefused(t *testing.T) {
 			"Recur":   errOf(q.Recur(t.Context(), "K", nil, time.Hour, nil)),
 			"Move":    job.Move(t.Context(), "q", nil),
 			"Next":    job.Next(t.Context(), "q", nil),
-			"Retry":   errOf(job.Retry(t.Context(), nil)),
 		} {
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "] is nil", call)
 		}
@@ -345,7 +346,7 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 // A job that was read from a server goes through JSON as a whole, but for what is the client's.
 func TestAJobOfAServerAsJSON(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"), qless.Tags("a"))
+	e.put("q", qless.JID("j"), qless.Tags{"a"})
 	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 	text := jsonOf(t, e.job("j"))
 	var read qless.Job

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // staying are the keys, after the prefix ql:, that may stay without an end when all jobs have ended and
@@ -46,7 +47,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 		for n := range 6 {
 			name := fmt.Sprint(i, "-", n)
 			all = append(all, e.put(fmt.Sprint("q", i), qless.JID("j"+name), qless.Fair(name), qless.Priority(n%2),
-				qless.Unique(name), qless.TTL(time.Hour), qless.Limits("slots/"+name[:len(name)-1], "rates/"+name)))
+				qless.Unique(name), qless.TTL(time.Hour), qless.Limits{"slots/" + name[:len(name)-1], "rates/" + name}))
 		}
 		require.NoError(t, errOf(e.Run(ctx, "schedule.last", "", "nightly", worker, "digest")))
 		require.EqualValues(t, 1, e.addRates(worker, 1, 0, "q", "K", "1,0,0||"))
@@ -63,11 +64,11 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 			require.NoError(t, ends[i%4](c, jid))
 		}
 		require.NoError(t, e.Queue(fmt.Sprint("q", i)).Forget(ctx))
-		require.NoError(t, e.Deregister(ctx, worker))
+		require.NoError(t, inspect.New(e.Client).ForgetWorkers(ctx, worker))
 	}
 	e.put("last", qless.JID("last"))
 	require.NoError(t, e.pop("last").Complete(ctx))
-	require.NoError(t, e.Deregister(ctx, "w1"))
+	require.NoError(t, inspect.New(e.Client).ForgetWorkers(ctx, "w1"))
 	for _, key := range e.rdb.Keys(ctx, "ql:*").Val() {
 		if e.rdb.TTL(ctx, key).Val() < 0 {
 			require.True(t, staying[strings.TrimPrefix(key, "ql:")], "%s stays for ever", key)

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // many is more than a server's Lua can take for the arguments of one call.
@@ -21,7 +23,7 @@ func newLargeEnv(t *testing.T) *env {
 	t.Helper()
 	e := newEnvOn(t, testkit.Start(t, "--lua-time-limit", "60000"))
 	e.rdb = e.rdb.WithTimeout(patience)
-	e.Client = e.client(e.rdb)
+	e.Client = e.client(e.rdb, qless.ClientConfig{})
 	return e
 }
 
@@ -79,7 +81,7 @@ func TestAMegabyteOfData(t *testing.T) {
 	job := e.pop("q")
 	require.True(t, data == string(job.Data))
 	require.NoError(t, errOf(job.Heartbeat(t.Context())))
-	require.NoError(t, errOf(job.Retry(t.Context(), qless.Because("g", data))))
+	require.NoError(t, errOf(job.Retry(t.Context(), 0, "g", data)))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	require.True(t, data == string(e.job(jid).Data))
 }
@@ -90,13 +92,13 @@ func TestManyTags(t *testing.T) {
 	for i := range tags {
 		tags[i] = fmt.Sprint("tag", i)
 	}
-	jid := e.put("q", qless.Tags(tags...))
-	require.Equal(t, tags, e.job(jid).Tags)
+	jid := e.put("q", qless.Tags(tags))
+	require.Equal(t, qless.Tags(tags), e.job(jid).Tags)
 	job := e.pop("q")
-	require.Equal(t, tags, job.Tags)
+	require.Equal(t, qless.Tags(tags), job.Tags)
 	require.NoError(t, job.Untag(t.Context(), tags[1:]...))
 	require.NoError(t, job.Tag(t.Context(), tags...))
-	require.Equal(t, tags, e.job(jid).Tags)
+	require.Equal(t, qless.Tags(tags), e.job(jid).Tags)
 	require.NoError(t, job.Next(t.Context(), "q"))
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	require.NotContains(t, e.dump(), "ql:tags")
@@ -105,7 +107,7 @@ func TestManyTags(t *testing.T) {
 func TestManyDependencies(t *testing.T) {
 	e := newLargeEnv(t)
 	all := e.putMany("deps")
-	e.put("q", qless.JID("j"), qless.DependsOn(all...))
+	e.put("q", qless.JID("j"), qless.DependsOn(all))
 	require.Equal(t, sorted(all), sorted(e.job("j").Dependencies))
 
 	e.runMany("deps")
@@ -142,7 +144,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 	read, err := e.Jobs(t.Context(), all...)
 	require.NoError(t, err)
 	require.Equal(t, all, jids(read))
-	running, err := e.Queue("q").JIDs(t.Context(), qless.ListRunning, qless.Range{Limit: many})
+	running, err := inspect.New(e.Client).Queue("q", inspect.Running).JIDs(t.Context(), inspect.Range{Limit: many})
 	require.NoError(t, err)
 	require.Len(t, running.Items, many)
 
@@ -151,7 +153,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 	e.runMany("q")
 	require.Equal(t, many, e.stats("q", e.clock.Now()).Retries)
 	for some := range slices.Chunk(all, 500) {
-		require.NoError(t, e.Timeout(t.Context(), some...))
+		require.NoError(t, repairs.TimeOut(t.Context(), e.Client, some...))
 	}
 	e.runMany("q")
 
@@ -161,17 +163,17 @@ func TestManyJobsAtOnce(t *testing.T) {
 	e.runMany("q")
 
 	e.finishAll("q", "fail", all, "group", "g", "message", "m")
-	page, err := e.FailedIn(t.Context(), "g", qless.Range{Limit: many})
+	page, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{Limit: many})
 	require.NoError(t, err)
 	require.Len(t, page.Items, many)
-	moved, err := e.Queue("other").Unfail(t.Context(), "g", many)
+	moved, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", many)
 	require.NoError(t, err)
 	require.Equal(t, many, moved)
 	require.Equal(t, many, e.counts("other").Waiting)
 
-	done, err := e.Bulk(all...).Cancel(t.Context())
+	done, err := inspect.New(e.Client).JIDs(all...).Cancel(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, many, done.Count)
+	require.Equal(t, many, done.Changed)
 	require.Zero(t, e.counts("other").Waiting)
 	for key := range e.dump() {
 		require.NotContains(t, key, "ql:j:")
@@ -191,12 +193,12 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 	queues, err := e.Queues(t.Context())
 	require.NoError(t, err)
 	require.Len(t, queues, few)
-	workers, err := e.Workers(t.Context())
+	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, few)
 	e.clock.Advance(48 * time.Hour)
 	for range 2 {
-		workers, err = e.Workers(t.Context())
+		workers, err = inspect.New(e.Client).Workers(t.Context())
 		require.NoError(t, err)
 	}
 	require.Empty(t, workers, "they are forgotten by the thousand")
@@ -212,7 +214,7 @@ func TestAHundredThousandJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	e.pop("q")
 	jobs := make([]qless.JobSpec, 1000)
 	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits("shop/blocked")}}
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits{"shop/blocked"}}}
 	}
 	for range blocked / len(jobs) {
 		_, err := e.Queue("q").PutMany(t.Context(), jobs)
@@ -228,7 +230,7 @@ func TestAHundredThousandJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	require.Greater(t, calls, blocked/200-1)
 	e.putLimited("q", "later", "shop/other")
 	require.Equal(t, []string{"later"}, jids(e.pops("q", 1)), "the others are out of the way")
-	info, err := e.Limit("shop/blocked").Info(t.Context())
+	info, err := inspect.New(e.Client).Limit(t.Context(), "shop/blocked")
 	require.NoError(t, err)
 	require.Equal(t, blocked, info.Parked)
 }

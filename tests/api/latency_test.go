@@ -1,22 +1,23 @@
 package api
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // latency reads the latency of the queue q, to the second.
-func (e *env) latency() qless.Latency {
+func (e *env) latency() inspect.Latency {
 	e.t.Helper()
-	var l qless.Latency
+	var l inspect.Latency
 	e.unchanged(func() {
 		var err error
-		l, err = e.Queue("q").Latency(e.t.Context())
+		l, err = inspect.New(e.Client).Latency(e.t.Context(), "q")
 		require.NoError(e.t, err)
 	})
 	l.Oldest = l.Oldest.Round(time.Second)
@@ -29,31 +30,31 @@ func (e *env) latency() qless.Latency {
 	return l
 }
 
-func waits(priority int, oldest time.Duration) qless.PriorityLatency {
-	return qless.PriorityLatency{Priority: priority, Oldest: oldest}
+func waits(priority int, oldest time.Duration) inspect.PriorityLatency {
+	return inspect.PriorityLatency{Priority: priority, Oldest: oldest}
 }
 
 func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 	const minute = time.Minute
 	for name, c := range map[string]struct {
 		do   func(e *env)
-		want []qless.PriorityLatency
+		want []inspect.PriorityLatency
 	}{
 		"an empty queue": {func(*env) {}, nil},
-		"one":            {func(e *env) { e.put("q"); e.clock.Advance(minute) }, []qless.PriorityLatency{waits(0, minute)}},
+		"one":            {func(e *env) { e.put("q"); e.clock.Advance(minute) }, []inspect.PriorityLatency{waits(0, minute)}},
 		"several": {func(e *env) {
 			for _, priority := range []int{0, 7, -3, 1000, 7, 0} {
 				e.put("q", qless.Priority(priority))
 				e.clock.Advance(minute)
 			}
-		}, []qless.PriorityLatency{waits(1000, 3*minute), waits(7, 5*minute), waits(0, 6*minute), waits(-3, 4*minute)}},
+		}, []inspect.PriorityLatency{waits(1000, 3*minute), waits(7, 5*minute), waits(0, 6*minute), waits(-3, 4*minute)}},
 		"one that was popped": {func(e *env) {
 			e.put("q")
 			e.clock.Advance(minute)
 			e.put("q")
 			e.pop("q")
 			e.clock.Advance(minute)
-		}, []qless.PriorityLatency{waits(0, minute)}},
+		}, []inspect.PriorityLatency{waits(0, minute)}},
 		"one that was released counts from its pop": {func(e *env) {
 			e.put("q")
 			e.clock.Advance(minute)
@@ -62,34 +63,34 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 			job := e.pop("q")
 			e.clock.Advance(minute)
 			require.NoError(e.t, job.Release(e.t.Context(), 0))
-		}, []qless.PriorityLatency{waits(0, 2*minute)}},
+		}, []inspect.PriorityLatency{waits(0, 2*minute)}},
 		"one with another priority": {func(e *env) {
 			e.put("q", qless.JID("j"))
 			e.clock.Advance(minute)
 			e.put("q", qless.Priority(5))
 			require.NoError(e.t, e.job("j").SetPriority(e.t.Context(), 5))
-		}, []qless.PriorityLatency{waits(5, minute)}},
+		}, []inspect.PriorityLatency{waits(5, minute)}},
 		"one that was timed out": {func(e *env) {
 			e.put("q", qless.Priority(2))
 			job := e.pop("q")
 			e.put("q")
 			e.clock.Advance(minute)
-			require.NoError(e.t, job.Timeout(e.t.Context()))
-		}, []qless.PriorityLatency{waits(2, minute), waits(0, minute)}},
+			require.NoError(e.t, repairs.TimeOut(e.t.Context(), e.Client, job.JID))
+		}, []inspect.PriorityLatency{waits(2, minute), waits(0, minute)}},
 		"a due one that nobody has moved": {func(e *env) {
 			e.put("q", qless.Delay(minute), qless.Priority(4))
 			e.clock.Advance(2 * minute)
 			e.put("q")
-		}, []qless.PriorityLatency{waits(4, minute), waits(0, 0)}},
+		}, []inspect.PriorityLatency{waits(4, minute), waits(0, 0)}},
 		"a recurring one": {func(e *env) {
 			require.NoError(e.t, errOf(e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Priority(3))))
 			e.clock.Advance(minute)
-		}, []qless.PriorityLatency{waits(3, minute)}},
+		}, []inspect.PriorityLatency{waits(3, minute)}},
 		"those that take turns wait behind the others": {func(e *env) {
 			e.put("q", qless.Fair("a"))
 			e.clock.Advance(minute)
 			e.put("q")
-		}, []qless.PriorityLatency{waits(0, minute)}},
+		}, []inspect.PriorityLatency{waits(0, minute)}},
 		"a lost job is not waiting": {func(e *env) {
 			e.put("q")
 			e.pop("q")
@@ -101,7 +102,7 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 				c.do(e)
 				l := e.latency()
 				if c.want == nil {
-					c.want = []qless.PriorityLatency{}
+					c.want = []inspect.PriorityLatency{}
 				}
 				require.Equal(t, c.want, l.ByPriority)
 				var oldest time.Duration
@@ -140,54 +141,6 @@ func TestLatencyTellsWhenTheNextJobIsDue(t *testing.T) {
 	})
 }
 
-func TestCountsIncludeLatencyOnDemand(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for i := range 3 {
-			e.put(fmt.Sprint("q", i))
-			e.clock.Advance(time.Minute)
-		}
-		plain, err := e.Queues(t.Context())
-		require.NoError(t, err)
-		all, err := e.Queues(t.Context(), qless.IncludeLatency)
-		require.NoError(t, err)
-		require.Len(t, all, 3)
-		for i, counts := range all {
-			require.Equal(t, time.Duration(3-i)*time.Minute, counts.Latency.Oldest.Round(time.Second))
-			counts.Latency = nil
-			require.Equal(t, plain[i], counts)
-		}
-		one, err := e.Queue("q1").Counts(t.Context(), qless.IncludeLatency)
-		require.NoError(t, err)
-		require.Equal(t, 2*time.Minute, one.Latency.Oldest.Round(time.Second))
-		for _, option := range []qless.CountsOption{nil, qless.Include("nonsense")} {
-			requireCode(t, qless.ErrInvalid, errOf(e.Queues(t.Context(), option)))
-			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Counts(t.Context(), option)))
-		}
-		requireCode(t, qless.ErrInvalid, errOf(e.Queue("").Latency(t.Context())))
-	})
-}
-
-func TestLatencyOfShards(t *testing.T) {
-	e := newEnv(t)
-	other := e.client(e.rdb, qless.WithNamespace("other:"))
-	shards, err := qless.NewShards(qless.ShardByJID, e.Client, other)
-	require.NoError(t, err)
-	e.put("q")
-	e.clock.Advance(time.Minute)
-	require.NoError(t, errOf(other.Queue("q").Put(t.Context(), "K", nil, qless.Delay(time.Hour))))
-	require.NoError(t, errOf(other.Queue("q").Put(t.Context(), "K", nil, qless.Priority(3))))
-	require.NoError(t, errOf(other.Queue("q").Put(t.Context(), "K", nil)))
-	check := func(counts qless.QueueCounts) {
-		t.Helper()
-		require.Equal(t, time.Minute, counts.Latency.Oldest.Round(time.Second))
-		require.Len(t, counts.Latency.ByPriority, 2)
-		require.Equal(t, 3, counts.Latency.ByPriority[0].Priority)
-		require.False(t, counts.Latency.NextDue.IsZero())
-	}
-	one, err := shards.Queue("q").Counts(t.Context(), qless.IncludeLatency)
-	require.NoError(t, err)
-	check(one)
-	all, err := shards.Queues(t.Context(), qless.IncludeLatency)
-	require.NoError(t, err)
-	check(all[0])
+func TestLatencyOfAQueueWithoutAName(t *testing.T) {
+	requireCode(t, qless.ErrInvalid, errOf(inspect.New(newEnv(t).Client).Latency(t.Context(), "")))
 }

@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -93,7 +95,7 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 	for what, take := range takes {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.Tags("red"))
+				e.put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.Tags{"red"})
 				require.WithinDuration(t, noon.Add(time.Minute), e.job("j").Until, time.Millisecond)
 				e.clock.Advance(time.Minute)
 				require.Empty(t, take(e))
@@ -107,12 +109,12 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 // How a job that was started in time comes to wait again after its StartBy.
 func TestAJobIsNotHandedOutAgainAfterItsStartBy(t *testing.T) {
 	for what, again := range map[string]func(e *env, job *qless.Job) error{
-		"retry":   func(e *env, job *qless.Job) error { return errOf(job.Retry(e.t.Context())) },
+		"retry":   func(e *env, job *qless.Job) error { return errOf(job.Retry(e.t.Context(), 0, "", "")) },
 		"release": func(e *env, job *qless.Job) error { return job.Release(e.t.Context(), 0) },
 		"release for some time": func(e *env, job *qless.Job) error {
 			return job.Release(e.t.Context(), time.Second)
 		},
-		"timeout": func(e *env, job *qless.Job) error { return job.Timeout(e.t.Context()) },
+		"timeout": func(e *env, job *qless.Job) error { return repairs.TimeOut(e.t.Context(), e.Client, job.JID) },
 		"next":    func(e *env, job *qless.Job) error { return job.Next(e.t.Context(), "q") },
 		"lost":    func(*env, *qless.Job) error { return nil },
 	} {
@@ -155,7 +157,7 @@ var bring = map[qless.State]func(e *env, options ...qless.PutOption){
 	},
 	qless.StateDepends: func(e *env, options ...qless.PutOption) {
 		e.put("p", qless.JID("other"))
-		e.put("q", append(options, qless.DependsOn("other"))...)
+		e.put("q", append(options, qless.DependsOn{"other"})...)
 	},
 	qless.StateRunning: func(e *env, options ...qless.PutOption) {
 		e.put("q", options...)
@@ -163,7 +165,7 @@ var bring = map[qless.State]func(e *env, options ...qless.PutOption){
 	},
 	qless.StateTimedOut: func(e *env, options ...qless.PutOption) {
 		e.put("q", options...)
-		require.NoError(e.t, e.pop("q").Timeout(e.t.Context()))
+		require.NoError(e.t, repairs.TimeOut(e.t.Context(), e.Client, e.pop("q").JID))
 	},
 	qless.StateComplete: func(e *env, options ...qless.PutOption) {
 		e.put("q", options...)
@@ -180,7 +182,7 @@ func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.set("q-max-concurrency", 1)
-				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Tags("red"), qless.Unique("key"))
+				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Tags{"red"}, qless.Unique("key"))
 				job := e.job("j")
 				require.Equal(t, state, job.State)
 				require.WithinDuration(t, noon.Add(time.Hour), job.Until, time.Millisecond)
@@ -257,7 +259,7 @@ func TestAJobLivesOnThroughNextQueuesAndRetriesUntilItsTTL(t *testing.T) {
 		e.clock.Advance(10 * time.Second)
 		require.NoError(t, e.pop("q").Next(t.Context(), "p"))
 		e.clock.Advance(10 * time.Second)
-		require.NoError(t, errOf(e.pop("p").Retry(t.Context())))
+		require.NoError(t, errOf(e.pop("p").Retry(t.Context(), 0, "", "")))
 		e.clock.Advance(10 * time.Second)
 		require.NoError(t, e.job("j").Move(t.Context(), "q"))
 		require.WithinDuration(t, noon.Add(time.Hour), e.job("j").Until, time.Millisecond)
@@ -298,7 +300,7 @@ func TestALostJobIsNotGivenAGracePeriodAfterItsTTL(t *testing.T) {
 
 func TestACompleteJobIsKeptForItsTime(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.KeepFor(time.Hour), qless.Tags("red"))
+		e.put("q", qless.JID("j"), qless.KeepFor(time.Hour), qless.Tags{"red"})
 		require.Zero(t, e.job("j").Until)
 		e.clock.Advance(time.Minute)
 		require.NoError(t, e.pop("q").Complete(t.Context()))
@@ -308,7 +310,7 @@ func TestACompleteJobIsKeptForItsTime(t *testing.T) {
 		e.clock.Advance(time.Second)
 		require.Equal(t, 1, e.sweep())
 		e.gone("j")
-		page, err := e.Completed(t.Context(), qless.Range{})
+		page, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Empty(t, page.Items)
 		require.Zero(t, e.stats("q", noon).Expired)
@@ -344,7 +346,7 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 			e.put("q", qless.JID("plain"))
 			e.pop("q")
 			e.run("finish", "w1", "complete", "plain", "q", "", "0", "complete", job.JID, "q", "", "0")
-			page, err := e.Completed(e.t.Context(), qless.Range{})
+			page, err := inspect.New(e.Client).Completed().JIDs(e.t.Context(), inspect.Range{})
 			require.Equal(e.t, []string{"plain"}, page.Items)
 			return err
 		},
@@ -356,9 +358,9 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 	for what, end := range ends {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Hour), qless.Tags("red"),
+				e.put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Hour), qless.Tags{"red"},
 					qless.Unique("key"))
-				e.put("next", qless.JID("after"), qless.DependsOn("j"))
+				e.put("next", qless.JID("after"), qless.DependsOn{"j"})
 				heard := e.rdb.Subscribe(t.Context(), "ql:log", "ql:end")
 				defer func() { require.NoError(t, heard.Close()) }()
 				for range 2 {
@@ -461,7 +463,7 @@ func TestLifetimesThatAreRefused(t *testing.T) {
 		"TTL(999µs) is less than 1ms":                       {qless.TTL(999 * time.Microsecond)},
 		"KeepFor(-1s) is less than 0s":                      {qless.KeepFor(-time.Second)},
 		"KeepFailedFor(-2ns) is less than 0s":               {qless.KeepFailedFor(-2)},
-		"RunFor(0s) is less than 1ms":                       {qless.RunFor(0)},
+		"MaxRunTime(0s) is less than 1ms":                   {qless.MaxRunTime(0)},
 		"StartBy(1s) is over before the Delay of 2s":        {qless.StartBy(time.Second), qless.Delay(2 * time.Second)},
 		"TTL(2s) is over before the Delay of 2s":            {qless.TTL(2 * time.Second), qless.Delay(2 * time.Second)},
 		"Delay and At can't be used together":               {qless.Delay(0), qless.At(noon)},
@@ -503,9 +505,9 @@ func TestAnExpiredJobThatOthersDependOnFails(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				set(e, qless.JID("j"), qless.TTL(time.Hour))
 				worker := e.job("j").Worker
-				e.put("next", qless.JID("runs"), qless.DependsOn("j"), qless.OnFailureRun)
-				e.put("next", qless.JID("fails"), qless.DependsOn("j"), qless.OnFailureFail)
-				e.put("next", qless.JID("waits"), qless.DependsOn("j"))
+				e.put("next", qless.JID("runs"), qless.DependsOn{"j"}, qless.OnFailureRun)
+				e.put("next", qless.JID("fails"), qless.DependsOn{"j"}, qless.OnFailureFail)
+				e.put("next", qless.JID("waits"), qless.DependsOn{"j"})
 				heard := e.rdb.PSubscribe(t.Context(), "ql:w:*", "ql:end")
 				defer func() { require.NoError(t, heard.Close()) }()
 				for range 2 {
@@ -544,7 +546,7 @@ func TestAnExpiredJobThatOthersDependOnFails(t *testing.T) {
 func TestAJobThatExpiredAndFailedCanBeUnfailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("j"), qless.StartBy(time.Minute))
-		e.put("next", qless.JID("waits"), qless.DependsOn("j"))
+		e.put("next", qless.JID("waits"), qless.DependsOn{"j"})
 		e.clock.Advance(time.Minute)
 		require.Empty(t, e.pops("q", 1))
 		require.Equal(t, "expired-q", e.job("j").Failure.Group)
@@ -648,7 +650,7 @@ func TestAJobThatAnotherScriptHasPutAgainIsNotDropped(t *testing.T) {
 					e.clock.Advance(10 * time.Second)
 					e.foreignPut("q", "j")
 					job := e.job("j")
-					require.True(t, job.Until.IsZero() && job.StartBy.IsZero() && job.GoneBy.IsZero())
+					require.True(t, job.Until.IsZero() && job.Options.StartBy.IsZero() && job.Options.GoneBy.IsZero())
 					e.clock.Advance(time.Hour)
 					require.Zero(t, e.sweep())
 					require.True(t, e.exists("j"))
@@ -698,7 +700,7 @@ func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, holder)
 				e.put("unique", qless.Unique("key"))
-				e.put("q2", qless.JID("j"), qless.IfAbsent())
+				e.put("q2", qless.JID("j"), qless.IfAbsent)
 				require.Zero(t, e.job("j").Until)
 				e.sweep()
 				if state == qless.StateDepends { // it still waits for the other one
@@ -718,7 +720,7 @@ func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("j"), qless.TTL(time.Hour))
-		requireCode(t, qless.ErrExists, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent())))
+		requireCode(t, qless.ErrExists, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent)))
 	})
 }
 
@@ -783,14 +785,18 @@ func TestCanceledJobsAreNotRemembered(t *testing.T) {
 
 func TestUnfailTakesStartByAndTTLAway(t *testing.T) {
 	for what, unfail := range map[string]func(e *env) error{
-		"job":   func(e *env) error { return e.job("j").Unfail(e.t.Context()) },
-		"group": func(e *env) error { return errOf(e.Unfail(e.t.Context(), "g", 5)) },
-		"queue": func(e *env) error { return errOf(e.Queue("q").Unfail(e.t.Context(), "g", 5)) },
+		"job": func(e *env) error { return e.job("j").Unfail(e.t.Context()) },
+		"group": func(e *env) error {
+			return errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 5))
+		},
+		"queue": func(e *env) error {
+			return errOf(repairs.UnfailInto(e.t.Context(), e.Client, "q", "g", 5))
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.put("q", qless.JID("j"), qless.TTL(time.Hour), qless.StartBy(time.Minute),
-					qless.KeepFailedFor(time.Hour), qless.Header("a", "1"))
+					qless.KeepFailedFor(time.Hour), qless.Headers{"a": "1"})
 				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 				require.NoError(t, unfail(e))
 				requireStored(t, `hK|{"h":{"a":"1"},"K":3600}`, e.stored("j"))
@@ -824,13 +830,13 @@ func TestAFailedJobIsKeptForItsOwnTime(t *testing.T) {
 				require.Empty(t, e.untils())
 				require.NoError(t, e.Cancel(t.Context(), "kept"))
 
-				e.put("q", qless.JID("forgotten"), qless.Retries(0), qless.KeepFailedFor(0), qless.Tags("red"))
+				e.put("q", qless.JID("forgotten"), qless.Retries(0), qless.KeepFailedFor(0), qless.Tags{"red"})
 				fail(t, e)
 				e.gone("forgotten")
 				require.Zero(t, e.stats("q", noon).Failed)
 
 				e.put("q", qless.JID("needed"), qless.Retries(0), qless.KeepFailedFor(0))
-				e.put("next", qless.JID("waits"), qless.DependsOn("needed"))
+				e.put("next", qless.JID("waits"), qless.DependsOn{"needed"})
 				fail(t, e)
 				require.Zero(t, e.sweep())
 				require.True(t, e.exists("needed"))
@@ -863,7 +869,7 @@ func TestAJobIsDueAtItsTime(t *testing.T) {
 		})))
 		require.Equal(t, []string{"two"}, jids(e.pops("p", 2)))
 
-		e.put("p", qless.JID("after"), qless.DependsOn("two"), qless.At(e.clock.Now().Add(time.Minute)))
+		e.put("p", qless.JID("after"), qless.DependsOn{"two"}, qless.At(e.clock.Now().Add(time.Minute)))
 		require.NoError(t, e.job("two").Complete(t.Context()))
 		require.Equal(t, qless.StateScheduled, e.job("after").State)
 	})
@@ -872,7 +878,7 @@ func TestAJobIsDueAtItsTime(t *testing.T) {
 // The server's clock decides, not that of the machine.
 func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
 	e := newEnv(t)
-	client := e.client(e.rdb, qless.WithClock(nil))
+	client := e.liveClient(e.rdb, qless.ClientConfig{})
 	put := func(at time.Time) qless.State {
 		jid, err := client.Queue("q").Put(t.Context(), "K", nil, qless.At(at))
 		require.NoError(t, err)
@@ -882,7 +888,7 @@ func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
 	require.Equal(t, qless.StateScheduled, put(time.Now().Add(time.Minute)))
 }
 
-func TestShardsAreAllSwept(t *testing.T) {
+func TestShardsAreSweptByTheirClients(t *testing.T) {
 	e := newEnv(t)
 	shards := e.shards(qless.ShardByJID, 3)
 	for i := range 20 {
@@ -890,9 +896,13 @@ func TestShardsAreAllSwept(t *testing.T) {
 			qless.JID(fmt.Sprint("j", i)), qless.TTL(time.Minute))))
 	}
 	e.clock.Advance(time.Minute)
-	n, err := shards.Sweep(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 20, n)
+	swept := 0
+	for _, client := range shards.Clients() {
+		n, err := client.Sweep(t.Context())
+		require.NoError(t, err)
+		swept += n
+	}
+	require.Equal(t, 20, swept)
 }
 
 func TestLifetimesOfASchedulesJobs(t *testing.T) {
@@ -928,7 +938,7 @@ func TestCommandsThatLifetimesCost(t *testing.T) {
 		"KeepFor":       {[]qless.PutOption{qless.KeepFor(time.Hour)}, 1, 1},
 		"KeepFor none":  {[]qless.PutOption{qless.KeepFor(0)}, 1, 0},
 		"KeepFailedFor": {[]qless.PutOption{qless.KeepFailedFor(time.Hour)}, 1, 0},
-		"RunFor":        {[]qless.PutOption{qless.RunFor(time.Hour)}, 0, 0},
+		"MaxRunTime":    {[]qless.PutOption{qless.MaxRunTime(time.Hour)}, 0, 0},
 		"At":            {[]qless.PutOption{qless.At(noon)}, 0, 0},
 	} {
 		put, pop, complete := cost(name+"j", c.options...)
@@ -945,7 +955,7 @@ func TestALifetimeHoldsThoughTheHistoryIsShort(t *testing.T) {
 		e.put("q", qless.JID("j"))
 		e.clock.Advance(time.Minute)
 		e.put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.TTL(time.Hour))
-		require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
 		e.clock.Advance(time.Minute)
 		require.Empty(t, e.pops("q", 1))
 		e.gone("j")
@@ -991,7 +1001,7 @@ func TestALostJobIsHandedOutOnceThoughAnotherHasExpired(t *testing.T) {
 func TestAnExpiredJobThatFailsHasNoGracePeriodLeft(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("j"), qless.TTL(2*time.Minute))
-		e.put("q2", qless.JID("child"), qless.DependsOn("j"))
+		e.put("q2", qless.JID("child"), qless.DependsOn{"j"})
 		e.pop("q")
 		e.clock.Advance(time.Minute)
 		require.Empty(t, e.pops("q", 1))

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // limit defines a limit.
@@ -31,7 +33,7 @@ func (e *env) slots(name string, n int) {
 func (e *env) putLimited(queue string, jids string, limits ...string) {
 	e.t.Helper()
 	for _, jid := range strings.Fields(jids) {
-		e.put(queue, qless.JID(jid), qless.Limits(limits...))
+		e.put(queue, qless.JID(jid), qless.Limits(limits))
 	}
 }
 
@@ -45,9 +47,9 @@ func (e *env) park(queue, jid string) {
 }
 
 // info reads a limit.
-func (e *env) info(name string) qless.LimitInfo {
+func (e *env) info(name string) inspect.LimitInfo {
 	e.t.Helper()
-	info, err := e.Limit(name).Info(e.t.Context())
+	info, err := inspect.New(e.Client).Limit(e.t.Context(), name)
 	require.NoError(e.t, err)
 	return info
 }
@@ -93,7 +95,7 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 		require.Equal(t, "first", e.popped("q", 1))
 		e.putLimited("q", "low", "api")
 		e.clock.Advance(time.Second)
-		e.put("q", qless.JID("high"), qless.Priority(1), qless.Limits("api"))
+		e.put("q", qless.JID("high"), qless.Priority(1), qless.Limits{"api"})
 		score, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "low").Result()
 		require.NoError(t, err)
 		before := e.job("low")
@@ -102,7 +104,7 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 		parked := e.job("low")
 		require.Equal(t, qless.StateScheduled, parked.State)
 		require.Equal(t, "api", parked.Parked)
-		require.Equal(t, []string{"api"}, parked.Limits)
+		require.Equal(t, qless.Limits{"api"}, parked.Options.Limits)
 		require.Equal(t, before.History, parked.History)
 		require.Equal(t, before.Remaining, parked.Remaining)
 		require.Equal(t, 2, e.counts("q").Scheduled)
@@ -127,14 +129,14 @@ func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
 		"next":     func(e *env, job *qless.Job) error { return job.Next(e.t.Context(), "other") },
 		"fail":     func(e *env, job *qless.Job) error { return job.Fail(e.t.Context(), "g", "m") },
 		"retry": func(e *env, job *qless.Job) error {
-			return errOf(job.Retry(e.t.Context(), qless.Delay(time.Hour)))
+			return errOf(job.Retry(e.t.Context(), time.Hour, "", ""))
 		},
 		"release": func(e *env, job *qless.Job) error { return job.Release(e.t.Context(), time.Hour) },
-		"timeout": func(e *env, job *qless.Job) error { return job.Timeout(e.t.Context()) },
+		"timeout": func(e *env, job *qless.Job) error { return repairs.TimeOut(e.t.Context(), e.Client, job.JID) },
 		"cancel":  func(e *env, job *qless.Job) error { return job.Cancel(e.t.Context()) },
 		"move":    func(e *env, job *qless.Job) error { return job.Move(e.t.Context(), "other") },
 		"move with other limits": func(e *env, job *qless.Job) error {
-			return job.Move(e.t.Context(), "other", qless.Limits("others"))
+			return job.Move(e.t.Context(), "other", qless.Limits{"others"})
 		},
 		"finish": func(e *env, job *qless.Job) error {
 			return errOf(e.Run(e.t.Context(), "finish", "", "w1", "complete", job.JID, "q", "", 0))
@@ -261,7 +263,7 @@ func TestTheNextStartIsDueWhenTheRateAllowsIt(t *testing.T) {
 
 func TestStartsCountAgain(t *testing.T) {
 	for name, again := range map[string]func(e *env, job *qless.Job){
-		"retry":   func(e *env, job *qless.Job) { require.NoError(e.t, errOf(job.Retry(e.t.Context()))) },
+		"retry":   func(e *env, job *qless.Job) { require.NoError(e.t, errOf(job.Retry(e.t.Context(), 0, "", ""))) },
 		"release": func(e *env, job *qless.Job) { require.NoError(e.t, job.Release(e.t.Context(), 0)) },
 		"lost lock": func(e *env, _ *qless.Job) {
 			e.clock.Advance(61 * time.Second)
@@ -283,7 +285,7 @@ func TestStartsCountAgain(t *testing.T) {
 				locks, err := e.rdb.ZCard(t.Context(), "ql:q:q-locks").Result()
 				require.NoError(t, err)
 				require.Zero(t, locks)
-				require.NoError(t, e.Limit("api").Delete(t.Context()))
+				require.NoError(t, e.Limit("api").Unset(t.Context()))
 				require.Equal(t, "a", e.popped("q", 10))
 			})
 		})
@@ -297,7 +299,7 @@ func TestALostJobThatIsGivenToAnotherWorkerKeepsItsSlot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.slots("api", 1)
-				e.put("q", append(options, qless.JID("a"), qless.Limits("api"))...)
+				e.put("q", append(options, qless.JID("a"), qless.Limits{"api"})...)
 				e.pop("q")
 				e.putLimited("q", "b", "api")
 				e.clock.Advance(61 * time.Second)
@@ -315,7 +317,7 @@ func TestALostJobThatIsGivenToAnotherWorkerKeepsItsSlot(t *testing.T) {
 func TestALostJobCountsOnceInItsLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("api", 2)
-		e.put("q", qless.JID("a"), qless.Limits("api"), qless.LockTime(30*time.Second))
+		e.put("q", qless.JID("a"), qless.Limits{"api"}, qless.LockTime(30*time.Second))
 		e.pop("q")
 		e.clock.Advance(31 * time.Second)
 		e.putLimited("q", "b", "api")
@@ -336,7 +338,7 @@ func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.slots("api", 1)
-				e.put("dead", append(c.options, qless.JID("a"), qless.Limits("api"))...)
+				e.put("dead", append(c.options, qless.JID("a"), qless.Limits{"api"})...)
 				e.pop("dead")
 				e.putLimited("q", "b", "api")
 				require.Empty(t, e.popped("q", 1))
@@ -412,14 +414,14 @@ func TestKeysHaveTheDefinitionOfTheirFamily(t *testing.T) {
 		require.False(t, e.info("shop/a").Own)
 		require.True(t, e.info("shop/big").Own)
 		require.Zero(t, e.info("none/x").Config)
-		page, err := e.Limits(t.Context(), qless.Range{})
+		page, err := inspect.New(e.Client).Limits(t.Context(), inspect.Range{})
 		require.NoError(t, err)
-		require.Equal(t, qless.Page[qless.NamedLimit]{Total: 2, Items: []qless.NamedLimit{
+		require.Equal(t, inspect.Page[inspect.LimitOverview]{Total: 2, Items: []inspect.LimitOverview{
 			{Name: "shop", Config: qless.LimitConfig{Concurrency: 1}},
-			{Name: "shop/big", Config: qless.LimitConfig{Concurrency: 2}},
+			{Name: "shop/big", Config: qless.LimitConfig{Concurrency: 2}, Used: 2, Parked: 1},
 		}}, page)
-		require.NoError(t, e.Limit("shop/big").Delete(t.Context()))
-		page, err = e.Limits(t.Context(), qless.Range{Offset: 1})
+		require.NoError(t, e.Limit("shop/big").Unset(t.Context()))
+		page, err = inspect.New(e.Client).Limits(t.Context(), inspect.Range{Offset: 1})
 		require.NoError(t, err)
 		require.Empty(t, page.Items)
 		require.Equal(t, 1, page.Total)
@@ -439,9 +441,9 @@ func TestChangesOfALimit(t *testing.T) {
 		require.NoError(t, e.job("a").Complete(t.Context()))
 		require.NoError(t, e.job("b").Complete(t.Context()))
 		require.Empty(t, e.popped("q", 10))
-		require.NoError(t, e.Limit("api").Delete(t.Context()))
+		require.NoError(t, e.Limit("api").Unset(t.Context()))
 		require.Equal(t, "d e", e.popped("q", 10))
-		require.NoError(t, e.Limit("api").Delete(t.Context()), "it is no error to delete it again")
+		require.NoError(t, e.Limit("api").Unset(t.Context()), "it is no error to delete it again")
 	})
 }
 
@@ -530,7 +532,7 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 			return errOf(e.Sweep(e.t.Context()))
 		},
 		"expire, and fail": func(e *env) error {
-			e.put("other", qless.DependsOn("j"))
+			e.put("other", qless.DependsOn{"j"})
 			e.clock.Advance(30 * time.Second)
 			return errOf(e.Sweep(e.t.Context()))
 		},
@@ -548,7 +550,7 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 				e.slots("api", 1)
 				e.putLimited("q", "holder", "api")
 				require.Equal(t, "holder", e.popped("q", 1))
-				e.put("q", qless.JID("j"), qless.Limits("api"), qless.Unique("k"), qless.TTL(30*time.Second))
+				e.put("q", qless.JID("j"), qless.Limits{"api"}, qless.Unique("k"), qless.TTL(30*time.Second))
 				require.Empty(t, e.popped("q", 1))
 				require.Equal(t, "api", e.job("j").Parked)
 				require.NoError(t, do(e))
@@ -592,7 +594,7 @@ func TestABlockedKeyHoldsUpNoOther(t *testing.T) {
 	const blocked = 1000
 	jobs := make([]qless.JobSpec, blocked)
 	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits("shop/a")}}
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits{"shop/a"}}}
 	}
 	_, err := e.Queue("q").PutMany(t.Context(), jobs)
 	require.NoError(t, err)
@@ -621,7 +623,7 @@ func TestBlockedJobsThatFallDueHoldUpNoOther(t *testing.T) {
 	}
 	require.Equal(t, "j0", e.popped("q", 300))
 	require.Empty(t, e.popped("q", 300))
-	e.put("q", qless.JID("other"), qless.Limits("shop/b"), qless.Delay(5*time.Minute))
+	e.put("q", qless.JID("other"), qless.Limits{"shop/b"}, qless.Delay(5*time.Minute))
 	e.put("q", qless.JID("plain"), qless.Delay(6*time.Minute))
 	e.clock.Advance(time.Hour)
 	got := e.popped("q", 2) // the lost job is warned first
@@ -741,10 +743,9 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 		queue := e.Queue("q")
 		e.set(qless.ConfigHeartbeat, 3600)
 		require.NoError(t, queue.SetMaxRate(t.Context(), 3, time.Minute))
-		n, per, err := queue.MaxRate(t.Context())
+		settings, err := queue.Settings(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 3, n)
-		require.Equal(t, time.Minute, per)
+		require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour, MaxRate: 3, Per: time.Minute}, settings)
 		for i := range 9 {
 			e.put("q", qless.JID(fmt.Sprint("j", i)))
 			e.clock.Advance(time.Second)
@@ -773,9 +774,9 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 		require.Equal(t, 1, count)
 
 		require.NoError(t, queue.SetMaxRate(t.Context(), 0, 0))
-		n, _, err = queue.MaxRate(t.Context())
+		settings, err = queue.Settings(t.Context())
 		require.NoError(t, err)
-		require.Zero(t, n)
+		require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour}, settings)
 		_, count = reserve()
 		require.Equal(t, 3, count)
 	})
@@ -786,9 +787,9 @@ func TestAQueueTellsWhenItsMaxRateAllowsTheNextStart(t *testing.T) {
 		queue := e.Queue("q")
 		next := func() time.Time {
 			t.Helper()
-			next, err := queue.NextStart(t.Context())
+			settings, err := queue.Settings(t.Context())
 			require.NoError(t, err)
-			return next
+			return settings.NextStart
 		}
 		require.Zero(t, next(), "without a max-rate")
 		require.NoError(t, queue.SetMaxRate(t.Context(), 2, time.Minute))
@@ -801,9 +802,9 @@ func TestAQueueTellsWhenItsMaxRateAllowsTheNextStart(t *testing.T) {
 		require.WithinDuration(t, noon.Add(time.Minute), next(), time.Millisecond)
 		e.clock.Advance(50 * time.Second)
 		require.Zero(t, next())
-		require.NoError(t, e.Config().SetRaw(t.Context(), "q-max-rate", "nonsense"))
+		require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-max-rate", "nonsense")))
 		require.Zero(t, next())
-		requireCode(t, qless.ErrInvalid, errOf(e.Queue("").NextStart(t.Context())))
+		requireCode(t, qless.ErrInvalid, errOf(e.Queue("").Settings(t.Context())))
 	})
 }
 
@@ -815,10 +816,10 @@ func TestMaxRatesThatMakeNoSense(t *testing.T) {
 	requireCode(t, qless.ErrInvalid, e.Queue("q").SetMaxRate(t.Context(), -2, time.Second))
 	requireCode(t, qless.ErrInvalid, e.Queue("q").SetMaxRate(t.Context(), 1, 0))
 	e.put("q")
-	require.NoError(t, e.Config().SetRaw(t.Context(), "q-max-rate", "nonsense"))
-	n, _, err := e.Queue("q").MaxRate(t.Context())
+	require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-max-rate", "nonsense")))
+	settings, err := e.Queue("q").Settings(t.Context())
 	require.NoError(t, err)
-	require.Zero(t, n)
+	require.Equal(t, qless.QueueSettings{Heartbeat: time.Minute}, settings)
 	require.Len(t, e.pops("q", 10), 1, "nonsense is no limit")
 }
 
@@ -833,12 +834,11 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 		for _, name := range names {
 			limit := e.Limit(name)
 			requireCode(t, qless.ErrInvalid, limit.Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
-			requireCode(t, qless.ErrInvalid, limit.Delete(t.Context()))
+			requireCode(t, qless.ErrInvalid, limit.Unset(t.Context()))
 			requireCode(t, qless.ErrInvalid, limit.Hold(t.Context(), time.Second))
-			requireCode(t, qless.ErrInvalid, errOf(limit.Info(t.Context())))
 		}
 		for _, limits := range append([][]string{nil, nine, {"a", "b", "a"}}, names) {
-			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Limits(limits...))))
+			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Limits(limits))))
 		}
 		for _, config := range []qless.LimitConfig{
 			{}, {Concurrency: -1}, {Rate: -1, Per: time.Second}, {Rate: 1}, {Per: time.Second},
@@ -849,7 +849,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 		}
 		requireCode(t, qless.ErrInvalid, e.Limit("a").Hold(t.Context(), -1))
 		requireCode(t, qless.ErrInvalid, e.Limit("a").Hold(t.Context(), math.MaxInt64))
-		requireCode(t, qless.ErrInvalid, errOf(e.Limits(t.Context(), qless.Range{Offset: -1})))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Limits(t.Context(), inspect.Range{Offset: -1})))
 		for _, stored := range []string{`c|{"c":[]}`, `c|{}`, `c|{"c":["a","a"]}`, `c|{"c":["a b"]}`, `c|{"c":[1]}`, `c|{"c":"a"}`} {
 			_, err := e.Run(t.Context(), "put", "j", "", "q", "j", "K", "{}", 0, "o", stored)
 			requireCode(t, qless.ErrInvalid, err)
@@ -885,7 +885,7 @@ func TestDamagedLimitsHoldNobodyUp(t *testing.T) {
 func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 	for name, makeRoom := range map[string]func(e *env, first *qless.Job) error{
 		"a slot":  func(e *env, first *qless.Job) error { return first.Complete(e.t.Context()) },
-		"a limit": func(e *env, _ *qless.Job) error { return e.Limit("api").Delete(e.t.Context()) },
+		"a limit": func(e *env, _ *qless.Job) error { return e.Limit("api").Unset(e.t.Context()) },
 		"a rate": func(e *env, first *qless.Job) error {
 			e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Minute})
 			e.clock.Advance(2 * time.Second)
@@ -903,7 +903,7 @@ func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 				require.NoError(t, makeRoom(e, first))
 				require.Equal(t, "api", e.job("best").Parked)
 				e.clock.Advance(time.Second)
-				require.NoError(t, e.Queue("q").Unpause(t.Context()))
+				require.NoError(t, e.Queue("q").Resume(t.Context()))
 				require.Contains(t, e.popped("q", 9), "best")
 			})
 		})
@@ -914,7 +914,7 @@ func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
 	for name, set := range map[string]func(e *env) error{
 		"one":     func(e *env) error { return e.job("z").SetPriority(e.t.Context(), 10) },
-		"in bulk": func(e *env) error { return errOf(e.Bulk("z").SetPriority(e.t.Context(), 10)) },
+		"in bulk": func(e *env) error { return errOf(inspect.New(e.Client).JIDs("z").SetPriority(e.t.Context(), 10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -976,7 +976,7 @@ func TestASlotGoesToNoJobOfAPausedQueue(t *testing.T) {
 		require.NoError(t, first.Complete(t.Context()))
 		require.Equal(t, "api", e.job("best").Parked)
 		require.Equal(t, []string{"second"}, jids(e.pops("q", 1)))
-		require.NoError(t, e.Queue("paused").Unpause(t.Context()))
+		require.NoError(t, e.Queue("paused").Resume(t.Context()))
 		require.NoError(t, e.job("second").Complete(t.Context()))
 		require.Equal(t, []string{"best"}, jids(e.pops("paused", 1)))
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // fail puts a job, pops it and makes it fail.
@@ -26,14 +27,14 @@ func (e *env) fail(queue, group string, options ...qless.PutOption) string {
 }
 
 // lists reads a whole list of a queue, as jids.
-func (e *env) lists(list qless.List, queue string) []string {
+func (e *env) lists(list inspect.List, queue string) []string {
 	e.t.Helper()
-	page, err := e.Queue(queue).List(e.t.Context(), list, qless.Range{Limit: -1})
+	page, err := inspect.New(e.Client).Queue(queue, list).List(e.t.Context(), inspect.Range{Limit: -1})
 	require.NoError(e.t, err)
 	return jidsOf(page.Items)
 }
 
-func jidsOf(items []qless.JobSummary) []string {
+func jidsOf(items []inspect.Row) []string {
 	all := []string{}
 	for _, item := range items {
 		all = append(all, item.JID)
@@ -42,7 +43,7 @@ func jidsOf(items []qless.JobSummary) []string {
 }
 
 // rounded returns a summary without the microseconds by which the clock of the tests goes on.
-func rounded(s qless.JobSummary) qless.JobSummary {
+func rounded(s inspect.Row) inspect.Row {
 	for _, at := range []*time.Time{&s.Since, &s.Due, &s.Expires} {
 		if !at.IsZero() {
 			*at = at.Round(time.Second).UTC()
@@ -55,27 +56,27 @@ func rounded(s qless.JobSummary) qless.JobSummary {
 }
 
 // summaryLists are the lists with summaries that belong to those with jids.
-func summaryLists(e *env) map[string]func(context.Context, qless.Range) (qless.Page[qless.JobSummary], error) {
-	all := map[string]func(context.Context, qless.Range) (qless.Page[qless.JobSummary], error){
-		"completed": func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error) {
-			return e.ListCompleted(ctx, r)
+func summaryLists(e *env) map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error) {
+	all := map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error){
+		"completed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return inspect.New(e.Client).Completed().List(ctx, r)
 		},
-		"failed": func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error) {
-			return e.ListFailed(ctx, "g", r)
+		"failed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return inspect.New(e.Client).Failed("g").List(ctx, r)
 		},
-		"tagged": func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error) {
-			return e.ListTagged(ctx, "t", r)
+		"tagged": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return inspect.New(e.Client).Tagged("t").List(ctx, r)
 		},
-		"tracked": func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error) {
-			return e.ListTracked(ctx, r)
+		"tracked": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return inspect.New(e.Client).Tracked().List(ctx, r)
 		},
 	}
-	for _, list := range []qless.List{
-		qless.ListWaiting, qless.ListRunning, qless.ListStalled, qless.ListScheduled,
-		qless.ListDepends, qless.ListRecurring,
+	for _, list := range []inspect.List{
+		inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled,
+		inspect.Depends, inspect.Recurring,
 	} {
-		all[string(list)] = func(ctx context.Context, r qless.Range) (qless.Page[qless.JobSummary], error) {
-			return e.Queue("q").List(ctx, list, r)
+		all[string(list)] = func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return inspect.New(e.Client).Queue("q", list).List(ctx, r)
 		}
 	}
 	return all
@@ -87,7 +88,7 @@ func TestListsWithSummariesHaveTheOrderOfThoseWithJIDs(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				listings(e)[name].fill(e)
 				e.unchanged(func() {
-					for _, r := range []qless.Range{
+					for _, r := range []inspect.Range{
 						{}, {Limit: 1}, {Offset: 3, Limit: 2}, {Offset: 25}, {Limit: -1}, {Offset: length},
 						{Offset: math.MaxInt32, Limit: -1},
 					} {
@@ -95,10 +96,10 @@ func TestListsWithSummariesHaveTheOrderOfThoseWithJIDs(t *testing.T) {
 						require.NoError(t, err)
 						got, err := summaryLists(e)[name](t.Context(), r)
 						require.NoError(t, err)
-						require.Equal(t, want, qless.Page[string]{Items: jidsOf(got.Items), Total: got.Total}, "%+v", r)
+						require.Equal(t, want, inspect.Page[string]{Items: jidsOf(got.Items), Total: got.Total}, "%+v", r)
 					}
 				})
-				for _, r := range []qless.Range{{Offset: -1}, {Limit: -2}, {Limit: 100_001}} {
+				for _, r := range []inspect.Range{{Offset: -1}, {Limit: -2}, {Limit: 100_001}} {
 					requireCode(t, qless.ErrInvalid, errOf(summaryLists(e)[name](t.Context(), r)))
 				}
 			})
@@ -110,78 +111,81 @@ func TestWhatAListTellsOfAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		queue := e.Queue("q")
-		only := func(list qless.List, options ...qless.ListOption) qless.JobSummary {
+		shown := 0 // bytes of data
+		only := func(list inspect.List) inspect.Row {
 			t.Helper()
-			page, err := queue.List(ctx, list, qless.Range{}, options...)
+			page, err := inspect.New(e.Client).Queue("q", list).WithData(shown).List(ctx, inspect.Range{})
 			require.NoError(t, err)
 			require.Len(t, page.Items, 1)
 			return rounded(page.Items[0])
 		}
 		jid, err := queue.Put(ctx, "K", map[string]string{"text": "äöü"}, qless.JID("j"),
-			qless.Tags("red", "blue"), qless.Priority(3), qless.Retries(1))
+			qless.Tags{"red", "blue"}, qless.Priority(3), qless.Retries(1))
 		require.NoError(t, err)
-		want := qless.JobSummary{
+		want := inspect.Row{
 			JID: jid, Klass: "K", Queue: "q", State: qless.StateWaiting, Priority: 3, Retries: 1,
 			Remaining: 1, Tags: []string{"red", "blue"}, Since: noon, DataSize: len(`{"text":"äöü"}`),
 		}
-		require.Equal(t, want, only(qless.ListWaiting))
+		require.Equal(t, want, only(inspect.Waiting))
 		for bytes, data := range map[int]string{
 			1: `{`, 9: `{"text":"`, 10: `{"text":"`, 11: `{"text":"ä`, 100: `{"text":"äöü"}`,
 		} {
-			require.Equal(t, data, only(qless.ListWaiting, qless.DataBytes(bytes)).Data)
+			shown = bytes
+			require.Equal(t, data, only(inspect.Waiting).Data)
 		}
+		shown = 0
 
 		e.clock.Advance(time.Second)
 		job := e.pop("q")
 		want.State, want.Worker, want.Since = qless.StateRunning, "w1", noon.Add(time.Second)
 		want.Expires = noon.Add(61 * time.Second)
-		require.Equal(t, want, only(qless.ListRunning))
+		require.Equal(t, want, only(inspect.Running))
 
 		e.clock.Advance(time.Minute)
-		require.Equal(t, want, only(qless.ListStalled))
+		require.Equal(t, want, only(inspect.Stalled))
 
-		require.NoError(t, errOf(job.Retry(ctx, qless.Delay(time.Hour), qless.Because("g", "m"))))
+		require.NoError(t, errOf(job.Retry(ctx, time.Hour, "g", "m")))
 		want.State, want.Expires, want.Remaining = qless.StateScheduled, time.Time{}, 0
 		want.Due = noon.Add(61*time.Second + time.Hour)
 		want.Failure = &qless.Failure{Group: "g", Message: "m", When: noon.Add(61 * time.Second), Worker: "w1"}
-		got := only(qless.ListScheduled)
+		got := only(inspect.Scheduled)
 		got.Worker = "w1" // it is not cleared by a retry
 		require.Equal(t, want, got)
 
 		e.clock.Advance(time.Hour)
-		require.True(t, only(qless.ListScheduled).IsDue)
+		require.True(t, only(inspect.Scheduled).IsDue)
 		require.NoError(t, e.pop("q").Fail(ctx, "g2", strings.Repeat("ä", 200)))
-		failed, err := e.ListFailed(ctx, "g2", qless.Range{})
+		failed, err := inspect.New(e.Client).Failed("g2").List(ctx, inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, 1, failed.Total)
 		require.Equal(t, strings.Repeat("ä", 128), failed.Items[0].Failure.Message)
 		require.Equal(t, noon.Add(61*time.Second+time.Hour), failed.Items[0].Since.UTC())
 		require.Equal(t, qless.StateFailed, failed.Items[0].State)
 
-		e.put("q", qless.JID("child"), qless.DependsOn("j"), qless.Delay(3*time.Hour))
-		require.Equal(t, e.clock.Now().Add(3*time.Hour).Round(time.Second), only(qless.ListDepends).Due)
+		e.put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.Delay(3*time.Hour))
+		require.Equal(t, e.clock.Now().Add(3*time.Hour).Round(time.Second), only(inspect.Depends).Due)
 
 		require.NoError(t, errOf(queue.Recur(ctx, "R", nil, 90*time.Second, qless.JID("r"), qless.Offset(time.Minute))))
-		recurring := qless.JobSummary{
+		recurring := inspect.Row{
 			JID: "r", Klass: "R", Queue: "q", Retries: 5, Interval: 90 * time.Second, DataSize: 2,
 			Due: e.clock.Now().Add(time.Minute).Round(time.Second),
 		}
-		require.Equal(t, recurring, only(qless.ListRecurring))
+		require.Equal(t, recurring, only(inspect.Recurring))
 		e.clock.Advance(time.Minute)
 		recurring.IsDue = true
-		require.Equal(t, recurring, only(qless.ListRecurring))
+		require.Equal(t, recurring, only(inspect.Recurring))
 	})
 }
 
 func TestAListTellsWhenAScheduledJobIsDueWhereverItIsListed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Tags("t"), qless.Delay(time.Minute))
-		page, err := e.ListTagged(t.Context(), "t", qless.Range{})
+		e.put("q", qless.JID("j"), qless.Tags{"t"}, qless.Delay(time.Minute))
+		page, err := inspect.New(e.Client).Tagged("t").List(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, noon.Add(time.Minute), rounded(page.Items[0]).Due)
 		require.False(t, page.Items[0].IsDue)
 		e.clock.Advance(time.Minute)
-		page, err = e.ListTagged(t.Context(), "t", qless.Range{})
+		page, err = inspect.New(e.Client).Tagged("t").List(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.True(t, page.Items[0].IsDue)
 	})
@@ -190,9 +194,9 @@ func TestAListTellsWhenAScheduledJobIsDueWhereverItIsListed(t *testing.T) {
 func TestAParkedJobTellsByWhichLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.park("q", "j")
-		page, err := e.Queue("q").List(t.Context(), qless.ListScheduled, qless.Range{})
+		page, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{})
 		require.NoError(t, err)
-		require.Equal(t, "api", page.Items[0].ParkedBy)
+		require.Equal(t, "api", page.Items[0].Parked)
 	})
 }
 
@@ -205,12 +209,12 @@ func TestAJobWithoutARecordIsListed(t *testing.T) {
 		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-work", zmember(-1, "odd")).Err())
 		require.NoError(t, e.rdb.Set(t.Context(), "ql:j:text", "a text", 0).Err())
 		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-work", zmember(-2, "text")).Err())
-		page, err := e.Queue("q").List(t.Context(), qless.ListWaiting, qless.Range{}, qless.DataBytes(1))
+		page, err := inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(1).List(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, []string{"gone", "there", "odd", "text"}, jidsOf(page.Items))
-		require.Equal(t, qless.JobSummary{JID: "gone"}, page.Items[0])
-		require.Equal(t, qless.JobSummary{JID: "odd", Klass: "K"}, page.Items[2])
-		require.Equal(t, qless.JobSummary{JID: "text"}, page.Items[3])
+		require.Equal(t, inspect.Row{JID: "gone"}, page.Items[0])
+		require.Equal(t, inspect.Row{JID: "odd", Klass: "K"}, page.Items[2])
+		require.Equal(t, inspect.Row{JID: "text"}, page.Items[3])
 	})
 }
 
@@ -221,8 +225,8 @@ func TestALongListIsReadInSteps(t *testing.T) {
 		members[i] = zmember(float64(i), fmt.Sprintf("%04d", i))
 	}
 	require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
-	for _, options := range [][]qless.ListOption{nil, {qless.DataBytes(10)}} {
-		page, err := e.Queue("q").List(t.Context(), qless.ListDepends, qless.Range{Limit: -1}, options...)
+	for _, shown := range []int{0, 10} {
+		page, err := inspect.New(e.Client).Queue("q", inspect.Depends).WithData(shown).List(t.Context(), inspect.Range{Limit: -1})
 		require.NoError(t, err)
 		require.Equal(t, 1201, page.Total)
 		require.Len(t, page.Items, 1201)
@@ -233,9 +237,9 @@ func TestALongListIsReadInSteps(t *testing.T) {
 }
 
 func TestDataThatIsEncodedIsShownDecoded(t *testing.T) {
-	e := newEnv(t, qless.WithCodec(&reversed{name: "rev", key: "k1"}))
+	e := newEnvWith(t, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", "secret", qless.JID("j"))))
-	page, err := e.Queue("q").List(t.Context(), qless.ListWaiting, qless.Range{}, qless.DataBytes(4))
+	page, err := inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(4).List(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, `"sec`, page.Items[0].Data)
 }
@@ -245,7 +249,7 @@ func TestVeryLargeDataIsNotShown(t *testing.T) {
 	for jid, size := range map[string]int{"large": 256<<10 + 1, "small": 256 << 10} {
 		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid))))
 	}
-	page, err := e.Queue("q").List(t.Context(), qless.ListWaiting, qless.Range{}, qless.DataBytes(3))
+	page, err := inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(3).List(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	for _, item := range page.Items {
 		require.Equal(t, map[string]string{"large": "", "small": `"xx`}[item.JID], item.Data)
@@ -254,20 +258,24 @@ func TestVeryLargeDataIsNotShown(t *testing.T) {
 
 func TestListsThatThereAreNot(t *testing.T) {
 	e := newEnv(t)
-	ctx, r := t.Context(), qless.Range{}
-	for _, list := range []qless.List{"complete", "failed", "tagged", "tracked", "recur", "", "nonsense"} {
-		requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").List(ctx, list, r)))
-		requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Find(ctx, list, qless.Filter{}, "")))
+	ctx, r := t.Context(), inspect.Range{}
+	for _, list := range []inspect.List{"complete", "failed", "tagged", "tracked", "recur", "", "nonsense"} {
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Queue("q", list).List(ctx, r)))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Queue("q", list).Find(ctx, "")))
 	}
+	in := inspect.New(e.Client)
 	for _, err := range []error{
-		errOf(e.Queue("").List(ctx, qless.ListWaiting, r)), errOf(e.ListFailed(ctx, "", r)),
-		errOf(e.ListTagged(ctx, "\xff", r)), errOf(e.ListTracked(ctx, r, nil)),
-		errOf(e.ListTracked(ctx, r, qless.DataBytes(-1))), errOf(e.ListTracked(ctx, r, qless.DataBytes(65537))),
-		errOf(e.Queue("").Find(ctx, qless.ListWaiting, qless.Filter{}, "")), errOf(e.FindTagged(ctx, "", qless.Filter{}, "")),
-		errOf(e.FindFailed(ctx, "g", qless.Filter{Limit: -1}, "")), errOf(e.FindFailed(ctx, "g", qless.Filter{Tag: "\xff"}, "")),
-		errOf(e.FindCompleted(ctx, qless.Filter{}, "", nil)), errOf(e.FindCompleted(ctx, qless.Filter{}, "nonsense")),
-		errOf(e.FindCompleted(ctx, qless.Filter{}, "x y")), errOf(e.FindFailed(ctx, "g", qless.Filter{}, "-1 y")),
-		errOf(e.FindCompleted(ctx, qless.Filter{}, "nan y")),
+		errOf(in.Queue("", inspect.Waiting).List(ctx, r)), errOf(in.Failed("").List(ctx, r)),
+		errOf(in.Tagged("\xff").List(ctx, r)), errOf(in.Tracked().WithData(-1).List(ctx, r)),
+		errOf(in.Tracked().WithData(65537).List(ctx, r)), errOf(in.JIDs().List(ctx, r)),
+		errOf(in.Queue("", inspect.Waiting).Find(ctx, "")), errOf(in.Tagged("").Find(ctx, "")),
+		errOf(in.Failed("g").AtMost(0).Find(ctx, "")), errOf(in.Failed("g").Where(inspect.Filter{}).Find(ctx, "")),
+		errOf(in.Failed("g").Where(inspect.Filter{Tag: "\xff"}).Find(ctx, "")),
+		errOf(in.Completed().Where(inspect.Filter{Klass: "K"}).List(ctx, r)),
+		errOf(in.Completed().Find(ctx, "nonsense")), errOf(in.Completed().Find(ctx, "x y")),
+		errOf(in.Failed("g").Find(ctx, "-1 y")), errOf(in.Completed().Find(ctx, "nan y")),
+		errOf(in.JIDs("j").Find(ctx, "1")), errOf(in.JIDs("j").Find(ctx, "-1")),
+		errOf(inspect.Selection{}.Count(ctx)), errOf(inspect.Selection{}.Cancel(ctx)),
 	} {
 		requireCode(t, qless.ErrInvalid, err)
 	}

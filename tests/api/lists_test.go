@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // length is how many items each list of the test has.
@@ -18,7 +19,7 @@ const length = 30
 
 // A listing is a list with its items, which fill makes, in order.
 type listing struct {
-	read func(ctx context.Context, r qless.Range) (qless.Page[string], error)
+	read func(ctx context.Context, r inspect.Range) (inspect.Page[string], error)
 	fill func(e *env) []string
 }
 
@@ -36,9 +37,9 @@ func made(do func(jid string)) []string {
 // listings are all lists that the API has, of an env.
 func listings(e *env) map[string]listing {
 	ctx := e.t.Context()
-	of := func(list qless.List) func(context.Context, qless.Range) (qless.Page[string], error) {
-		return func(ctx context.Context, r qless.Range) (qless.Page[string], error) {
-			return e.Queue("q").JIDs(ctx, list, r)
+	of := func(list inspect.List) func(context.Context, inspect.Range) (inspect.Page[string], error) {
+		return func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
+			return inspect.New(e.Client).Queue("q", list).JIDs(ctx, r)
 		}
 	}
 	taken := func(do func(*qless.Job)) []string {
@@ -52,40 +53,40 @@ func listings(e *env) map[string]listing {
 		return jids
 	}
 	return map[string]listing{
-		"waiting": {of(qless.ListWaiting), func(e *env) []string {
+		"waiting": {of(inspect.Waiting), func(e *env) []string {
 			return made(func(jid string) { e.put("q", qless.JID(jid)) })
 		}},
-		"running": {of(qless.ListRunning), func(*env) []string {
+		"running": {of(inspect.Running), func(*env) []string {
 			return taken(func(*qless.Job) { e.clock.Advance(time.Second) })
 		}},
-		"stalled": {of(qless.ListStalled), func(*env) []string {
+		"stalled": {of(inspect.Stalled), func(*env) []string {
 			jids := taken(func(*qless.Job) {})
 			e.clock.Advance(time.Hour)
 			return jids
 		}},
-		"scheduled": {of(qless.ListScheduled), func(*env) []string {
+		"scheduled": {of(inspect.Scheduled), func(*env) []string {
 			return made(func(jid string) { e.put("q", qless.JID(jid), qless.Delay(time.Hour)) })
 		}},
-		"depends": {of(qless.ListDepends), func(*env) []string {
+		"depends": {of(inspect.Depends), func(*env) []string {
 			e.put("other", qless.JID("parent"))
 			return made(func(jid string) {
-				e.put("q", qless.JID(jid), qless.DependsOn("parent"))
+				e.put("q", qless.JID(jid), qless.DependsOn{"parent"})
 			})
 		}},
-		"recurring": {of(qless.ListRecurring), func(*env) []string {
+		"recurring": {of(inspect.Recurring), func(*env) []string {
 			return made(func(jid string) {
 				_, err := e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID(jid))
 				require.NoError(e.t, err)
 			})
 		}},
-		"completed": {e.Completed, func(*env) []string {
+		"completed": {inspect.New(e.Client).Completed().JIDs, func(*env) []string {
 			return reversed(taken(func(job *qless.Job) {
 				require.NoError(e.t, job.Complete(ctx))
 			}))
 		}},
 		"failed": {
-			func(ctx context.Context, r qless.Range) (qless.Page[string], error) {
-				return e.FailedIn(ctx, "g", r)
+			func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
+				return inspect.New(e.Client).Failed("g").JIDs(ctx, r)
 			},
 			func(*env) []string {
 				return reversed(taken(func(job *qless.Job) {
@@ -94,20 +95,20 @@ func listings(e *env) map[string]listing {
 			},
 		},
 		"tagged": {
-			func(ctx context.Context, r qless.Range) (qless.Page[string], error) {
-				return e.Tagged(ctx, "t", r)
+			func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
+				return inspect.New(e.Client).Tagged("t").JIDs(ctx, r)
 			},
 			func(*env) []string {
-				return made(func(jid string) { e.put("q", qless.JID(jid), qless.Tags("t")) })
+				return made(func(jid string) { e.put("q", qless.JID(jid), qless.Tags{"t"}) })
 			},
 		},
-		"tags": {e.Tags, func(*env) []string {
+		"tags": {inspect.New(e.Client).Tags, func(*env) []string {
 			return reversed(made(func(tag string) {
-				e.put("q", qless.Tags(tag, "of one job: "+tag))
-				e.put("q", qless.Tags(tag))
+				e.put("q", qless.Tags{tag, "of one job: " + tag})
+				e.put("q", qless.Tags{tag})
 			}))
 		}},
-		"tracked": {e.Tracked, func(*env) []string {
+		"tracked": {inspect.New(e.Client).Tracked().JIDs, func(*env) []string {
 			return made(func(jid string) {
 				e.put("q", qless.JID(jid))
 				require.NoError(e.t, e.job(jid).Track(ctx))
@@ -121,33 +122,33 @@ func TestAllListsHaveOneShape(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			list := listings(e)[name]
-			read := func(r qless.Range) qless.Page[string] {
+			read := func(r inspect.Range) inspect.Page[string] {
 				t.Helper()
 				page, err := list.read(t.Context(), r)
 				require.NoError(t, err)
 				return page
 			}
-			require.Equal(t, qless.Page[string]{Items: []string{}}, read(qless.Range{}), "empty")
+			require.Equal(t, inspect.Page[string]{Items: []string{}}, read(inspect.Range{}), "empty")
 			all := list.fill(e)
 			for _, c := range []struct {
-				r    qless.Range
+				r    inspect.Range
 				want []string
 			}{
-				{qless.Range{}, all[:25]},
-				{qless.Range{Limit: 1}, all[:1]},
-				{qless.Range{Offset: 3, Limit: 2}, all[3:5]},
-				{qless.Range{Offset: 25}, all[25:]},
-				{qless.Range{Offset: length - 1, Limit: 10}, all[length-1:]},
-				{qless.Range{Limit: -1}, all},
-				{qless.Range{Limit: 100_000}, all},
-				{qless.Range{Offset: 7, Limit: -1}, all[7:]},
-				{qless.Range{Offset: length}, []string{}},
-				{qless.Range{Offset: math.MaxInt32, Limit: -1}, []string{}},
+				{inspect.Range{}, all[:25]},
+				{inspect.Range{Limit: 1}, all[:1]},
+				{inspect.Range{Offset: 3, Limit: 2}, all[3:5]},
+				{inspect.Range{Offset: 25}, all[25:]},
+				{inspect.Range{Offset: length - 1, Limit: 10}, all[length-1:]},
+				{inspect.Range{Limit: -1}, all},
+				{inspect.Range{Limit: 100_000}, all},
+				{inspect.Range{Offset: 7, Limit: -1}, all[7:]},
+				{inspect.Range{Offset: length}, []string{}},
+				{inspect.Range{Offset: math.MaxInt32, Limit: -1}, []string{}},
 			} {
-				page := qless.Page[string]{Items: c.want, Total: length}
+				page := inspect.Page[string]{Items: c.want, Total: length}
 				require.Equal(t, page, read(c.r), "%+v", c.r)
 			}
-			for _, r := range []qless.Range{
+			for _, r := range []inspect.Range{
 				{Offset: -1}, {Offset: math.MaxInt32 + 1}, {Limit: -2}, {Limit: 100_001},
 			} {
 				_, err := list.read(t.Context(), r)
@@ -164,21 +165,23 @@ func offlineEnv(t *testing.T) *env {
 
 func TestListsThatAQueueDoesNotHave(t *testing.T) {
 	e := newEnv(t)
-	for _, list := range []qless.List{"complete", "failed", "recur", "", "nonsense"} {
-		_, err := e.Queue("q").JIDs(t.Context(), list, qless.Range{})
+	for _, list := range []inspect.List{"complete", "failed", "recur", "", "nonsense"} {
+		_, err := inspect.New(e.Client).Queue("q", list).JIDs(t.Context(), inspect.Range{})
 		requireCode(t, qless.ErrInvalid, err)
 	}
 }
 
-// What is due is moved before the list is read, so that page and total agree.
-func TestJobsThatHaveFallenDueAreNotScheduled(t *testing.T) {
+// A job that is due stays in its list until a worker asks for jobs: reading changes nothing.
+func TestJobsThatAreDueAreListedWhereTheyAre(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("soon"), qless.Delay(time.Minute))
 	e.put("q", qless.JID("later"), qless.Delay(time.Hour))
 	e.clock.Advance(time.Minute)
-	scheduled, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
-	require.NoError(t, err)
-	require.Equal(t, qless.Page[string]{Items: []string{"later"}, Total: 1}, scheduled)
+	e.unchanged(func() {
+		scheduled, err := e.inQueue(inspect.Scheduled).JIDs(t.Context(), inspect.Range{})
+		require.NoError(t, err)
+		require.Equal(t, inspect.Page[string]{Items: []string{"soon", "later"}, Total: 2}, scheduled)
+	})
 }
 
 func TestTrackedJobsThatAreGoneAreListed(t *testing.T) {
@@ -188,9 +191,9 @@ func TestTrackedJobsThatAreGoneAreListed(t *testing.T) {
 		require.NoError(t, e.job(jid).Track(t.Context()))
 	}
 	require.NoError(t, e.Cancel(t.Context(), "a"))
-	tracked, err := e.Tracked(t.Context(), qless.Range{})
+	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
-	require.Equal(t, qless.Page[string]{Items: []string{"a", "b"}, Total: 2}, tracked)
+	require.Equal(t, inspect.Page[string]{Items: []string{"a", "b"}, Total: 2}, tracked)
 	jobs, err := e.Jobs(t.Context(), tracked.Items...)
 	require.NoError(t, err)
 	require.Equal(t, []string{"b"}, jids(jobs))
@@ -199,8 +202,8 @@ func TestTrackedJobsThatAreGoneAreListed(t *testing.T) {
 // The clients of other languages don't ask for a total, and get the lists that they know.
 func TestListsWithoutTheNewArgumentsAreAsEver(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"), qless.Tags("t"))
-	e.put("q", qless.JID("b"), qless.Tags("t"))
+	e.put("q", qless.JID("a"), qless.Tags{"t"})
+	e.put("q", qless.JID("b"), qless.Tags{"t"})
 	for line, want := range map[string]any{
 		"jobs|waiting|q":     []any{"a", "b"},
 		"jobs|waiting|q|1|5": []any{"b"},

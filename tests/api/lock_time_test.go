@@ -30,10 +30,10 @@ func TestALockTimeOfAJobHoldsWhoeverTakesIt(t *testing.T) {
 		e.set("q-heartbeat", 30)
 		e.put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(1))
 		e.put("q", qless.JID("plain"))
-		require.Equal(t, 2500*time.Millisecond, e.job("j").LockTime)
-		require.Zero(t, e.job("plain").LockTime)
+		require.Equal(t, 2500*time.Millisecond, e.job("j").Options.LockTime)
+		require.Zero(t, e.job("plain").Options.LockTime)
 		jobs := e.pops("q", 2)
-		require.Equal(t, 2500*time.Millisecond, jobs[0].LockTime)
+		require.Equal(t, 2500*time.Millisecond, jobs[0].Options.LockTime)
 		require.WithinDuration(t, e.clock.Now().Add(2500*time.Millisecond), jobs[0].Expires, 100*time.Microsecond)
 		e.expiresIn("j", 2500*time.Millisecond)
 		e.expiresIn("plain", 30*time.Second)
@@ -42,7 +42,7 @@ func TestALockTimeOfAJobHoldsWhoeverTakesIt(t *testing.T) {
 		require.NoError(t, errOf(jobs[0].Heartbeat(t.Context())))
 		e.expiresIn("j", 2500*time.Millisecond)
 		require.NoError(t, jobs[0].Next(t.Context(), "q2"))
-		require.Equal(t, 2500*time.Millisecond, e.pop("q2").LockTime)
+		require.Equal(t, 2500*time.Millisecond, e.pop("q2").Options.LockTime)
 		e.expiresIn("j", 2500*time.Millisecond)
 
 		e.put("q2", qless.JID("j"), qless.LockTime(time.Millisecond))
@@ -56,7 +56,7 @@ func TestALockTimeOfAJobHoldsWhoeverTakesIt(t *testing.T) {
 func TestReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(2))
-		e.put("q", qless.JID("headers"), qless.Header("a", "1"), qless.Priority(1))
+		e.put("q", qless.JID("headers"), qless.Headers{"a": "1"}, qless.Priority(1))
 		e.put("q", qless.JID("plain"))
 		reply := e.run("reserve", "w1", "3", "10", "0", "q").([]any)
 		require.InDelta(t, 2.5, number(t, reply[5].([]any)[10]), 1e-4)
@@ -78,12 +78,12 @@ func number(t *testing.T, part any) float64 {
 	return n
 }
 
-func TestALockTimeOfAPopWinsUntilAHeartbeat(t *testing.T) {
+func TestALockTimeOfAReceiveWinsUntilAHeartbeat(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("own"), qless.LockTime(5*time.Second), qless.Priority(2))
 		e.put("q", qless.JID("plain"))
-		jobs, err := e.Queue("q").Pop(t.Context(), 2, qless.LockTime(time.Second))
-		require.NoError(t, err)
+		defer e.Close()
+		jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}, Count: 2, LockTime: time.Second})
 		e.expiresIn("own", time.Second)
 		e.expiresIn("plain", time.Second)
 		for _, job := range jobs {
@@ -99,22 +99,19 @@ func TestALockTimeOfAPopWinsUntilAHeartbeat(t *testing.T) {
 
 func TestALockThatLastsNoTimeAtAll(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
+		defer e.Close()
+		atOnce := qless.ReceiveConfig{Queues: []string{"q"}, Count: 5, LockTime: -1}
 		jid := e.put("q", qless.Retries(2))
 		for remaining := 2; remaining >= 0; remaining-- {
-			jobs, err := e.Queue("q").Pop(t.Context(), 5, qless.LockTime(0))
-			require.NoError(t, err)
+			jobs := e.received(atOnce)
 			require.Equal(t, []string{jid}, jids(jobs))
 			require.Equal(t, remaining, jobs[0].Remaining)
 		}
-		jobs, err := e.Queue("q").Pop(t.Context(), 5, qless.LockTime(0))
-		require.NoError(t, err)
-		require.Empty(t, jobs)
+		require.Empty(t, e.received(atOnce))
 		require.Equal(t, "failed-retries-q", e.job(jid).Failure.Group)
 
 		e.put("q", qless.JID("ended"))
-		jobs, err = e.Queue("q").Pop(t.Context(), 1, qless.LockTime(0))
-		require.NoError(t, err)
-		require.NoError(t, jobs[0].Complete(t.Context()), "nobody else has taken it")
+		require.NoError(t, e.received(atOnce)[0].Complete(t.Context()), "nobody else has taken it")
 		require.False(t, e.rdb.HExists(t.Context(), "ql:j:ended", "grace").Val())
 	})
 }
@@ -125,11 +122,10 @@ var lockTimes = map[string]func(e *env, options ...qless.PutOption) *qless.Job{
 		e.put("q", append(options, qless.LockTime(2*time.Second))...)
 		return e.pop("q")
 	},
-	"of the pop": func(e *env, options ...qless.PutOption) *qless.Job {
+	"of the receive": func(e *env, options ...qless.PutOption) *qless.Job {
+		e.t.Cleanup(func() { _ = e.Close() })
 		e.put("q", options...)
-		jobs, err := e.Queue("q").Pop(e.t.Context(), 1, qless.LockTime(2*time.Second))
-		require.NoError(e.t, err)
-		return jobs[0]
+		return e.received(qless.ReceiveConfig{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
 	},
 }
 
@@ -181,13 +177,13 @@ func TestALockTimeEndsInAFailureAsUsual(t *testing.T) {
 
 func TestWhereALostJobGoes(t *testing.T) {
 	for _, c := range []struct {
-		place qless.Place
+		place qless.OnLost
 		want  []string
 	}{
 		{"", []string{"j", "urgent", "before", "after"}},
-		{qless.First, []string{"j", "urgent", "before", "after"}},
-		{qless.InPlace, []string{"urgent", "before", "j", "after"}},
-		{qless.Last, []string{"urgent", "before", "after", "j"}},
+		{qless.OnLostFirst, []string{"j", "urgent", "before", "after"}},
+		{qless.OnLostInPlace, []string{"urgent", "before", "j", "after"}},
+		{qless.OnLostLast, []string{"urgent", "before", "after", "j"}},
 	} {
 		for name, take := range lockTimes {
 			t.Run(string(c.place)+" "+name, func(t *testing.T) {
@@ -236,18 +232,12 @@ func TestLockTimesThatCanNotBe(t *testing.T) {
 			requireCode(t, qless.ErrInvalid, err)
 			require.ErrorContains(t, err, "the lock time "+d.String()+" is not from 1ms to 24h0m0s")
 			requireCode(t, qless.ErrInvalid, e.job("j").Move(t.Context(), "q", qless.LockTime(d)))
-			if d != 0 {
-				_, err = e.Queue("q").Pop(t.Context(), 1, qless.LockTime(d))
-				requireCode(t, qless.ErrInvalid, err)
-			}
 		}
 		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.OnLost("middle"))
 		requireCode(t, qless.ErrInvalid, err)
 		require.ErrorContains(t, err, `"middle"`)
-		_, err = e.Queue("q").Pop(t.Context(), 1, nil)
-		requireCode(t, qless.ErrInvalid, err)
 		for _, lock := range []string{"", "x", "-1", "nan", "inf"} {
-			_, err := e.Run(t.Context(), "pop", "", "q", "w1", "1", "timed", lock)
+			_, err := e.Run(t.Context(), "reserve", "", "w1", "1", "10", "2", "lock", lock, "q")
 			requireCode(t, qless.ErrInvalid, err)
 		}
 	})
@@ -261,7 +251,7 @@ func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {
 			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "x:o", `lq|{"q":5,"l":`+value+`}`).Err())
 			job := e.pop("q")
 			e.expiresIn(jid, time.Minute)
-			require.Zero(t, job.LockTime)
+			require.Zero(t, job.Options.LockTime)
 			require.NoError(t, errOf(job.Heartbeat(t.Context())))
 			require.Equal(t, []any{"60"}, e.run("renew", "w1", jid))
 			require.NoError(t, job.Complete(t.Context()))
@@ -271,35 +261,28 @@ func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {
 
 func TestALockTimeCostsNothing(t *testing.T) {
 	e := newEnv(t)
-	q := e.Queue("q")
-	require.NoError(t, popOne(t, q).Complete(t.Context()))
+	require.NoError(t, popOne(t, e.Queue("q")).Complete(t.Context()))
 	count := func(run func()) int { return len(e.server.Commands(t, run)) }
-	take := func(option []qless.PutOption, pop ...qless.PopOption) []int {
+	take := func(option []qless.PutOption) []int {
 		var job *qless.Job
 		return []int{
 			count(func() { e.put("q", append(option, qless.JID("j"))...) }),
-			count(func() {
-				jobs, err := q.Pop(t.Context(), 1, pop...)
-				require.NoError(t, err)
-				job = jobs[0]
-			}),
+			count(func() { job = e.pop("q") }),
 			count(func() { require.NoError(t, errOf(job.Heartbeat(t.Context()))) }),
 			count(func() { require.NoError(t, job.Cancel(t.Context())) }),
 		}
 	}
 	plain := take(nil)
-	own := take([]qless.PutOption{qless.LockTime(time.Minute), qless.OnLost(qless.InPlace)})
+	own := take([]qless.PutOption{qless.LockTime(time.Minute), qless.OnLostInPlace})
 	require.Equal(t, []int{plain[0], plain[1], plain[2] - 1, plain[3]}, own)
-	popped := take(nil, qless.LockTime(time.Minute))
-	require.Equal(t, []int{plain[0], plain[1], plain[2] + 1, plain[3]}, popped)
 }
 
-// A job that was put with OnLost(InPlace) has its place by when it was to be popped first.
+// A job that was put with OnLostInPlace has its place by when it was to be popped first.
 func TestAPlaceIsThatOfTheTimeAtWhichAJobFellDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		start := e.clock.Now()
 		put := func(jid string, at time.Duration) {
-			e.put("q", qless.JID(jid), qless.At(start.Add(at)), qless.OnLost(qless.InPlace),
+			e.put("q", qless.JID(jid), qless.At(start.Add(at)), qless.OnLostInPlace,
 				qless.LockTime(time.Second))
 		}
 		put("c", 20*time.Millisecond)
@@ -318,7 +301,7 @@ func TestAPlaceIsThatOfTheTimeAtWhichAJobFellDue(t *testing.T) {
 func TestAnOldTimeKeepsThePriorityOfAJobThatIsPutAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		past := qless.At(e.clock.Now().Add(-time.Minute))
-		e.put("q", qless.JID("again"), qless.Priority(5), qless.OnLost(qless.InPlace))
+		e.put("q", qless.JID("again"), qless.Priority(5), qless.OnLostInPlace)
 		e.put("q", qless.JID("urgent"), qless.Priority(3))
 		e.put("q", qless.JID("again"), past)
 		require.Equal(t, []string{"again", "urgent"}, jids(e.pops("q", 9)))
@@ -329,7 +312,7 @@ func TestLostJobsThatBecomeTheLastKeepTheOrderInWhichTheyWereLost(t *testing.T) 
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
 		for _, jid := range want {
-			e.put("q", qless.JID(jid), qless.OnLost(qless.Last), qless.LockTime(time.Second))
+			e.put("q", qless.JID(jid), qless.OnLostLast, qless.LockTime(time.Second))
 			e.clock.Advance(time.Millisecond)
 		}
 		for _, jid := range want {
@@ -348,7 +331,7 @@ func TestJobsThatFallDueTogetherKeepTheOrderOfTheirDelays(t *testing.T) {
 		want := []string{"b", "d", "a", "c"}
 		for i, jid := range want {
 			delay := time.Second + time.Duration(i)*time.Millisecond
-			e.put("q", qless.JID(jid), qless.OnLost(qless.Last), qless.Delay(delay))
+			e.put("q", qless.JID(jid), qless.OnLostLast, qless.Delay(delay))
 		}
 		e.clock.Advance(time.Minute)
 		require.Equal(t, want, jids(e.pops("q", 9)))

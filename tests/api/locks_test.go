@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 func TestHeartbeatRenewsALock(t *testing.T) {
@@ -25,7 +27,7 @@ func TestHeartbeatRenewsALock(t *testing.T) {
 	read := e.job(jid)
 	require.Equal(t, `"half done"`, string(read.Data))
 	require.WithinDuration(t, noon.Add(110*time.Second), read.Expires, time.Millisecond)
-	running, err := e.Queue("q").JIDs(t.Context(), qless.ListRunning, qless.Range{})
+	running, err := inspect.New(e.Client).Queue("q", inspect.Running).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{jid}, running.Items)
 	require.NoError(t, job.Complete(t.Context()))
@@ -60,7 +62,7 @@ func TestALostLockIsHandedOutAfterTheGracePeriod(t *testing.T) {
 
 	e.unchanged(func() {
 		for _, err := range []error{
-			job.Complete(t.Context()), errOf(job.Heartbeat(t.Context())), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context())),
+			job.Complete(t.Context()), errOf(job.Heartbeat(t.Context())), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context(), 0, "", "")),
 		} {
 			require.Equal(t, jid, requireCode(t, qless.ErrLockLost, err).JID)
 		}
@@ -89,7 +91,7 @@ func TestAWorkerMayAnswerInTheGracePeriod(t *testing.T) {
 func TestWithoutAGracePeriodALostLockIsHandedOutAtOnce(t *testing.T) {
 	for _, grace := range []string{"0", "-1"} {
 		e := newEnv(t)
-		require.NoError(t, e.Config().SetRaw(t.Context(), qless.ConfigGracePeriod, grace))
+		require.NoError(t, errOf(e.Do(t.Context(), "config.set", qless.ConfigGracePeriod, grace)))
 		jid := e.put("q")
 		e.pop("q")
 		e.clock.Advance(61 * time.Second)
@@ -125,7 +127,7 @@ func TestAJobLostTooOftenFails(t *testing.T) {
 	require.Empty(t, job.Worker)
 	require.Equal(t, "failed-retries-q", job.Failure.Group)
 	require.Equal(t, `Job exhausted retries in queue "q"`, job.Failure.Message)
-	page, err := e.FailedIn(t.Context(), "failed-retries-q", qless.Range{})
+	page, err := inspect.New(e.Client).Failed("failed-retries-q").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{jid}, page.Items)
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
@@ -136,7 +138,7 @@ func TestTimeoutTakesAJobFromItsWorker(t *testing.T) {
 	jid := e.put("q", qless.Priority(-5))
 	job := e.pop("q")
 	e.put("q", qless.Priority(100))
-	require.NoError(t, job.Timeout(t.Context()))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, job.JID))
 
 	read := e.job(jid)
 	require.Equal(t, qless.StateTimedOut, read.State)
@@ -144,7 +146,7 @@ func TestTimeoutTakesAJobFromItsWorker(t *testing.T) {
 	require.Equal(t, "w1", read.Worker)
 	require.Equal(t, 5, read.Remaining)
 	requireCode(t, qless.ErrNotRunning, errOf(job.Heartbeat(t.Context())))
-	requireCode(t, qless.ErrNotRunning, job.Timeout(t.Context()))
+	requireCode(t, qless.ErrNotRunning, repairs.TimeOut(t.Context(), e.Client, job.JID))
 	require.Equal(t, jid, e.pop("q").JID, "it is the next to be popped")
 }
 
@@ -155,10 +157,10 @@ func TestTimeoutOfSeveralIsAllOrNothing(t *testing.T) {
 	e.pops("q", 2)
 	e.put("q", qless.JID("waiting"))
 	e.unchanged(func() {
-		requireCode(t, qless.ErrNotRunning, e.Timeout(t.Context(), "a", "waiting"))
-		requireCode(t, qless.ErrNotFound, e.Timeout(t.Context(), "a", "unknown"))
+		requireCode(t, qless.ErrNotRunning, repairs.TimeOut(t.Context(), e.Client, "a", "waiting"))
+		requireCode(t, qless.ErrNotFound, repairs.TimeOut(t.Context(), e.Client, "a", "unknown"))
 	})
-	require.NoError(t, e.Timeout(t.Context(), "a", "b"))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "a", "b"))
 	require.Equal(t, 3, e.counts("q").Waiting)
 }
 
@@ -172,34 +174,34 @@ func TestWorkersTellWhatTheyHold(t *testing.T) {
 	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 
-	workers, err := e.Workers(t.Context())
+	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []qless.WorkerCounts{{Name: "w2"}, {Name: "w1", Jobs: 2}}, workers)
+	require.Equal(t, []inspect.Worker{{Name: "w2"}, {Name: "w1", Jobs: 2}}, workers)
 	e.clock.Advance(2 * time.Minute)
-	workers, err = e.Workers(t.Context())
+	workers, err = inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []qless.WorkerCounts{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
-	held, err := e.WorkerJobs(t.Context(), "w1")
+	require.Equal(t, []inspect.Worker{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
+	held, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{Jobs: []string{long}, Stalled: []string{short}}, held)
-	held, err = e.WorkerJobs(t.Context(), "unknown")
+	require.Equal(t, []string{short, long}, held)
+	held, err = repairs.HeldBy(t.Context(), e.Client, "unknown")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{Jobs: []string{}, Stalled: []string{}}, held)
+	require.Empty(t, held)
 }
 
 func TestDeregisterTakesWorkersOffTheList(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")
 	job := e.pop("q")
-	require.NoError(t, e.Deregister(t.Context(), "w1", "unknown"))
-	workers, err := e.Workers(t.Context())
+	require.NoError(t, inspect.New(e.Client).ForgetWorkers(t.Context(), "w1", "unknown"))
+	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, workers)
-	held, err := e.WorkerJobs(t.Context(), "w1")
+	held, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
-	require.Equal(t, []string{jid}, held.Jobs, "the lock stays")
+	require.Equal(t, []string{jid}, held, "the lock stays")
 	require.NoError(t, errOf(job.Heartbeat(t.Context())))
-	workers, err = e.Workers(t.Context())
+	workers, err = inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, 1, "a heartbeat registers the worker again")
 }
@@ -208,18 +210,18 @@ func TestSilentWorkersAreForgotten(t *testing.T) {
 	e := newEnv(t)
 	e.pops("q", 1)
 	e.clock.Advance(23 * time.Hour)
-	workers, err := e.Workers(t.Context())
+	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, 1)
 	e.clock.Advance(2 * time.Hour)
-	workers, err = e.Workers(t.Context())
+	workers, err = inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, workers)
 
 	e.set(qless.ConfigMaxWorkerAge, time.Minute)
 	e.pops("q", 1)
 	e.clock.Advance(61 * time.Second)
-	workers, err = e.Workers(t.Context())
+	workers, err = inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, workers)
 }
@@ -249,7 +251,7 @@ func TestARunThatIsLostTouchesNoLaterOne(t *testing.T) {
 		},
 		"release": func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) },
 		"retry": func(ctx context.Context, job *qless.Job) error {
-			_, err := job.Retry(ctx)
+			_, err := job.Retry(ctx, 0, "", "")
 			return err
 		},
 	} {
@@ -257,7 +259,7 @@ func TestARunThatIsLostTouchesNoLaterOne(t *testing.T) {
 			e := newEnv(t)
 			e.put("q")
 			first := e.pop("q")
-			require.NoError(t, e.Timeout(t.Context(), first.JID))
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, first.JID))
 			e.clock.Advance(time.Second)
 			second := e.pop("q")
 			require.Equal(t, first.JID, second.JID)

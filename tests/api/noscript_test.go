@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // everything calls every method once, each of which must succeed.
@@ -28,7 +30,7 @@ func everything(t *testing.T, e *env, before func()) {
 		return func() error { _, err := q.Put(ctx, "K", nil, options...); return err }
 	}
 	for i, call := range []func() error{
-		put(qless.JID("a"), qless.Tags("t")), put(qless.JID("b"), qless.DependsOn("a")), pop,
+		put(qless.JID("a"), qless.Tags{"t"}), put(qless.JID("b"), qless.DependsOn{"a"}), pop,
 		func() error { return errOf(job.Heartbeat(ctx)) },
 		func() error { return job.Log(ctx, "m", nil) },
 		func() error { return job.Tag(ctx, "u") },
@@ -36,15 +38,18 @@ func everything(t *testing.T, e *env, before func()) {
 		func() error { return job.SetPriority(ctx, 1) },
 		func() error { return job.Track(ctx) },
 		func() error { return job.Refresh(ctx) },
-		func() error { return errOf(job.Retry(ctx)) }, pop,
+		func() error { return errOf(job.Retry(ctx, 0, "", "")) }, pop,
 		func() error { return job.Release(ctx, 0) }, pop,
 		func() error { return job.Fail(ctx, "g", "m") },
 		func() error { return job.Unfail(ctx) }, pop,
 		func() error { return job.Fail(ctx, "g", "m") },
-		func() error { _, err := e.Unfail(ctx, "g", 1); return err }, pop,
-		func() error { return job.Timeout(ctx) }, pop,
+		func() error { _, err := repairs.Unfail(ctx, e.Client, "g", 1); return err }, pop,
+		func() error { return repairs.TimeOut(ctx, e.Client, job.JID) }, pop,
 		func() error { return job.Fail(ctx, "g", "m") },
-		func() error { _, err := q.Unfail(ctx, "g", 1); return err }, pop,
+		func() error {
+			_, err := repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 1)
+			return err
+		}, pop,
 		func() error { return job.Move(ctx, "q") },
 		func() error { _, err := q.Peek(ctx, 1); return err }, pop,
 		func() error { job, err := e.Job(ctx, "b"); require.NoError(t, err); return job.Depend(ctx, "a") },
@@ -52,26 +57,24 @@ func everything(t *testing.T, e *env, before func()) {
 		func() error { return job.Complete(ctx) },
 		func() error { return e.Cancel(ctx, "b") },
 		func() error { _, err := e.Jobs(ctx, "a", "b"); return err },
-		func() error { _, err := e.Completed(ctx, qless.Range{}); return err },
-		func() error { _, err := e.FailureGroups(ctx); return err },
-		func() error { _, err := e.Tracked(ctx, qless.Range{}); return err },
-		func() error { _, err := e.Tags(ctx, qless.Range{}); return err },
+		func() error { _, err := inspect.New(e.Client).Completed().JIDs(ctx, inspect.Range{}); return err },
+		func() error { _, err := inspect.New(e.Client).FailureGroups(ctx); return err },
+		func() error { _, err := inspect.New(e.Client).Tracked().JIDs(ctx, inspect.Range{}); return err },
+		func() error { _, err := inspect.New(e.Client).Tags(ctx, inspect.Range{}); return err },
 		func() error { _, err := q.Counts(ctx); return err },
-		func() error { _, err := q.Len(ctx); return err },
+		func() error { _, err := q.Settings(ctx); return err },
 		func() error { _, err := q.Stats(ctx, noon); return err },
-		func() error { _, err := e.Workers(ctx); return err },
-		func() error { return e.Deregister(ctx, "w1") },
+		func() error { _, err := inspect.New(e.Client).Workers(ctx); return err },
+		func() error { return inspect.New(e.Client).ForgetWorkers(ctx, "w1") },
 		func() error { return q.Pause(ctx) },
-		func() error { return q.Unpause(ctx) },
+		func() error { return q.Resume(ctx) },
 		func() error { return q.Forget(ctx) },
 		func() error { return e.Config().Set(ctx, "heartbeat", 5) },
 		func() error { _, err := e.Config().All(ctx); return err },
 		func() error { return e.Config().Unset(ctx, "heartbeat") },
 		func() error { _, err := q.Recur(ctx, "K", nil, time.Hour, qless.JID("r")); return err },
 		func() (err error) { recurring, err = e.RecurringJob(ctx, "r"); return err },
-		func() error { return recurring.Tag(ctx, "t") },
-		func() error { return recurring.Untag(ctx, "t") },
-		func() error { return recurring.SetKlass(ctx, "K2") },
+		func() error { recurring.Klass = "K2"; return recurring.Update(ctx) },
 		func() error { return recurring.Cancel(ctx) },
 	} {
 		before()
@@ -96,7 +99,7 @@ func TestARestartedServerIsGivenTheScripts(t *testing.T) {
 func TestErrorsOfAScriptThatWasForgotten(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
-	requireCode(t, qless.ErrNotFound, e.Timeout(t.Context(), "unknown"))
+	requireCode(t, qless.ErrNotFound, repairs.TimeOut(t.Context(), e.Client, "unknown"))
 	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
 	_, err := e.Job(t.Context(), "unknown")
 	requireCode(t, qless.ErrNotFound, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // An observer records the calls that it receives.
@@ -37,7 +39,7 @@ func (o *observer) take() []qless.Call {
 
 func TestTheObserverIsToldOfEachCall(t *testing.T) {
 	var seen observer
-	e := newEnv(t, qless.WithObserver(seen.observe))
+	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
 	ctx, q := t.Context(), e.Queue("q")
 	for _, c := range []struct {
 		do   func() error
@@ -47,7 +49,7 @@ func TestTheObserverIsToldOfEachCall(t *testing.T) {
 			qless.Call{Command: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}},
 		{func() error {
 			_, err := q.PutMany(ctx, []qless.JobSpec{
-				{Klass: "K", Options: []qless.PutOption{qless.Tags("t")}}, {Klass: "L"}, {Klass: "K"},
+				{Klass: "K", Options: []qless.PutOption{qless.Tags{"t"}}}, {Klass: "L"}, {Klass: "K"},
 			})
 			return err
 		}, qless.Call{Command: "put.many", Queue: "q", Count: 3}},
@@ -67,22 +69,25 @@ func TestTheObserverIsToldOfEachCall(t *testing.T) {
 			qless.Call{Command: "get", JID: "a", Count: 1}},
 		{func() error { _, err := e.Jobs(ctx, "a", "b", "c"); return err },
 			qless.Call{Command: "multiget", Count: 2}},
-		{func() error { _, err := q.JIDs(ctx, qless.ListWaiting, qless.Range{}); return err },
-			qless.Call{Command: "jobs", Queue: "q"}},
-		{func() error { _, err := e.Completed(ctx, qless.Range{}); return err },
-			qless.Call{Command: "jobs"}},
+		{func() error {
+			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).JIDs(ctx, inspect.Range{})
+			return err
+		},
+			qless.Call{Command: "list", Queue: "q"}},
+		{func() error { _, err := inspect.New(e.Client).Completed().JIDs(ctx, inspect.Range{}); return err },
+			qless.Call{Command: "list"}},
 		{func() error { _, err := e.Queues(ctx); return err }, qless.Call{Command: "queues"}},
 		{func() error { return e.Cancel(ctx, "x") }, qless.Call{Command: "cancel", JID: "x", Count: 1}},
-		{func() error { return e.Cancel(ctx, "x", "y") }, qless.Call{Command: "change"}},
-		{func() error { _, err := q.Unfail(ctx, "g", 5); return err },
-			qless.Call{Command: "unfail", Queue: "q"}},
-		{func() error { _, err := q.MaxConcurrency(ctx); return err },
-			qless.Call{Command: "config.get"}},
+		{func() error { return e.Cancel(ctx, "x", "y") }, qless.Call{Command: "cancel.all"}},
 		{func() error {
-			events, err := e.Events(ctx)
-			if err == nil {
-				err = events.Close()
-			}
+			_, err := repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 5)
+			return err
+		},
+			qless.Call{Command: "unfail", Queue: "q"}},
+		{func() error { _, err := q.Settings(ctx); return err }, qless.Call{Command: "queue.settings", Queue: "q"}},
+		{func() error { _, err := e.Config().All(ctx); return err }, qless.Call{Command: "config.get"}},
+		{func() error {
+			_, err := e.Events(ctx)
 			return err
 		}, qless.Call{Command: "subscribe"}},
 		{func() error {
@@ -103,7 +108,7 @@ func TestTheObserverIsToldOfEachCall(t *testing.T) {
 
 func TestTheObserverIsToldOfQueuesAndCounts(t *testing.T) {
 	var seen observer
-	e := newEnv(t, qless.WithObserver(seen.observe))
+	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
 	defer func() { _ = e.Close() }()
 	ctx, q := t.Context(), e.Queue("q")
 	put := func(jids ...string) {
@@ -142,48 +147,48 @@ func TestTheObserverIsToldOfQueuesAndCounts(t *testing.T) {
 			qless.Call{Command: "forget", JID: "a", Count: 1}},
 		{"Sweep", func() error { _, err := e.Sweep(ctx, "q"); return err },
 			qless.Call{Command: "sweep", Queue: "q"}},
-		{"Sweep of all queues", func() error { _, err := e.Sweep(ctx, qless.AllQueues); return err },
+		{"Sweep of all queues", func() error { _, err := e.Sweep(ctx, "*"); return err },
 			qless.Call{Command: "sweep"}},
-		{"Latency", func() error { _, err := q.Latency(ctx); return err },
+		{"Latency", func() error { _, err := inspect.New(e.Client).Latency(ctx, q.Name()); return err },
 			qless.Call{Command: "latency", Queue: "q"}},
 		{"List", func() error {
 			put("d", "e")
 			seen.take()
-			_, err := q.List(ctx, qless.ListWaiting, qless.Range{})
+			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).List(ctx, inspect.Range{})
 			return err
 		}, qless.Call{Command: "list", Queue: "q", Count: 2}},
 		{"Find", func() error {
-			_, err := q.Find(ctx, qless.ListWaiting, qless.Filter{JID: "d"}, "")
+			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).Where(inspect.Filter{JID: "d"}).Find(ctx, "")
 			return err
 		}, qless.Call{Command: "find", Queue: "q", Count: 1}},
-		{"Queue.Cancel", func() error {
-			_, err := q.Cancel(ctx, qless.ListWaiting, qless.Filter{All: true})
+		{"Cancel", func() error {
+			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).Cancel(ctx)
 			return err
-		}, qless.Call{Command: "cancel.found", Queue: "q", Count: 2}},
-		{"Bulk.Tag", func() error {
+		}, qless.Call{Command: "repair", Queue: "q", Count: 2}},
+		{"Tag", func() error {
 			put("f", "g")
 			seen.take()
-			_, err := e.Bulk("f", "g", "missing").Tag(ctx, "t")
+			_, err := inspect.New(e.Client).JIDs("f", "g", "missing").Tag(ctx, "t")
 			return err
-		}, qless.Call{Command: "change", Count: 2}},
-		{"ListTagged", func() error { _, err := e.ListTagged(ctx, "t", qless.Range{}); return err },
+		}, qless.Call{Command: "repair", Count: 2}},
+		{"List of a tag", func() error { _, err := inspect.New(e.Client).Tagged("t").List(ctx, inspect.Range{}); return err },
 			qless.Call{Command: "list", Count: 2}},
-		{"Bulk.Move", func() error { _, err := e.Bulk("f", "g").Move(ctx, "other"); return err },
-			qless.Call{Command: "move.many", Queue: "other", Count: 2}},
-		{"Client.Retry", func() error {
+		{"Move", func() error { _, err := inspect.New(e.Client).JIDs("f", "g").Move(ctx, "other"); return err },
+			qless.Call{Command: "repair", Count: 2}},
+		{"Unfail of a group", func() error {
 			fail("h", "i")
 			seen.take()
-			_, err := e.Client.Retry(ctx, "g", 1)
+			_, err := inspect.New(e.Client).Failed("g").AtMost(1).Unfail(ctx)
 			return err
-		}, qless.Call{Command: "unfail.group", Count: 1}},
-		{"Bulk.Retry", func() error { _, err := e.Bulk("h", "i").Retry(ctx); return err },
-			qless.Call{Command: "unfail.jobs", Count: 1}},
-		{"CancelFailed", func() error {
+		}, qless.Call{Command: "repair", Count: 1}},
+		{"Unfail of jobs", func() error { _, err := inspect.New(e.Client).JIDs("h", "i").Unfail(ctx); return err },
+			qless.Call{Command: "repair", Count: 1}},
+		{"Cancel of a group", func() error {
 			fail("j")
 			seen.take()
-			_, err := e.CancelFailed(ctx, "g", 10)
+			_, err := inspect.New(e.Client).Failed("g").AtMost(10).Cancel(ctx)
 			return err
-		}, qless.Call{Command: "cancel.failed", Count: 3}},
+		}, qless.Call{Command: "repair", Count: 3}},
 		{"Limit.Set", func() error {
 			return e.Limit("smtp").Set(ctx, qless.LimitConfig{Concurrency: 1})
 		}, qless.Call{Command: "limit.set"}},
@@ -198,16 +203,6 @@ func TestTheObserverIsToldOfQueuesAndCounts(t *testing.T) {
 			require.Contains(t, calls, c.want)
 		})
 	}
-}
-
-func TestAllObserversAreTold(t *testing.T) {
-	var first, second observer
-	e := newEnv(t, qless.WithObserver(first.observe), qless.WithObserver(nil),
-		qless.WithObserver(second.observe))
-	_, err := e.Queue("q").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
-	require.Len(t, first.take(), 1)
-	require.Len(t, second.take(), 1)
 }
 
 // A spanKey is the context key of what a put observer has begun.
@@ -236,7 +231,7 @@ func headersOfSpan(ctx context.Context) map[string]string {
 
 func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 	var w putWitness
-	e := newEnv(t, qless.WithPutObserver(w.begin), qless.WithHeaders(headersOfSpan))
+	e := newEnvWith(t, qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin})
 	ctx, q := t.Context(), e.Queue("q")
 	span := func(jid string) string { return e.job(jid).Headers["span"] }
 	take := func() qless.Call {
@@ -258,7 +253,7 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 	require.Equal(t, "put.many q 2", span(jids[0]))
 	require.Equal(t, "put.many q 2", span(jids[1]))
 
-	_, err = q.Put(ctx, "K", nil, qless.JID("a"), qless.IfAbsent())
+	_, err = q.Put(ctx, "K", nil, qless.JID("a"), qless.IfAbsent)
 	requireCode(t, qless.ErrExists, err)
 	requireCode(t, qless.ErrExists, take().Err)
 
@@ -277,7 +272,7 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 // Puts of many goroutines share scripts, and each has a span of its own.
 func TestAPutObserverSeesPutsThatGoTogether(t *testing.T) {
 	var w putWitness
-	e := newEnv(t, qless.WithPutObserver(w.begin), qless.WithHeaders(headersOfSpan))
+	e := newEnvWith(t, qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin})
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
@@ -294,28 +289,26 @@ func TestAPutObserverSeesPutsThatGoTogether(t *testing.T) {
 	require.Len(t, spans, 20)
 }
 
-func TestPutObserversAreNested(t *testing.T) {
-	var order []string
-	begin := func(name string) qless.ClientOption {
-		return qless.WithPutObserver(
-			func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
-				order = append(order, "begin "+name)
-				return ctx, func(qless.Call) { order = append(order, "end "+name) }
-			})
-	}
-	silent := qless.WithPutObserver(
-		func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) { return ctx, nil })
-	e := newEnv(t, begin("a"), silent, begin("b"))
+func TestAPutObserverMayWatchOnlyTheBegin(t *testing.T) {
+	type key struct{}
+	var seen any
+	e := newEnvWith(t, qless.ClientConfig{
+		Headers: func(ctx context.Context) map[string]string { seen = ctx.Value(key{}); return nil },
+		PutObserver: func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
+			return context.WithValue(ctx, key{}, "begun"), nil
+		},
+	})
 	_, err := e.Queue("q").Put(t.Context(), "K", nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{"begin a", "begin b", "end b", "end a"}, order)
+	require.Equal(t, "begun", seen)
 }
 
 func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 	var w putWitness
-	options := []qless.ClientOption{qless.WithPutObserver(w.begin), qless.WithHeaders(headersOfSpan)}
-	a := newEnv(t, append(options, qless.WithNamespace("a:"))...)
-	b := a.client(a.rdb, append(options, qless.WithNamespace("b:"))...)
+	config := qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin, Namespace: "a:"}
+	a := newEnvWith(t, config)
+	config.Namespace = "b:"
+	b := a.client(a.rdb, config)
 	shards, err := qless.NewShards(qless.ShardByJID, a.Client, b)
 	require.NoError(t, err)
 	jids, err := shards.Queue("q").PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50))
@@ -338,9 +331,10 @@ func TestThePanicOfAPutObserverIsTheCallers(t *testing.T) {
 		return ctx, func(qless.Call) { panicsIf(broken == "end") }
 	}
 	call := func(context.Context, qless.Call) { panicsIf(broken == "call") }
-	options := []qless.ClientOption{qless.WithPutObserver(begin), qless.WithObserver(call)}
-	a := newEnv(t, append(options, qless.WithNamespace("a:"))...)
-	b := a.client(a.rdb, append(options, qless.WithNamespace("b:"))...)
+	config := qless.ClientConfig{Observer: call, PutObserver: begin, Namespace: "a:"}
+	a := newEnvWith(t, config)
+	config.Namespace = "b:"
+	b := a.client(a.rdb, config)
 	shards, err := qless.NewShards(qless.ShardByJID, a.Client, b)
 	require.NoError(t, err)
 	jobs := slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50)
@@ -364,28 +358,19 @@ func panicsIf(broken bool) {
 	}
 }
 
-func TestHeadersOfSeveralFunctionsAreJoined(t *testing.T) {
-	header := func(key, value string) qless.ClientOption {
-		return qless.WithHeaders(func(context.Context) map[string]string {
-			return map[string]string{key: value}
-		})
-	}
-	e := newEnv(t, header("a", "1"), header("b", "1"), header("a", "2"))
-	jid, err := e.Queue("q").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"a": "2", "b": "1"}, e.job(jid).Headers)
-}
-
 func TestTheObserverIsToldOfErrors(t *testing.T) {
 	var seen observer
-	e := newEnv(t, qless.WithObserver(seen.observe))
-	require.Error(t, e.Timeout(t.Context(), "nobody"))
+	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
+	job := e.job(e.put("q", qless.JID("nobody")))
+	require.NoError(t, job.Cancel(t.Context()))
+	seen.take()
+	require.Error(t, job.Tag(t.Context(), "red"))
 	calls := seen.take()
 	require.Len(t, calls, 1)
 	requireCode(t, qless.ErrNotFound, calls[0].Err)
 	require.Equal(t, "nobody", calls[0].JID)
 
-	_, err := e.Queue("").Len(t.Context())
+	_, err := e.Queue("").Counts(t.Context())
 	require.Error(t, err)
 	require.Empty(t, seen.take(), "nothing was sent")
 }

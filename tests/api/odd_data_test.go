@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // oddData is data that Lua takes and Go does not: what other clients may put.
@@ -33,13 +35,16 @@ func TestOddData(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"complete":  func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
 		"heartbeat": func(ctx context.Context, job *qless.Job) error { _, err := job.Heartbeat(ctx); return err },
-		"retry":     func(ctx context.Context, job *qless.Job) error { _, err := job.Retry(ctx); return err },
+		"retry":     func(ctx context.Context, job *qless.Job) error { _, err := job.Retry(ctx, 0, "", ""); return err },
 		"release":   func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) },
 		"fail":      func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
 		"next":      func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "r") },
 		"move":      func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "r") },
-		"timeout":   func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) },
-		"many":      func(ctx context.Context, job *qless.Job) error { _, err := e.Bulk(job.JID).Move(ctx, "r"); return err },
+		"timeout":   func(ctx context.Context, job *qless.Job) error { return repairs.TimeOut(ctx, e.Client, job.JID) },
+		"many": func(ctx context.Context, job *qless.Job) error {
+			_, err := inspect.New(e.Client).JIDs(job.JID).Move(ctx, "r")
+			return err
+		},
 		"again": func(ctx context.Context, job *qless.Job) error {
 			if err := e.Cancel(ctx, job.JID); err != nil {
 				return err

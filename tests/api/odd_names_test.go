@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // oddNames are unusual, and can be names of anything.
@@ -25,7 +27,7 @@ func TestOddNames(t *testing.T) {
 		other := oddNames[(i+1)%len(oddNames)]
 		worker := e.as(name)
 		q := worker.Queue(name)
-		jid, err := q.Put(ctx, name, map[string]string{name: name}, qless.JID(name), qless.Tags(name, other))
+		jid, err := q.Put(ctx, name, map[string]string{name: name}, qless.JID(name), qless.Tags{name, other})
 		require.NoError(t, err, "%q", name)
 		require.Equal(t, name, jid)
 
@@ -36,7 +38,7 @@ func TestOddNames(t *testing.T) {
 		require.Equal(t, name, job.Klass)
 		require.Equal(t, name, job.Queue)
 		require.Equal(t, name, job.Worker)
-		require.Equal(t, []string{name, other}, job.Tags)
+		require.Equal(t, qless.Tags{name, other}, job.Tags)
 		require.Equal(t, name, job.History[0].Queue)
 		require.Equal(t, name, job.History[1].Worker)
 		var data map[string]string
@@ -46,19 +48,19 @@ func TestOddNames(t *testing.T) {
 		require.NoError(t, job.Log(ctx, name, map[string]string{name: name}))
 		require.NoError(t, errOf(job.Heartbeat(ctx)))
 		require.NoError(t, job.Fail(ctx, name, name))
-		failed, err := e.FailedIn(ctx, name, qless.Range{})
+		failed, err := inspect.New(e.Client).Failed(name).JIDs(ctx, inspect.Range{})
 		require.NoError(t, err)
-		require.Equal(t, qless.Page[string]{Total: 1, Items: []string{name}}, failed)
-		groups, err := e.FailureGroups(ctx)
+		require.Equal(t, inspect.Page[string]{Total: 1, Items: []string{name}}, failed)
+		groups, err := inspect.New(e.Client).FailureGroups(ctx)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{name: 1}, groups)
 		require.Equal(t, name, e.job(name).Failure.Message)
 		require.Equal(t, name, e.job(name).History[2].What)
 
-		moved, err := q.Unfail(ctx, name, 1)
+		moved, err := repairs.UnfailInto(ctx, e.Client, q.Name(), name, 1)
 		require.NoError(t, err)
 		require.Equal(t, 1, moved)
-		_, err = e.Queue(name).Put(ctx, "K", nil, qless.JID(name+" child"), qless.DependsOn(name))
+		_, err = e.Queue(name).Put(ctx, "K", nil, qless.JID(name+" child"), qless.DependsOn{name})
 		require.NoError(t, err)
 		require.Equal(t, []string{name + " child"}, e.job(name).Dependents)
 		jobs, err = q.Pop(ctx, 1)
@@ -68,13 +70,13 @@ func TestOddNames(t *testing.T) {
 
 		require.NoError(t, q.Pause(ctx))
 		require.True(t, e.counts(name).Paused)
-		tagged, err := e.Tagged(ctx, name, qless.Range{})
+		tagged, err := inspect.New(e.Client).Tagged(name).JIDs(ctx, inspect.Range{})
 		require.NoError(t, err)
 		require.Contains(t, tagged.Items, name)
-		_, err = q.Recur(ctx, name, name, time.Hour, qless.JID(name), qless.Tags(name))
+		_, err = q.Recur(ctx, name, name, time.Hour, qless.JID(name), qless.Tags{name})
 		require.NoError(t, err)
 		require.Equal(t, name, e.recurring(name).Queue)
-		require.NoError(t, e.Config().SetRaw(ctx, name, name))
+		require.NoError(t, errOf(e.Do(ctx, "config.set", name, name)))
 		value, err := e.Config().Get(ctx, name)
 		require.NoError(t, err)
 		require.Equal(t, name, value)
@@ -87,7 +89,7 @@ func TestOddNames(t *testing.T) {
 		require.Equal(t, oddNames[i], queue.Name)
 	}
 	require.Len(t, queues, len(oddNames))
-	workers, err := e.Workers(t.Context())
+	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, len(oddNames))
 	settings, err := e.Config().All(t.Context())
@@ -95,7 +97,7 @@ func TestOddNames(t *testing.T) {
 	for _, name := range oddNames {
 		require.Equal(t, name, settings[name])
 	}
-	completed, err := e.Completed(t.Context(), qless.Range{Limit: 100})
+	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Limit: 100})
 	require.NoError(t, err)
 	require.ElementsMatch(t, oddNames, completed.Items)
 }
@@ -104,7 +106,7 @@ func TestOddNames(t *testing.T) {
 func TestJIDsThatAreKeysOfOtherJobs(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("a"))
-	job := e.job(e.put("q", qless.JID("b"), qless.DependsOn("a")))
+	job := e.job(e.put("q", qless.JID("b"), qless.DependsOn{"a"}))
 	e.unchanged(func() {
 		for _, jid := range []string{"a-history", "a-dependents", "b-dependencies", "c-history", "-history"} {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid))

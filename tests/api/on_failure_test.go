@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // failures are ways in which the only job of the queue q fails for good.
@@ -18,7 +19,7 @@ var failures = map[string]func(t *testing.T, e *env){
 		e.run("finish", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
 	},
 	"no retries left": func(t *testing.T, e *env) {
-		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), qless.Because("g", "m"))))
+		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "g", "m")))
 	},
 	"lost": func(t *testing.T, e *env) {
 		e.set("grace-period", 0)
@@ -34,16 +35,16 @@ func TestAJobRunsAlthoughOneItWaitedForHasFailed(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.put("q", qless.JID("bad"), qless.Retries(0))
 				e.put("other", qless.JID("good"))
-				e.put("next", qless.JID("j"), qless.DependsOn("bad", "good"), qless.OnFailureRun)
-				e.put("next", qless.JID("plain"), qless.DependsOn("bad"))
-				require.Equal(t, []string{"bad", "good"}, e.job("j").Parents)
+				e.put("next", qless.JID("j"), qless.DependsOn{"bad", "good"}, qless.OnFailureRun)
+				e.put("next", qless.JID("plain"), qless.DependsOn{"bad"})
+				require.Equal(t, []string{"bad", "good"}, e.job("j").Options.Parents)
 				fail(t, e)
 				require.Equal(t, []string{"good"}, e.job("j").Dependencies)
 				require.NoError(t, e.pop("other").Complete(t.Context()))
 				group := e.job("bad").Failure.Group
 				job := e.pop("next")
 				require.Equal(t, []qless.FailedDependency{{JID: "bad", Group: group}}, job.FailedDependencies)
-				require.Equal(t, []string{"bad", "good"}, job.Parents)
+				require.Equal(t, []string{"bad", "good"}, job.Options.Parents)
 				entry := e.job("j").History[1]
 				require.Equal(t, "dependency-failed", entry.What)
 				require.Equal(t, group, entry.Group)
@@ -65,11 +66,11 @@ func TestAJobFailsWithOneItWaitsFor(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.put("q", qless.JID("bad"), qless.Retries(0))
 				good := e.put("other")
-				e.put("next", qless.JID("child"), qless.DependsOn("bad", good), qless.OnFailureFail,
+				e.put("next", qless.JID("child"), qless.DependsOn{"bad", good}, qless.OnFailureFail,
 					qless.Unique("child"))
-				e.put("next", qless.JID("grandchild"), qless.DependsOn("child"), qless.OnFailureFail)
-				e.put("next", qless.JID("after"), qless.DependsOn("grandchild"), qless.OnFailureRun)
-				e.put("next", qless.JID("waits"), qless.DependsOn("grandchild"), qless.OnFailureWait)
+				e.put("next", qless.JID("grandchild"), qless.DependsOn{"child"}, qless.OnFailureFail)
+				e.put("next", qless.JID("after"), qless.DependsOn{"grandchild"}, qless.OnFailureRun)
+				e.put("next", qless.JID("waits"), qless.DependsOn{"grandchild"}, qless.OnFailureWait)
 				fail(t, e)
 				for jid, parent := range map[string]string{"child": "bad", "grandchild": "child"} {
 					job := e.job(jid)
@@ -83,7 +84,7 @@ func TestAJobFailsWithOneItWaitsFor(t *testing.T) {
 				require.Equal(t, []string{"waits"}, e.job("grandchild").Dependents)
 				require.Equal(t, "after", e.pop("next").JID)
 				require.Equal(t, qless.StateDepends, e.job("waits").State)
-				groups, err := e.FailureGroups(t.Context())
+				groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 2, groups["failed-dependency"])
 				free, err := e.Holder(t.Context(), "child")
@@ -102,8 +103,8 @@ func TestAJobFailsWithOneItWaitsFor(t *testing.T) {
 func TestRetriesAndLostLocksDoNotCountAsFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("parent"))
-		e.put("next", qless.JID("j"), qless.DependsOn("parent"), qless.OnFailureFail)
-		require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+		e.put("next", qless.JID("j"), qless.DependsOn{"parent"}, qless.OnFailureFail)
+		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
 		e.pop("q")
 		e.set("grace-period", 0)
 		e.clock.Advance(time.Hour)
@@ -116,37 +117,37 @@ func TestRetriesAndLostLocksDoNotCountAsFailed(t *testing.T) {
 func TestAJobThatHasFailedAlreadyCounts(t *testing.T) {
 	ways := map[string]func(ctx context.Context, e *env, option qless.OnFailure) error{
 		"put": func(ctx context.Context, e *env, option qless.OnFailure) error {
-			return errOf(e.Queue("next").Put(ctx, "K", nil, qless.JID("j"), qless.DependsOn("bad"), option))
+			return errOf(e.Queue("next").Put(ctx, "K", nil, qless.JID("j"), qless.DependsOn{"bad"}, option))
 		},
 		"put again": func(ctx context.Context, e *env, option qless.OnFailure) error {
-			e.put("next", qless.JID("j"), qless.DependsOn("bad"))
+			e.put("next", qless.JID("j"), qless.DependsOn{"bad"})
 			return errOf(e.Queue("next").Put(ctx, "K", nil, qless.JID("j"), option))
 		},
 		"put of many": func(ctx context.Context, e *env, option qless.OnFailure) error {
 			return errOf(e.Queue("next").PutMany(ctx, []qless.JobSpec{
 				{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.Delay(time.Hour)}},
-				{Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.DependsOn("bad"), option}},
+				{Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.DependsOn{"bad"}, option}},
 			}))
 		},
 		"move": func(ctx context.Context, e *env, option qless.OnFailure) error {
 			e.put("q", qless.JID("j"))
-			return e.job("j").Move(ctx, "next", qless.DependsOn("bad"), option)
+			return e.job("j").Move(ctx, "next", qless.DependsOn{"bad"}, option)
 		},
 		"next": func(ctx context.Context, e *env, option qless.OnFailure) error {
 			e.put("q", qless.JID("j"))
-			return e.pop("q").Next(ctx, "next", qless.DependsOn("bad"), option)
+			return e.pop("q").Next(ctx, "next", qless.DependsOn{"bad"}, option)
 		},
 		"next of a job with the option": func(ctx context.Context, e *env, option qless.OnFailure) error {
 			e.put("q", qless.JID("j"), option)
-			return e.pop("q").Next(ctx, "next", qless.DependsOn("bad"))
+			return e.pop("q").Next(ctx, "next", qless.DependsOn{"bad"})
 		},
 		"depend": func(ctx context.Context, e *env, option qless.OnFailure) error {
-			e.put("next", qless.JID("j"), qless.DependsOn(e.put("q")), option)
+			e.put("next", qless.JID("j"), qless.DependsOn{e.put("q")}, option)
 			if err := e.pop("q").Fail(ctx, "g", "m"); err != nil || option == qless.OnFailureWait {
 				return err
 			}
 			other := e.put("q")
-			e.put("next", qless.JID("j"), qless.DependsOn(other), option)
+			e.put("next", qless.JID("j"), qless.DependsOn{other}, option)
 			return e.job("j").Depend(ctx, "bad")
 		},
 	}
@@ -174,12 +175,12 @@ func TestAJobThatHasFailedAlreadyCounts(t *testing.T) {
 func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("bad"), qless.Header("a", "1")}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.DependsOn("bad"), qless.OnFailureRun}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("bad"), qless.Headers{"a": "1"}}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun}},
 		})))
 		requireStored(t, `dh|{"h":{"a":"1"}}`, e.stored("bad"))
 		bad := e.pop("q")
-		require.Equal(t, map[string]string{"a": "1"}, bad.Headers)
+		require.Equal(t, qless.Headers{"a": "1"}, bad.Headers)
 		require.NoError(t, bad.Fail(t.Context(), "g", "m"))
 		require.Equal(t, "j", e.pop("q").JID)
 	})
@@ -189,7 +190,7 @@ func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
 func TestAJobThatRunsAfterAFailureKeepsItsDelay(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("bad"))
-		e.put("next", qless.JID("j"), qless.DependsOn("bad"), qless.OnFailureRun, qless.Delay(time.Minute))
+		e.put("next", qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun, qless.Delay(time.Minute))
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 		require.Equal(t, qless.StateScheduled, e.job("j").State)
 		e.clock.Advance(time.Minute)
@@ -225,7 +226,7 @@ func TestAJobThatGoesOnWaitsForOneOfTheSameCall(t *testing.T) {
 		e.run("finish", "w1",
 			"complete", "a", "q", "", "6", "next", "q2", "depends", `["b"]`, "o", `f|{"f":{"do":"run","of":["b"]}}`,
 			"complete", "b", "q", "", "4", "next", "q", "o", `h|{"h":{"k":"v"}}`)
-		require.Equal(t, map[string]string{"k": "v"}, e.job("b").Headers)
+		require.Equal(t, qless.Headers{"k": "v"}, e.job("b").Headers)
 		require.Equal(t, qless.StateDepends, e.job("a").State)
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 		require.Equal(t, "a", e.pop("q2").JID)

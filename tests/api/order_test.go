@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 func TestJobsOfOnePutManyArePoppedInTheirOrderWhateverTheirPriority(t *testing.T) {
@@ -28,8 +29,8 @@ func TestJobsOfOnePutManyArePoppedInTheirOrderWhateverTheirPriority(t *testing.T
 func TestTheDelayOfAnEarlierPutEndsWithTheNextPut(t *testing.T) {
 	e := newEnv(t)
 	e.put("p", qless.JID("parent"))
-	e.put("q", qless.JID("j"), qless.DependsOn("parent"), qless.Delay(24*time.Hour))
-	e.put("q", qless.JID("j"), qless.DependsOn("parent"))
+	e.put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(24*time.Hour))
+	e.put("q", qless.JID("j"), qless.DependsOn{"parent"})
 	require.NoError(t, e.pop("p").Complete(t.Context()))
 	require.Equal(t, "j", e.pop("q").JID)
 }
@@ -37,10 +38,10 @@ func TestTheDelayOfAnEarlierPutEndsWithTheNextPut(t *testing.T) {
 func TestTheDelayOfAnEarlierPutEndsWithTheNextQueue(t *testing.T) {
 	e := newEnv(t)
 	e.put("p", qless.JID("parent"), qless.Priority(-1))
-	e.put("p", qless.JID("j"), qless.DependsOn("parent"), qless.Delay(24*time.Hour))
+	e.put("p", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(24*time.Hour))
 	require.NoError(t, e.job("j").UndependAll(t.Context()))
 	job := e.pop("p")
-	require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn("parent")))
+	require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn{"parent"}))
 	require.NoError(t, e.pop("p").Complete(t.Context()))
 	require.Equal(t, "j", e.pop("q").JID)
 }
@@ -48,9 +49,9 @@ func TestTheDelayOfAnEarlierPutEndsWithTheNextQueue(t *testing.T) {
 func TestADelayThatIsSetAgainCountsAgain(t *testing.T) {
 	e := newEnv(t)
 	e.put("p", qless.JID("parent"))
-	e.put("q", qless.JID("j"), qless.DependsOn("parent"), qless.Delay(time.Hour))
-	e.put("q", qless.JID("j"), qless.DependsOn("parent"))
-	e.put("q", qless.JID("j"), qless.DependsOn("parent"), qless.Delay(time.Minute))
+	e.put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(time.Hour))
+	e.put("q", qless.JID("j"), qless.DependsOn{"parent"})
+	e.put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(time.Minute))
 	require.NoError(t, e.pop("p").Complete(t.Context()))
 	require.Empty(t, e.pops("q", 1))
 	e.clock.Advance(time.Minute)
@@ -73,7 +74,7 @@ func TestTheNextHolderOfATimedOutJobHasNoGracePeriod(t *testing.T) {
 			job := e.pop("q")
 			e.clock.Advance(61 * time.Second)
 			require.Empty(t, e.pops("q", 1), "its worker is warned")
-			require.NoError(t, e.Timeout(t.Context(), "j"))
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "j"))
 			require.NoError(t, between(job))
 			e.pop("q")
 			e.clock.Advance(61 * time.Second)

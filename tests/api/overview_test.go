@@ -9,21 +9,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
-func (e *env) overview(query qless.OverviewQuery) qless.Overview {
+func (e *env) overview(query inspect.OverviewQuery) inspect.Overview {
 	e.t.Helper()
-	var o qless.Overview
+	var o inspect.Overview
 	e.unchanged(func() {
 		var err error
-		o, err = e.Overview(e.t.Context(), query)
+		o, err = inspect.New(e.Client).Overview(e.t.Context(), query)
 		require.NoError(e.t, err)
 	})
 	return o
 }
 
 // timeless is an overview without what depends on when it was made.
-func timeless(o qless.Overview) qless.Overview {
+func timeless(o inspect.Overview) inspect.Overview {
 	o.Time = time.Time{}
 	for i := range o.Queues {
 		if o.Queues[i].Oldest > 0 {
@@ -48,8 +50,8 @@ func (e *env) furnish() {
 	e.fail("q", "group")
 	e.fail("q", "group")
 	e.fail("q", "another")
-	e.put("busy", qless.Limits("api"))
-	e.put("busy", qless.Limits("api"))
+	e.put("busy", qless.Limits{"api"})
+	e.put("busy", qless.Limits{"api"})
 	e.pop("busy")
 	e.put("q")
 	e.pop("q")
@@ -61,7 +63,7 @@ func (e *env) furnish() {
 	e.put("q", qless.Priority(5))
 	e.put("q", qless.Delay(time.Second))
 	e.put("q", qless.Delay(time.Hour))
-	e.put("q", qless.DependsOn("first"))
+	e.put("q", qless.DependsOn{"first"})
 	require.NoError(e.t, errOf(queue.Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))))
 	e.clock.Advance(2 * time.Second)
 	require.NoError(e.t, e.Queue("quiet").Pause(ctx))
@@ -72,34 +74,33 @@ func TestAnOverviewIsWhatTheOtherCallsTell(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.furnish()
 		ctx := t.Context()
-		o := e.overview(qless.OverviewQuery{StatsOf: []string{"q", "busy", "nowhere"}})
+		o := e.overview(inspect.OverviewQuery{StatsOf: []string{"q", "busy", "nowhere"}})
 
 		require.WithinDuration(t, e.clock.Now(), o.Time, time.Second)
 		require.Empty(t, o.Damaged)
 		for _, name := range []string{"q", "busy", "nowhere"} {
 			require.Equal(t, e.stats(name, e.clock.Now()), o.Stats[name], name)
 		}
-		groups, err := e.FailureGroups(ctx)
+		groups, err := inspect.New(e.Client).FailureGroups(ctx)
 		require.NoError(t, err)
 		require.Equal(t, groups, o.FailureGroups)
 		require.Equal(t, map[string]int{"another": 1, "group": 2}, o.FailureGroups)
-		workers, err := e.Workers(ctx)
+		workers, err := inspect.New(e.Client).Workers(ctx)
 		require.NoError(t, err)
 		require.Equal(t, len(workers), o.Workers)
-		require.Equal(t, []qless.LimitOverview{
-			{NamedLimit: qless.NamedLimit{Name: "api", Config: qless.LimitConfig{Concurrency: 1}}, Used: 1},
-			{NamedLimit: qless.NamedLimit{
-				Name: "rate", Config: qless.LimitConfig{Rate: 2, Per: time.Minute},
-			}},
+		require.Equal(t, []inspect.LimitOverview{
+			{Name: "api", Config: qless.LimitConfig{Concurrency: 1}, Used: 1},
+			{Name: "rate", Config: qless.LimitConfig{Rate: 2, Per: time.Minute}},
 		}, o.Limits)
 
-		counts, err := e.Queues(ctx, qless.IncludeLatency) // moves what is due
+		counts, err := e.Queues(ctx) // moves what is due
 		require.NoError(t, err)
 		require.Equal(t, len(counts), o.Total)
 		require.Len(t, o.Queues, len(counts))
 		for i, want := range counts {
-			require.InDelta(t, want.Latency.Oldest.Seconds(), o.Queues[i].Oldest.Seconds(), 2e-3, want.Name)
-			want.Latency = nil
+			latency, err := inspect.New(e.Client).Latency(ctx, want.Name)
+			require.NoError(t, err)
+			require.InDelta(t, latency.Oldest.Seconds(), o.Queues[i].Oldest.Seconds(), 2e-3, want.Name)
 			require.Equal(t, want, o.Queues[i].QueueCounts)
 		}
 		require.Equal(t, 7, o.Queues[0].MaxConcurrency)
@@ -125,7 +126,7 @@ func TestTheOldestJobInAnOverviewIsThatOfTheLatency(t *testing.T) {
 			job := e.pop("q")
 			e.put("q")
 			e.clock.Advance(minute)
-			require.NoError(e.t, job.Timeout(e.t.Context()))
+			require.NoError(e.t, repairs.TimeOut(e.t.Context(), e.Client, job.JID))
 		},
 		"that was released": func(e *env) {
 			e.put("q")
@@ -189,7 +190,7 @@ func TestTheOldestJobInAnOverviewIsThatOfTheLatency(t *testing.T) {
 			do(e)
 			e.clock.Advance(minute)
 			want := e.latency().Oldest
-			require.Equal(t, want, e.overview(qless.OverviewQuery{}).Queues[0].Oldest.Round(time.Second))
+			require.Equal(t, want, e.overview(inspect.OverviewQuery{}).Queues[0].Oldest.Round(time.Second))
 		})
 	}
 }
@@ -198,25 +199,25 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 	e := newEnv(t)
 	e.furnish()
 	day := fmt.Sprint(e.clock.Now().Truncate(day).Unix())
-	query := qless.OverviewQuery{StatsOf: []string{"q", "busy"}}
+	query := inspect.OverviewQuery{StatsOf: []string{"q", "busy"}}
 	whole := timeless(e.overview(query))
-	for key, damage := range map[string]func(o *qless.Overview){
-		"ql:q:q-work":      func(o *qless.Overview) { o.Queues[0].Waiting, o.Queues[0].Oldest = -1, -1 },
-		"ql:q:q-locks":     func(o *qless.Overview) { o.Queues[0].Running, o.Queues[0].Stalled = -1, -1 },
-		"ql:q:q-depends":   func(o *qless.Overview) { o.Queues[0].Depends = -1 },
-		"ql:q:q-recur":     func(o *qless.Overview) { o.Queues[0].Recurring, o.Queues[0].Oldest = -1, -1 },
-		"ql:paused_queues": func(o *qless.Overview) { o.Queues[2].Paused = false },
-		"ql:config":        func(o *qless.Overview) { o.Queues[0].MaxConcurrency = 0 },
-		"ql:workers":       func(o *qless.Overview) { o.Workers = -1 },
-		"ql:failures":      func(o *qless.Overview) { o.FailureGroups = map[string]int{} },
-		"ql:f:group":       func(o *qless.Overview) { delete(o.FailureGroups, "group") },
-		"ql:x:limits":      func(o *qless.Overview) { o.Limits = []qless.LimitOverview{} },
+	for key, damage := range map[string]func(o *inspect.Overview){
+		"ql:q:q-work":      func(o *inspect.Overview) { o.Queues[0].Waiting, o.Queues[0].Oldest = -1, -1 },
+		"ql:q:q-locks":     func(o *inspect.Overview) { o.Queues[0].Running, o.Queues[0].Stalled = -1, -1 },
+		"ql:q:q-depends":   func(o *inspect.Overview) { o.Queues[0].Depends = -1 },
+		"ql:q:q-recur":     func(o *inspect.Overview) { o.Queues[0].Recurring, o.Queues[0].Oldest = -1, -1 },
+		"ql:paused_queues": func(o *inspect.Overview) { o.Queues[2].Paused = false },
+		"ql:config":        func(o *inspect.Overview) { o.Queues[0].MaxConcurrency = 0 },
+		"ql:workers":       func(o *inspect.Overview) { o.Workers = -1 },
+		"ql:failures":      func(o *inspect.Overview) { o.FailureGroups = map[string]int{} },
+		"ql:f:group":       func(o *inspect.Overview) { delete(o.FailureGroups, "group") },
+		"ql:x:limits":      func(o *inspect.Overview) { o.Limits = []inspect.LimitOverview{} },
 
-		"ql:x:limit:api:held":           func(o *qless.Overview) { o.Limits[0].Used = -1 },
-		"ql:x:limit:rate:wait":          func(o *qless.Overview) { o.Limits[1].Parked = -1 },
-		"ql:s:run:" + day + ":q":        func(o *qless.Overview) { delete(o.Stats, "q") },
-		"ql:s:stats:" + day + ":q":      func(o *qless.Overview) { delete(o.Stats, "q") },
-		"ql:x:queues":                   func(*qless.Overview) {},
+		"ql:x:limit:api:held":           func(o *inspect.Overview) { o.Limits[0].Used = -1 },
+		"ql:x:limit:rate:wait":          func(o *inspect.Overview) { o.Limits[1].Parked = -1 },
+		"ql:s:run:" + day + ":q":        func(o *inspect.Overview) { delete(o.Stats, "q") },
+		"ql:s:stats:" + day + ":q":      func(o *inspect.Overview) { delete(o.Stats, "q") },
+		"ql:x:queues":                   func(*inspect.Overview) {},
 		"ql:s:wait:" + day + ":nowhere": nil, // is not read
 	} {
 		t.Run(key, func(t *testing.T) {
@@ -231,8 +232,8 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 				}
 			})
 			want := whole
-			want.Queues = append([]qless.QueueOverview{}, whole.Queues...)
-			want.Limits = append([]qless.LimitOverview{}, whole.Limits...)
+			want.Queues = append([]inspect.QueueOverview{}, whole.Queues...)
+			want.Limits = append([]inspect.LimitOverview{}, whole.Limits...)
 			want.Stats = map[string]qless.Stats{"q": whole.Stats["q"], "busy": whole.Stats["busy"]}
 			want.FailureGroups = map[string]int{"another": 1, "group": 2}
 			if damage != nil {
@@ -252,11 +253,11 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	cost := func(query qless.OverviewQuery) int {
-		return len(e.server.Commands(t, func() { require.NoError(t, errOf(e.Overview(ctx, query))) }))
+	cost := func(query inspect.OverviewQuery) int {
+		return len(e.server.Commands(t, func() { require.NoError(t, errOf(inspect.New(e.Client).Overview(ctx, query))) }))
 	}
 	const none, withQueues = 6, 9
-	require.Equal(t, none, cost(qless.OverviewQuery{}))
+	require.Equal(t, none, cost(inspect.OverviewQuery{}))
 	const queues = 40
 	for i := range queues {
 		name := fmt.Sprint("q", i)
@@ -271,14 +272,14 @@ func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e.fail("q0", "g")
 	require.NoError(t, e.Limit("l").Set(ctx, qless.LimitConfig{Rate: 1, Per: time.Second}))
 	const busy, idle, group, limit, stats = 1 + 3 + 3, 1, 1, 2, 4
-	require.Equal(t, withQueues+queues*(busy+idle)+group+limit, cost(qless.OverviewQuery{}))
+	require.Equal(t, withQueues+queues*(busy+idle)+group+limit, cost(inspect.OverviewQuery{}))
 	names := []string{"q1", "q2", "q3"}
-	require.Equal(t, none+group+limit+3*stats, cost(qless.OverviewQuery{Queues: -1, StatsOf: names}))
+	require.Equal(t, none+group+limit+3*stats, cost(inspect.OverviewQuery{Queues: -1, StatsOf: names}))
 
 	e.put("q0")
-	require.Equal(t, busy+1, cost(qless.OverviewQuery{From: queues, Queues: 1})-withQueues-group-limit)
+	require.Equal(t, busy+1, cost(inspect.OverviewQuery{From: queues, Queues: 1})-withQueues-group-limit)
 	e.put("q0", qless.Priority(3))
-	require.Equal(t, busy+3, cost(qless.OverviewQuery{From: queues, Queues: 1})-withQueues-group-limit)
+	require.Equal(t, busy+3, cost(inspect.OverviewQuery{From: queues, Queues: 1})-withQueues-group-limit)
 }
 
 func TestAnOverviewIsReadInPages(t *testing.T) {
@@ -293,8 +294,8 @@ func TestAnOverviewIsReadInPages(t *testing.T) {
 		{0, queues, 3}, {-1, 0, 1}, {1, 1, 1}, {200, 200, 1}, {201, 201, 2}, {1000, queues, 3},
 	} {
 		calls := 0
-		client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { calls++ }))
-		o, err := client.Overview(t.Context(), qless.OverviewQuery{Queues: wanted.query})
+		client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) { calls++ }})
+		o, err := inspect.New(client).Overview(t.Context(), inspect.OverviewQuery{Queues: wanted.query})
 		require.NoError(t, err)
 		require.Equal(t, queues, o.Total)
 		require.Equal(t, wanted.scripts, calls)
@@ -303,14 +304,14 @@ func TestAnOverviewIsReadInPages(t *testing.T) {
 			require.Equal(t, names[i], o.Queues[i].Name)
 		}
 	}
-	o := e.overview(qless.OverviewQuery{Queues: -1, StatsOf: names})
+	o := e.overview(inspect.OverviewQuery{Queues: -1, StatsOf: names})
 	require.Len(t, o.Stats, queues)
 }
 
 func TestAnOverviewChecksWhatIsAsked(t *testing.T) {
 	e := newEnv(t)
-	for _, query := range []qless.OverviewQuery{{Queues: -2}, {StatsOf: []string{""}}} {
-		requireCode(t, qless.ErrInvalid, errOf(e.Overview(t.Context(), query)))
+	for _, query := range []inspect.OverviewQuery{{Queues: -2}, {StatsOf: []string{""}}} {
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Overview(t.Context(), query)))
 	}
 }
 
@@ -321,11 +322,11 @@ func TestAnOverviewPassesOverTheFirstQueues(t *testing.T) {
 		e.clock.Advance(time.Second)
 	}
 	e.fail("q0", "g")
-	o := e.overview(qless.OverviewQuery{From: 2, Queues: 2})
+	o := e.overview(inspect.OverviewQuery{From: 2, Queues: 2})
 	require.Equal(t, 5, o.Total)
 	require.Equal(t, []string{"q2", "q3"}, []string{o.Queues[0].Name, o.Queues[1].Name})
 	require.Len(t, o.Queues, 2)
 	require.Equal(t, map[string]int{"g": 1}, o.FailureGroups)
-	require.Empty(t, e.overview(qless.OverviewQuery{From: 7}).Queues)
-	require.ErrorIs(t, errOf(e.Overview(t.Context(), qless.OverviewQuery{From: -1})), qless.ErrInvalid)
+	require.Empty(t, e.overview(inspect.OverviewQuery{From: 7}).Queues)
+	require.ErrorIs(t, errOf(inspect.New(e.Client).Overview(t.Context(), inspect.OverviewQuery{From: -1})), qless.ErrInvalid)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -234,7 +237,7 @@ func TestAWorkersJobsAreListedByTheEndsOfTheirLocks(t *testing.T) {
 func TestTagsAreListedInPart(t *testing.T) {
 	e := newEnv(t)
 	require.Empty(t, e.list("tags|0|100"))
-	e.put("q", qless.JID("j"), qless.Tags("a", "b", "c"))
+	e.put("q", qless.JID("j"), qless.Tags{"a", "b", "c"})
 	require.ElementsMatch(t, []string{"a", "b", "c"}, e.list("tags|0|100"))
 	require.Len(t, e.list("tags|1|1"), 1)
 	require.NoError(t, e.job("j").Cancel(t.Context()))
@@ -279,7 +282,7 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 				e.set(qless.ConfigGracePeriod, 0)
 				for name, value := range map[string]string{"backoff-initial-delay": c.initial, "backoff-factor": c.factor} {
 					if value != "" {
-						require.NoError(t, e.Config().SetRaw(t.Context(), name, value))
+						require.NoError(t, errOf(e.Do(t.Context(), "config.set", name, value)))
 					}
 				}
 				line := "put||q|j|K|{}|0|retries|5"
@@ -336,10 +339,10 @@ func TestABackoffIsKeptByAPutWithoutOne(t *testing.T) {
 func TestABackoffIsNotForJobsThatAreRetried(t *testing.T) {
 	e := newEnv(t)
 	e.asPHP(`put||q|j|K|{}|0|backoff|{"initial_delay":10}`)
-	_, err := e.pop("q").Retry(t.Context())
+	_, err := e.pop("q").Retry(t.Context(), 0, "", "")
 	require.NoError(t, err)
 	require.Equal(t, qless.StateWaiting, e.job("j").State)
-	require.NoError(t, e.pop("q").Timeout(t.Context()))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("q").JID))
 	require.Equal(t, "j", e.pop("q").JID)
 }
 
@@ -347,7 +350,7 @@ func TestABackoffIsNotForJobsThatAreRetried(t *testing.T) {
 var failing = map[string]func(e *env, job *qless.Job){
 	"fail": func(e *env, job *qless.Job) { require.NoError(e.t, job.Fail(e.t.Context(), "g", "m")) },
 	"retry": func(e *env, job *qless.Job) {
-		left, err := job.Retry(e.t.Context())
+		left, err := job.Retry(e.t.Context(), 0, "", "")
 		require.NoError(e.t, err)
 		require.Negative(e.t, left)
 	},
@@ -375,7 +378,7 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 			e := newEnv(t)
 			e.set(qless.ConfigGracePeriod, 0)
 			one := func(jid string) {
-				e.put("q", qless.JID(jid), qless.Retries(0), qless.Tags("t"))
+				e.put("q", qless.JID(jid), qless.Retries(0), qless.Tags{"t"})
 				fail(e, e.pop("q"))
 			}
 			one("before")
@@ -388,22 +391,24 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 			one("young")
 			require.True(t, e.exists("old") || strings.HasPrefix(how, "lost"))
 			e.clock.Advance(time.Hour)
-			before, err := e.Events(t.Context())
+			ctx, cancel := context.WithCancel(t.Context())
+			before, err := e.Events(ctx)
 			require.NoError(t, err)
-			require.NoError(t, before.Close())
+			cancel()
+			requireEnd(t, before)
 			one("last")
 			require.False(t, e.exists("old"))
 			require.False(t, e.rdb.Exists(t.Context(), "ql:j:old-history").Val() == 1)
 			for _, jid := range []string{"young", "last"} {
 				require.Equal(t, qless.StateFailed, e.job(jid).State)
 			}
-			groups, err := e.FailureGroups(t.Context())
+			groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 			require.NoError(t, err)
 			require.Len(t, groups, 1)
 			for _, count := range groups {
 				require.Equal(t, 2, count)
 			}
-			tagged, err := e.Tagged(t.Context(), "t", qless.Range{})
+			tagged, err := inspect.New(e.Client).Tagged("t").JIDs(t.Context(), inspect.Range{})
 			require.NoError(t, err)
 			require.Equal(t, 2, tagged.Total)
 			e.set(qless.ConfigJobsFailedHistory, 0)
@@ -417,7 +422,7 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 func TestFailedJobsAreKeptWithoutALimit(t *testing.T) {
 	for _, value := range []string{"", "x", "-1"} {
 		e := newEnv(t)
-		require.NoError(t, e.Config().SetRaw(t.Context(), qless.ConfigJobsFailedHistory, value))
+		require.NoError(t, errOf(e.Do(t.Context(), "config.set", qless.ConfigJobsFailedHistory, value)))
 		e.put("q", qless.JID("j"))
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 		e.clock.Advance(1000 * time.Hour)
@@ -461,7 +466,7 @@ func TestAFailedJobThatOthersDependOnIsKept(t *testing.T) {
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 	}
 	fail("needed")
-	e.put("q", qless.JID("waits"), qless.DependsOn("needed"))
+	e.put("q", qless.JID("waits"), qless.DependsOn{"needed"})
 	e.clock.Advance(time.Hour)
 	fail("second")
 	require.True(t, e.exists("needed"))
@@ -485,7 +490,7 @@ func TestAFailureDeletesNoMoreThanAHundredJobs(t *testing.T) {
 	for _, want := range []int{151, 52, 3} {
 		e.put("q")
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-		groups, err := e.FailureGroups(t.Context())
+		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, groups["g"])
 	}

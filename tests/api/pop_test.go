@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestHigherPriorityIsPoppedFirstThenTheOlder(t *testing.T) {
@@ -25,7 +26,7 @@ func TestHigherPriorityIsPoppedFirstThenTheOlder(t *testing.T) {
 	peeked, err := e.Queue("q").Peek(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, want, jids(peeked))
-	waiting, err := e.Queue("q").JIDs(t.Context(), qless.ListWaiting, qless.Range{})
+	waiting, err := inspect.New(e.Client).Queue("q", inspect.Waiting).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, want, waiting.Items)
 	require.Equal(t, want[:3], jids(e.pops("q", 3)))
@@ -46,13 +47,16 @@ func TestPoppedJobIsLocked(t *testing.T) {
 		{When: noon.Local(), What: "put", Queue: "q"},
 		{When: noon.Add(time.Second).Local(), What: "popped", Worker: "w1"},
 	}, job.History)
+	require.WithinDuration(t, noon.Add(time.Second), job.PoppedAt, time.Millisecond)
+	require.Equal(t, time.Second, job.Waited.Round(time.Millisecond))
+	job.PoppedAt, job.Waited = time.Time{}, 0
 	require.Equal(t, jsonOf(t, job), jsonOf(t, e.job(jid)), "the reply of pop is the job as it is read")
 	require.Empty(t, e.pops("q", 5))
 }
 
 func TestPeekLocksNothing(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Tags("a"))
+	jid := e.put("q", qless.Tags{"a"})
 	for range 2 {
 		jobs, err := e.Queue("q").Peek(t.Context(), 1)
 		require.NoError(t, err)
@@ -151,8 +155,8 @@ func TestPausedQueueGivesNothing(t *testing.T) {
 	require.Empty(t, e.pops("q", 1))
 	e.pop("other")
 
-	require.NoError(t, e.Queue("q").Unpause(t.Context()))
-	require.NoError(t, e.Queue("q").Unpause(t.Context()))
+	require.NoError(t, e.Queue("q").Resume(t.Context()))
+	require.NoError(t, e.Queue("q").Resume(t.Context()))
 	require.False(t, e.counts("q").Paused)
 	e.pop("q")
 }
@@ -211,7 +215,7 @@ func TestPopTakesOnlyWhatIsWanted(t *testing.T) {
 
 func TestServerClockIsUsedByDefault(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.New(e.rdb)
+	client, err := qless.New(e.rdb, nil)
 	require.NoError(t, err)
 	before := time.Now().Truncate(time.Second)
 	jid, err := client.Queue("q").Put(t.Context(), "K", nil, qless.Delay(time.Hour))

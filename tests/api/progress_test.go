@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // sets sets the progress of a job that was popped.
@@ -19,7 +20,7 @@ func (e *env) sets(job *qless.Job, done, total int, note string) {
 
 func TestTheLastProgressOfAJobCounts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", qless.Header("a", "1"))
+		jid := e.put("q", qless.Headers{"a": "1"})
 		before := e.job(jid)
 		require.Nil(t, before.Progress)
 		job := e.pop("q")
@@ -49,14 +50,14 @@ func TestOnlyTheHolderOfTheLockSetsProgress(t *testing.T) {
 		code error
 	}{
 		"complete":  {func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) }, qless.ErrNotRunning},
-		"timed out": {func(e *env, job *qless.Job) error { return job.Timeout(e.t.Context()) }, qless.ErrNotRunning},
+		"timed out": {func(e *env, job *qless.Job) error { return repairs.TimeOut(e.t.Context(), e.Client, job.JID) }, qless.ErrNotRunning},
 		"canceled":  {func(e *env, job *qless.Job) error { return job.Cancel(e.t.Context()) }, qless.ErrNotFound},
 		"another worker's": {func(e *env, job *qless.Job) error {
-			_ = job.Timeout(e.t.Context())
+			_ = repairs.TimeOut(e.t.Context(), e.Client, job.JID)
 			return errOf(e.as("w2").Queue("q").Pop(e.t.Context(), 1))
 		}, qless.ErrLockLost},
 		"the same worker's again": {func(e *env, job *qless.Job) error {
-			_ = job.Timeout(e.t.Context())
+			_ = repairs.TimeOut(e.t.Context(), e.Client, job.JID)
 			e.clock.Advance(time.Second)
 			return errOf(e.Queue("q").Pop(e.t.Context(), 1))
 		}, qless.ErrLockLost},
@@ -81,7 +82,7 @@ func TestProgressStaysUntilTheJobIsPutAgain(t *testing.T) {
 		do    func(e *env, job *qless.Job) error
 		stays bool
 	}{
-		"retried":   {func(e *env, job *qless.Job) error { return errOf(job.Retry(e.t.Context())) }, true},
+		"retried":   {func(e *env, job *qless.Job) error { return errOf(job.Retry(e.t.Context(), 0, "", "")) }, true},
 		"released":  {func(e *env, job *qless.Job) error { return job.Release(e.t.Context(), 0) }, true},
 		"complete":  {func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) }, true},
 		"failed":    {func(e *env, job *qless.Job) error { return job.Fail(e.t.Context(), "g", "m") }, true},
@@ -90,7 +91,7 @@ func TestProgressStaysUntilTheJobIsPutAgain(t *testing.T) {
 		"put again": {func(e *env, job *qless.Job) error { e.put("q", qless.JID(job.JID)); return nil }, false},
 		"put again when complete": {func(e *env, job *qless.Job) error {
 			_ = job.Complete(e.t.Context())
-			e.put("q", qless.JID(job.JID), qless.Header("a", "2"))
+			e.put("q", qless.JID(job.JID), qless.Headers{"a": "2"})
 			return nil
 		}, false},
 	} {
@@ -102,7 +103,7 @@ func TestProgressStaysUntilTheJobIsPutAgain(t *testing.T) {
 				set := e.job(jid).Progress
 				require.NoError(t, c.do(e, job))
 				got := e.job(jid)
-				require.Equal(t, time.Minute, got.LockTime)
+				require.Equal(t, time.Minute, got.Options.LockTime)
 				if !c.stays {
 					require.Nil(t, got.Progress)
 					return
@@ -118,11 +119,11 @@ func TestProgressSaysWhichAttemptItIsFrom(t *testing.T) {
 		jid := e.put("q")
 		e.sets(e.pop("q"), 1, 2, "")
 		require.Equal(t, 1, e.job(jid).Progress.Attempt)
-		require.NoError(t, errOf(e.job(jid).Retry(t.Context())))
+		require.NoError(t, errOf(e.job(jid).Retry(t.Context(), 0, "", "")))
 		second := e.pop("q")
 		require.Equal(t, 1, second.Progress.Attempt)
 		e.sets(second, 0, 2, "")
-		require.Equal(t, second.Attempt(), e.job(jid).Progress.Attempt)
+		require.Equal(t, second.Attempt, e.job(jid).Progress.Attempt)
 		require.Equal(t, 2, e.job(jid).Progress.Attempt)
 	})
 }

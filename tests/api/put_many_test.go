@@ -18,9 +18,9 @@ import (
 func TestPutManyPutsAsPutDoes(t *testing.T) {
 	e := newEnv(t)
 	got, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-		{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags("t"), qless.Retries(1)}},
+		{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags{"t"}, qless.Retries(1)}},
 		{Klass: "L", Options: []qless.PutOption{qless.Delay(time.Minute), qless.JID("b")}},
-		{Klass: "M", Options: []qless.PutOption{qless.DependsOn("a", "b"), qless.JID("c")}},
+		{Klass: "M", Options: []qless.PutOption{qless.DependsOn{"a", "b"}, qless.JID("c")}},
 		{Klass: "N", Options: []qless.PutOption{qless.Priority(5), qless.JID("d")}},
 		{Klass: "O"},
 	})
@@ -30,7 +30,7 @@ func TestPutManyPutsAsPutDoes(t *testing.T) {
 
 	job := e.job("a")
 	require.Equal(t, `{ "n": 1 }`, string(job.Data))
-	require.Equal(t, []string{"t"}, job.Tags)
+	require.Equal(t, qless.Tags{"t"}, job.Tags)
 	require.Equal(t, 1, job.Remaining)
 	require.Equal(t, []string{"put"}, whats(job.History))
 	require.Equal(t, qless.StateScheduled, e.job("b").State)
@@ -42,7 +42,7 @@ func TestPutManyPutsAsPutDoes(t *testing.T) {
 
 func TestManyJobsKeepTheirOrder(t *testing.T) {
 	e := newEnv(t)
-	q := e.client(e.rdb, qless.WithClock(nil)).Queue("q")
+	q := e.liveClient(e.rdb, qless.ClientConfig{}).Queue("q")
 	jobs := make([]qless.JobSpec, 2500)
 	for i := range jobs {
 		jobs[i].Klass = "K"
@@ -68,7 +68,7 @@ func TestPutManyIsAllOrNothing(t *testing.T) {
 		for _, bad := range []qless.JobSpec{
 			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, j,
 			{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.DependsOn("x")}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.DependsOn{"x"}}},
 		} {
 			jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{good, j, bad, good})
 			requireCode(t, qless.ErrInvalid, err)
@@ -173,7 +173,7 @@ func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
 func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 	for what, put := range map[string]func(*qless.Queue) (string, error){
 		"a dependency that is damaged": func(q *qless.Queue) (string, error) {
-			return q.Put(t.Context(), "K", nil, qless.DependsOn("damaged"))
+			return q.Put(t.Context(), "K", nil, qless.DependsOn{"damaged"})
 		},
 		"a job that is damaged": func(q *qless.Queue) (string, error) {
 			return q.Put(t.Context(), "K", nil, qless.JID("damaged"))
@@ -254,11 +254,11 @@ func TestPutManyRefusesADependencyOnALaterJob(t *testing.T) {
 	e := newEnv(t)
 	for _, later := range []int{7, 2000} {
 		jobs := named(2500)
-		jobs[3].Options = append(jobs[3].Options, qless.DependsOn("2", fmt.Sprint(later)))
+		jobs[3].Options = append(jobs[3].Options, qless.DependsOn{"2", fmt.Sprint(later)})
 		e.invalidJobs(jobs, "3", fmt.Sprintf("jobs[3]: depends on jobs[%d], which comes after it", later))
 	}
 	jobs := named(2000)
-	jobs[1500].Options = append(jobs[1500].Options, qless.DependsOn("3", "1200"))
+	jobs[1500].Options = append(jobs[1500].Options, qless.DependsOn{"3", "1200"})
 	_, err := e.Queue("q").PutMany(t.Context(), jobs)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"3", "1200"}, e.job("1500").Dependencies)
@@ -275,8 +275,8 @@ func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
 		{qless.JobSpec{Klass: "K", Data: raw("{")}, `the data is not JSON: "{"`},
 		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}}, "the retries -1 is not from 0 to 2147483647"},
 		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(-1)}}, "the delay -1ns is negative"},
-		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Tags("")}}, "the tag is empty"},
-		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn("x")}}, "the job depends on itself"},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Tags{""}}}, "the tag is empty"},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{"x"}}}, "the job depends on itself"},
 	} {
 		c.bad.Options = append(c.bad.Options, qless.JID("x"))
 		e.invalidJobs(append(named(4), c.bad), "x", "jobs[4]: "+c.message)

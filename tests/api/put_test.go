@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestPutJobReadsBack(t *testing.T) {
 	e := newEnv(t)
 	jid, err := e.Queue("q").Put(t.Context(), "Mail::Welcome", map[string]any{"to": "ann"},
-		qless.JID("j"), qless.Priority(-3), qless.Retries(7), qless.Tags("b", "a"))
+		qless.JID("j"), qless.Priority(-3), qless.Retries(7), qless.Tags{"b", "a"})
 	require.NoError(t, err)
 	require.Equal(t, "j", jid)
 
@@ -26,7 +27,7 @@ func TestPutJobReadsBack(t *testing.T) {
 	require.Equal(t, -3, job.Priority)
 	require.Equal(t, 7, job.Retries)
 	require.Equal(t, 7, job.Remaining)
-	require.Equal(t, []string{"b", "a"}, job.Tags)
+	require.Equal(t, qless.Tags{"b", "a"}, job.Tags)
 	require.Empty(t, job.Worker)
 	require.Empty(t, job.SpawnedFrom)
 	require.Empty(t, job.Dependencies)
@@ -124,7 +125,7 @@ func TestUnmarshalAndSetData(t *testing.T) {
 
 func TestPutOfAnExistingJobMovesIt(t *testing.T) {
 	e := newEnv(t)
-	e.put("q1", qless.JID("j"), qless.Priority(4), qless.Retries(2), qless.Tags("a", "b"))
+	e.put("q1", qless.JID("j"), qless.Priority(4), qless.Retries(2), qless.Tags{"a", "b"})
 	_, err := e.Queue("q2").Put(t.Context(), "K2", raw(`[1]`), qless.JID("j"))
 	require.NoError(t, err)
 
@@ -134,7 +135,7 @@ func TestPutOfAnExistingJobMovesIt(t *testing.T) {
 	require.Equal(t, "[1]", string(job.Data))
 	require.Equal(t, 4, job.Priority, "unsaid options stay")
 	require.Equal(t, 2, job.Retries)
-	require.Equal(t, []string{"a", "b"}, job.Tags)
+	require.Equal(t, qless.Tags{"a", "b"}, job.Tags)
 	require.Equal(t, []string{"put", "put"}, whats(job.History))
 	require.Empty(t, e.pops("q1", 5))
 	require.Equal(t, "j", e.pop("q2").JID)
@@ -142,15 +143,15 @@ func TestPutOfAnExistingJobMovesIt(t *testing.T) {
 
 func TestPutReplacesTags(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"), qless.Tags("a", "b"))
-	e.put("q", qless.JID("j"), qless.Tags("b", "c"))
-	require.Equal(t, []string{"b", "c"}, e.job("j").Tags)
+	e.put("q", qless.JID("j"), qless.Tags{"a", "b"})
+	e.put("q", qless.JID("j"), qless.Tags{"b", "c"})
+	require.Equal(t, qless.Tags{"b", "c"}, e.job("j").Tags)
 	for tag, total := range map[string]int{"a": 0, "b": 1, "c": 1} {
-		page, err := e.Tagged(t.Context(), tag, qless.Range{})
+		page, err := inspect.New(e.Client).Tagged(tag).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, total, page.Total, tag)
 	}
-	e.put("q", qless.JID("j"), qless.Tags())
+	e.put("q", qless.JID("j"), qless.Tags{})
 	require.Empty(t, e.job("j").Tags)
 }
 
@@ -179,10 +180,10 @@ func TestPutRunsACompletedOrFailedJobAgain(t *testing.T) {
 	e.put("q", qless.JID("done"))
 	e.put("q", qless.JID("bad"))
 	require.Equal(t, []string{"done", "bad"}, jids(e.pops("q", 5)))
-	completed, err := e.Completed(t.Context(), qless.Range{})
+	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, completed.Items)
-	groups, err := e.FailureGroups(t.Context())
+	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
 }
@@ -194,7 +195,7 @@ func TestDelayKeepsAJobScheduled(t *testing.T) {
 
 	e.clock.Advance(90 * time.Second)
 	require.Empty(t, e.pops("q", 5))
-	scheduled, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
+	scheduled, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{jid}, scheduled.Items)
 
@@ -204,7 +205,7 @@ func TestDelayKeepsAJobScheduled(t *testing.T) {
 
 func TestMoveOfAnyJob(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Tags("a"), qless.Retries(3))
+	jid := e.put("q", qless.Tags{"a"}, qless.Retries(3))
 	job := e.pop("q")
 	require.NoError(t, job.SetData("new"))
 	require.NoError(t, job.Move(t.Context(), "q2", qless.Priority(9), qless.Delay(time.Minute)))
@@ -217,7 +218,7 @@ func TestMoveOfAnyJob(t *testing.T) {
 	require.Equal(t, `"new"`, string(moved.Data))
 	require.Equal(t, 9, moved.Priority)
 	require.Equal(t, 3, moved.Retries)
-	require.Equal(t, []string{"a"}, moved.Tags)
+	require.Equal(t, qless.Tags{"a"}, moved.Tags)
 
 	requireCode(t, qless.ErrInvalid, job.Move(t.Context(), "q2", qless.JID("other")))
 	require.NoError(t, job.Cancel(t.Context()))
@@ -232,8 +233,8 @@ func TestAFollowUpThatDependsOnItsJobBeginsOnce(t *testing.T) {
 	for range 3 {
 		job := e.pop("q")
 		require.Equal(t, "j", job.JID)
-		e.put("q", qless.JID(job.JID+"-mail"), qless.DependsOn(job.JID))
-		require.NoError(t, errOf(job.Retry(t.Context())))
+		e.put("q", qless.JID(job.JID+"-mail"), qless.DependsOn{job.JID})
+		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 	}
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	require.Equal(t, []string{"j-mail"}, jids(e.pops("q", 10)))

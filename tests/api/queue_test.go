@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // fillQueue puts jobs of every state into a queue, each named after its state.
@@ -23,8 +24,8 @@ func (e *env) fillQueue(queue string) {
 	e.put(queue, qless.JID("waiting 2"))
 	e.put(queue, qless.JID("scheduled 2"), qless.Delay(2*time.Hour))
 	e.put(queue, qless.JID("scheduled 1"), qless.Delay(time.Hour))
-	e.put(queue, qless.JID("depends 1"), qless.DependsOn("running"))
-	e.put(queue, qless.JID("depends 2"), qless.DependsOn("running"))
+	e.put(queue, qless.JID("depends 1"), qless.DependsOn{"running"})
+	e.put(queue, qless.JID("depends 2"), qless.DependsOn{"running"})
 	_, err := e.Queue(queue).Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("recurring"), qless.Offset(time.Hour))
 	require.NoError(e.t, err)
 }
@@ -34,11 +35,11 @@ func TestCountsByState(t *testing.T) {
 	e.fillQueue("q")
 	want := qless.QueueCounts{Name: "q", Waiting: 2, Running: 1, Stalled: 2, Scheduled: 2, Depends: 2, Recurring: 1}
 	require.Equal(t, want, e.counts("q"))
-	length, err := e.Queue("q").Len(t.Context())
+	length, err := e.Do(t.Context(), "length", "q")
 	require.NoError(t, err)
-	require.Equal(t, 7, length, "locked, waiting and scheduled")
+	require.EqualValues(t, 7, length, "locked, waiting and scheduled")
 	require.Equal(t, qless.QueueCounts{Name: "unknown"}, e.counts("unknown"))
-	length, err = e.Queue("unknown").Len(t.Context())
+	length, err = e.Do(t.Context(), "length", "unknown")
 	require.NoError(t, err)
 	require.Zero(t, length)
 }
@@ -47,18 +48,18 @@ func TestListsOfAQueue(t *testing.T) {
 	e := newEnv(t)
 	e.fillQueue("q")
 	q := e.Queue("q")
-	for list, want := range map[qless.List][]string{
-		qless.ListWaiting:   {"waiting 1", "waiting 2"},
-		qless.ListRunning:   {"running"},
-		qless.ListStalled:   {"stalled 1", "stalled 2"},
-		qless.ListScheduled: {"scheduled 1", "scheduled 2"},
-		qless.ListDepends:   {"depends 1", "depends 2"},
-		qless.ListRecurring: {"recurring"},
+	for list, want := range map[inspect.List][]string{
+		inspect.Waiting:   {"waiting 1", "waiting 2"},
+		inspect.Running:   {"running"},
+		inspect.Stalled:   {"stalled 1", "stalled 2"},
+		inspect.Scheduled: {"scheduled 1", "scheduled 2"},
+		inspect.Depends:   {"depends 1", "depends 2"},
+		inspect.Recurring: {"recurring"},
 	} {
-		got, err := q.JIDs(t.Context(), list, qless.Range{})
+		got, err := inspect.New(e.Client).Queue(q.Name(), list).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, want, got.Items, list)
-		got, err = q.JIDs(t.Context(), list, qless.Range{Offset: len(want)})
+		got, err = inspect.New(e.Client).Queue(q.Name(), list).JIDs(t.Context(), inspect.Range{Offset: len(want)})
 		require.NoError(t, err)
 		require.Empty(t, got.Items, list)
 	}
@@ -107,9 +108,9 @@ func TestDueJobsAreCountedAsWaiting(t *testing.T) {
 
 	e.put("q2", qless.JID("b"), qless.Delay(time.Minute))
 	e.clock.Advance(time.Minute)
-	scheduled, err := e.Queue("q2").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
+	scheduled, err := e.Do(t.Context(), "jobs", "scheduled", "q2") // as clients of other languages do
 	require.NoError(t, err)
-	require.Empty(t, scheduled.Items)
+	require.Empty(t, scheduled)
 	require.Equal(t, qless.StateWaiting, e.job("b").State)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // addRates adds to the rates as a worker's script does: each count is a queue, a klass and a value.
@@ -25,16 +26,16 @@ func (e *env) addRates(run string, number int, age time.Duration, counts ...stri
 }
 
 // tally is what a point or a group has, briefly.
-func tally(r qless.Rates) string {
+func tally(r inspect.Rates) string {
 	return fmt.Sprintf("%d %d %d %d/%d", r.Completed, r.Failed, r.Retried, r.Wait.Count, r.Run.Count)
 }
 
 // rates returns the tallies of the last minutes, oldest first.
-func (e *env) rates(filter qless.RateFilter, minutes int) []string {
+func (e *env) rates(query inspect.RateQuery, minutes int) []string {
 	e.t.Helper()
-	to := e.clock.Now().Add(time.Millisecond)
-	from := to.Truncate(time.Minute).Add(-time.Duration(minutes-1) * time.Minute)
-	points, err := e.Rates(e.t.Context(), filter, from, to, time.Minute)
+	query.To = e.clock.Now().Add(time.Millisecond)
+	query.From = query.To.Truncate(time.Minute).Add(-time.Duration(minutes-1) * time.Minute)
+	points, err := inspect.New(e.Client).Rates(e.t.Context(), query)
 	require.NoError(e.t, err)
 	require.Len(e.t, points, minutes)
 	var all []string
@@ -52,10 +53,10 @@ func TestRatesAreAddedByMinute(t *testing.T) {
 		require.EqualValues(t, 1, e.addRates("a", 1, 0, "q", "K", "2,0,0|3:1 5:1|7:2", "q", "L", "0,1,0||9:1"))
 		require.EqualValues(t, 1, e.addRates("b", 1, 20*time.Second, "q", "K", "1,2,3|5:2|6:1 7:5"))
 		require.EqualValues(t, 1, e.addRates("a", 2, 100*time.Second, "p", "K", "4,0,0||"))
-		require.Equal(t, []string{"4 0 0 0/0", zero, "3 3 3 4/9"}, e.rates(qless.RateFilter{}, 3))
+		require.Equal(t, []string{"4 0 0 0/0", zero, "3 3 3 4/9"}, e.rates(inspect.RateQuery{}, 3))
 		require.Equal(t, "3,2,3|3:1 5:3|7:7 6:1",
 			e.rdb.HGet(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix()), "1:q:K").Val())
-		for filter, want := range map[qless.RateFilter][]string{
+		for filter, want := range map[inspect.RateQuery][]string{
 			{Queue: "q"}:                 {zero, zero, "3 3 3 4/9"},
 			{Queue: "p"}:                 {"4 0 0 0/0", zero, zero},
 			{Klass: "K"}:                 {"4 0 0 0/0", zero, "3 2 3 4/8"},
@@ -84,10 +85,10 @@ func TestRatesOfOddNames(t *testing.T) {
 	}
 	e.addRates("run", 1, 0, counts...)
 	for _, name := range names {
-		require.Equal(t, []string{"9 0 0 0/0"}, e.rates(qless.RateFilter{Queue: name}, 1), name)
-		require.Equal(t, []string{"9 0 0 0/0"}, e.rates(qless.RateFilter{Klass: name}, 1), name)
+		require.Equal(t, []string{"9 0 0 0/0"}, e.rates(inspect.RateQuery{Queue: name}, 1), name)
+		require.Equal(t, []string{"9 0 0 0/0"}, e.rates(inspect.RateQuery{Klass: name}, 1), name)
 		for _, klass := range names {
-			require.Equal(t, []string{"1 0 0 0/0"}, e.rates(qless.RateFilter{Queue: name, Klass: klass}, 1))
+			require.Equal(t, []string{"1 0 0 0/0"}, e.rates(inspect.RateQuery{Queue: name, Klass: klass}, 1))
 		}
 	}
 }
@@ -99,7 +100,7 @@ func TestRatesThatAreSentAgainCountOnce(t *testing.T) {
 		require.EqualValues(t, 1, e.addRates("a", 3, 0, "q", "K", "1,0,0||"))
 		require.EqualValues(t, 0, e.addRates("a", 2, 0, "q", "K", "1,0,0||"))
 		require.EqualValues(t, 1, e.addRates("b", 1, 0, "q", "K", "1,0,0||"), "another worker")
-		require.Equal(t, []string{"3 0 0 0/0"}, e.rates(qless.RateFilter{}, 1))
+		require.Equal(t, []string{"3 0 0 0/0"}, e.rates(inspect.RateQuery{}, 1))
 	})
 }
 
@@ -132,8 +133,8 @@ func TestAMinuteHasRatesOfFiveHundredQueuesAndKlasses(t *testing.T) {
 	key := fmt.Sprint("ql:x:rates:", noon.Unix())
 	require.EqualValues(t, 501, e.rdb.HLen(t.Context(), key).Val())
 	require.Equal(t, "300,300,300|3:300|4:300", e.rdb.HGet(t.Context(), key, "0::").Val())
-	require.Equal(t, []string{"901 901 901 901/901"}, e.rates(qless.RateFilter{}, 1), "nothing is lost")
-	groups, err := e.QueueRates(t.Context(), qless.RateFilter{}, noon, noon.Add(time.Minute))
+	require.Equal(t, []string{"901 901 901 901/901"}, e.rates(inspect.RateQuery{}, 1), "nothing is lost")
+	groups, err := inspect.New(e.Client).RatesByQueue(t.Context(), inspect.RateQuery{From: noon, To: noon.Add(time.Minute)})
 	require.NoError(t, err)
 	require.Len(t, groups, 11)
 	require.Empty(t, groups[0].Name)
@@ -145,7 +146,7 @@ func TestRatesByKlassAndByQueue(t *testing.T) {
 	e.addRates("a", 1, 0, "q", "K", "2,0,0|3:2|7:2", "q", "L", "0,1,0||9:1", "p", "K", "1,0,0||7:1")
 	e.addRates("a", 2, time.Hour, "old", "Old", "1,0,0||")
 	from, to := noon.Add(-time.Minute), e.clock.Now()
-	named := func(groups []qless.RateGroup, err error) map[string]string {
+	named := func(groups []inspect.RateGroup, err error) map[string]string {
 		require.NoError(t, err)
 		all := map[string]string{}
 		for _, g := range groups {
@@ -153,17 +154,19 @@ func TestRatesByKlassAndByQueue(t *testing.T) {
 		}
 		return all
 	}
-	klasses := func(filter qless.RateFilter) map[string]string {
-		return named(e.KlassRates(t.Context(), filter, from, to))
+	klasses := func(query inspect.RateQuery) map[string]string {
+		query.From, query.To = from, to
+		return named(inspect.New(e.Client).RatesByKlass(t.Context(), query))
 	}
-	queues := func(filter qless.RateFilter) map[string]string {
-		return named(e.QueueRates(t.Context(), filter, from, to))
+	queues := func(query inspect.RateQuery) map[string]string {
+		query.From, query.To = from, to
+		return named(inspect.New(e.Client).RatesByQueue(t.Context(), query))
 	}
-	require.Equal(t, map[string]string{"K": "3 0 0 2/3", "L": "0 1 0 0/1"}, klasses(qless.RateFilter{}))
-	require.Equal(t, map[string]string{"K": "1 0 0 0/1"}, klasses(qless.RateFilter{Queue: "p"}))
-	require.Equal(t, map[string]string{"p": "1 0 0 0/1", "q": "2 1 0 2/3"}, queues(qless.RateFilter{}))
-	require.Equal(t, map[string]string{"q": "0 1 0 0/1"}, queues(qless.RateFilter{Klass: "L"}))
-	require.Empty(t, klasses(qless.RateFilter{Klass: "M"}))
+	require.Equal(t, map[string]string{"K": "3 0 0 2/3", "L": "0 1 0 0/1"}, klasses(inspect.RateQuery{}))
+	require.Equal(t, map[string]string{"K": "1 0 0 0/1"}, klasses(inspect.RateQuery{Queue: "p"}))
+	require.Equal(t, map[string]string{"p": "1 0 0 0/1", "q": "2 1 0 2/3"}, queues(inspect.RateQuery{}))
+	require.Equal(t, map[string]string{"q": "0 1 0 0/1"}, queues(inspect.RateQuery{Klass: "L"}))
+	require.Empty(t, klasses(inspect.RateQuery{Klass: "M"}))
 }
 
 func TestRatesInSteps(t *testing.T) {
@@ -171,7 +174,7 @@ func TestRatesInSteps(t *testing.T) {
 	for i := range 300 { // one a minute, for five hours
 		e.addRates("a", i+1, time.Duration(i)*time.Minute, "q", "K", "1,0,0||21:1")
 	}
-	points, err := e.Rates(t.Context(), qless.RateFilter{}, noon.Add(-4*time.Hour), noon.Add(time.Second), time.Hour)
+	points, err := inspect.New(e.Client).Rates(t.Context(), inspect.RateQuery{From: noon.Add(-4 * time.Hour), To: noon.Add(time.Second), Step: time.Hour})
 	require.NoError(t, err)
 	require.Len(t, points, 5)
 	for i, p := range points {
@@ -185,7 +188,7 @@ func TestRatesInSteps(t *testing.T) {
 	require.Less(t, p.P50, p.P90)
 	require.Less(t, p.P90, p.P99)
 
-	var again qless.RatePoint
+	var again inspect.RatePoint
 	require.NoError(t, json.Unmarshal([]byte(jsonOf(t, points[0])), &again))
 	require.JSONEq(t, jsonOf(t, points[0]), jsonOf(t, again))
 	require.Equal(t, points[0].Rates, again.Rates)
@@ -194,7 +197,7 @@ func TestRatesInSteps(t *testing.T) {
 func TestRatesThatCanNotBeAskedFor(t *testing.T) {
 	e := newEnv(t)
 	for _, c := range []struct {
-		filter   qless.RateFilter
+		filter   inspect.RateQuery
 		from, to time.Time
 		step     time.Duration
 		message  string
@@ -204,18 +207,18 @@ func TestRatesThatCanNotBeAskedFor(t *testing.T) {
 		{from: noon, to: noon.Add(73 * time.Hour), step: time.Minute, message: "more than 72h0m0s"},
 		{to: noon, step: time.Minute, message: "more than 72h0m0s"},
 		{from: time.Unix(-90, 0), to: time.Unix(90, 0), step: time.Minute, message: "before 1970"},
-		{from: noon, to: noon.Add(time.Hour), message: "not a number of minutes"},
 		{from: noon, to: noon.Add(time.Hour), step: -time.Minute, message: "not a number of minutes"},
 		{from: noon, to: noon.Add(time.Hour), step: 90 * time.Second, message: "not a number of minutes"},
 		{from: noon, to: noon.Add(time.Hour), step: 73 * time.Hour, message: "step 73h0m0s is more than"},
-		{qless.RateFilter{Queue: "\xff"}, noon, noon.Add(time.Hour), time.Minute, "the queue"},
-		{qless.RateFilter{Klass: "\xff"}, noon, noon.Add(time.Hour), time.Minute, "the klass"},
+		{inspect.RateQuery{Queue: "\xff"}, noon, noon.Add(time.Hour), time.Minute, "the queue"},
+		{inspect.RateQuery{Klass: "\xff"}, noon, noon.Add(time.Hour), time.Minute, "the klass"},
 	} {
-		_, err := e.Rates(t.Context(), c.filter, c.from, c.to, c.step)
+		c.filter.From, c.filter.To, c.filter.Step = c.from, c.to, c.step
+		_, err := inspect.New(e.Client).Rates(t.Context(), c.filter)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, c.message)
 	}
-	require.ErrorIs(t, errOf(e.KlassRates(t.Context(), qless.RateFilter{}, noon, noon)), qless.ErrInvalid)
-	require.ErrorIs(t, errOf(e.QueueRates(t.Context(), qless.RateFilter{}, noon, noon)), qless.ErrInvalid)
+	require.ErrorIs(t, errOf(inspect.New(e.Client).RatesByKlass(t.Context(), inspect.RateQuery{From: noon, To: noon})), qless.ErrInvalid)
+	require.ErrorIs(t, errOf(inspect.New(e.Client).RatesByQueue(t.Context(), inspect.RateQuery{From: noon, To: noon})), qless.ErrInvalid)
 }
 
 func TestDamagedRatesCostOnlyThemselves(t *testing.T) {
@@ -224,38 +227,34 @@ func TestDamagedRatesCostOnlyThemselves(t *testing.T) {
 	key := fmt.Sprint("ql:x:rates:", noon.Unix())
 	require.NoError(t, e.rdb.HSet(t.Context(), key, "1:q:K", "damaged", "x", "1,0,0||", "3:q:K", "1,0,0||").Err())
 	require.NoError(t, e.rdb.RPush(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix()-60), "x").Err())
-	require.Equal(t, []string{zero, "1 0 0 0/0"}, e.rates(qless.RateFilter{}, 2))
-	require.Equal(t, []string{zero, zero}, e.rates(qless.RateFilter{Queue: "q", Klass: "K"}, 2))
+	require.Equal(t, []string{zero, "1 0 0 0/0"}, e.rates(inspect.RateQuery{}, 2))
+	require.Equal(t, []string{zero, zero}, e.rates(inspect.RateQuery{Queue: "q", Klass: "K"}, 2))
 	e.addRates("a", 2, 0, "q", "K", "5,0,0||")
-	require.Equal(t, []string{zero, "6 0 0 0/0"}, e.rates(qless.RateFilter{}, 2))
+	require.Equal(t, []string{zero, "6 0 0 0/0"}, e.rates(inspect.RateQuery{}, 2))
 	e.unchanged(func() {
 		_, err := e.Run(t.Context(), "rates.add", "", "a", "3", "60", "q", "K", "5,0,0||")
 		require.ErrorContains(t, err, "WRONGTYPE")
 	})
 }
 
-func TestRatesOfAllShards(t *testing.T) {
+func TestRatesOfSeveralNamespacesAddUp(t *testing.T) {
 	e := newEnv(t)
 	var clients []*qless.Client
 	for i := range 3 {
-		clients = append(clients, e.client(e.rdb, qless.WithNamespace(fmt.Sprintf("n%d:", i))))
+		clients = append(clients, e.client(e.rdb, qless.ClientConfig{Namespace: fmt.Sprintf("n%d:", i)}))
 		shard := &env{Client: clients[i], t: t, rdb: e.rdb, clock: e.clock}
 		shard.addRates("a", 1, 0, "q", "K", "1,0,0|3:1|4:1", "q", fmt.Sprint("K", i), "0,1,0||")
 	}
-	shards, err := qless.NewShards(qless.ShardByJID, clients...)
-	require.NoError(t, err)
-	from, to := noon, noon.Add(time.Minute)
-	points, err := shards.Rates(t.Context(), qless.RateFilter{}, from, to, time.Minute)
-	require.NoError(t, err)
-	require.Len(t, points, 1)
-	require.Equal(t, "3 3 0 3/3", tally(points[0].Rates))
-	groups, err := shards.KlassRates(t.Context(), qless.RateFilter{}, from, to)
-	require.NoError(t, err)
-	require.Len(t, groups, 4)
-	groups, err = shards.QueueRates(t.Context(), qless.RateFilter{Klass: "K"}, from, to)
-	require.NoError(t, err)
-	require.Len(t, groups, 1)
-	require.Equal(t, 3, groups[0].Completed)
+	var sum inspect.Rates
+	for _, client := range clients {
+		points, err := inspect.New(client).Rates(t.Context(), inspect.RateQuery{From: noon, To: noon.Add(time.Minute)})
+		require.NoError(t, err)
+		require.Len(t, points, 1)
+		sum.Add(points[0].Rates)
+	}
+	require.Equal(t, "3 3 0 3/3", tally(sum))
+	require.Equal(t, 3, sum.Wait.Histogram[0].Count)
+	require.Len(t, sum.Wait.Histogram, 1)
 }
 
 func TestCommandsThatRatesCost(t *testing.T) {
@@ -268,7 +267,7 @@ func TestCommandsThatRatesCost(t *testing.T) {
 	require.Equal(t, "get hmget hlen set hset expire", cost(func() { e.addRates("a", 1, 0, counts...) }))
 	require.Equal(t, "get hmget hlen set hset", cost(func() { e.addRates("a", 2, 0, counts...) }))
 	require.Equal(t, "get", cost(func() { e.addRates("a", 2, 0, counts...) }))
-	for filter, command := range map[qless.RateFilter]string{
+	for filter, command := range map[inspect.RateQuery]string{
 		{}: "hgetall", {Queue: "q"}: "hgetall", {Klass: "K1"}: "hgetall", {Queue: "q", Klass: "K1"}: "hget",
 	} {
 		require.Equal(t, strings.Repeat(command+" ", 9)+command, cost(func() { e.rates(filter, 10) }))

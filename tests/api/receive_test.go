@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -126,7 +127,7 @@ func TestTheLocksOfAReceive(t *testing.T) {
 				require.Equal(t, "w1", stored.Worker)
 				require.WithinDuration(t, e.clock.Now().Add(c.want), stored.Expires, time.Millisecond/2)
 				require.WithinDuration(t, time.Now().Add(c.want), jobs[0].Expires, patience)
-				workers, err := e.Workers(t.Context())
+				workers, err := inspect.New(e.Client).Workers(t.Context())
 				require.NoError(t, err)
 				require.Len(t, workers, 1, "the name under which it waits is no worker's")
 				e.clock.Advance(c.want + time.Minute)
@@ -145,7 +146,7 @@ func TestWhatIsReceivedCanBeEnded(t *testing.T) {
 		"complete":  {func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, qless.StateComplete},
 		"next":      {func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "p") }, qless.StateWaiting},
 		"fail":      {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, qless.StateFailed},
-		"retry":     {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx)) }, qless.StateWaiting},
+		"retry":     {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) }, qless.StateWaiting},
 		"release":   {func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) }, qless.StateWaiting},
 		"heartbeat": {func(ctx context.Context, job *qless.Job) error { return errOf(job.Heartbeat(ctx)) }, qless.StateRunning},
 	} {
@@ -314,7 +315,7 @@ func received(t *testing.T, seen *observer) []qless.Call {
 
 func TestTheObserverIsToldOfEachReceive(t *testing.T) {
 	var seen observer
-	e := newEnv(t, qless.WithObserver(seen.observe))
+	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
 	defer func() { _ = e.Close() }()
 	ctx := t.Context()
 	receive := func(count int, queues ...string) error {
@@ -354,13 +355,13 @@ func TestCallsThatReceiveTogetherHaveTheirOwnContexts(t *testing.T) {
 	type key struct{}
 	var mu sync.Mutex
 	got := map[any]int{}
-	e := newEnv(t, qless.WithObserver(func(ctx context.Context, call qless.Call) {
+	e := newEnvWith(t, qless.ClientConfig{Observer: func(ctx context.Context, call qless.Call) {
 		if call.Command == "receive" {
 			mu.Lock()
 			defer mu.Unlock()
 			got[ctx.Value(key{})] += call.Count
 		}
-	}))
+	}})
 	defer func() { _ = e.Close() }()
 	const calls = 5
 	var all sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // recur makes a recurring job called r.
@@ -25,9 +26,20 @@ func (e *env) recurring(jid string) *qless.RecurringJob {
 	return job
 }
 
+// updates reads a recurring job, and returns what changes a copy of that and writes the changes.
+func (e *env) updates(jid string) func(change func(r *qless.RecurringJob)) error {
+	e.t.Helper()
+	read := e.recurring(jid)
+	return func(change func(r *qless.RecurringJob)) error {
+		changed := *read
+		change(&changed)
+		return changed.Update(e.t.Context())
+	}
+}
+
 func TestRecurReadsBack(t *testing.T) {
 	e := newEnv(t)
-	job := e.recur(90*time.Second, qless.Priority(3), qless.Retries(2), qless.Tags("b", "a"), qless.Backlog(4))
+	job := e.recur(90*time.Second, qless.Priority(3), qless.Retries(2), qless.Tags{"b", "a"}, qless.Backlog(4))
 	require.Equal(t, "r", job.JID)
 	require.Equal(t, "K", job.Klass)
 	require.Equal(t, "q", job.Queue)
@@ -55,7 +67,7 @@ func TestRecurDefaults(t *testing.T) {
 
 func TestRecurringJobPutsJobsAtItsInterval(t *testing.T) {
 	e := newEnv(t)
-	e.recur(time.Minute, qless.Priority(3), qless.Retries(2), qless.Tags("b", "a"))
+	e.recur(time.Minute, qless.Priority(3), qless.Retries(2), qless.Tags{"b", "a"})
 	job := e.pop("q")
 	require.Equal(t, "r-1", job.JID)
 	require.Equal(t, "r", job.SpawnedFrom)
@@ -64,13 +76,13 @@ func TestRecurringJobPutsJobsAtItsInterval(t *testing.T) {
 	require.Equal(t, 3, job.Priority)
 	require.Equal(t, 2, job.Retries)
 	require.Equal(t, 2, job.Remaining)
-	require.Equal(t, []string{"b", "a"}, job.Tags)
+	require.Equal(t, qless.Tags{"b", "a"}, job.Tags)
 	require.Empty(t, e.pops("q", 5))
 
 	e.clock.Advance(time.Minute)
 	require.Equal(t, "r-2", e.pop("q").JID)
 	require.Equal(t, 2, e.recurring("r").Count)
-	tagged, err := e.Tagged(t.Context(), "a", qless.Range{})
+	tagged, err := inspect.New(e.Client).Tagged("a").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"r-1", "r-2"}, tagged.Items)
 }
@@ -116,7 +128,7 @@ func TestPopPutsOnlyAsManyRecurringJobsAsAreWanted(t *testing.T) {
 
 func TestRecurOfAnExistingRecurringJobChangesIt(t *testing.T) {
 	e := newEnv(t)
-	e.recur(time.Minute, qless.Tags("a"))
+	e.recur(time.Minute, qless.Tags{"a"})
 	e.pop("q")
 	_, err := e.Queue("other").Recur(t.Context(), "K2", raw("[]"), time.Hour, qless.JID("r"), qless.Offset(time.Minute))
 	require.NoError(t, err)
@@ -136,17 +148,9 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	e := newEnv(t)
 	job := e.recur(time.Hour)
 	e.pop("q")
-	require.NoError(t, job.SetKlass(t.Context(), "K2"))
-	require.NoError(t, job.SetData(t.Context(), raw(`[ 12345678901234567890 ]`)))
-	require.NoError(t, job.SetPriority(t.Context(), -7))
-	require.NoError(t, job.SetRetries(t.Context(), 0))
-	require.NoError(t, job.SetBacklog(t.Context(), 9))
-	require.NoError(t, job.SetInterval(t.Context(), time.Minute))
-	require.NoError(t, job.Move(t.Context(), "other"))
-	require.NoError(t, job.Tag(t.Context(), "b", "a", "b"))
-	require.Equal(t, []string{"b", "a"}, e.recurring("r").Tags)
-	require.NoError(t, job.Tag(t.Context(), "c"))
-	require.NoError(t, job.Untag(t.Context(), "b", "unknown"))
+	job.Klass, job.Data, job.Queue, job.Tags = "K2", raw(`[ 12345678901234567890 ]`), "other", []string{"a", "c"}
+	job.Priority, job.Retries, job.Backlog, job.Interval = -7, 0, 9, time.Minute
+	require.NoError(t, job.Update(t.Context()))
 
 	require.NoError(t, job.Refresh(t.Context()))
 	require.Equal(t, "K2", job.Klass)
@@ -167,7 +171,7 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	require.Equal(t, "r-2", child.JID)
 	require.Equal(t, "K2", child.Klass)
 	require.Equal(t, `[ 12345678901234567890 ]`, string(child.Data))
-	require.Equal(t, []string{"a", "c"}, child.Tags)
+	require.Equal(t, qless.Tags{"a", "c"}, child.Tags)
 	queues, err := e.Queues(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "other", queues[1].Name)
@@ -190,17 +194,25 @@ func TestChangesOfARecurringJobThatIsGone(t *testing.T) {
 	e := newEnv(t)
 	job := e.recur(time.Minute)
 	require.NoError(t, job.Cancel(t.Context()))
-	before := *job
 	e.unchanged(func() {
-		for _, err := range []error{
-			job.SetKlass(t.Context(), "x"), job.SetData(t.Context(), 1), job.SetPriority(t.Context(), 1),
-			job.SetRetries(t.Context(), 1), job.SetBacklog(t.Context(), 1), job.SetInterval(t.Context(), time.Second),
-			job.Move(t.Context(), "x"), job.Tag(t.Context(), "x"), job.Untag(t.Context(), "x"),
+		for _, change := range []func(job *qless.RecurringJob){
+			func(job *qless.RecurringJob) { job.Klass = "x" },
+			func(job *qless.RecurringJob) { job.Data = raw("1") },
+			func(job *qless.RecurringJob) { job.Priority = 1 },
+			func(job *qless.RecurringJob) { job.Retries = 1 },
+			func(job *qless.RecurringJob) { job.Backlog = 1 },
+			func(job *qless.RecurringJob) { job.Interval = time.Second },
+			func(job *qless.RecurringJob) { job.Queue = "x" },
+			func(job *qless.RecurringJob) { job.Tags = []string{"x"} },
 		} {
-			require.Equal(t, "r", requireCode(t, qless.ErrNotFound, err).JID)
+			changed := *job
+			change(&changed)
+			for range 2 {
+				require.Equal(t, "r", requireCode(t, qless.ErrNotFound, changed.Update(t.Context())).JID)
+			}
 		}
+		require.NoError(t, job.Update(t.Context()), "nothing was changed")
 	})
-	require.Equal(t, before, *job)
 }
 
 // popAndComplete pops and completes the next job of the queue q, which must have a jid.
@@ -214,7 +226,7 @@ func (e *env) popAndComplete(jid string) {
 func TestRecurAtEveryStartOfAProgramChangesNothing(t *testing.T) {
 	e := newEnv(t)
 	start := func() {
-		e.recur(time.Hour, qless.Priority(3), qless.Tags("a"), qless.Backlog(2), qless.Offset(time.Minute))
+		e.recur(time.Hour, qless.Priority(3), qless.Tags{"a"}, qless.Backlog(2), qless.Offset(time.Minute))
 	}
 	start()
 	e.clock.Advance(time.Minute)
@@ -234,7 +246,7 @@ func TestRecurOfAnExistingRecurringJobKeepsItsTimeUnlessTheIntervalChanges(t *te
 	e.recur(time.Hour, qless.Priority(3))
 	e.popAndComplete("r-1")
 	e.clock.Advance(50 * time.Minute)
-	job := e.recur(time.Hour, qless.Retries(7), qless.Tags("b"), qless.Offset(5*time.Hour))
+	job := e.recur(time.Hour, qless.Retries(7), qless.Tags{"b"}, qless.Offset(5*time.Hour))
 	require.Equal(t, 7, job.Retries)
 	require.Zero(t, job.Priority)
 	require.Equal(t, []string{"b"}, job.Tags)

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qless/qless-go/inspect"
 	"github.com/stretchr/testify/require"
-
-	"github.com/qless/qless-go"
 )
 
 // register has a worker register as its script does, some seconds after it has started.
@@ -19,11 +18,11 @@ func (e *env) register(worker string, age int, info string) {
 }
 
 // infos returns what the workers that are listed say of themselves, by name.
-func (e *env) infos() map[string]*qless.WorkerInfo {
+func (e *env) infos() map[string]*inspect.WorkerInfo {
 	e.t.Helper()
-	workers, err := e.Workers(e.t.Context())
+	workers, err := inspect.New(e.Client).Workers(e.t.Context())
 	require.NoError(e.t, err)
-	all := map[string]*qless.WorkerInfo{}
+	all := map[string]*inspect.WorkerInfo{}
 	for _, w := range workers {
 		all[w.Name] = w.Info
 	}
@@ -38,20 +37,20 @@ func TestWorkersAreListedWithWhatTheySayOfThemselves(t *testing.T) {
 		e.clock.Advance(time.Second)
 		e.register("idle", 60, `{"queues":["a","b-*"],"klasses":["K"],"slots":7,"language":"rust",`+
 			`"version":"v3","host":"h","pid":12,"paused":true,"more":[1]}`)
-		workers, err := e.Workers(t.Context())
+		workers, err := inspect.New(e.Client).Workers(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"idle", "w1"}, []string{workers[0].Name, workers[1].Name}, "the latest first")
-		require.Equal(t, qless.WorkerCounts{Name: "w1", Jobs: 1}, workers[1])
+		require.Equal(t, inspect.Worker{Name: "w1", Jobs: 1}, workers[1])
 		now := noon.Add(time.Second)
 		info := workers[0].Info
 		require.WithinDuration(t, now, info.Seen, time.Millisecond)
 		require.Equal(t, time.Minute, info.Seen.Sub(info.Started))
-		require.Equal(t, &qless.WorkerInfo{
+		require.Equal(t, &inspect.WorkerInfo{
 			Queues: []string{"a", "b-*"}, Klasses: []string{"K"}, Slots: 7, Language: "rust",
 			Version: "v3", Host: "h", PID: 12, Paused: true, Seen: info.Seen, Started: info.Started,
 		}, info)
 
-		var again qless.WorkerCounts
+		var again inspect.Worker
 		require.NoError(t, json.Unmarshal([]byte(jsonOf(t, workers[0])), &again))
 		require.JSONEq(t, jsonOf(t, workers[0]), jsonOf(t, again))
 	})
@@ -65,7 +64,7 @@ func TestAWorkerThatNoLongerRegistersLosesItsInfo(t *testing.T) {
 		e.clock.Advance(149 * time.Second)
 		require.NotNil(t, e.infos()["w"])
 		e.clock.Advance(2 * time.Second)
-		require.Equal(t, map[string]*qless.WorkerInfo{"w": nil}, e.infos(), "it is still listed")
+		require.Equal(t, map[string]*inspect.WorkerInfo{"w": nil}, e.infos(), "it is still listed")
 		e.register("w", 151, `{"queues":["q"]}`)
 		require.NotNil(t, e.infos()["w"])
 		e.clock.Advance(25 * time.Hour)
@@ -76,7 +75,7 @@ func TestAWorkerThatNoLongerRegistersLosesItsInfo(t *testing.T) {
 func TestAWorkerThatLeavesIsNotRegisteredAnyMore(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
 		"depart":     func(e *env) error { return errOf(e.Run(e.t.Context(), "depart", "", "w", "", "0")) },
-		"deregister": func(e *env) error { return e.Deregister(e.t.Context(), "v", "w") },
+		"deregister": func(e *env) error { return inspect.New(e.Client).ForgetWorkers(e.t.Context(), "v", "w") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {

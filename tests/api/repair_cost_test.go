@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // What the table of docs/inspecting.md says of costs.
@@ -23,19 +24,21 @@ func TestCommandsThatLookingCosts(t *testing.T) {
 		want int
 		run  func() error
 	}{
-		"list": {2 + 2*jobs, func() error { return errOf(e.Queue("q").List(ctx, qless.ListWaiting, qless.Range{})) }},
+		"list": {2 + 2*jobs, func() error {
+			return errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).List(ctx, inspect.Range{}))
+		}},
 		"list with data": {2 + 4*jobs, func() error {
-			return errOf(e.Queue("q").List(ctx, qless.ListWaiting, qless.Range{}, qless.DataBytes(5)))
+			return errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(5).List(ctx, inspect.Range{}))
 		}},
-		"list of failed ones": {2 + 2*jobs, func() error { return errOf(e.ListFailed(ctx, "g", qless.Range{})) }},
+		"list of failed ones": {2 + 2*jobs, func() error { return errOf(inspect.New(e.Client).Failed("g").List(ctx, inspect.Range{})) }},
 		"find nothing": {2 + jobs, func() error {
-			return errOf(e.Queue("q").Find(ctx, qless.ListWaiting, qless.Filter{Klass: "L"}, ""))
+			return errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "L"}).Find(ctx, ""))
 		}},
-		"find all": {2 + 4*jobs, func() error {
-			return errOf(e.Queue("q").Find(ctx, qless.ListWaiting, qless.Filter{Klass: "K"}, ""))
+		"find all": {2 + 3*jobs, func() error {
+			return errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Find(ctx, ""))
 		}},
-		"latency":  {3 + 4, func() error { return errOf(e.Queue("q").Latency(ctx)) }},
-		"failures": {2 + jobs, func() error { return errOf(e.SummarizeFailures(ctx, "g", 0)) }},
+		"latency":  {3 + 4, func() error { return errOf(inspect.New(e.Client).Latency(ctx, "q")) }},
+		"failures": {2 + jobs, func() error { return errOf(inspect.New(e.Client).Failures(ctx, "g", 0)) }},
 	} {
 		var err error
 		// The script's own EVALSHA is counted too.
@@ -46,26 +49,26 @@ func TestCommandsThatLookingCosts(t *testing.T) {
 
 func TestCommandsThatRepairingCosts(t *testing.T) {
 	e := newEnv(t)
-	cost := func(count int, run func() (qless.BulkResult, error)) int {
+	cost := func(count int, run func() (inspect.Result, error)) int {
 		t.Helper()
 		for i := range count {
 			e.fail("q", "g", qless.JID(fmt.Sprint("f", i, "j")))
 		}
-		var r qless.BulkResult
+		var r inspect.Result
 		var err error
 		commands := len(e.server.Commands(t, func() { r, err = run() }))
 		require.NoError(t, err)
-		require.Equal(t, count, r.Count)
-		require.NoError(t, errOf(e.Queue("q").Cancel(t.Context(), qless.ListWaiting, qless.Filter{All: true})))
+		require.Equal(t, count, r.Changed)
+		require.NoError(t, errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).Cancel(t.Context())))
 		e.clock.Advance(time.Second)
 		return commands
 	}
 	for name, c := range map[string]struct {
 		each int
-		run  func() (qless.BulkResult, error)
+		run  func() (inspect.Result, error)
 	}{
-		"retry":  {7, func() (qless.BulkResult, error) { return e.Retry(t.Context(), "g", -1) }},
-		"cancel": {16, func() (qless.BulkResult, error) { return e.CancelFailed(t.Context(), "g", -1) }},
+		"unfail": {7, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }},
+		"cancel": {16, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }},
 	} {
 		cost(1, c.run)
 		got := cost(9, c.run) - cost(8, c.run)

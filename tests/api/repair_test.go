@@ -9,13 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // codes returns the codes of what a call has left, by jid.
-func codes(r qless.BulkResult) map[string]qless.Code {
+func codes(r inspect.Result) map[string]qless.Code {
 	all := map[string]qless.Code{}
-	for jid, err := range r.Errors {
+	for jid, err := range r.Why {
 		all[jid] = err.Code
 	}
 	return all
@@ -25,13 +27,13 @@ func codes(r qless.BulkResult) map[string]qless.Code {
 type left = map[string]qless.Code
 
 // does requires that a call has changed a number of jobs and left others.
-func does(t *testing.T, r qless.BulkResult, err error, count int, others left) {
+func does(t *testing.T, r inspect.Result, err error, count int, others left) {
 	t.Helper()
 	require.NoError(t, err)
-	require.Equal(t, count, r.Count)
+	require.Equal(t, count, r.Changed)
 	require.Equal(t, others, codes(r))
 	require.Equal(t, len(others), r.Left)
-	for jid, err := range r.Errors {
+	for jid, err := range r.Why {
 		require.Equal(t, jid, err.JID)
 		require.NotEmpty(t, err.Op)
 		require.NotEmpty(t, err.Message)
@@ -39,7 +41,7 @@ func does(t *testing.T, r qless.BulkResult, err error, count int, others left) {
 }
 
 // waiting returns the jids of what waits in a queue, in order.
-func (e *env) waiting(queue string) []string { return e.lists(qless.ListWaiting, queue) }
+func (e *env) waiting(queue string) []string { return e.lists(inspect.Waiting, queue) }
 
 func TestRetryPutsJobsBackIntoTheQueuesInWhichTheyFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
@@ -47,31 +49,31 @@ func TestRetryPutsJobsBackIntoTheQueuesInWhichTheyFailed(t *testing.T) {
 			e.fail(fmt.Sprint("q", i%2), "g", qless.JID(fmt.Sprint("j", i)), qless.Retries(2))
 			e.clock.Advance(time.Second)
 		}
-		r, err := e.Retry(t.Context(), "g", 3)
+		r, err := inspect.New(e.Client).Failed("g").AtMost(3).Unfail(t.Context())
 		does(t, r, err, 3, left{})
 		require.ElementsMatch(t, []string{"j0", "j2"}, e.waiting("q0"))
 		require.Equal(t, []string{"j1"}, e.waiting("q1"))
 		require.Equal(t, 2, e.job("j0").Remaining)
-		r, err = e.Retry(t.Context(), "g", -1, qless.Retries(7), qless.TTL(time.Hour))
+		r, err = inspect.New(e.Client).Failed("g").Unfail(t.Context(), qless.Retries(7), qless.TTL(time.Hour))
 		does(t, r, err, 2, left{})
 		require.Equal(t, 7, e.job("j3").Remaining)
 		require.Equal(t, 7, e.job("j3").Retries)
 		require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job("j4").Until, time.Second)
-		groups, err := e.FailureGroups(t.Context())
+		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, groups)
 		e.clock.Advance(2 * time.Hour)
 		require.Equal(t, []string{"j1"}, jids(e.pops("q1", 9)), "j3 has lived for too long")
-		r, err = e.Retry(t.Context(), "g", -1)
+		r, err = inspect.New(e.Client).Failed("g").Unfail(t.Context())
 		does(t, r, err, 0, left{})
 		for _, count := range []int{0, -2} {
-			requireCode(t, qless.ErrInvalid, errOf(e.Retry(t.Context(), "g", count)))
-			requireCode(t, qless.ErrInvalid, errOf(e.CancelFailed(t.Context(), "g", count)))
+			requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(count).Unfail(t.Context())))
+			requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(count).Cancel(t.Context())))
 		}
-		requireCode(t, qless.ErrInvalid, errOf(e.Retry(t.Context(), "", 1)))
-		requireCode(t, qless.ErrInvalid, errOf(e.Retry(t.Context(), "g", 1, qless.Retries(-1))))
-		requireCode(t, qless.ErrInvalid, errOf(e.Retry(t.Context(), "g", 1, qless.TTL(0))))
-		requireCode(t, qless.ErrInvalid, errOf(e.Retry(t.Context(), "g", 1, nil)))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("").AtMost(1).Unfail(t.Context())))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(1).Unfail(t.Context(), qless.Retries(-1))))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(1).Unfail(t.Context(), qless.TTL(0))))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(1).Unfail(t.Context(), nil)))
 	})
 }
 
@@ -79,7 +81,7 @@ func TestRetryKeepsTheOrderOfTheFailures(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
 		e.failIn("q", want...)
-		_, err := e.Retry(t.Context(), "g", -1)
+		_, err := inspect.New(e.Client).Failed("g").Unfail(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, jids(e.pops("q", 9)))
 	})
@@ -89,25 +91,22 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 	for name, unfail := range map[string]func(e *env, options ...qless.UnfailOption) error{
 		"a job": func(e *env, options ...qless.UnfailOption) error { return e.job("j").Unfail(e.t.Context(), options...) },
 		"a group": func(e *env, options ...qless.UnfailOption) error {
-			return errOf(e.Unfail(e.t.Context(), "g", 1, options...))
-		},
-		"into a queue": func(e *env, options ...qless.UnfailOption) error {
-			return errOf(e.Queue("q").Unfail(e.t.Context(), "g", 1, options...))
+			return errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 1, options...))
 		},
 		"many jobs": func(e *env, options ...qless.UnfailOption) error {
-			return errOf(e.Bulk("j").Retry(e.t.Context(), options...))
+			return errOf(inspect.New(e.Client).JIDs("j").Unfail(e.t.Context(), options...))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.fail("q", "g", qless.JID("j"), qless.StartBy(time.Hour), qless.Unique("k"), qless.Header("a", "b"))
+				e.fail("q", "g", qless.JID("j"), qless.StartBy(time.Hour), qless.Unique("k"), qless.Headers{"a": "b"})
 				requireCode(t, qless.ErrInvalid, unfail(e, qless.TTL(-5)))
 				require.NoError(t, unfail(e, qless.Retries(0), qless.TTL(time.Minute)))
 				job := e.job("j")
 				require.Equal(t, qless.StateWaiting, job.State)
 				require.Zero(t, job.Retries)
 				require.Zero(t, job.Remaining)
-				require.Equal(t, map[string]string{"a": "b"}, job.Headers)
+				require.Equal(t, qless.Headers{"a": "b"}, job.Headers)
 				require.WithinDuration(t, e.clock.Now().Add(time.Minute), job.Until, time.Second)
 				holder, err := e.Holder(t.Context(), "k")
 				require.NoError(t, err)
@@ -126,35 +125,35 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 
 func TestWhatIsInAFailureGroupByMistakeLeavesIt(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		do := func(run func() (qless.BulkResult, error), count int) {
+		do := func(run func() (inspect.Result, error), count int) {
 			t.Helper()
 			e.fail("q", "g", qless.JID("failed"))
 			e.put("q", qless.JID("waiting"))
 			require.NoError(t, e.rdb.LPush(t.Context(), "ql:f:g", "gone", "waiting").Err())
 			r, err := run()
-			does(t, r, err, count, left{"gone": qless.CodeNotFound, "waiting": qless.CodeNotFailed})
+			does(t, r, err, count, left{"gone": qless.ErrNotFound, "waiting": qless.ErrNotFailed})
 			require.Zero(t, e.rdb.Exists(t.Context(), "ql:f:g").Val())
 			require.Equal(t, qless.StateWaiting, e.job("waiting").State)
 		}
-		do(func() (qless.BulkResult, error) { return e.Retry(t.Context(), "g", -1) }, 1)
-		do(func() (qless.BulkResult, error) { return e.CancelFailed(t.Context(), "g", -1) }, 1)
+		do(func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }, 1)
+		do(func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }, 1)
 	})
 }
 
 func TestCancelFailedDeletesTheOldestFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i := range 6 {
-			e.fail("q", "g", qless.JID(fmt.Sprint("j", i)), qless.Tags("t"))
+			e.fail("q", "g", qless.JID(fmt.Sprint("j", i)), qless.Tags{"t"})
 		}
-		e.put("q", qless.JID("child"), qless.DependsOn("j1"))
-		r, err := e.CancelFailed(t.Context(), "g", 3)
-		does(t, r, err, 3, left{"j1": qless.CodeHasDependents})
-		failed, err := e.FailedIn(t.Context(), "g", qless.Range{})
+		e.put("q", qless.JID("child"), qless.DependsOn{"j1"})
+		r, err := inspect.New(e.Client).Failed("g").AtMost(3).Cancel(t.Context())
+		does(t, r, err, 3, left{"j1": qless.ErrHasDependents})
+		failed, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, []string{"j5", "j4", "j1"}, failed.Items)
-		r, err = e.CancelFailed(t.Context(), "g", -1)
-		does(t, r, err, 2, left{"j1": qless.CodeHasDependents})
-		tagged, err := e.Tagged(t.Context(), "t", qless.Range{})
+		r, err = inspect.New(e.Client).Failed("g").Cancel(t.Context())
+		does(t, r, err, 2, left{"j1": qless.ErrHasDependents})
+		tagged, err := inspect.New(e.Client).Tagged("t").JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, []string{"j1"}, tagged.Items)
 	})
@@ -177,16 +176,20 @@ func (e *env) failMany(count int) {
 
 func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 	for name, c := range map[string]struct {
-		run  func(e *env, c *qless.Client) (qless.BulkResult, error)
+		run  func(e *env, c *qless.Client) (inspect.Result, error)
 		last string // what the request of the second step has
 	}{
-		"retry": {func(e *env, c *qless.Client) (qless.BulkResult, error) { return c.Retry(e.t.Context(), "g", -1) },
+		"retry": {func(e *env, c *qless.Client) (inspect.Result, error) {
+			return inspect.New(c).Failed("g").Unfail(e.t.Context())
+		},
 			"\r\n$3\r\n200\r\n"},
-		"cancel": {func(e *env, c *qless.Client) (qless.BulkResult, error) { return c.CancelFailed(e.t.Context(), "g", -1) },
+		"cancel": {func(e *env, c *qless.Client) (inspect.Result, error) {
+			return inspect.New(c).Failed("g").Cancel(e.t.Context())
+		},
 			"\r\n$3\r\n200\r\n"},
-		"cancel of a list": {func(e *env, c *qless.Client) (qless.BulkResult, error) {
-			require.NoError(e.t, errOf(e.Retry(e.t.Context(), "g", -1)))
-			return c.Queue("q").Cancel(e.t.Context(), qless.ListWaiting, qless.Filter{Klass: "K"})
+		"cancel of a list": {func(e *env, c *qless.Client) (inspect.Result, error) {
+			require.NoError(e.t, errOf(inspect.New(e.Client).Failed("g").Unfail(e.t.Context())))
+			return inspect.New(c).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Cancel(e.t.Context())
 		}, " j0"},
 	} {
 		for _, ran := range []bool{false, true} {
@@ -201,9 +204,9 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 				}
 				rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 				t.Cleanup(func() { _ = rdb.Close() })
-				r, err := c.run(e, e.client(rdb))
+				r, err := c.run(e, e.client(rdb, qless.ClientConfig{}))
 				requireCode(t, qless.ErrUnavailable, err)
-				require.Equal(t, 250, r.Count)
+				require.Equal(t, 250, r.Changed)
 				remain := func() int {
 					n, err := e.rdb.LLen(t.Context(), "ql:f:g").Result()
 					require.NoError(t, err)
@@ -228,35 +231,35 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 
 func TestQueueCancelMeansOneListAndAFilter(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		ctx, queue := t.Context(), e.Queue("q")
+		ctx := t.Context()
 		for i := range 3 {
 			e.put("q", qless.JID(fmt.Sprint("run", i)))
 		}
 		e.pops("q", 3)
 		for i := range 4 {
-			e.put("q", qless.JID(fmt.Sprint("wait", i)), qless.Tags(fmt.Sprint("t", i%2)))
+			e.put("q", qless.JID(fmt.Sprint("wait", i)), qless.Tags{fmt.Sprint("t", i%2)})
 			e.put("q", qless.JID(fmt.Sprint("later", i)), qless.Delay(time.Hour))
 		}
-		e.put("q", qless.JID("child"), qless.DependsOn("wait0"))
-		e.put("q", qless.JID("grandchild"), qless.DependsOn("child"))
+		e.put("q", qless.JID("child"), qless.DependsOn{"wait0"})
+		e.put("q", qless.JID("grandchild"), qless.DependsOn{"child"})
 
-		requireCode(t, qless.ErrInvalid, errOf(queue.Cancel(ctx, qless.ListWaiting, qless.Filter{})))
-		requireCode(t, qless.ErrInvalid, errOf(queue.Cancel(ctx, qless.ListWaiting, qless.Filter{Limit: 5})))
-		requireCode(t, qless.ErrInvalid, errOf(queue.Cancel(ctx, qless.ListRecurring, qless.Filter{All: true})))
-		requireCode(t, qless.ErrInvalid, errOf(queue.Cancel(ctx, "failed", qless.Filter{All: true})))
-		requireCode(t, qless.ErrInvalid, errOf(queue.Cancel(ctx, qless.ListWaiting, qless.Filter{Klass: "\xff"})))
-		r, err := queue.Cancel(ctx, qless.ListWaiting, qless.Filter{Klass: "other"})
+		in := inspect.New(e.Client)
+		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Waiting).Where(inspect.Filter{}).Cancel(ctx)))
+		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Recurring).Cancel(ctx)))
+		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", "failed").Cancel(ctx)))
+		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "\xff"}).Cancel(ctx)))
+		r, err := in.Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "other"}).Cancel(ctx)
 		does(t, r, err, 0, left{})
-		r, err = queue.Cancel(ctx, qless.ListWaiting, qless.Filter{Tag: "t0"})
-		does(t, r, err, 1, left{"wait0": qless.CodeHasDependents})
-		r, err = queue.Cancel(ctx, qless.ListScheduled, qless.Filter{JID: "later", Limit: 3})
+		r, err = in.Queue("q", inspect.Waiting).Where(inspect.Filter{Tag: "t0"}).Cancel(ctx)
+		does(t, r, err, 1, left{"wait0": qless.ErrHasDependents})
+		r, err = in.Queue("q", inspect.Scheduled).Where(inspect.Filter{JID: "later"}).AtMost(3).Cancel(ctx)
 		does(t, r, err, 3, left{})
-		r, err = queue.Cancel(ctx, qless.ListDepends, qless.Filter{All: true})
+		r, err = in.Queue("q", inspect.Depends).Cancel(ctx)
 		does(t, r, err, 2, left{})
-		r, err = queue.Cancel(ctx, qless.ListWaiting, qless.Filter{All: true})
+		r, err = in.Queue("q", inspect.Waiting).Cancel(ctx)
 		does(t, r, err, 3, left{})
 		require.Equal(t, 3, e.counts("q").Running)
-		r, err = queue.Cancel(ctx, qless.ListRunning, qless.Filter{Data: "{}", Klass: "K"})
+		r, err = in.Queue("q", inspect.Running).Where(inspect.Filter{Data: "{}", Klass: "K"}).Cancel(ctx)
 		does(t, r, err, 3, left{})
 		require.Equal(t, 1, e.counts("q").Scheduled)
 	})
@@ -267,37 +270,33 @@ func TestPromoteLetsScheduledJobsBePoppedNow(t *testing.T) {
 		e.put("q", qless.JID("running"))
 		e.pop("q")
 		e.fail("q", "g", qless.JID("failed"))
-		e.put("q", qless.JID("child"), qless.DependsOn("running"))
+		e.put("q", qless.JID("child"), qless.DependsOn{"running"})
 		e.put("q", qless.JID("later"), qless.Delay(time.Hour), qless.Priority(3))
 		e.put("q", qless.JID("now"))
 		e.put("q2", qless.JID("elsewhere"), qless.Delay(time.Hour))
-		r, err := e.Queue("q").Promote(t.Context(), "later", "now", "running", "failed", "child", "none", "elsewhere", "later")
-		does(t, r, err, 2, left{
-			"running": qless.CodeRunning, "failed": qless.CodeNotScheduled, "child": qless.CodeNotScheduled,
-			"none": qless.CodeNotFound, "elsewhere": qless.CodeWrongQueue,
+		r, err := inspect.New(e.Client).JIDs("later", "now", "running", "failed", "child", "none", "elsewhere", "later").Promote(t.Context())
+		does(t, r, err, 3, left{
+			"running": qless.ErrRunning, "failed": qless.ErrNotScheduled, "child": qless.ErrNotScheduled,
+			"none": qless.ErrNotFound,
 		})
 		require.Equal(t, []string{"later", "now"}, e.waiting("q"))
 		require.Equal(t, qless.StateWaiting, e.job("later").State)
 		require.Equal(t, []string{"later", "now"}, jids(e.pops("q", 9)))
-		require.NoError(t, e.job("elsewhere").Promote(t.Context()))
 		require.Equal(t, []string{"elsewhere"}, e.waiting("q2"))
-		requireCode(t, qless.ErrRunning, e.job("running").Promote(t.Context()))
-		requireCode(t, qless.ErrInvalid, (&qless.Job{}).Promote(t.Context()))
-		requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Promote(t.Context())))
-		requireCode(t, qless.ErrInvalid, errOf(e.Queue("").Promote(t.Context(), "j")))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).JIDs().Promote(t.Context())))
 	})
 }
 
 func TestPromoteOfAParkedJobMakesItDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.park("q", "j")
-		r, err := e.Queue("q").Promote(t.Context(), "j")
+		r, err := inspect.New(e.Client).JIDs("j").Promote(t.Context())
 		does(t, r, err, 1, left{})
-		page, err := e.Queue("q").List(t.Context(), qless.ListScheduled, qless.Range{})
+		page, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Len(t, page.Items, 1)
 		require.True(t, page.Items[0].IsDue)
-		require.Equal(t, "api", page.Items[0].ParkedBy)
+		require.Equal(t, "api", page.Items[0].Parked)
 		require.Empty(t, e.pops("q", 1))
 		require.Equal(t, "api", e.job("j").Parked, "it is parked again")
 	})
@@ -308,10 +307,10 @@ func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
 		e.park("q", "j")
 		require.NoError(t, e.job("j").Reschedule(t.Context(), time.Hour))
 		require.Empty(t, e.job("j").Parked)
-		info, err := e.Limit("api").Info(t.Context())
+		info, err := inspect.New(e.Client).Limit(t.Context(), "api")
 		require.NoError(t, err)
 		require.Zero(t, info.Parked)
-		require.NoError(t, e.Limit("api").Delete(t.Context()))
+		require.NoError(t, e.Limit("api").Unset(t.Context()))
 		require.Equal(t, qless.StateScheduled, e.job("j").State)
 	})
 }
@@ -339,7 +338,7 @@ func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", "data", qless.JID("j"), qless.Retries(3), qless.TTL(5*time.Hour))))
-		require.NoError(t, errOf(e.pop("q").Retry(ctx)))
+		require.NoError(t, errOf(e.pop("q").Retry(ctx, 0, "", "")))
 		before := e.job("j")
 		due := func() time.Time { return e.scheduled("q")[0].Due.Round(time.Second).UTC() }
 		for _, delay := range []time.Duration{time.Hour, 2 * time.Hour, time.Minute} {
@@ -369,9 +368,9 @@ func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 }
 
 // scheduled reads the scheduled jobs of a queue.
-func (e *env) scheduled(queue string) []qless.JobSummary {
+func (e *env) scheduled(queue string) []inspect.Row {
 	e.t.Helper()
-	page, err := e.Queue(queue).List(e.t.Context(), qless.ListScheduled, qless.Range{})
+	page, err := inspect.New(e.Client).Queue(queue, inspect.Scheduled).List(e.t.Context(), inspect.Range{})
 	require.NoError(e.t, err)
 	return page.Items
 }
@@ -381,11 +380,11 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		ctx := t.Context()
 		names := []string{"a", "b", "c"}
 		for _, jid := range names {
-			require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", jid, qless.JID(jid), qless.Tags("old"))))
+			require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", jid, qless.JID(jid), qless.Tags{"old"})))
 		}
-		bulk := e.Bulk("a", "b", "none", "a")
-		gone := left{"none": qless.CodeNotFound}
-		both := func(r qless.BulkResult, err error) {
+		bulk := inspect.New(e.Client).JIDs("a", "b", "none", "a")
+		gone := left{"none": qless.ErrNotFound}
+		both := func(r inspect.Result, err error) {
 			t.Helper()
 			does(t, r, err, 2, gone)
 		}
@@ -393,10 +392,10 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		require.Equal(t, 5, e.job("a").Priority)
 		require.Zero(t, e.job("c").Priority)
 		both(bulk.Tag(ctx, "new", "old"))
-		require.Equal(t, []string{"old", "new"}, e.job("a").Tags)
+		require.Equal(t, qless.Tags{"old", "new"}, e.job("a").Tags)
 		both(bulk.Untag(ctx, "old"))
-		require.Equal(t, []string{"new"}, e.job("b").Tags)
-		tagged, err := e.Tagged(ctx, "old", qless.Range{})
+		require.Equal(t, qless.Tags{"new"}, e.job("b").Tags)
+		tagged, err := inspect.New(e.Client).Tagged("old").JIDs(ctx, inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, []string{"c"}, tagged.Items)
 		both(bulk.Track(ctx))
@@ -408,31 +407,31 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		require.Equal(t, qless.StateScheduled, e.job("a").State)
 		require.Equal(t, 1, e.job("a").Priority)
 		require.WithinDuration(t, e.clock.Now().Add(2*time.Hour), e.job("b").Until, time.Second)
-		r, err := bulk.Retry(ctx)
-		does(t, r, err, 0, left{"none": qless.CodeNotFound, "a": qless.CodeNotFailed, "b": qless.CodeNotFailed})
+		r, err := bulk.Unfail(ctx)
+		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrNotFailed, "b": qless.ErrNotFailed})
 		both(bulk.Promote(ctx))
 		e.pops("q2", 2)
-		r, err = bulk.Move(ctx, "q", qless.IfNotRunning())
-		does(t, r, err, 0, left{"none": qless.CodeNotFound, "a": qless.CodeExists, "b": qless.CodeExists})
-		e.put("q", qless.JID("child"), qless.DependsOn("a"))
-		r, err = e.Bulk("a", "b", "c").Cancel(ctx)
-		does(t, r, err, 2, left{"a": qless.CodeHasDependents})
-		r, err = e.Bulk("child", "a", "none").Cancel(ctx)
+		r, err = bulk.Move(ctx, "q", qless.IfNotRunning)
+		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrExists, "b": qless.ErrExists})
+		e.put("q", qless.JID("child"), qless.DependsOn{"a"})
+		r, err = inspect.New(e.Client).JIDs("a", "b", "c").Cancel(ctx)
+		does(t, r, err, 2, left{"a": qless.ErrHasDependents})
+		r, err = inspect.New(e.Client).JIDs("child", "a", "none").Cancel(ctx)
 		does(t, r, err, 2, gone)
 		e.fail("q", "g", qless.JID("f"))
-		r, err = e.Bulk("f").Retry(ctx)
+		r, err = inspect.New(e.Client).JIDs("f").Unfail(ctx)
 		does(t, r, err, 1, left{})
 		done := e.pop("q")
 		require.Equal(t, "f", done.JID)
 		require.NoError(t, done.Complete(ctx))
-		r, err = e.Bulk("f").Cancel(ctx)
-		does(t, r, err, 0, left{"f": qless.CodeFinished})
+		r, err = inspect.New(e.Client).JIDs("f").Cancel(ctx)
+		does(t, r, err, 0, left{"f": qless.ErrFinished})
 
 		for _, err := range []error{
-			errOf(e.Bulk().Cancel(ctx)), errOf(e.Bulk("").Cancel(ctx)), errOf(bulk.Tag(ctx)),
+			errOf(inspect.New(e.Client).JIDs().Cancel(ctx)), errOf(inspect.New(e.Client).JIDs("").Cancel(ctx)), errOf(bulk.Tag(ctx)),
 			errOf(bulk.Move(ctx, "q", qless.JID("x"))), errOf(bulk.Move(ctx, "q", qless.Unique("x"))),
-			errOf(bulk.Move(ctx, "q", qless.IfAbsent())), errOf(bulk.Move(ctx, "q", qless.DependsOn("x"))),
-			errOf(bulk.Move(ctx, "")), errOf(bulk.Move(ctx, "q", nil)), errOf(bulk.Retry(ctx, nil)),
+			errOf(bulk.Move(ctx, "q", qless.IfAbsent)), errOf(bulk.Move(ctx, "q", qless.DependsOn{"x"})),
+			errOf(bulk.Move(ctx, "")), errOf(bulk.Move(ctx, "q", nil)), errOf(bulk.Unfail(ctx, nil)),
 			errOf(bulk.Move(ctx, "q", qless.Delay(time.Hour), qless.TTL(time.Minute))),
 		} {
 			requireCode(t, qless.ErrInvalid, err)

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -55,24 +57,26 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 		"waiting":   func(*testing.T, *env) {},
 		"scheduled": func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Delay(time.Hour)) },
 		"depends": func(_ *testing.T, e *env) {
-			e.put("q", qless.JID("j"), qless.DependsOn(e.put("x", qless.JID("x"))), qless.OnFailureRun)
+			e.put("q", qless.JID("j"), qless.DependsOn{e.put("x", qless.JID("x"))}, qless.OnFailureRun)
 		},
-		"timed out": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Timeout(t.Context())) },
-		"retried":   func(t *testing.T, e *env) { require.NoError(t, errOf(e.pop("q").Retry(t.Context()))) },
-		"released":  func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Release(t.Context(), 0)) },
+		"timed out": func(t *testing.T, e *env) {
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("q").JID))
+		},
+		"retried":  func(t *testing.T, e *env) { require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", ""))) },
+		"released": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Release(t.Context(), 0)) },
 		"delayed": func(t *testing.T, e *env) {
-			require.NoError(t, errOf(e.pop("q").Retry(t.Context(), qless.Delay(time.Hour))))
+			require.NoError(t, errOf(e.pop("q").Retry(t.Context(), time.Hour, "", "")))
 		},
 		"next": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Next(t.Context(), "q2")) },
 	} {
 		t.Run(state, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.Unique("k"), qless.Priority(1), qless.Tags("old", "both"),
-					qless.Retries(1), qless.Header("a", "old"), qless.LockTime(time.Second))
+				e.put("q", qless.JID("j"), qless.Unique("k"), qless.Priority(1), qless.Tags{"old", "both"},
+					qless.Retries(1), qless.Headers{"a": "old"}, qless.LockTime(time.Second))
 				bring(t, e)
 				before := e.job("j")
 				jid, err := e.Queue("new").Put(t.Context(), "New", "new", again(), qless.Priority(7),
-					qless.Tags("both", "new"), qless.Retries(9), qless.Header("b", "new"), qless.Delay(time.Minute))
+					qless.Tags{"both", "new"}, qless.Retries(9), qless.Headers{"b": "new"}, qless.Delay(time.Minute))
 				require.NoError(t, err)
 				require.Equal(t, "j", jid)
 				job := e.job("j")
@@ -80,13 +84,13 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 				require.Equal(t, `"new"`, string(job.Data))
 				require.Equal(t, "new", job.Queue)
 				require.Equal(t, 7, job.Priority)
-				require.Equal(t, []string{"both", "new"}, job.Tags)
+				require.Equal(t, qless.Tags{"both", "new"}, job.Tags)
 				require.Equal(t, []int{9, 9}, []int{job.Retries, job.Remaining})
-				require.Equal(t, map[string]string{"b": "new"}, job.Headers)
-				require.Zero(t, job.LockTime)
+				require.Equal(t, qless.Headers{"b": "new"}, job.Headers)
+				require.Zero(t, job.Options.LockTime)
 				require.Equal(t, before.Dependencies, job.Dependencies)
 				require.Equal(t, append(whats(before.History), "put"), whats(job.History))
-				tagged, err := e.Tagged(t.Context(), "old", qless.Range{})
+				tagged, err := inspect.New(e.Client).Tagged("old").JIDs(t.Context(), inspect.Range{})
 				require.NoError(t, err)
 				require.Zero(t, tagged.Total)
 				e.held("j", qless.Unique("k"))
@@ -111,10 +115,10 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 // What a put does not say has its default, not what the job had.
 func TestAReplacedJobHasWhatItsLastPutSays(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", again(), qless.Priority(3), qless.Tags("t"), qless.Retries(1),
-			qless.Header("a", "1"), qless.LockTime(time.Second), qless.OnLost(qless.Last))
+		jid := e.put("q", again(), qless.Priority(3), qless.Tags{"t"}, qless.Retries(1),
+			qless.Headers{"a": "1"}, qless.LockTime(time.Second), qless.OnLostLast)
 		ended := e.waits(t.Context(), jid)
-		child := e.put("q", qless.JID("child"), qless.DependsOn(jid), qless.OnFailureRun)
+		child := e.put("q", qless.JID("child"), qless.DependsOn{jid}, qless.OnFailureRun)
 		require.Equal(t, jid, e.trigger(nil))
 		plain := e.job(e.put("q", qless.JID("plain")))
 		job := e.job(jid)
@@ -122,7 +126,7 @@ func TestAReplacedJobHasWhatItsLastPutSays(t *testing.T) {
 		require.Equal(t, plain.Tags, job.Tags)
 		require.Equal(t, plain.Retries, job.Retries)
 		require.Empty(t, job.Headers)
-		require.Zero(t, job.LockTime)
+		require.Zero(t, job.Options.LockTime)
 		require.Equal(t, []string{child}, job.Dependents)
 
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
@@ -177,13 +181,15 @@ func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
 		"with a delay":  {nil, again().KeepDue(), []qless.PutOption{qless.Delay(time.Hour)}, []string{"a", "j", "b"}},
 		"before Within": {nil, again().Within(time.Minute), nil, []string{"a", "b", "j"}},
 		"after Within":  {nil, again().Within(500 * time.Millisecond), nil, []string{"a", "j", "b"}},
-		"timed out": {func(t *testing.T, e *env) { require.NoError(t, e.pop("j").Timeout(t.Context())) },
+		"timed out": {func(t *testing.T, e *env) {
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("j").JID))
+		},
 			again().KeepDue(), nil, []string{"j", "a", "b"}},
 		"released": {func(t *testing.T, e *env) { require.NoError(t, e.pop("j").Release(t.Context(), 0)) },
 			again().KeepDue(), nil, []string{"j", "a", "b"}},
 		"parked": {func(t *testing.T, e *env) {
 			require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
-			e.put("j", qless.Unique("k").Replace().KeepDue(), qless.Limits("api"))
+			e.put("j", qless.Unique("k").Replace().KeepDue(), qless.Limits{"api"})
 			require.Empty(t, e.pops("j", 1))
 			require.Equal(t, "api", e.job("j").Parked)
 		}, again().KeepDue(), nil, []string{"a", "j", "b"}},
@@ -237,7 +243,7 @@ func TestWithinCountsFromWhenTheJobWasPoppedOrPutOtherwise(t *testing.T) {
 		e.clock.Advance(15 * time.Second)
 		job := e.pop("q")
 		e.clock.Advance(time.Minute)
-		require.NoError(t, errOf(job.Retry(t.Context())))
+		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 		require.Equal(t, jid, e.trigger(1, options...))
 		require.Equal(t, qless.StateWaiting, e.job(jid).State)
 
@@ -260,10 +266,10 @@ func TestAPutThatReplacesFollowsARunningJob(t *testing.T) {
 		second := e.trigger(2)
 		require.NotEqual(t, first, second)
 		require.Equal(t, []string{first}, e.job(second).Dependencies)
-		require.Equal(t, []string{first}, e.job(second).Parents)
+		require.Equal(t, []string{first}, e.job(second).Options.Parents)
 		e.holder(second)
 		for i := range 3 {
-			require.Equal(t, second, e.trigger(3+i, qless.Tags("t")), "one waits")
+			require.Equal(t, second, e.trigger(3+i, qless.Tags{"t"}), "one waits")
 			require.Equal(t, []string{first}, e.job(second).Dependencies)
 		}
 		require.Empty(t, e.pops("q", 5), "they don't overlap")
@@ -284,7 +290,7 @@ func TestAFollowingJobWaitsForTheRealEnd(t *testing.T) {
 		failed bool
 	}{
 		"retried": {func(t *testing.T, e *env) {
-			require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+			require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
 			e.alone()
 			require.NoError(t, e.pop("q").Complete(t.Context()))
 		}, false},
@@ -310,7 +316,7 @@ func TestAFollowingJobWaitsForTheRealEnd(t *testing.T) {
 		}, true},
 		"out of retries": {func(t *testing.T, e *env) {
 			for range 2 {
-				require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+				require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
 			}
 		}, true},
 	} {
@@ -405,18 +411,18 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 			return qless.JobSpec{Klass: "K", Data: data, Options: options}
 		}
 		key := func(parts ...any) qless.UniqueOption { return qless.Unique(parts...).Replace() }
-		waiting := e.put("q", key("waiting"), qless.Tags("old"))
+		waiting := e.put("q", key("waiting"), qless.Tags{"old"})
 		running := e.put("q2", key("running"))
 		e.pop("q2")
 		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 			spec(0, qless.JID("plain")),
-			spec(1, key("waiting"), qless.Tags("one")),
+			spec(1, key("waiting"), qless.Tags{"one"}),
 			spec(2, key("new"), qless.Delay(time.Minute)),
 			spec(3, key("running")),
-			spec(4, key("waiting"), qless.Tags("two")),
-			spec(5, key("new"), qless.Tags("new")),
+			spec(4, key("waiting"), qless.Tags{"two"}),
+			spec(5, key("new"), qless.Tags{"new"}),
 			spec(6, key("running"), qless.Delay(time.Minute)),
-			spec(7, qless.JID("given"), qless.Unique("given"), qless.Header("a", "1")),
+			spec(7, qless.JID("given"), qless.Unique("given"), qless.Headers{"a": "1"}),
 			spec(8, key("given").KeepDue()),
 			spec(9, key("new").KeepDue(), qless.Delay(time.Hour)),
 		})
@@ -455,8 +461,8 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("parent"), qless.Unique("k"), qless.DependsOn(e.put("x"))}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("child"), qless.DependsOn("parent"), qless.OnFailureRun}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.put("x")}}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("child"), qless.DependsOn{"parent"}, qless.OnFailureRun}},
 			{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
 		})
 		require.NoError(t, err)
@@ -479,14 +485,14 @@ func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.put("q", qless.JID("j"), qless.Unique("k"))
-				e.put("q", qless.JID("child"), qless.DependsOn("j"), qless.OnFailureRun)
+				e.put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailureRun)
 				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 				require.NoError(t, e.pop("q").Complete(t.Context()))
-				e.put("q", qless.JID("second"), qless.DependsOn("j"), qless.OnFailureFail)
+				e.put("q", qless.JID("second"), qless.DependsOn{"j"}, qless.OnFailureFail)
 				require.Equal(t, qless.StateFailed, e.job("second").State)
 				ids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 					{Klass: "K", Options: option},
-					{Klass: "K", Options: []qless.PutOption{qless.JID("third"), qless.DependsOn("j"), qless.OnFailureRun}},
+					{Klass: "K", Options: []qless.PutOption{qless.JID("third"), qless.DependsOn{"j"}, qless.OnFailureRun}},
 					{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
 				})
 				require.NoError(t, err)
@@ -505,11 +511,11 @@ func TestOptionsThatDoNotGoWithReplace(t *testing.T) {
 	e := newEnv(t)
 	for words, options := range map[string][]qless.PutOption{
 		"JID and Unique.Replace":                  {again(), qless.JID("j")},
-		"DependsOn and Unique.Replace":            {again(), qless.DependsOn("a")},
+		"DependsOn and Unique.Replace":            {again(), qless.DependsOn{"a"}},
 		"OnFailure and Unique.Replace":            {qless.OnFailureWait, again()},
-		"IfAbsent and Unique.Replace":             {again(), qless.IfAbsent()},
-		"IfFinished and Unique.Replace":           {again(), qless.IfFinished()},
-		"IfNotRunning and Unique.Replace":         {again(), qless.IfNotRunning()},
+		"IfAbsent and Unique.Replace":             {again(), qless.IfAbsent},
+		"IfFinished and Unique.Replace":           {again(), qless.IfFinished},
+		"IfNotRunning and Unique.Replace":         {again(), qless.IfNotRunning},
 		"Unique.Replace and For":                  {again().For(time.Minute)},
 		"Unique.KeepDue needs Replace":            {qless.Unique("k").KeepDue()},
 		"Unique.Within needs Replace":             {qless.Unique("k").Within(time.Minute)},
@@ -747,7 +753,7 @@ func (m *replacing) end(t *testing.T, job *qless.Job, how int) {
 		require.NoError(t, job.Fail(ctx, "g", "m"))
 	case 2:
 		var err error
-		remaining, err = job.Retry(ctx)
+		remaining, err = job.Retry(ctx, 0, "", "")
 		require.NoError(t, err)
 	case 3:
 		require.NoError(t, job.Release(ctx, 0))
@@ -844,8 +850,10 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 		end     func(t *testing.T, e *env, jid string)
 		options []qless.PutOption
 	}{
-		"canceled":  {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Cancel(t.Context(), jid)) }, nil},
-		"bulk":      {func(t *testing.T, e *env, jid string) { require.NoError(t, errOf(e.Bulk(jid).Cancel(t.Context()))) }, nil},
+		"canceled": {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Cancel(t.Context(), jid)) }, nil},
+		"bulk": {func(t *testing.T, e *env, jid string) {
+			require.NoError(t, errOf(inspect.New(e.Client).JIDs(jid).Cancel(t.Context())))
+		}, nil},
 		"withdrawn": {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Withdraw(t.Context(), jid)) }, nil},
 		"complete":  {end(qless.End{}), nil},
 		"failed":    {end(qless.End{State: qless.StateFailed, Group: "g"}), nil},
@@ -853,7 +861,7 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 		"StartBy":   {over, []qless.PutOption{qless.StartBy(10 * time.Second)}},
 		"swept":     {expire, []qless.PutOption{qless.TTL(10 * time.Second)}},
 		"depended on": {func(t *testing.T, e *env, jid string) {
-			e.put("q", qless.JID("child"), qless.DependsOn(jid))
+			e.put("q", qless.JID("child"), qless.DependsOn{jid})
 			expire(t, e, jid)
 		}, []qless.PutOption{qless.StartBy(10 * time.Second)}},
 		"another key": {func(_ *testing.T, e *env, jid string) {

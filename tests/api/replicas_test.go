@@ -17,7 +17,7 @@ import (
 func TestPutsThatNoReplicaHas(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	jid, err := c.Queue("q").Put(ctx, "K", nil)
 	require.Equal(t, jid, requireCode(t, qless.ErrNotReplicated, err).JID)
 	require.Equal(t, qless.StateWaiting, e.job(jid).State, "it is put nevertheless")
@@ -43,13 +43,13 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 
 func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
 			jid, err := c.Queue("q").Put(t.Context(), "K", nil)
 			var own *qless.Error
-			if !errors.As(err, &own) || own.Code != qless.CodeNotReplicated || own.JID != jid {
+			if !errors.As(err, &own) || own.Code != qless.ErrNotReplicated || own.JID != jid {
 				t.Errorf("put of %s: %v", jid, err)
 			}
 		})
@@ -60,7 +60,7 @@ func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
 
 func TestAPutThatFailsIsNoPut(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	e.server.Kill()
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	requireCode(t, qless.ErrUnavailable, err)
@@ -72,7 +72,7 @@ func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 	options.Username, options.Password = "app", "wrong"
 	rdb := redis.NewClient(&options)
 	t.Cleanup(func() { _ = rdb.Close() })
-	c := e.client(rdb, qless.WithReplicas(1, time.Second))
+	c := e.client(rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second})
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.NotErrorIs(t, err, qless.ErrNotReplicated)
@@ -85,7 +85,7 @@ func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	options.ReadTimeout = 300 * time.Millisecond
 	hasty := redis.NewClient(options)
 	defer func() { _ = hasty.Close() }()
-	c := e.client(hasty, qless.WithReplicas(1, 600*time.Millisecond))
+	c := e.client(hasty, qless.ClientConfig{Replicas: 1, ReplicaTimeout: 600 * time.Millisecond})
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }
@@ -93,15 +93,15 @@ func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer func() { _ = rdb.Close() }()
-	for _, option := range []qless.ClientOption{
-		qless.WithReplicas(0, time.Second), qless.WithReplicas(1, 0), qless.WithReplicas(1, -time.Second),
+	for _, config := range []*qless.ClientConfig{
+		{Replicas: -2}, {Replicas: 1, ReplicaTimeout: time.Microsecond}, {Replicas: 1, ReplicaTimeout: -time.Second},
 	} {
-		_, err := qless.New(rdb, option)
+		_, err := qless.New(rdb, config)
 		requireCode(t, qless.ErrInvalid, err)
 	}
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer func() { _ = ring.Close() }()
-	_, err := qless.New(ring, qless.WithReplicas(1, time.Second))
+	_, err := qless.New(ring, &qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second})
 	requireCode(t, qless.ErrInvalid, err)
 }
 
@@ -109,9 +109,9 @@ func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	q := c.Queue("q")
-	options := []qless.PutOption{qless.JID("a"), qless.IfAbsent()}
+	options := []qless.PutOption{qless.JID("a"), qless.IfAbsent}
 	_, err := q.Put(ctx, "K", nil, options...)
 	requireCode(t, qless.ErrNotReplicated, err)
 	refused := func(err error, jid string) {
@@ -149,7 +149,7 @@ func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 func TestABatchThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	shards, err := qless.NewShards(qless.ShardByJID, c)
 	require.NoError(t, err)
 	for _, make := range []func() (*qless.Batch, error){

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -19,7 +20,7 @@ func proxied(t *testing.T) (*env, *testkit.Proxy, *qless.Client) {
 	proxy := testkit.NewProxy(t, e.server.Addr())
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	t.Cleanup(func() { _ = rdb.Close() })
-	return e, proxy, e.client(rdb)
+	return e, proxy, e.client(rdb, qless.ClientConfig{})
 }
 
 // seen returns how often a command was sent, by its digest or its text.
@@ -48,7 +49,9 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 				return err
 			},
 			"complete": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Complete(ctx) },
-			"retry":    func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return errOf(running.Retry(ctx)) },
+			"retry": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
+				return errOf(running.Retry(ctx, 0, "", ""))
+			},
 			"fail": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
 				return running.Fail(ctx, "g", "m")
 			},
@@ -57,10 +60,12 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 			},
 			"cancel":  func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Cancel(ctx) },
 			"release": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Release(ctx, 0) },
-			"timeout": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Timeout(ctx) },
+			"timeout": func(ctx context.Context, client *qless.Client, running *qless.Job) error {
+				return repairs.TimeOut(ctx, client, running.JID)
+			},
 			"requeue": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Move(ctx, "q") },
 			"unfail": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				_, err := client.Queue("q").Unfail(ctx, "g", 1)
+				_, err := repairs.UnfailInto(ctx, client, "q", "g", 1)
 				return err
 			},
 			"recur": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
@@ -138,7 +143,7 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 // newPuts are calls that put jobs whose jids are all fresh.
 var newPuts = map[string]func(ctx context.Context, client *qless.Client) ([]string, error){
 	"put": func(ctx context.Context, client *qless.Client) ([]string, error) {
-		jid, err := client.Queue("q").Put(ctx, "K", nil, qless.IfAbsent(), qless.Priority(1), qless.Header("a", "1"))
+		jid, err := client.Queue("q").Put(ctx, "K", nil, qless.IfAbsent, qless.Priority(1), qless.Headers{"a": "1"})
 		return []string{jid}, err
 	},
 	"put.many": func(ctx context.Context, client *qless.Client) ([]string, error) {
@@ -151,20 +156,21 @@ var newPuts = map[string]func(ctx context.Context, client *qless.Client) ([]stri
 func TestPutsOfNewJobsAreSentAgainAndPutThemOnce(t *testing.T) {
 	for where, c := range cuts {
 		for command, put := range newPuts {
-			for waits, options := range map[string][]qless.ClientOption{
-				"": nil, ", with replicas": {qless.WithReplicas(1, time.Millisecond)},
-			} {
+			for waits, replicas := range map[string]int{"": 0, ", with replicas": 1} {
 				t.Run(command+", "+where+waits, func(t *testing.T) {
 					e, proxy, client := proxied(t)
-					if options != nil {
+					if replicas > 0 {
 						rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 						t.Cleanup(func() { _ = rdb.Close() })
-						client = e.client(rdb, options...)
+						client = e.client(rdb, qless.ClientConfig{
+							Replicas:       replicas,
+							ReplicaTimeout: time.Millisecond,
+						})
 					}
 					require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
 					c.cut(proxy, scripts.Sent(command))
 					jids, err := put(t.Context(), client)
-					if options != nil {
+					if replicas > 0 {
 						requireCode(t, qless.ErrNotReplicated, err)
 					} else {
 						require.NoError(t, err)
@@ -195,7 +201,7 @@ func TestANewJobThatIsPutForTheSecondTimeIsLeftAsItIs(t *testing.T) {
 		again()
 		job := e.pop("q")
 		again()
-		require.NoError(t, errOf(job.Retry(t.Context())))
+		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 		again()
 		require.NoError(t, e.pop("q").Complete(t.Context()))
 		again()
@@ -212,7 +218,7 @@ func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
 			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put.many"))
 			_, err := client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.IfAbsent()}},
+				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.IfAbsent}},
 			})
 			requireCode(t, qless.ErrUnavailable, err)
 			require.Equal(t, 1, seen(proxy, "put.many"))
@@ -228,7 +234,7 @@ func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
 			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put"))
 			put := func() (string, error) {
-				return client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent())
+				return client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent)
 			}
 			jid, err := put()
 			require.Equal(t, "j", jid)
@@ -252,10 +258,10 @@ func TestAServerThatIsGone(t *testing.T) {
 	options.MaxRetries, options.DialerRetries = -1, 1
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
-	_, err := e.client(rdb).Queue("q").Pop(t.Context(), 1)
+	_, err := e.client(rdb, qless.ClientConfig{}).Queue("q").Pop(t.Context(), 1)
 	requireCode(t, qless.ErrUnavailable, err)
 	e.server.Restart()
-	_, err = e.client(rdb).Job(t.Context(), jid)
+	_, err = e.client(rdb, qless.ClientConfig{}).Job(t.Context(), jid)
 	requireCode(t, qless.ErrNotFound, err)
 }
 
@@ -267,7 +273,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, context.Canceled)
 
-	client, err := qless.Dial(t.Context(), "redis://"+e.server.Addr()+"?read_timeout=-1")
+	client, err := qless.Dial(t.Context(), "redis://"+e.server.Addr()+"?read_timeout=-1", nil)
 	require.NoError(t, err)
 	defer client.Close()
 	e.server.Suspend()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -41,7 +42,7 @@ func TestAResultIsStoredWithTheEndOfAJob(t *testing.T) {
 			state: qless.StateFailed, group: "g",
 		},
 		"out of retries": {
-			end:   func(job *qless.Job, ctx context.Context) error { return errOf(job.Retry(ctx)) },
+			end:   func(job *qless.Job, ctx context.Context) error { return errOf(job.Retry(ctx, 0, "", "")) },
 			state: qless.StateFailed, group: "failed-retries-q",
 		},
 	} {
@@ -102,11 +103,11 @@ func TestJobsWithoutAnEndHaveNoResult(t *testing.T) {
 		unfinished(jid)
 		job := e.popWith(1)
 		unfinished(jid)
-		require.NoError(t, errOf(job.Retry(ctx)))
+		require.NoError(t, errOf(job.Retry(ctx, 0, "", "")))
 		unfinished(jid)
 		require.NoError(t, e.popWith(2).Release(ctx, 0))
 		unfinished(jid)
-		require.NoError(t, e.popWith(3).Timeout(ctx))
+		require.NoError(t, repairs.TimeOut(ctx, e.Client, e.popWith(3).JID))
 		unfinished(jid)
 		require.NoError(t, e.pop("q").Complete(ctx))
 		require.Nil(t, e.result(jid).Data, "results of earlier runs are dropped")
@@ -149,12 +150,12 @@ func TestAResultSurvivesFurtherQueues(t *testing.T) {
 			last any
 			want string
 		}{{nil, `"first"`}, {raw(`"last"`), `"last"`}} {
-			jid := e.put("q", qless.Header("a", "1"))
-			require.NoError(t, e.popWith("first").Next(ctx, "q", qless.Header("a", "2")))
+			jid := e.put("q", qless.Headers{"a": "1"})
+			require.NoError(t, e.popWith("first").Next(ctx, "q", qless.Headers{"a": "2"}))
 			requireCode(t, qless.ErrUnfinished, errOf(e.Result(ctx, jid)))
 			e.clock.Advance(time.Second)
 			job := e.pop("q")
-			require.Equal(t, map[string]string{"a": "2"}, job.Headers)
+			require.Equal(t, qless.Headers{"a": "2"}, job.Headers)
 			if c.last != nil {
 				require.NoError(t, job.SetResult(c.last))
 			}
@@ -170,7 +171,7 @@ func TestAResultSurvivesFurtherQueues(t *testing.T) {
 		}
 		jid := e.put("q")
 		other := e.put("other")
-		require.NoError(t, e.popWith(5).Next(ctx, "q", qless.DependsOn(other)))
+		require.NoError(t, e.popWith(5).Next(ctx, "q", qless.DependsOn{other}))
 		require.NoError(t, e.pop("other").Complete(ctx))
 		e.clock.Advance(time.Second)
 		require.NoError(t, e.pop("q").Fail(ctx, "g", "m"))
@@ -217,7 +218,7 @@ func TestAResultCostsNoCommand(t *testing.T) {
 	for name, end := range map[string]func(job *qless.Job) error{
 		"complete": func(job *qless.Job) error { return job.Complete(t.Context()) },
 		"fail":     func(job *qless.Job) error { return job.Fail(t.Context(), "g", "m") },
-		"retry":    func(job *qless.Job) error { return errOf(job.Retry(t.Context())) },
+		"retry":    func(job *qless.Job) error { return errOf(job.Retry(t.Context(), 0, "", "")) },
 	} {
 		cost(false, end)
 		require.Equal(t, cost(false, end), cost(true, end), name)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // fails puts jobs and fails them in a group, one after the other.
@@ -37,7 +38,7 @@ func (e *env) foreignFail(jid, queue, group string) {
 // failed returns the jids of a failure group, newest first.
 func (e *env) failed(group string) []string {
 	e.t.Helper()
-	page, err := e.FailedIn(e.t.Context(), group, qless.Range{Limit: -1})
+	page, err := inspect.New(e.Client).Failed(group).JIDs(e.t.Context(), inspect.Range{Limit: -1})
 	require.NoError(e.t, err)
 	return page.Items
 }
@@ -79,7 +80,7 @@ func TestEachFailureGroupKeepsSoManyJobs(t *testing.T) {
 		e.set(qless.ConfigJobsFailedHistoryCount, 0)
 		e.fails("g", "none")
 		require.Empty(t, e.failed("g"))
-		groups, err := e.FailureGroups(t.Context())
+		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"other": 3}, groups)
 	})
@@ -105,7 +106,7 @@ func TestJobsThatOtherScriptsFailedAreClearedByAFailureInTheirGroup(t *testing.T
 	onEach(t, func(t *testing.T, e *env) {
 		e.set(qless.ConfigJobsFailedHistory, time.Hour)
 		for _, jid := range []string{"a", "b"} {
-			e.put("q", qless.JID(jid), qless.Tags("red"))
+			e.put("q", qless.JID(jid), qless.Tags{"red"})
 			e.pop("q")
 			e.foreignFail(jid, "q", "g")
 			e.clock.Advance(time.Minute)
@@ -126,7 +127,7 @@ func TestJobsThatAreToBeKeptAreLookedPast(t *testing.T) {
 		e.put("q", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 		e.fails("g", "needed")
-		e.put("q2", qless.DependsOn("needed"))
+		e.put("q2", qless.DependsOn{"needed"})
 		e.fails("g", "old", "older", "new")
 		require.Equal(t, []string{"new", "needed", "own"}, e.failed("g"))
 		e.clock.Advance(10 * time.Hour)
@@ -176,7 +177,7 @@ func TestASweepClearsAllGroups(t *testing.T) {
 		e.set(qless.ConfigJobsFailedHistory, time.Hour)
 		e.clock.Advance(2 * time.Hour)
 		require.Equal(t, 15, e.sweep())
-		groups, err := e.FailureGroups(t.Context())
+		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, groups)
 		require.Zero(t, e.sweep())
@@ -187,10 +188,10 @@ func TestASweepTellsOfFailuresThatOtherScriptsKeptQuiet(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("a", numbered("other", 130)...)
 		e.put("q", qless.JID("bad"))
-		e.put("next", qless.JID("runs"), qless.DependsOn("bad"), qless.OnFailureRun)
-		e.put("next", qless.JID("fails"), qless.DependsOn("bad"), qless.OnFailureFail)
-		e.put("next", qless.JID("deep"), qless.DependsOn("fails"), qless.OnFailureRun)
-		e.put("next", qless.JID("waits"), qless.DependsOn("bad"))
+		e.put("next", qless.JID("runs"), qless.DependsOn{"bad"}, qless.OnFailureRun)
+		e.put("next", qless.JID("fails"), qless.DependsOn{"bad"}, qless.OnFailureFail)
+		e.put("next", qless.JID("deep"), qless.DependsOn{"fails"}, qless.OnFailureRun)
+		e.put("next", qless.JID("waits"), qless.DependsOn{"bad"})
 		e.pop("q")
 		e.foreignFail("bad", "q", "g")
 		require.Equal(t, qless.StateDepends, e.job("runs").State)
@@ -212,9 +213,9 @@ func TestSweepsReachWhatAFailureLeft(t *testing.T) {
 	for i := range 700 {
 		child := fmt.Sprint("child", i)
 		specs = append(specs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-			qless.JID(child), qless.DependsOn("bad"), qless.OnFailureFail,
+			qless.JID(child), qless.DependsOn{"bad"}, qless.OnFailureFail,
 		}}, qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-			qless.JID("grand" + child), qless.DependsOn(child), qless.OnFailureFail,
+			qless.JID("grand" + child), qless.DependsOn{child}, qless.OnFailureFail,
 		}})
 	}
 	require.NoError(t, errOf(e.Queue("next").PutMany(t.Context(), specs)))
@@ -224,7 +225,7 @@ func TestSweepsReachWhatAFailureLeft(t *testing.T) {
 		e.sweep()
 	}
 	require.Zero(t, e.counts("next").Depends)
-	groups, err := e.FailureGroups(t.Context())
+	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1400, groups["failed-dependency"])
 }

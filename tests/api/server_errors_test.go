@@ -49,7 +49,7 @@ func TestAnEndedContextIsUnavailable(t *testing.T) {
 	late, cancel := context.WithDeadline(t.Context(), testkit.Noon)
 	defer cancel()
 	for _, ctx := range []context.Context{canceled, late} {
-		_, err := e.Queue("q").Len(ctx)
+		_, err := e.Queue("q").Counts(ctx)
 		requireCode(t, qless.ErrUnavailable, err)
 		require.ErrorIs(t, err, ctx.Err())
 	}

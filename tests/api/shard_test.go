@@ -15,11 +15,11 @@ import (
 )
 
 // shards makes n shards on the env's server.
-func (e *env) shards(key qless.ShardKey, n int) *qless.Shards {
+func (e *env) shards(key qless.ShardBy, n int) *qless.Shards {
 	e.t.Helper()
 	var clients []*qless.Client
 	for i := range n {
-		clients = append(clients, e.client(e.rdb, qless.WithNamespace(fmt.Sprintf("s%d:", i))))
+		clients = append(clients, e.client(e.rdb, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
 	shards, err := qless.NewShards(key, clients...)
 	require.NoError(e.t, err)
@@ -44,7 +44,7 @@ func TestShardsSpreadJobsEvenly(t *testing.T) {
 
 func TestAnAddedShardMovesLittle(t *testing.T) {
 	e := newEnv(t)
-	for _, key := range []qless.ShardKey{qless.ShardByJID, qless.ShardByQueue} {
+	for _, key := range []qless.ShardBy{qless.ShardByJID, qless.ShardByQueue} {
 		before, after := e.shards(key, 4), e.shards(key, 5)
 		moved := 0
 		for i := range 10000 {
@@ -80,10 +80,10 @@ func TestPlacesStayWhereTheyAre(t *testing.T) {
 
 func TestShardsThatCantBe(t *testing.T) {
 	e := newEnv(t)
-	a := e.client(e.rdb, qless.WithNamespace("a:"))
+	a := e.client(e.rdb, qless.ClientConfig{Namespace: "a:"})
 	_, err := qless.NewShards(qless.ShardByJID)
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.NewShards(qless.ShardByJID, a, e.client(e.rdb, qless.WithNamespace("a:")))
+	_, err = qless.NewShards(qless.ShardByJID, a, e.client(e.rdb, qless.ClientConfig{Namespace: "a:"}))
 	requireCode(t, qless.ErrInvalid, err)
 	_, err = qless.NewShards("klass", a)
 	require.EqualError(t, err, `qless: shard: the key "klass" is unknown`)
@@ -97,7 +97,7 @@ func TestShardsThatCantBe(t *testing.T) {
 }
 
 func TestAShardedQueueIsOneQueue(t *testing.T) {
-	for _, key := range []qless.ShardKey{qless.ShardByJID, qless.ShardByQueue} {
+	for _, key := range []qless.ShardBy{qless.ShardByJID, qless.ShardByQueue} {
 		e := newEnv(t)
 		ctx := t.Context()
 		shards := e.shards(key, 3)
@@ -118,13 +118,13 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 			require.Equal(t, fmt.Sprint("m", i), jid)
 			wanted[jid] = true
 		}
-		length, err := queue.Len(ctx)
+		counts, err := queue.Counts(ctx)
 		require.NoError(t, err)
-		require.Equal(t, 60, length)
+		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 60}, counts)
 
 		jobs, err := queue.Pop(ctx, 50)
 		require.NoError(t, err)
-		counts, err := queue.Counts(ctx)
+		counts, err = queue.Counts(ctx)
 		require.NoError(t, err)
 		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 10, Running: 50}, counts)
 		all, err := shards.Queues(ctx)
@@ -144,7 +144,7 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 			require.NoError(t, job.Complete(ctx))
 		}
 		require.Empty(t, wanted)
-		require.Len(t, homes, map[qless.ShardKey]int{qless.ShardByJID: 3, qless.ShardByQueue: 1}[key])
+		require.Len(t, homes, map[qless.ShardBy]int{qless.ShardByJID: 3, qless.ShardByQueue: 1}[key])
 		_, err = shards.Job(ctx, "nobody")
 		requireCode(t, qless.ErrNotFound, err)
 	}
@@ -157,7 +157,7 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 	queue := shards.Queue("q")
 	first, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pick"))
 	require.NoError(t, err)
-	second, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pack"), qless.DependsOn(first))
+	second, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pack"), qless.DependsOn{first})
 	require.NoError(t, err)
 	job, err := shards.Job(ctx, second)
 	require.NoError(t, err)
@@ -169,12 +169,12 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 			elsewhere = jid
 		}
 	}
-	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn(first))
+	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn{first})
 	requireCode(t, qless.ErrWrongShard, err)
 	_, err = shards.Job(ctx, elsewhere)
 	requireCode(t, qless.ErrNotFound, err)
 
-	depending := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(elsewhere), qless.DependsOn("{order-7}-new")}}
+	depending := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(elsewhere), qless.DependsOn{"{order-7}-new"}}}
 	_, err = queue.PutMany(ctx, []qless.JobSpec{
 		{Klass: "K", Options: []qless.PutOption{qless.JID("{order-7}-new")}}, depending,
 	})
@@ -184,7 +184,7 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 	_, err = shards.Job(ctx, "{order-7}-new")
 	requireCode(t, qless.ErrNotFound, err)
 
-	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn("nobody"))
+	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn{"nobody"})
 	require.NoError(t, err, "a job that does not exist is not waited for")
 }
 
@@ -193,7 +193,7 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer func() { _ = away.Close() }()
 	shards, err := qless.NewShards(qless.ShardByJID,
-		e.client(e.rdb, qless.WithNamespace("here:")), e.client(away, qless.WithNamespace("away:")))
+		e.client(e.rdb, qless.ClientConfig{Namespace: "here:"}), e.client(away, qless.ClientConfig{Namespace: "away:"}))
 	require.NoError(t, err)
 	jobs := make([]qless.JobSpec, 50)
 	for i := range jobs {
@@ -201,9 +201,9 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	}
 	put, err := shards.Queue("q").PutMany(t.Context(), jobs)
 	requireCode(t, qless.ErrUnavailable, err)
-	length, lenErr := shards.Clients()[0].Queue("q").Len(t.Context())
-	require.NoError(t, lenErr)
-	require.Len(t, put, length)
+	counts, countsErr := shards.Clients()[0].Queue("q").Counts(t.Context())
+	require.NoError(t, countsErr)
+	require.Len(t, put, counts.Waiting)
 	require.NotEmpty(t, put)
 	require.Less(t, len(put), 50)
 	_, err = shards.Queue("q").Counts(t.Context())
@@ -215,7 +215,7 @@ func TestASilentShardDelaysNobodyElse(t *testing.T) {
 	e := newEnv(t)
 	silent := testkit.Start(t)
 	shards, err := qless.NewShards(qless.ShardByJID,
-		e.client(silent.Client(t), qless.WithNamespace("silent:")), e.client(e.rdb, qless.WithNamespace("living:")))
+		e.client(silent.Client(t), qless.ClientConfig{Namespace: "silent:"}), e.client(e.rdb, qless.ClientConfig{Namespace: "living:"}))
 	require.NoError(t, err)
 	living := shards.Clients()[1].Queue("q")
 	for _, jid := range []string{"done", "later", "called"} {
@@ -249,7 +249,7 @@ func TestASilentShardDelaysNobodyElse(t *testing.T) {
 	end("later")
 	require.NoError(t, testkit.Soon(t, "the end of a job", waited))
 	silentsOwn := jidOf(shards, shards.Clients()[0])
-	_, err = shards.Queue("q").Put(ctx, "K", nil, qless.JID(silentsOwn), qless.DependsOn("called"))
+	_, err = shards.Queue("q").Put(ctx, "K", nil, qless.JID(silentsOwn), qless.DependsOn{"called"})
 	requireCode(t, qless.ErrWrongShard, err)
 	require.NoError(t, ctx.Err())
 }

@@ -14,33 +14,33 @@ import (
 // optionsOfJobs has every option of a put that a job keeps.
 var optionsOfJobs = map[string][]qless.PutOption{
 	"none":            {},
-	"all at once":     {qless.Priority(-7), qless.Tags("b", "a"), qless.Retries(0), qless.Delay(time.Hour)},
+	"all at once":     {qless.Priority(-7), qless.Tags{"b", "a"}, qless.Retries(0), qless.Delay(time.Hour)},
 	"a delay":         {qless.Delay(90 * time.Second)},
 	"a time":          {qless.At(noon.Add(time.Hour + 1234*time.Microsecond))},
-	"dependencies":    {qless.DependsOn("waiting", "complete", "none")},
-	"a late waiter":   {qless.DependsOn("waiting"), qless.Delay(time.Hour)},
-	"run on failure":  {qless.DependsOn("waiting", "complete", "failed"), qless.OnFailure("run")},
-	"fail on failure": {qless.DependsOn("waiting", "complete"), qless.OnFailure("fail")},
-	"wait on failure": {qless.DependsOn("waiting", "failed"), qless.OnFailure("wait")},
+	"dependencies":    {qless.DependsOn{"waiting", "complete", "none"}},
+	"a late waiter":   {qless.DependsOn{"waiting"}, qless.Delay(time.Hour)},
+	"run on failure":  {qless.DependsOn{"waiting", "complete", "failed"}, qless.OnFailure("run")},
+	"fail on failure": {qless.DependsOn{"waiting", "complete"}, qless.OnFailure("fail")},
+	"wait on failure": {qless.DependsOn{"waiting", "failed"}, qless.OnFailure("wait")},
 	"a policy":        {qless.OnFailure("run")},
 	"headers":         {qless.Headers(map[string]string{"b": "", "a": "\u2028 x"})},
-	"limits":          {qless.Limits("l2", "l1")},
+	"limits":          {qless.Limits{"l2", "l1"}},
 	"a lock time":     {qless.LockTime(333 * time.Millisecond)},
-	"lost jobs last":  {qless.OnLost(qless.Last)},
-	"lost in place":   {qless.OnLost(qless.InPlace), qless.LockTime(time.Hour)},
+	"lost jobs last":  {qless.OnLostLast},
+	"lost in place":   {qless.OnLostInPlace, qless.LockTime(time.Hour)},
 	"a start":         {qless.StartBy(time.Minute)},
 	"a late start":    {qless.StartBy(2 * time.Hour), qless.Delay(time.Hour)},
 	"a life":          {qless.TTL(90 * time.Minute), qless.StartBy(time.Hour)},
 	"kept":            {qless.KeepFor(time.Minute), qless.KeepFailedFor(1500 * time.Millisecond)},
 	"not kept":        {qless.KeepFor(0), qless.KeepFailedFor(0)},
 	"kept for ever":   {qless.KeepFailedFor(qless.Forever)},
-	"a run time":      {qless.RunFor(1100 * time.Millisecond)},
+	"a run time":      {qless.MaxRunTime(1100 * time.Millisecond)},
 	"a key":           {qless.Unique("invoice", 7, map[string]any{"eu": true})},
 	"a key of data":   {qless.Unique()},
 	"a key for now":   {qless.Unique("x").UntilStarted()},
 	"a key for long":  {qless.Unique("y").For(time.Hour)},
 	"a tenant":        {qless.Fair("ann")},
-	"a heavy tenant":  {qless.FairWeight("bob", 2.5), qless.Priority(3)},
+	"a heavy tenant":  {qless.Fair("bob", qless.Weight(2.5)), qless.Priority(3)},
 }
 
 // putNeeded puts the jobs that others of a test wait for.
@@ -124,7 +124,7 @@ func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
 			spec.Options = append(spec.Options, qless.StartBy(time.Hour), qless.TTL(time.Hour))
 			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
 			require.NoError(t, err)
-			require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job(jid).GoneBy, time.Millisecond)
+			require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job(jid).Options.GoneBy, time.Millisecond)
 		})
 	}
 }
@@ -135,8 +135,8 @@ func TestAJobThatHasEndedIsPutAgainWithoutTheEndsOfItsLife(t *testing.T) {
 	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 	e.putAgain(e.job(jid))
 	job := e.job(jid)
-	require.Zero(t, job.GoneBy)
-	require.Equal(t, time.Minute, *job.KeepFor)
+	require.Zero(t, job.Options.GoneBy)
+	require.Equal(t, time.Minute, *job.Options.KeepFor)
 	require.Equal(t, qless.StateWaiting, job.State)
 	require.Nil(t, job.Failure)
 }
@@ -165,8 +165,8 @@ func TestTheCallbackOfABatchIsPutAgain(t *testing.T) {
 func TestAJobThatIsParkedIsPutAgainWithoutATime(t *testing.T) {
 	e := newEnv(t)
 	e.limit("l", qless.LimitConfig{Concurrency: 1})
-	e.put("q", qless.JID("first"), qless.Limits("l"))
-	e.put("q", qless.JID("second"), qless.Limits("l"))
+	e.put("q", qless.JID("first"), qless.Limits{"l"})
+	e.put("q", qless.JID("second"), qless.Limits{"l"})
 	e.pop("q")
 	jobs, err := e.Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 const day = 24 * time.Hour
@@ -55,11 +56,6 @@ func TestStatsOfADay(t *testing.T) {
 	require.Equal(t, stats, e.stats("q", end))
 	require.Equal(t, qless.Stats{}, e.stats("q", end.Add(time.Second)))
 	require.Equal(t, qless.Stats{}, e.stats("q", start.Add(-time.Second)))
-}
-
-func TestSummaryOnOneLine(t *testing.T) {
-	summary := qless.Summary{Count: 3, Mean: 20*time.Second + 1234, Std: 10 * time.Millisecond}
-	require.Equal(t, "3 jobs, 20.000001s on average (std 10ms)", summary.String())
 }
 
 func TestBatchesHaveTheStatisticsOfSingleJobs(t *testing.T) {
@@ -117,7 +113,7 @@ func TestFailuresAndRetriesAreCounted(t *testing.T) {
 	require.Zero(t, stats.Retries)
 
 	e.clock.Advance(day)
-	_, err := e.Queue("other").Unfail(t.Context(), "g", 1)
+	_, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", 1)
 	require.NoError(t, err)
 	require.NoError(t, e.Cancel(t.Context(), "b"))
 	stats = e.stats("q", noon)

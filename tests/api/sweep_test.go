@@ -39,7 +39,7 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 			e.pop("q")
 		}, time.Minute, 1, qless.StateWaiting, 4},
 		"a lost lock of a job that goes last": {func(e *env) {
-			e.put("q", qless.JID("j"), qless.LockTime(time.Second), qless.OnLost(qless.Last))
+			e.put("q", qless.JID("j"), qless.LockTime(time.Second), qless.OnLostLast)
 			e.pop("q")
 		}, time.Second, 1, qless.StateWaiting, 4},
 		"a lost lock without retries": {func(e *env) {
@@ -115,7 +115,7 @@ func TestASweepIsBounded(t *testing.T) {
 		require.Equal(t, 32, e.swept("q0", "q1"))
 		var moved []int
 		for range 4 {
-			moved = append(moved, e.swept(qless.AllQueues))
+			moved = append(moved, e.swept("*"))
 		}
 		require.Equal(t, []int{98, 100, 50, 0}, moved, "100 queues a call")
 		require.Empty(t, e.rdb.HGetAll(t.Context(), "ql:x:sweep").Val()["group"])
@@ -124,7 +124,7 @@ func TestASweepIsBounded(t *testing.T) {
 
 func TestAnInvalidSweep(t *testing.T) {
 	client := offline(t)
-	for _, queues := range [][]string{{""}, {"\xff"}, {"q", qless.AllQueues}, make([]string, 1001)} {
+	for _, queues := range [][]string{{""}, {"\xff"}, {"q", "*"}, make([]string, 1001)} {
 		requireCode(t, qless.ErrInvalid, errOf(client.Sweep(t.Context(), queues...)))
 	}
 }

@@ -7,74 +7,75 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestTagsKeepTheirOrder(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Tags("b", "a"))
+	jid := e.put("q", qless.Tags{"b", "a"})
 	job := e.job(jid)
 	require.NoError(t, job.Tag(t.Context(), "c", "a", "d", "c"))
-	require.Equal(t, []string{"b", "a", "c", "d"}, e.job(jid).Tags)
+	require.Equal(t, qless.Tags{"b", "a", "c", "d"}, e.job(jid).Tags)
 	require.NoError(t, job.Untag(t.Context(), "a", "unknown"))
-	require.Equal(t, []string{"b", "c", "d"}, e.job(jid).Tags)
+	require.Equal(t, qless.Tags{"b", "c", "d"}, e.job(jid).Tags)
 	require.NoError(t, job.Untag(t.Context(), "b", "c", "d"))
 	require.Empty(t, e.job(jid).Tags)
 }
 
 func TestTaggingTwiceIsANoOp(t *testing.T) {
 	e := newEnv(t)
-	a, b := e.put("q", qless.Tags("x")), e.put("q")
+	a, b := e.put("q", qless.Tags{"x"}), e.put("q")
 	require.NoError(t, e.job(a).Tag(t.Context(), "x"))
-	tags, err := e.Tags(t.Context(), qless.Range{})
+	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, tags.Items, "only one job has it")
 	require.NoError(t, e.job(b).Tag(t.Context(), "x"))
 	require.NoError(t, e.job(b).Untag(t.Context(), "x"))
 	require.NoError(t, e.job(b).Untag(t.Context(), "x"))
-	tagged, err := e.Tagged(t.Context(), "x", qless.Range{})
+	tagged, err := inspect.New(e.Client).Tagged("x").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
-	require.Equal(t, qless.Page[string]{Total: 1, Items: []string{a}}, tagged)
+	require.Equal(t, inspect.Page[string]{Total: 1, Items: []string{a}}, tagged)
 }
 
 func TestTaggedGivesTheLongestTaggedFirst(t *testing.T) {
 	e := newEnv(t)
 	for i := range 30 {
-		e.put("q", qless.JID(fmt.Sprint(i)), qless.Tags("x"))
+		e.put("q", qless.JID(fmt.Sprint(i)), qless.Tags{"x"})
 	}
-	page, err := e.Tagged(t.Context(), "x", qless.Range{})
+	page, err := inspect.New(e.Client).Tagged("x").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, 30, page.Total)
 	require.Len(t, page.Items, 25)
 	require.Equal(t, "0", page.Items[0])
-	page, err = e.Tagged(t.Context(), "x", qless.Range{Offset: 28, Limit: 1})
+	page, err = inspect.New(e.Client).Tagged("x").JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 1})
 	require.NoError(t, err)
-	require.Equal(t, qless.Page[string]{Total: 30, Items: []string{"28"}}, page)
-	page, err = e.Tagged(t.Context(), "unknown", qless.Range{})
+	require.Equal(t, inspect.Page[string]{Total: 30, Items: []string{"28"}}, page)
+	page, err = inspect.New(e.Client).Tagged("unknown").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
-	require.Equal(t, qless.Page[string]{Items: []string{}}, page)
+	require.Equal(t, inspect.Page[string]{Items: []string{}}, page)
 }
 
 func TestTagsGivesTheMostUsedFirst(t *testing.T) {
 	e := newEnv(t)
 	for i := range 4 {
 		for _, tag := range []string{"a", "b", "c", "d"}[i:] {
-			e.put("q", qless.Tags(tag))
+			e.put("q", qless.Tags{tag})
 		}
 	}
-	tags, err := e.Tags(t.Context(), qless.Range{})
+	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"d", "c", "b"}, tags.Items, "those of two or more jobs")
-	tags, err = e.Tags(t.Context(), qless.Range{Offset: 1, Limit: 1})
+	tags, err = inspect.New(e.Client).Tags(t.Context(), inspect.Range{Offset: 1, Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, []string{"c"}, tags.Items)
 }
 
 func TestTagsEndWithTheJob(t *testing.T) {
 	e := newEnv(t)
-	a := e.put("q", qless.Tags("x", "y"))
-	e.put("q", qless.Tags("x"))
+	a := e.put("q", qless.Tags{"x", "y"})
+	e.put("q", qless.Tags{"x"})
 	require.NoError(t, e.Cancel(t.Context(), a))
-	tags, err := e.Tags(t.Context(), qless.Range{})
+	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, tags.Items)
 	require.Equal(t, []any{"x", "1"}, e.dump()["ql:tags"])
@@ -93,7 +94,7 @@ func TestTagsOfAJobThatIsGone(t *testing.T) {
 func TestTrackedJobsAreListed(t *testing.T) {
 	e := newEnv(t)
 	a, b := e.put("q"), e.put("q")
-	tracked, err := e.Tracked(t.Context(), qless.Range{})
+	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, tracked.Items)
 
@@ -102,7 +103,7 @@ func TestTrackedJobsAreListed(t *testing.T) {
 	require.NoError(t, job.Track(t.Context()), "twice is fine")
 	require.NoError(t, e.job(b).Track(t.Context()))
 	require.True(t, e.job(a).Tracked)
-	tracked, err = e.Tracked(t.Context(), qless.Range{})
+	tracked, err = inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{a, b}, tracked.Items)
 	popped := e.pops("q", 2)
@@ -112,7 +113,7 @@ func TestTrackedJobsAreListed(t *testing.T) {
 	require.NoError(t, job.Untrack(t.Context()))
 	require.False(t, e.job(a).Tracked)
 	require.NoError(t, e.Cancel(t.Context(), b))
-	tracked, err = e.Tracked(t.Context(), qless.Range{})
+	tracked, err = inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{b}, tracked.Items)
 

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -20,7 +22,7 @@ import (
 func (e *env) held(jid string, unique qless.UniqueOption) {
 	e.t.Helper()
 	e.unchanged(func() {
-		found, err := e.Queue("others").Put(e.t.Context(), "K", nil, unique, qless.Tags("t"))
+		found, err := e.Queue("others").Put(e.t.Context(), "K", nil, unique, qless.Tags{"t"})
 		own := requireCode(e.t, qless.ErrExists, err)
 		require.Equal(e.t, jid, found)
 		require.Equal(e.t, jid, own.JID)
@@ -49,7 +51,7 @@ func TestAUniqueKeyIsHeldUntilItsJobHasEnded(t *testing.T) {
 		"fail":     func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m")) },
 		"exhausted": func(t *testing.T, e *env) {
 			for range 2 {
-				require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+				require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
 			}
 		},
 		"lost": func(t *testing.T, e *env) {
@@ -89,14 +91,14 @@ func TestAUniqueKeyStaysWithItsJobThroughItsLife(t *testing.T) {
 			{"scheduled", func() {}},
 			{"waiting", func() { e.clock.Advance(time.Minute) }},
 			{"running", func() { e.pop("q") }},
-			{"timed out", func() { require.NoError(t, e.job("j").Timeout(t.Context())) }},
-			{"retried", func() { require.NoError(t, errOf(e.pop("q").Retry(t.Context()))) }},
+			{"timed out", func() { require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.job("j").JID)) }},
+			{"retried", func() { require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", ""))) }},
 			{"released", func() { require.NoError(t, e.pop("q").Release(t.Context(), 0)) }},
 			{"in another queue", func() { require.NoError(t, e.pop("q").Next(t.Context(), "q2")) }},
 			{"moved", func() { require.NoError(t, e.job("j").Move(t.Context(), "q")) }},
 			{"put again with its key", func() { e.put("q", qless.JID("j"), key) }},
 			{"put again without", func() { e.put("q", qless.JID("j")) }},
-			{"waiting for another", func() { e.put("q", qless.JID("j"), qless.DependsOn(e.put("x"))) }},
+			{"waiting for another", func() { e.put("q", qless.JID("j"), qless.DependsOn{e.put("x")}) }},
 		} {
 			step.do()
 			e.holder("j")
@@ -114,7 +116,7 @@ func TestAUniqueKeyUntilStartedIsFreeWhileItsJobRuns(t *testing.T) {
 		e.held("first", qless.Unique("k"))
 		first := e.pop("q")
 		e.holder("")
-		require.NoError(t, errOf(first.Retry(t.Context())))
+		require.NoError(t, errOf(first.Retry(t.Context(), 0, "", "")))
 		e.held("first", key)
 
 		first = e.pop("q")
@@ -135,7 +137,7 @@ func TestAUniqueKeyForSomeTimeIsHeldWhateverBecomesOfItsJob(t *testing.T) {
 		e.clock.Advance(time.Second)
 		require.NoError(t, e.pop("q").Complete(t.Context()))
 		e.held("j", key)
-		e.put("q", qless.JID("j"), qless.IfFinished())
+		e.put("q", qless.JID("j"), qless.IfFinished)
 		e.held("j", qless.Unique("k"))
 		e.clock.Advance(time.Minute - time.Second)
 		e.holder("")
@@ -194,10 +196,13 @@ func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
 // A job that begins a new life has its key again, unless another has taken it.
 func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 	for what, again := range map[string]func(t *testing.T, e *env){
-		"unfail":     func(t *testing.T, e *env) { require.NoError(t, e.job("j").Unfail(t.Context())) },
-		"of a group": func(t *testing.T, e *env) { _, err := e.Unfail(t.Context(), "g", 1); require.NoError(t, err) },
+		"unfail": func(t *testing.T, e *env) { require.NoError(t, e.job("j").Unfail(t.Context())) },
+		"of a group": func(t *testing.T, e *env) {
+			_, err := repairs.Unfail(t.Context(), e.Client, "g", 1)
+			require.NoError(t, err)
+		},
 		"into a queue": func(t *testing.T, e *env) {
-			_, err := e.Queue("q").Unfail(t.Context(), "g", 1)
+			_, err := repairs.UnfailInto(t.Context(), e.Client, "q", "g", 1)
 			require.NoError(t, err)
 		},
 		"put":  func(_ *testing.T, e *env) { e.put("q", qless.JID("j")) },
@@ -230,10 +235,13 @@ func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 // many go back in one call.
 func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
 	for what, again := range map[string]func(e *env) error{
-		"of a group":          func(e *env) error { return errOf(e.Unfail(e.t.Context(), "g", 3)) },
-		"into a queue":        func(e *env) error { return errOf(e.Queue("q").Unfail(e.t.Context(), "g", 3)) },
-		"with a report":       func(e *env) error { return errOf(e.Retry(e.t.Context(), "g", -1)) },
-		"named, latest first": func(e *env) error { return errOf(e.Bulk("a", "m", "z").Retry(e.t.Context())) },
+		"of a group": func(e *env) error {
+			return errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 3))
+		},
+		"into a queue": func(e *env) error {
+			return errOf(repairs.UnfailInto(e.t.Context(), e.Client, "q", "g", 3))
+		},
+		"named, oldest first": func(e *env) error { return errOf(inspect.New(e.Client).JIDs("z", "m", "a").Unfail(e.t.Context())) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -300,7 +308,7 @@ func TestWithoutPartsTheKlassAndTheDataAreUnique(t *testing.T) {
 
 func TestOfManyPutsAtOnceOneClaimsTheUniqueKey(t *testing.T) {
 	e := newEnv(t)
-	alone := e.client(e.rdb, qless.WithoutBatching())
+	alone := e.client(e.rdb, qless.ClientConfig{Unbatched: true})
 	for i, client := range []*qless.Client{e.Client, alone} {
 		var all sync.WaitGroup
 		var put atomic.Int32

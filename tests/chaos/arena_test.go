@@ -49,7 +49,7 @@ type arena struct {
 	server *testkit.Server
 	rdb    *redis.Client
 	client *qless.Client
-	events *qless.Events
+	events <-chan qless.Event
 	began  time.Time
 	tasks  []qless.JobSpec
 	jids   []string
@@ -81,14 +81,13 @@ func newArena(t *testing.T, p plan) *arena {
 	a.rdb = redis.NewClient(options)
 	t.Cleanup(func() { _ = a.rdb.Close() })
 	var err error
-	a.client, err = qless.New(a.rdb)
+	a.client, err = qless.New(a.rdb, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = a.client.Close() })
 	require.NoError(t, a.client.Config().Set(ctx, qless.ConfigHeartbeat, lockTime))
 	require.NoError(t, a.client.Config().Set(ctx, qless.ConfigGracePeriod, p.grace))
 	a.events, err = a.client.Events(ctx)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = a.events.Close() })
 
 	random := rand.New(rand.NewPCG(seed, 0))
 	a.fleet = newFleet(t, random)
@@ -175,7 +174,7 @@ func (a *arena) until(count int) {
 	a.t.Helper()
 	for len(a.completed) < count {
 		select {
-		case event := <-a.events.C():
+		case event := <-a.events:
 			switch event.Kind {
 			case qless.EventCompleted:
 				a.complete(event.JID)

@@ -18,8 +18,10 @@ import (
 func TestAClockThatJumps(t *testing.T) {
 	server := testkit.Start(t)
 	var ahead atomic.Int64
-	client, err := qless.New(server.Client(t), qless.WithLogger(testkit.Quiet()),
-		qless.WithClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }))
+	client, err := qless.New(server.Client(t), &qless.ClientConfig{
+		Clock:  func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+		Logger: testkit.Quiet(),
+	})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{

@@ -44,7 +44,7 @@ func TestLateReservation(t *testing.T) {
 	const heartbeat = 300 * time.Millisecond
 	server := testkit.Start(t)
 	rdb := server.Client(t)
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	require.NoError(t, client.Config().Set(ctx, qless.ConfigHeartbeat, heartbeat))
 	jid, err := client.Queue(queueName).Put(ctx, "Late", nil)

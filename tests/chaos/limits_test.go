@@ -23,7 +23,7 @@ func TestSlotsOfKilledWorkers(t *testing.T) {
 	for range each {
 		for i := range limits {
 			jid, err := a.client.Queue(queueName).Put(a.ctx, "Work", work{Micros: 1 + a.random.IntN(40_000)},
-				qless.Limits(fmt.Sprint("key/", i)), qless.Retries(jobRetries))
+				qless.Limits{fmt.Sprint("key/", i)}, qless.Retries(jobRetries))
 			require.NoError(t, err)
 			limitOf[jid] = i
 			jids = append(jids, jid)

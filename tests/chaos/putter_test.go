@@ -45,7 +45,7 @@ func (s settings) put(ctx context.Context, client *qless.Client) error {
 		return err
 	}
 	return s.Putting.each(ctx, func(i int, jid string, task work) error {
-		options := []qless.PutOption{qless.JID(jid), qless.Retries(jobRetries), qless.IfAbsent()}
+		options := []qless.PutOption{qless.JID(jid), qless.Retries(jobRetries), qless.IfAbsent}
 		if s.Putting.Options {
 			options = append(options, newer[i/s.Putting.Step%len(newer)](i)...)
 		}
@@ -60,14 +60,14 @@ func (s settings) put(ctx context.Context, client *qless.Client) error {
 // newer are options that the previous release does not know.
 var newer = []func(i int) []qless.PutOption{
 	func(int) []qless.PutOption { return nil },
-	func(int) []qless.PutOption { return []qless.PutOption{qless.Header("a", "b")} },
+	func(int) []qless.PutOption { return []qless.PutOption{qless.Headers{"a": "b"}} },
 	func(int) []qless.PutOption {
-		return []qless.PutOption{qless.LockTime(lockTime), qless.OnLost(qless.Last)}
+		return []qless.PutOption{qless.LockTime(lockTime), qless.OnLostLast}
 	},
 	func(int) []qless.PutOption { return []qless.PutOption{qless.TTL(time.Hour)} },
 	func(i int) []qless.PutOption { return []qless.PutOption{qless.Unique("key", i)} },
 	func(i int) []qless.PutOption { return []qless.PutOption{qless.Fair(fmt.Sprint(i % 50))} },
-	func(i int) []qless.PutOption { return []qless.PutOption{qless.Limits("a", "b")} },
+	func(i int) []qless.PutOption { return []qless.PutOption{qless.Limits{"a", "b"}} },
 	func(i int) []qless.PutOption {
 		return []qless.PutOption{qless.Unique("late", i).For(time.Second), qless.KeepFor(time.Hour)}
 	},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 // toll is what the disturbances cost.
@@ -46,7 +47,7 @@ func (a *arena) verifyCounts() {
 	counts, err := a.client.Queue(queueName).Counts(a.ctx)
 	require.NoError(a.t, err)
 	assert.Equal(a.t, qless.QueueCounts{Name: queueName}, counts)
-	failed, err := a.client.FailureGroups(a.ctx)
+	failed, err := inspect.New(a.client).FailureGroups(a.ctx)
 	require.NoError(a.t, err)
 	assert.Empty(a.t, failed)
 	complete, err := a.rdb.ZCard(a.ctx, "ql:completed").Result()

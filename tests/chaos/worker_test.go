@@ -76,7 +76,7 @@ func (s settings) run() error {
 	options.MaxRetries, options.DialTimeout, options.ReadTimeout = -1, answerTimeout, answerTimeout
 	server := redis.NewClient(options)
 	defer server.Close()
-	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}

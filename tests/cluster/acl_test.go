@@ -28,11 +28,10 @@ func TestUsersOfACluster(t *testing.T) {
 		}
 		rdb := redis.NewClusterClient(options)
 		t.Cleanup(func() { _ = rdb.Close() })
-		var replicated []qless.ClientOption
 		if name == "app" {
-			replicated = []qless.ClientOption{qless.WithReplicas(1, patience)}
+			return replicated(t, rdb, "{acl}:ql:", patience)
 		}
-		return client(t, rdb, "{acl}:ql:", replicated...)
+		return client(t, rdb, "{acl}:ql:")
 	}
 	app := login("app", "+wait")
 	tour.Furnish(t, app)

@@ -36,6 +36,7 @@ func TestEveryCommandWorksOnACluster(t *testing.T) {
 func runForOthers(t *testing.T, rdb redis.Scripter, namespace string) {
 	script := redis.NewScript(scripts.Text())
 	for command, args := range map[string][]any{
+		"length":       {"q"},
 		"popByJid":     {"q", "gone", "w"},
 		"subscription": {"q", "add", "topic"},
 		"tags":         {0, 10},
@@ -52,11 +53,11 @@ func TestANamespaceOnAClusterNeedsAHashTag(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"localhost:1"}})
 	defer func() { _ = rdb.Close() }()
 	for _, namespace := range []string{"ql:", "{}:ql:", "{:ql:", "}{:ql:"} {
-		_, err := qless.New(rdb, qless.WithNamespace(namespace))
+		_, err := qless.New(rdb, &qless.ClientConfig{Namespace: namespace})
 		require.ErrorIs(t, err, qless.ErrInvalid, namespace)
 	}
 	for _, namespace := range []string{"{a}:ql:", "ql:{a}:", "{a}{}:"} {
-		_, err := qless.New(rdb, qless.WithNamespace(namespace))
+		_, err := qless.New(rdb, &qless.ClientConfig{Namespace: namespace})
 		require.NoError(t, err, namespace)
 	}
 }

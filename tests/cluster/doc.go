@@ -3,5 +3,5 @@
 //
 // What was acknowledged must be there afterwards: every job whose put returned without an error is
 // completed, however the servers changed. Where a master is killed, that holds for jobs that a
-// replica had acknowledged as well ([qless.WithReplicas]).
+// replica had acknowledged as well (Replicas in [qless.ClientConfig]).
 package cluster

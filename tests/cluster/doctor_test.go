@@ -8,6 +8,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 // The doctor asks the master that has the namespace, and touches no other namespace there.
@@ -20,7 +21,7 @@ func TestDamageOnAClusterIsFoundAndRepaired(t *testing.T) {
 		for _, name := range []string{namespace, "{" + c.tag(master, 1) + "}:ql:"} {
 			ql := client(t, rdb, name)
 			for _, jid := range []string{"a", "b"} {
-				_, err := ql.Queue("q").Put(ctx, "K", nil, qless.JID(jid), qless.Tags("red"), qless.TTL(time.Hour))
+				_, err := ql.Queue("q").Put(ctx, "K", nil, qless.JID(jid), qless.Tags{"red"}, qless.TTL(time.Hour))
 				require.NoError(t, err)
 			}
 			require.NoError(t, rdb.ZRem(ctx, name+"q:q-work", "a").Err())
@@ -55,7 +56,7 @@ func TestDamageOnAClusterIsFoundAndRepaired(t *testing.T) {
 
 func jidsOf(t *testing.T, ql *qless.Client) []string {
 	t.Helper()
-	page, err := ql.Queue("q").JIDs(t.Context(), qless.ListWaiting, qless.Range{})
+	page, err := inspect.New(ql).Queue("q", inspect.Waiting).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	return page.Items
 }

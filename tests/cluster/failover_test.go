@@ -51,7 +51,7 @@ func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 	rdb := c.clientThatWaits(time.Second)
 	const namespace = "{stopped}:ql:"
 	ql := client(t, rdb, namespace)
-	replicated := client(t, rdb, namespace, qless.WithReplicas(1, 50*time.Millisecond))
+	safe := replicated(t, rdb, namespace, 50*time.Millisecond)
 	_, worked := startWorker(t, ql, time.Second)
 	_, err := ql.Queue("q").Put(t.Context(), "K", nil)
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 			return err
 		},
 		"a put that waits for replicas": func(ctx context.Context) error {
-			_, err := replicated.Queue("other").Put(ctx, "K", nil)
+			_, err := safe.Queue("other").Put(ctx, "K", nil)
 			if errors.Is(err, qless.ErrNotReplicated) {
 				return nil // there is none now
 			}
@@ -95,7 +95,7 @@ func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 // What a replica has acknowledged outlives its master.
 func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c := startNodes(t, true)
-	k := startCrew(t, client(t, c.client(), "{killed}:ql:", qless.WithReplicas(1, time.Second)))
+	k := startCrew(t, replicated(t, c.client(), "{killed}:ql:", time.Second))
 	k.await(200)
 	master := c.masterOf(c.slotOf("killed"))
 	replica := c.replicaOf(master)
@@ -113,8 +113,7 @@ func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 // The same for a master that is stopped, and comes back as a replica.
 func TestAStoppedMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c := startNodes(t, true)
-	k := startCrew(t, client(t, c.clientThatWaits(time.Second), "{halted}:ql:",
-		qless.WithReplicas(1, time.Second)))
+	k := startCrew(t, replicated(t, c.clientThatWaits(time.Second), "{halted}:ql:", time.Second))
 	k.await(200)
 	master := c.masterOf(c.slotOf("halted"))
 	replica := c.replicaOf(master)
@@ -134,7 +133,7 @@ func TestAStoppedMasterLosesNothingThatWasReplicated(t *testing.T) {
 func TestPutsWaitForReplicas(t *testing.T) {
 	c := startNodes(t, true)
 	ctx := t.Context()
-	ql := client(t, c.client(), "{waits}:ql:", qless.WithReplicas(1, 5*time.Second))
+	ql := replicated(t, c.client(), "{waits}:ql:", 5*time.Second)
 	_, err := ql.Queue("q").Put(ctx, "K", nil)
 	require.NoError(t, err)
 	jids, err := ql.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}, {Klass: "K"}})
@@ -142,7 +141,7 @@ func TestPutsWaitForReplicas(t *testing.T) {
 	require.Len(t, jids, 2)
 	master := c.masterOf(c.slotOf("waits"))
 	c.replicaOf(master).Suspend()
-	impatient := client(t, c.client(), "{waits}:ql:", qless.WithReplicas(1, 20*time.Millisecond))
+	impatient := replicated(t, c.client(), "{waits}:ql:", 20*time.Millisecond)
 	jid, err := impatient.Queue("q").Put(ctx, "K", nil)
 	require.ErrorIs(t, err, qless.ErrNotReplicated)
 	job, err := ql.Job(ctx, jid)

@@ -45,10 +45,21 @@ func until(t testing.TB, what string, condition func(ctx context.Context) bool) 
 }
 
 // client returns a client of a namespace.
-func client(t testing.TB, rdb redis.UniversalClient, namespace string, options ...qless.ClientOption) *qless.Client {
+func client(t testing.TB, rdb redis.UniversalClient, namespace string) *qless.Client {
 	t.Helper()
-	all := []qless.ClientOption{qless.WithNamespace(namespace), qless.WithLogger(quiet())}
-	c, err := qless.New(rdb, append(all, options...)...)
+	return clientWith(t, rdb, qless.ClientConfig{Namespace: namespace})
+}
+
+// replicated is client with puts that wait for one replica.
+func replicated(t testing.TB, rdb redis.UniversalClient, namespace string, timeout time.Duration) *qless.Client {
+	t.Helper()
+	return clientWith(t, rdb, qless.ClientConfig{Namespace: namespace, Replicas: 1, ReplicaTimeout: timeout})
+}
+
+func clientWith(t testing.TB, rdb redis.UniversalClient, config qless.ClientConfig) *qless.Client {
+	t.Helper()
+	config.Logger = quiet()
+	c, err := qless.New(rdb, &config)
 	require.NoError(t, err)
 	return c
 }

@@ -165,7 +165,7 @@ func TestMovingASlotLosesNothing(t *testing.T) {
 func TestPutsThatWaitForReplicasFollowASlot(t *testing.T) {
 	c := startNodes(t, true)
 	rdb := c.client()
-	ql := client(t, rdb, "{follows}:ql:", qless.WithReplicas(1, 5*time.Second))
+	ql := replicated(t, rdb, "{follows}:ql:", 5*time.Second)
 	slot := c.slotOf("follows")
 	for range 5 {
 		_, err := ql.Queue("q").Put(t.Context(), "K", nil)

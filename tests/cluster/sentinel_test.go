@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -17,7 +16,7 @@ import (
 // completed under the new master.
 func TestSentinelsReplaceAKilledMaster(t *testing.T) {
 	g := startGuarded(t)
-	k := startCrew(t, client(t, g.client(), "ql:", qless.WithReplicas(1, time.Second)))
+	k := startCrew(t, replicated(t, g.client(), "ql:", time.Second))
 	k.await(500)
 	g.master.Kill()
 	killed := time.Now()
@@ -34,7 +33,7 @@ func TestSentinelsReplaceAKilledMaster(t *testing.T) {
 // otherwise: for a moment there are two.
 func TestSentinelsReplaceAStoppedMaster(t *testing.T) {
 	g := startGuarded(t)
-	k := startCrew(t, client(t, g.client(), "ql:", qless.WithReplicas(1, time.Second)))
+	k := startCrew(t, replicated(t, g.client(), "ql:", time.Second))
 	k.await(500)
 	g.master.Suspend()
 	stopped := time.Now()
@@ -54,7 +53,7 @@ func TestSentinelsReplaceAStoppedMaster(t *testing.T) {
 
 func TestSentinelsReplaceAMasterOnRequest(t *testing.T) {
 	g := startGuarded(t)
-	k := startCrew(t, client(t, g.client(), "ql:", qless.WithReplicas(1, time.Second)))
+	k := startCrew(t, replicated(t, g.client(), "ql:", time.Second))
 	k.await(500)
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: g.sentinels[0]})
 	defer func() { _ = sentinel.Close() }()

@@ -47,7 +47,7 @@ func TestAGroupServesManyTenants(t *testing.T) {
 	}
 	require.Empty(t, wanted)
 	require.NoError(t, group.Drain(t.Context()))
-	for _, w := range group.Workers() {
+	for _, w := range group {
 		require.Equal(t, jobs, w.Stats().Completed)
 	}
 }

@@ -111,13 +111,12 @@ func TestEventsAreHeardFromEveryMaster(t *testing.T) {
 	ql := client(t, c.client(), "{told}:ql:")
 	events, err := ql.Events(t.Context())
 	require.NoError(t, err)
-	defer func() { require.NoError(t, events.Close()) }()
 	told := func() {
 		t.Helper()
 		jid, err := ql.Queue("q").Put(t.Context(), "K", nil)
 		require.NoError(t, err)
 		for {
-			event := testkit.Soon(t, "an event", events.C())
+			event := testkit.Soon(t, "an event", events)
 			if event.Kind != qless.EventGap {
 				require.Equal(t, jid, event.JID)
 				return

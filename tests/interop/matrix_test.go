@@ -18,14 +18,14 @@ import (
 // features are the options of jobs that the others do not know. None of them changes within the
 // seconds of a test what becomes of a job.
 var features = map[string][]qless.PutOption{
-	"headers":    {qless.Header("traceparent", "00-1")},
-	"if absent":  {qless.IfAbsent()},
-	"kept":       {qless.KeepFor(time.Hour), qless.KeepFailedFor(time.Hour), qless.RunFor(time.Hour)},
+	"headers":    {qless.Headers{"traceparent": "00-1"}},
+	"if absent":  {qless.IfAbsent},
+	"kept":       {qless.KeepFor(time.Hour), qless.KeepFailedFor(time.Hour), qless.MaxRunTime(time.Hour)},
 	"lifetimes":  {qless.StartBy(time.Hour), qless.TTL(time.Hour)},
-	"lock time":  {qless.LockTime(time.Minute), qless.OnLost(qless.Last)},
+	"lock time":  {qless.LockTime(time.Minute), qless.OnLostLast},
 	"on failure": {qless.OnFailureRun},
 	"fair":       {qless.Fair("tenant")},
-	"limits":     {qless.Limits("limit", "family/key")},
+	"limits":     {qless.Limits{"limit", "family/key"}},
 	"replaced":   {qless.Unique("account", 8)},
 	"unique":     {qless.Unique("account", 7)},
 }
@@ -132,7 +132,7 @@ func follow(
 func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		rdb := server.Client(t)
-		ours, err := qless.New(rdb, qless.WithWorkerName("ours"))
+		ours, err := qless.New(rdb, &qless.ClientConfig{WorkerName: "ours"})
 		require.NoError(t, err)
 		for stage := range stages {
 			for name, deeds := range deeds {
@@ -151,7 +151,7 @@ func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
 // Who completes the last member of a batch releases its callback, which anybody can run.
 func TestOthersEndABatch(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
-		ours, err := qless.New(server.Client(t), qless.WithWorkerName("ours"))
+		ours, err := qless.New(server.Client(t), &qless.ClientConfig{WorkerName: "ours"})
 		require.NoError(t, err)
 		must(t, them, "begin", args{"worker": "theirs"})
 		batch, err := ours.NewBatch(t.Context(), "callbacks", "Done", nil, qless.OnFailureRun)
@@ -183,7 +183,7 @@ func TestOthersEndABatch(t *testing.T) {
 func TestJobsThatOthersHaveAreEnded(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		rdb := server.Client(t)
-		ours, err := qless.New(rdb, qless.WithWorkerName("ours"))
+		ours, err := qless.New(rdb, &qless.ClientConfig{WorkerName: "ours"})
 		require.NoError(t, err)
 		for _, name := range []string{"nothing", "pop", "heartbeat", "retry", "put", "put elsewhere", "pop, timeout"} {
 			for _, end := range []qless.End{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {

@@ -15,7 +15,7 @@ import (
 
 func TestOthersLeaveTheOptionsOfAJob(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
-		client, err := qless.New(server.Client(t))
+		client, err := qless.New(server.Client(t), nil)
 		require.NoError(t, err)
 		headers := map[string]string{"traceparent": "00-1"}
 		_, err = client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.Headers(headers))
@@ -39,7 +39,7 @@ func TestOthersLeaveTheOptionsOfAJob(t *testing.T) {
 			must(t, them, d.op, d.args)
 			job, err := client.Job(t.Context(), "j")
 			require.NoError(t, err)
-			require.Equal(t, headers, job.Headers, d.op)
+			require.Equal(t, qless.Headers(headers), job.Headers, d.op)
 		}
 		must(t, them, "cancel", args{"jid": "j"})
 		_, err = client.Job(t.Context(), "j")
@@ -49,20 +49,20 @@ func TestOthersLeaveTheOptionsOfAJob(t *testing.T) {
 
 func TestJobsOfOthersAreFoundByAPutThatNeedsThemAbsent(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
-		client, err := qless.New(server.Client(t))
+		client, err := qless.New(server.Client(t), nil)
 		require.NoError(t, err)
-		put := func(option qless.ConflictOption) error {
+		put := func(option qless.If) error {
 			_, err := client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), option)
 			return err
 		}
 		must(t, them, "begin", args{"worker": "theirs"})
 		must(t, them, "put", args{"queue": "q", "jid": "j"})
-		require.ErrorIs(t, put(qless.IfAbsent()), qless.ErrExists)
+		require.ErrorIs(t, put(qless.IfAbsent), qless.ErrExists)
 		must(t, them, "pop", args{"queue": "q"})
-		require.ErrorIs(t, put(qless.IfNotRunning()), qless.ErrExists)
+		require.ErrorIs(t, put(qless.IfNotRunning), qless.ErrExists)
 		must(t, them, "complete", args{"jid": "j"})
-		require.ErrorIs(t, put(qless.IfAbsent()), qless.ErrExists)
-		require.NoError(t, put(qless.IfFinished()))
+		require.ErrorIs(t, put(qless.IfAbsent), qless.ErrExists)
+		require.NoError(t, put(qless.IfFinished))
 	})
 }
 
@@ -70,7 +70,7 @@ func TestJobsOfOthersAreFoundByAPutThatNeedsThemAbsent(t *testing.T) {
 // further put replaces the one that waits.
 func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
-		client, err := qless.New(server.Client(t))
+		client, err := qless.New(server.Client(t), nil)
 		require.NoError(t, err)
 		queue := client.Queue("q")
 		trigger := func(data int) *qless.Job {
@@ -101,7 +101,7 @@ func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
 // What the others do with a job that is called ends the call, if it ends the job.
 func TestACallOfAJobThatOthersEnd(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
-		client, err := qless.New(server.Client(t))
+		client, err := qless.New(server.Client(t), nil)
 		require.NoError(t, err)
 		defer client.Close()
 		must(t, them, "begin", args{"worker": "theirs"})

@@ -5,6 +5,7 @@ package interop
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // ours is the side that uses this package.
@@ -20,7 +23,8 @@ type ours struct {
 	rdb    *redis.Client
 	client *qless.Client
 	held   map[string]*qless.Job
-	events *qless.Events
+	events <-chan qless.Event
+	deafen func() // ends the events
 }
 
 func (o *ours) String() string { return "ours" }
@@ -46,12 +50,14 @@ func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
 	}
 	queue := o.queueOf(a)
 	switch op {
+	case "timeout":
+		return nil, repairs.TimeOut(ctx, o.client, a.text("jid"))
 	case "begin":
 		return nil, o.begin(a.text("worker"))
 	case "listen":
 		return nil, o.listen(ctx)
 	case "hear":
-		return o.hear(ctx, qless.EventKind(a.text("event")), a.text("jid"))
+		return o.hear(ctx, a.text("event"), a.text("jid"))
 	case "put":
 		return queue.Put(ctx, klassOf(a), a.json("data"), putOptions(a)...)
 	case "pop":
@@ -70,9 +76,9 @@ func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
 		}
 		return told(job), nil
 	case "unfail":
-		return queue.Unfail(ctx, a.text("group"), a.number("count", 25))
+		return repairs.UnfailInto(ctx, o.client, queue.Name(), a.text("group"), a.number("count", 25))
 	case "jobs":
-		return items(queue.JIDs(ctx, qless.List(a.text("state")), qless.Range{}))
+		return o.client.Do(ctx, "jobs", a.text("state"), queue.Name())
 	case "counts":
 		counts, err := queue.Counts(ctx)
 		return lowered(counts), err
@@ -84,7 +90,7 @@ func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
 	case "pause":
 		return nil, queue.Pause(ctx)
 	case "unpause":
-		return nil, queue.Unpause(ctx)
+		return nil, queue.Resume(ctx)
 	case "recur":
 		return queue.Recur(ctx, klassOf(a), a.json("data"), a.seconds("interval"), recurOptions(a)...)
 	}
@@ -95,19 +101,19 @@ func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
 func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 	switch op {
 	case "tagged":
-		found, err := o.client.Tagged(ctx, a.text("tag"), qless.Range{})
+		found, err := inspect.New(o.client).Tagged(a.text("tag")).JIDs(ctx, inspect.Range{})
 		return jobsOf(found), err
 	case "tags":
-		return items(o.client.Tags(ctx, qless.Range{}))
+		return items(inspect.New(o.client).Tags(ctx, inspect.Range{}))
 	case "tracked":
 		return o.tracked(ctx)
 	case "failed":
-		return o.client.FailureGroups(ctx)
+		return inspect.New(o.client).FailureGroups(ctx)
 	case "failed_in":
-		found, err := o.client.FailedIn(ctx, a.text("group"), qless.Range{})
+		found, err := inspect.New(o.client).Failed(a.text("group")).JIDs(ctx, inspect.Range{})
 		return jobsOf(found), err
 	case "completed":
-		return items(o.client.Completed(ctx, qless.Range{}))
+		return items(inspect.New(o.client).Completed().JIDs(ctx, inspect.Range{}))
 	case "queues":
 		all, err := o.client.Queues(ctx)
 		var names []string
@@ -117,16 +123,17 @@ func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 		slices.Sort(names)
 		return none(names, err)
 	case "workers":
-		all, err := o.client.Workers(ctx)
-		slices.SortFunc(all, func(a, b qless.WorkerCounts) int { return strings.Compare(a.Name, b.Name) })
+		all, err := inspect.New(o.client).Workers(ctx)
+		slices.SortFunc(all, func(a, b inspect.Worker) int { return strings.Compare(a.Name, b.Name) })
 		workers := []any{}
 		for _, counts := range all {
 			workers = append(workers, lowered(counts))
 		}
 		return workers, err
 	case "worker":
-		jobs, err := o.client.WorkerJobs(ctx, a.text("name"))
-		return lowered(jobs), err
+		reply, err := o.client.Do(ctx, "workers", a.text("name"))
+		text, _ := reply.(string)
+		return json.RawMessage(text), err
 	case "recurring":
 		r, err := o.client.RecurringJob(ctx, a.text("jid"))
 		if err != nil {
@@ -145,7 +152,7 @@ func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 		}
 		return nil, r.Cancel(ctx)
 	case "set":
-		return nil, o.client.Config().SetRaw(ctx, a.text("option"), fmt.Sprint(a["value"]))
+		return o.client.Do(ctx, "config.set", a.text("option"), fmt.Sprint(a["value"]))
 	case "unset":
 		return nil, o.client.Config().Unset(ctx, a.text("option"))
 	case "get":
@@ -162,7 +169,7 @@ var onJob = map[string]func(ctx context.Context, job *qless.Job, a args) (any, e
 		if next := a.text("next"); next == "" {
 			err = job.Complete(ctx)
 		} else {
-			err = job.Next(ctx, next, qless.Delay(a.seconds("delay")), qless.DependsOn(a.texts("depends")...))
+			err = job.Next(ctx, next, qless.Delay(a.seconds("delay")), qless.DependsOn(a.texts("depends")))
 		}
 		if err == nil {
 			err = job.Refresh(ctx)
@@ -179,17 +186,12 @@ var onJob = map[string]func(ctx context.Context, job *qless.Job, a args) (any, e
 		return expires.After(time.Now()), err
 	},
 	"retry": func(ctx context.Context, job *qless.Job, a args) (any, error) {
-		options := []qless.RetryOption{qless.Delay(a.seconds("delay"))}
-		if group := a.text("group"); group != "" {
-			options = append(options, qless.Because(group, a.text("message")))
-		}
-		return job.Retry(ctx, options...)
+		return job.Retry(ctx, a.seconds("delay"), a.text("group"), a.text("message"))
 	},
 	"move": func(ctx context.Context, job *qless.Job, a args) (any, error) {
 		return job.JID, job.Move(ctx, a.text("queue"))
 	},
-	"timeout": func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Timeout(ctx) },
-	"cancel":  func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Cancel(ctx) },
+	"cancel": func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Cancel(ctx) },
 	"prioritize": func(ctx context.Context, job *qless.Job, a args) (any, error) {
 		return nil, job.SetPriority(ctx, a.number("priority", 0))
 	},
@@ -219,29 +221,36 @@ func tagsAfter(ctx context.Context, job *qless.Job, err error) (any, error) {
 
 // begin begins a scenario: the worker has a name, and holds nothing.
 func (o *ours) begin(worker string) error {
-	if o.events != nil {
-		_ = o.events.Close()
-		o.events = nil
+	if o.deafen != nil {
+		o.deafen()
+		o.deafen = nil
 	}
 	o.held = map[string]*qless.Job{}
 	var err error
-	o.client, err = qless.New(o.rdb, qless.WithWorkerName(worker))
+	o.client, err = qless.New(o.rdb, &qless.ClientConfig{WorkerName: worker})
 	return err
 }
 
 func (o *ours) listen(ctx context.Context) error {
+	ctx, o.deafen = context.WithCancel(ctx)
 	var err error
 	o.events, err = o.client.Events(ctx)
 	return err
 }
 
+// ourKinds has the kinds of events whose words differ from ours.
+var ourKinds = map[string]qless.EventKind{
+	"track": qless.EventTracked, "untrack": qless.EventUntracked,
+}
+
 // hear waits for an event; those before it are forgotten.
-func (o *ours) hear(ctx context.Context, kind qless.EventKind, jid string) (any, error) {
+func (o *ours) hear(ctx context.Context, word, jid string) (any, error) {
+	kind := cmp.Or(ourKinds[word], qless.EventKind(word))
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		select {
-		case event := <-o.events.C():
+		case event := <-o.events:
 			if event.Kind == kind && event.JID == jid {
 				return lowered(event), nil
 			}
@@ -267,23 +276,20 @@ func (o *ours) recurChange(ctx context.Context, a args) error {
 	for name := range a {
 		switch name {
 		case "priority":
-			err = r.SetPriority(ctx, a.number(name, 0))
+			r.Priority = a.number(name, 0)
 		case "retries":
-			err = r.SetRetries(ctx, a.number(name, 0))
+			r.Retries = a.number(name, 0)
 		case "interval":
-			err = r.SetInterval(ctx, a.seconds(name))
+			r.Interval = a.seconds(name)
 		case "data":
-			err = r.SetData(ctx, a.json(name))
+			r.Data = a.json(name)
 		case "queue":
-			err = r.Move(ctx, a.text(name))
+			r.Queue = a.text(name)
 		case "tags":
-			err = r.Tag(ctx, a.texts(name)...)
-		}
-		if err != nil {
-			return err
+			r.Tags = append(r.Tags, a.texts(name)...)
 		}
 	}
-	return nil
+	return r.Update(ctx)
 }
 
 func (o *ours) queueOf(a args) *qless.Queue { return o.client.Queue(a.text("queue")) }
@@ -320,13 +326,13 @@ func jobOptions(a args) []jobOption {
 		options = append(options, qless.Retries(a.number("retries", 0)))
 	}
 	if _, ok := a["tags"]; ok {
-		options = append(options, qless.Tags(a.texts("tags")...))
+		options = append(options, qless.Tags(a.texts("tags")))
 	}
 	return options
 }
 
 func putOptions(a args) []qless.PutOption {
-	options := []qless.PutOption{qless.Delay(a.seconds("delay")), qless.DependsOn(a.texts("depends")...)}
+	options := []qless.PutOption{qless.Delay(a.seconds("delay")), qless.DependsOn(a.texts("depends"))}
 	for _, option := range jobOptions(a) {
 		options = append(options, option)
 	}
@@ -352,7 +358,7 @@ func told(job *qless.Job) any {
 		history = append(history, entry.What)
 	}
 	return map[string]any{
-		"jid": job.JID, "klass": job.Klass, "queue": job.Queue, "state": job.State, "worker": job.Worker,
+		"jid": job.JID, "klass": job.Klass, "queue": job.Queue, "state": stateOf(job), "worker": job.Worker,
 		"data": job.Data, "priority": job.Priority, "retries": job.Retries, "remaining": job.Remaining,
 		"tags": append([]string{}, job.Tags...), "tracked": job.Tracked, "failure": group, "history": history,
 		"dependencies": sorted(job.Dependencies), "dependents": sorted(job.Dependents),
@@ -373,7 +379,7 @@ func sorted(names []string) []string {
 
 // tracked returns the tracked jobs by whether they still exist.
 func (o *ours) tracked(ctx context.Context) (any, error) {
-	tracked, err := o.client.Tracked(ctx, qless.Range{})
+	tracked, err := inspect.New(o.client).Tracked().JIDs(ctx, inspect.Range{})
 	if err != nil {
 		return nil, err
 	}
@@ -387,10 +393,10 @@ func (o *ours) tracked(ctx context.Context) (any, error) {
 }
 
 // items returns what is on a page.
-func items(page qless.Page[string], err error) (any, error) { return page.Items, err }
+func items(page inspect.Page[string], err error) (any, error) { return page.Items, err }
 
 // jobsOf returns a page as other languages know it.
-func jobsOf(page qless.Page[string]) any {
+func jobsOf(page inspect.Page[string]) any {
 	return map[string]any{"total": page.Total, "jobs": page.Items}
 }
 
@@ -398,7 +404,7 @@ func jobsOf(page qless.Page[string]) any {
 func none(list []string, err error) (any, error) { return append([]string{}, list...), err }
 
 func noneIfMissing(err error) error {
-	if e, ok := err.(*qless.Error); ok && e.Code == qless.CodeNotFound {
+	if e, ok := err.(*qless.Error); ok && e.Code == qless.ErrNotFound {
 		return nil
 	}
 	return err
@@ -415,4 +421,12 @@ func lowered(value any) any {
 		fields[cmp.Or(known[name], strings.ToLower(name))] = field
 	}
 	return fields
+}
+
+// stateOf returns the state of a job in the word of the server.
+func stateOf(job *qless.Job) string {
+	if job.State == qless.StateTimedOut {
+		return "stalled"
+	}
+	return string(job.State)
 }

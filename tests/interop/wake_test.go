@@ -127,7 +127,7 @@ func idleWorker(t *testing.T, rdb *redis.Client, pollInterval time.Duration) <-c
 
 // newClient returns a client whose workers do not log lost locks.
 func newClient(t *testing.T, rdb *redis.Client) *qless.Client {
-	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.DiscardHandler)))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return client
 }

@@ -55,7 +55,6 @@ func TestWorkersShareAQueue(t *testing.T) {
 		must(t, them, "begin", args{"worker": "theirs"})
 		events, err := us.client.Events(t.Context())
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = events.Close() })
 
 		putMany(t, us, them)
 		met := startTheirs(t, server, them)
@@ -77,7 +76,7 @@ func TestWorkersShareAQueue(t *testing.T) {
 		completed := map[string]bool{}
 		for len(completed) < manyJobs {
 			select {
-			case event := <-events.C():
+			case event := <-events:
 				require.NotEqual(t, qless.EventFailed, event.Kind, "%+v", event)
 				require.NotEqual(t, qless.EventLockLost, event.Kind, "%+v", event)
 				require.NotEqual(t, qless.EventGap, event.Kind)

@@ -52,7 +52,7 @@ func onHandle(call func(m *queues, h *handle, j *job, s step) outcome) func(*que
 	return func(m *queues, s step) outcome {
 		if s.Read {
 			if m.jobs[s.JID] == nil {
-				return refused(qless.CodeNotFound)
+				return refused(qless.ErrNotFound)
 			}
 			m.give(s.Worker, m.jobs[s.JID])
 		}
@@ -75,7 +75,7 @@ func onHandle(call func(m *queues, h *handle, j *job, s step) outcome) func(*que
 func existing(call func(m *queues, j *job, s step) outcome) func(*queues, step) outcome {
 	return onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
 		if j == nil {
-			return refused(qless.CodeNotFound)
+			return refused(qless.ErrNotFound)
 		}
 		return call(m, j, s)
 	})
@@ -85,11 +85,11 @@ func existing(call func(m *queues, j *job, s step) outcome) func(*queues, step) 
 func notOwned(j *job, worker string) outcome {
 	switch {
 	case j == nil:
-		return refused(qless.CodeNotFound)
+		return refused(qless.ErrNotFound)
 	case j.state != qless.StateRunning:
-		return refused(qless.CodeNotRunning)
+		return refused(qless.ErrNotRunning)
 	case j.worker != worker:
-		return refused(qless.CodeLockLost)
+		return refused(qless.ErrLockLost)
 	}
 	return ""
 }
@@ -100,7 +100,7 @@ func notRun(h *handle, j *job, worker string) outcome {
 		return problem
 	}
 	if h.since != 0 && h.since != j.time {
-		return refused(qless.CodeLockLost)
+		return refused(qless.ErrLockLost)
 	}
 	return ""
 }
@@ -111,7 +111,7 @@ func notHeld(h *handle, j *job, worker string) outcome {
 		return problem
 	}
 	if h.queue != j.queue {
-		return refused(qless.CodeWrongQueue)
+		return refused(qless.ErrWrongQueue)
 	}
 	return ""
 }

@@ -59,7 +59,7 @@ var batchActions = []action{
 				for _, f := range status.Failed {
 					failed[f.JID] = f.Group
 				}
-				return shownBatch(string(status.State), status.Open, status.Total, status.Pending, failed)
+				return shownBatch(string(onServer(status.State)), status.Open, status.Total, status.Pending, failed)
 			})
 		},
 		predict: onBatch(func(m *queues, j *job) outcome {
@@ -143,9 +143,9 @@ func onBatch(call func(m *queues, j *job) outcome) func(*queues, step) outcome {
 		j := m.jobs[s.JID]
 		switch {
 		case j == nil:
-			return refused(qless.CodeNotFound)
+			return refused(qless.ErrNotFound)
 		case j.options.batch == nil:
-			return refused(qless.CodeInvalid)
+			return refused(qless.ErrInvalid)
 		}
 		return call(m, j)
 	}
@@ -154,7 +154,7 @@ func onBatch(call func(m *queues, j *job) outcome) func(*queues, step) outcome {
 func predictAdd(m *queues, s step) outcome {
 	for _, one := range s.Many {
 		if one.JID == s.JID || slices.Contains(one.Depends, s.JID) {
-			return refused(qless.CodeInvalid)
+			return refused(qless.ErrInvalid)
 		}
 	}
 	if problem := m.checkMany(s); problem != done {
@@ -168,11 +168,11 @@ func predictAdd(m *queues, s step) outcome {
 	if len(kept) > 0 {
 		switch {
 		case j == nil:
-			return refused(qless.CodeNotFound)
+			return refused(qless.ErrNotFound)
 		case j.state != qless.StateDepends:
-			return refused(qless.CodeNotDepending)
+			return refused(qless.ErrNotDepending)
 		case j.options.batch == nil:
-			return refused(qless.CodeInvalid)
+			return refused(qless.ErrInvalid)
 		}
 	}
 	if len(kept) > 0 {
@@ -181,7 +181,7 @@ func predictAdd(m *queues, s step) outcome {
 			if slices.Contains(waiting, one.JID) || slices.ContainsFunc(one.Depends, func(jid string) bool {
 				return slices.Contains(waiting, jid)
 			}) {
-				return refused(qless.CodeInvalid)
+				return refused(qless.ErrInvalid)
 			}
 		}
 	}

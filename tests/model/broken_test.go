@@ -164,7 +164,7 @@ var faults = []fault{
 		jid, h := k.plain("waiting")
 		for other, e := range k.jobs {
 			if c := claimIn(e.job.options); h != nil && jid != other && c != nil && c.Mode == "" &&
-				e.job.state == "waiting" {
+				e.job.state == "waiting" && !strings.Contains(e.fields["x:o"], " ") {
 				return fmt.Sprintf("HSET ql:j:%s x:o %s", jid, e.fields["x:o"])
 			}
 		}

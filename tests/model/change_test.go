@@ -110,7 +110,7 @@ var changeActions = []action{
 		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Untrack(w.ctx)) }),
 		predict: onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
 			if _, tracked := m.tracked[s.JID]; j == nil && !tracked {
-				return refused(qless.CodeNotFound)
+				return refused(qless.ErrNotFound)
 			}
 			delete(m.tracked, s.JID)
 			return done
@@ -128,10 +128,10 @@ var changeActions = []action{
 		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Unfail(w.ctx)) }),
 		predict: existing(func(m *queues, j *job, s step) outcome {
 			if j.state != qless.StateFailed {
-				return refused(qless.CodeNotFailed)
+				return refused(qless.ErrNotFailed)
 			}
 			m.unfile(j)
-			m.unfail(j, j.queue)
+			m.unfail(j, j.queue, m.now)
 			m.takeTurns(j)
 			return done
 		}),
@@ -154,11 +154,11 @@ func depending(call func(m *queues, j *job, s step)) func(*queues, step) outcome
 	return onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
 		switch {
 		case slices.Contains(s.JIDs, s.JID):
-			return refused(qless.CodeInvalid)
+			return refused(qless.ErrInvalid)
 		case j == nil:
-			return refused(qless.CodeNotFound)
+			return refused(qless.ErrNotFound)
 		case j.state != qless.StateDepends:
-			return refused(qless.CodeNotDepending)
+			return refused(qless.ErrNotDepending)
 		}
 		call(m, j, s)
 		return done
@@ -171,7 +171,7 @@ func (m *queues) cancel(jids []string) outcome {
 		if j := m.jobs[jid]; j != nil {
 			for dependent := range j.dependents {
 				if !slices.Contains(jids, dependent) {
-					return refused(qless.CodeHasDependents)
+					return refused(qless.ErrHasDependents)
 				}
 			}
 		}

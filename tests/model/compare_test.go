@@ -96,9 +96,8 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	compareAmount(p, "remaining", j, t.remaining, float64(j.remaining))
 	compareAmount(p, "expires", j, t.expires, j.expires)
 	compareAmount(p, "time", j, t.time, j.time)
-	if t.grace != j.grace || t.sudden != j.sudden {
-		p.add("grace of %s: the server says %t, none: %t, the model %t, none: %t",
-			j.jid, t.grace, t.sudden, j.grace, j.sudden)
+	if t.grace != j.grace || t.sudden {
+		p.add("grace of %s: the server says %t, none: %t, the model %t", j.jid, t.grace, t.sudden, j.grace)
 	}
 	compareText(p, "options", j, t.options, j.options.text())
 	compareResult(p, j, t.result)

@@ -347,16 +347,19 @@ func (d *drawer) drawCommit() []string {
 }
 
 func (d *drawer) drawPop() []string {
-	line := []string{"pop", d.queue(), d.worker(), strconv.Itoa(1 + d.IntN(4))}
-	if d.chance(10) {
-		line = append(line, "timed", one(d, "0", "0.5", "5"))
-	}
-	return line
+	return []string{"pop", d.queue(), d.worker(), strconv.Itoa(1 + d.IntN(4))}
 }
 
 func (d *drawer) drawReserve() []string {
-	line := []string{"reserve", d.worker(), strconv.Itoa(d.IntN(5)), "10", "4",
-		"order", one(d, "ordered", "round-robin", "shuffled"), "ahead", one(d, "0", "0", "2")}
+	options := []string{
+		"order", one(d, "ordered", "round-robin", "shuffled"), "ahead", one(d, "0", "0", "2"),
+	}
+	if d.chance(10) {
+		options = append(options, "lock", one(d, "0", "0.5", "5"))
+	}
+	line := append([]string{
+		"reserve", d.worker(), strconv.Itoa(d.IntN(5)), "10", strconv.Itoa(len(options)),
+	}, options...)
 	return append(line, queueNames[:1+d.IntN(len(queueNames))]...)
 }
 
@@ -503,14 +506,17 @@ func (d *drawer) drawCancel() []string {
 		}
 	}
 	if d.chance(20) {
-		return append([]string{"change", "cancel", one(d, "", "all")}, jids...)
+		if d.chance(50) {
+			return append([]string{"cancel.all"}, jids...)
+		}
+		return repairOf("cancel", "", jids)
 	}
 	if d.chance(8) {
-		return []string{"cancel.failed", one(d, groupNames...), "0", "3"}
+		return []string{"repair", "cancel", "", "failed", one(d, groupNames...), "", "3", "0", "0"}
 	}
 	if d.chance(8) {
-		return []string{"cancel.found", one(d, "waiting", "scheduled", "depends"), d.queue(), "", "3", "0",
-			"", "", "", ""}
+		list := one(d, "waiting", "scheduled", "depends")
+		return []string{"repair", "cancel", "", list, d.queue(), "", "3", "0", "4", "", "", "", ""}
 	}
 	return append([]string{"cancel"}, jids...)
 }
@@ -533,7 +539,7 @@ func (d *drawer) drawDepends() []string {
 func (d *drawer) drawPriority() []string {
 	jid := d.job("waiting", "scheduled")
 	if d.chance(30) {
-		return []string{"change", "priority", one(d, "0", "7"), jid}
+		return repairOf("priority", one(d, "0", "7"), []string{jid})
 	}
 	return []string{"priority", jid, one(d, "0", "7", "-3")}
 }
@@ -544,9 +550,9 @@ func (d *drawer) drawUnfail() []string {
 	case 0:
 		return []string{"unfail", d.queue(), group, strconv.Itoa(1 + d.IntN(3))}
 	case 1:
-		return []string{"unfail.group", group, strconv.Itoa(1 + d.IntN(3))}
+		return []string{"repair", "unfail", "", "failed", group, "", strconv.Itoa(1 + d.IntN(3)), "0", "0"}
 	case 2:
-		return append([]string{"unfail.jobs", "0"}, d.some(2, "failed")...)
+		return repairOf("unfail", "", d.some(2, "failed"))
 	}
 	line := []string{"unfail.job", d.job("failed")}
 	if d.chance(30) {
@@ -591,19 +597,36 @@ func (d *drawer) setLimit() []string {
 func (d *drawer) drawChange() []string {
 	switch {
 	case d.chance(50):
-		return append([]string{"change", "promote", ""}, d.some(2, "scheduled", "waiting")...)
+		return repairOf("promote", "", d.some(2, "scheduled", "waiting"))
 	case d.chance(50):
-		return append([]string{"change", one(d, "tag", "untag"), `["red","green"]`}, d.some(2)...)
+		return repairOf(one(d, "tag", "untag"), `["red","green"]`, d.some(2))
 	}
-	return append([]string{"change", one(d, "track", "untrack"), ""}, d.some(2)...)
+	return repairOf(one(d, "track", "untrack"), "", d.some(2))
 }
 
 func (d *drawer) drawReschedule() []string {
 	return []string{"reschedule", d.job("waiting", "scheduled"), one(d, "0", "5", "60")}
 }
 
+// repairOf returns the command that repairs jobs that are named.
+func repairOf(action, value string, jids []string, pairs ...string) []string {
+	text, err := json.Marshal(jids)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return append([]string{"repair", action, value, "jids", string(text), "", "10", "0", "0"}, pairs...)
+}
+
+// repairedJIDs returns the jobs that a command repairs, if it names them.
+func repairedJIDs(line []string) (jids []string) {
+	if line[0] == "repair" && line[3] == "jids" {
+		_ = json.Unmarshal([]byte(line[4]), &jids)
+	}
+	return jids
+}
+
 func (d *drawer) drawMoveMany() []string {
-	return append([]string{"move.many", d.worker(), d.queue(), d.delay(), "0"}, d.some(3)...)
+	return repairOf("move", d.queue(), d.some(3), "worker", d.worker(), "delay", d.delay())
 }
 
 func (d *drawer) drawRecur() []string {

@@ -36,7 +36,7 @@ func (s *share) option() qless.PutOption {
 	if s.Weight == 0 {
 		return qless.Fair(s.Tenant)
 	}
-	return qless.FairWeight(s.Tenant, s.Weight)
+	return qless.Fair(s.Tenant, qless.Weight(s.Weight))
 }
 
 // drawShare draws a tenant, mostly none, and maybe a weight.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // What a worker does with jobs that it has, or believes that it has.
@@ -90,11 +90,7 @@ var holdActions = []action{
 			if err := setResult(j, s); err != nil {
 				return ended(err)
 			}
-			options := []qless.RetryOption{qless.Because(s.Group, s.Message)}
-			if s.Delay != nil {
-				options = append(options, qless.Delay(*s.Delay))
-			}
-			remaining, err := j.Retry(w.ctx, options...)
+			remaining, err := j.Retry(w.ctx, s.delay(), s.Group, s.Message)
 			return outcomeOf(err, func() string { return fmt.Sprintf("%d left", remaining) })
 		}),
 		predict: onHandle(predictRetry),
@@ -107,11 +103,7 @@ var holdActions = []action{
 			return s
 		},
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
-			var delay time.Duration
-			if s.Delay != nil {
-				delay = *s.Delay
-			}
-			return ended(j.Release(w.ctx, delay))
+			return ended(j.Release(w.ctx, s.delay()))
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
 			if problem := notHeld(h, j, s.Worker); problem != "" {
@@ -142,7 +134,6 @@ var holdActions = []action{
 				return problem
 			}
 			j.expires, j.grace, j.data = m.now+m.lockTime(j), false, h.data
-			j.sudden = false
 			j.score = j.expires
 			m.hold(s.Worker, j.jid, j.expires)
 			m.seen[s.Worker] = m.now
@@ -152,7 +143,7 @@ var holdActions = []action{
 	{
 		name: "Timeout", weight: 3,
 		draw: func(d *dice) step { return step{Do: "Timeout", JIDs: d.running(1 + d.IntN(2))} },
-		play: func(w *world, s step) outcome { return ended(w.by(s).Timeout(w.ctx, s.JIDs...)) },
+		play: func(w *world, s step) outcome { return ended(repairs.TimeOut(w.ctx, w.by(s), s.JIDs...)) },
 		predict: func(m *queues, s step) outcome {
 			return m.timeout(s.JIDs)
 		},
@@ -161,13 +152,13 @@ var holdActions = []action{
 
 func predictComplete(m *queues, h *handle, j *job, s step) outcome {
 	if slices.Contains(s.Depends, s.JID) {
-		return refused(qless.CodeInvalid)
+		return refused(qless.ErrInvalid)
 	}
 	if problem := notRun(h, j, s.Worker); problem != "" {
 		return problem
 	}
 	if j.queue != h.queue {
-		return refused(qless.CodeWrongQueue)
+		return refused(qless.ErrWrongQueue)
 	}
 	m.drop(j)
 	m.count(j.queue, m.now).runs++
@@ -204,7 +195,7 @@ func lockedUntil(second int64) string { return fmt.Sprintf("locked until %d", se
 
 // drop takes a running job from its worker.
 func (m *queues) drop(j *job) {
-	j.grace, j.sudden = false, false
+	j.grace = false
 	m.letGo(j.worker, j.jid)
 }
 
@@ -307,9 +298,9 @@ func (m *queues) timeout(jids []string) outcome {
 	for _, jid := range jids {
 		switch j := m.jobs[jid]; {
 		case j == nil:
-			return refused(qless.CodeNotFound)
+			return refused(qless.ErrNotFound)
 		case j.state != qless.StateRunning:
-			return refused(qless.CodeNotRunning)
+			return refused(qless.ErrNotRunning)
 		}
 	}
 	for i, jid := range jids {
@@ -318,7 +309,7 @@ func (m *queues) timeout(jids []string) outcome {
 		}
 		j := m.jobs[jid]
 		m.record(j, "timed-out", m.now)
-		j.state, j.score, j.expires = qless.StateTimedOut, math.Inf(1), 0
+		j.state, j.score, j.expires = timedOut, math.Inf(1), 0
 		m.left[handleKey{j.worker, jid}] = true
 	}
 	return done

@@ -25,7 +25,6 @@ type job struct {
 	time      float64
 	delayed   float64 // when it falls due after its dependencies; 0 for at once
 	grace     bool
-	sudden    bool    // its lock has no grace period, as the pop said
 	placed    float64 // when it was put, if it goes back there after a lost lock
 	failure   failure
 	options   options
@@ -59,6 +58,12 @@ type recurring struct {
 	due      float64
 }
 
+func (r *recurring) copy() *recurring {
+	copied := *r
+	copied.tags = slices.Clone(r.tags)
+	return &copied
+}
+
 // A handle is what a *qless.Job holds that matters to later calls.
 type handle struct {
 	jid, klass, queue, data, result string
@@ -69,7 +74,7 @@ type handle struct {
 // part returns the set of a queue that holds the jobs of a state; empty when none does.
 func part(state qless.State) string {
 	switch state {
-	case qless.StateWaiting, qless.StateTimedOut:
+	case qless.StateWaiting, timedOut:
 		return "work"
 	case qless.StateRunning:
 		return "locks"
@@ -114,7 +119,7 @@ func (j *job) view(tracked bool, until float64) string {
 func viewOf(j *qless.Job) string {
 	told := job{
 		jid: j.JID, klass: j.Klass, data: string(j.Data), queue: j.Queue, worker: j.Worker,
-		spawnedFrom: j.SpawnedFrom, state: j.State, priority: j.Priority, retries: j.Retries,
+		spawnedFrom: j.SpawnedFrom, state: onServer(j.State), priority: j.Priority, retries: j.Retries,
 		remaining: j.Remaining, tags: j.Tags, dependencies: setOf(j.Dependencies),
 		dependents: setOf(j.Dependents),
 	}
@@ -128,14 +133,14 @@ func viewOf(j *qless.Job) string {
 	for _, entry := range j.History {
 		told.history = append(told.history, event{what: entry.What, when: entry.When.Unix()})
 	}
-	told.options = options{header: j.Headers["a"], lockTime: j.LockTime.Seconds(), progressed: true}
-	told.options.life.runFor = j.RunFor.Seconds()
+	told.options = options{header: j.Headers["a"], lockTime: j.Options.LockTime.Seconds(), progressed: true}
+	told.options.life.runFor = j.Options.MaxRunTime.Seconds()
 	told.progress = progressOf(j)
-	if j.Tenant != "" {
-		told.options.share = &share{Tenant: j.Tenant}
+	if j.Options.Tenant != "" {
+		told.options.share = &share{Tenant: j.Options.Tenant}
 	}
-	if len(j.Parents) > 0 {
-		told.options.policy = &policy{Of: j.Parents}
+	if len(j.Options.Parents) > 0 {
+		told.options.policy = &policy{Of: j.Options.Parents}
 	}
 	return told.view(j.Tracked, secondsUntil(j.Until))
 }
@@ -175,4 +180,12 @@ func viewOfRecurring(r *qless.RecurringJob) string {
 		interval: r.Interval.Seconds(),
 	}
 	return told.view()
+}
+
+// onServer returns a state as the server says it.
+func onServer(state qless.State) qless.State {
+	if state == qless.StateTimedOut {
+		return timedOut
+	}
+	return state
 }

@@ -24,6 +24,10 @@ const (
 	expired  qless.State = "expired"
 )
 
+// timedOut is the state of a job that was taken from its worker, as the server says it. A list of
+// jobs has the same name.
+const timedOut qless.State = "stalled"
+
 // inJSON returns a number as it is after the server has written it: with 14 digits.
 func inJSON(n float64) float64 {
 	n, _ = strconv.ParseFloat(strconv.FormatFloat(n, 'g', 14, 64), 64)
@@ -68,11 +72,11 @@ func (l *life) merge(s step, now float64) {
 		}
 	}
 	switch {
-	case s.RunFor == nil:
-	case *s.RunFor == qless.Forever:
+	case s.MaxRunTime == nil:
+	case *s.MaxRunTime == qless.Forever:
 		l.runFor = 0
 	default:
-		l.runFor = s.RunFor.Seconds()
+		l.runFor = s.MaxRunTime.Seconds()
 	}
 	l.put = math.Floor(now)
 }
@@ -92,8 +96,8 @@ func (s step) lifeOptions() []qless.PutOption {
 	if s.KeepFailedFor != nil {
 		all = append(all, qless.KeepFailedFor(*s.KeepFailedFor))
 	}
-	if s.RunFor != nil {
-		all = append(all, qless.RunFor(*s.RunFor))
+	if s.MaxRunTime != nil {
+		all = append(all, qless.MaxRunTime(*s.MaxRunTime))
 	}
 	if s.At != nil {
 		all = append(all, qless.At(noon.Add(*s.At)))
@@ -134,7 +138,7 @@ func (d *dice) drawLife(s *step) {
 		s.KeepFailedFor = ptr(pick(d, []time.Duration{0, 0, 5 * time.Second, time.Hour, qless.Forever}))
 	}
 	if d.chance(6) {
-		s.RunFor = ptr(pick(d, []time.Duration{time.Millisecond, time.Minute, qless.Forever}))
+		s.MaxRunTime = ptr(pick(d, []time.Duration{time.Millisecond, time.Minute, qless.Forever}))
 	}
 	if d.chance(5) {
 		waits := []time.Duration{-time.Second, 0, time.Millisecond, 5 * time.Second, time.Minute}

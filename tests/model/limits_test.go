@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // A limiter does random things to jobs with limits, and checks the keys after each. It knows when
@@ -68,7 +69,7 @@ func (l *limiter) set(name string) {
 func (l *limiter) took(jobs []*qless.Job) {
 	now := l.clock.Now()
 	for _, job := range jobs {
-		for _, name := range job.Limits {
+		for _, name := range job.Options.Limits {
 			l.starts[name] = append(l.starts[name], now)
 			starts, config := l.starts[name], l.limits[name]
 			l.slots[name][job.JID] = config.Concurrency > 0
@@ -94,7 +95,7 @@ func (l *limiter) step() string {
 		}
 		options := []qless.PutOption{qless.JID(jid), qless.Priority(l.IntN(3)), qless.Retries(2)}
 		if l.IntN(6) > 0 {
-			options = append(options, qless.Limits(l.names()...))
+			options = append(options, qless.Limits(l.names()))
 		}
 		if l.IntN(5) == 0 {
 			options = append(options, qless.Delay(time.Duration(l.IntN(30))*time.Second))
@@ -125,13 +126,13 @@ func (l *limiter) step() string {
 		_ = job.Complete(ctx)
 		return "complete " + job.JID
 	case n < 80:
-		_, _ = job.Retry(ctx, qless.Delay(time.Duration(l.IntN(2))*time.Second))
+		_, _ = job.Retry(ctx, time.Duration(l.IntN(2))*time.Second, "", "")
 		return "retry " + job.JID
 	case n < 84:
 		_ = job.Release(ctx, 0)
 		return "release " + job.JID
 	case n < 88:
-		_ = job.Timeout(ctx)
+		_ = repairs.TimeOut(ctx, l.client, job.JID)
 		return "timeout " + job.JID
 	case n < 91:
 		_ = job.Fail(ctx, "g", "m")
@@ -233,7 +234,7 @@ func TestRandomStepsOfJobsWithLimits(t *testing.T) {
 	seed := testkit.Seed(t)
 	rdb := testkit.Start(t).Client(t)
 	clock := testkit.NewClock()
-	client, err := qless.New(rdb, qless.WithWorkerName("w1"), qless.WithClock(clock.Now), qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Clock: clock.Now, Logger: testkit.Quiet(), WorkerName: "w1"})
 	require.NoError(t, err)
 	l := &limiter{
 		Rand: rand.New(rand.NewPCG(seed, 0)), t: t, client: client, rdb: rdb, clock: clock,

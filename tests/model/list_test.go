@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // all is a page that no list of the test is longer than.
-var all = qless.Range{Limit: -1}
+var all = inspect.Range{Limit: -1}
 
 // What only looks; some of it moves jobs that have fallen due.
 var listActions = []action{
@@ -46,7 +48,7 @@ var listActions = []action{
 		name: "Len", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Len", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			n, err := w.by(s).Queue(s.Queue).Len(w.ctx)
+			n, err := w.by(s).Do(w.ctx, "length", s.Queue)
 			return outcomeOf(err, func() string { return fmt.Sprint(n) })
 		},
 		predict: func(m *queues, s step) outcome {
@@ -58,13 +60,13 @@ var listActions = []action{
 		name: "Queue.Jobs", weight: 3,
 		draw: func(d *dice) step {
 			states := []qless.State{
-				qless.StateWaiting, qless.StateRunning, qless.StateTimedOut, qless.StateScheduled,
+				qless.StateWaiting, qless.StateRunning, timedOut, qless.StateScheduled,
 				qless.StateDepends, qless.StateComplete,
 			}
 			return step{Do: "Queue.Jobs", Queue: d.busyQueue(), State: states[d.IntN(len(states))]}
 		},
 		play: func(w *world, s step) outcome {
-			return listed(w.by(s).Queue(s.Queue).JIDs(w.ctx, qless.List(s.State), all))
+			return listedOfQueue(w, s)
 		},
 		predict: predictJobs,
 	},
@@ -72,7 +74,7 @@ var listActions = []action{
 		name: "Recurring", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Recurring", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			return listed(w.by(s).Queue(s.Queue).JIDs(w.ctx, qless.ListRecurring, all))
+			return listed(inspect.New(w.by(s)).Queue(s.Queue, inspect.Recurring).JIDs(w.ctx, all))
 		},
 		predict: func(m *queues, s step) outcome {
 			jids := []string{}
@@ -85,7 +87,7 @@ var listActions = []action{
 	{
 		name: "Completed", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Completed"} },
-		play: func(w *world, s step) outcome { return listed(w.by(s).Completed(w.ctx, all)) },
+		play: func(w *world, s step) outcome { return listed(inspect.New(w.by(s)).Completed().JIDs(w.ctx, all)) },
 		predict: func(m *queues, s step) outcome {
 			jids := jidsOf(m.completed())
 			slices.Reverse(jids)
@@ -96,11 +98,11 @@ var listActions = []action{
 		name: "Failed", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Failed", Group: d.group()} },
 		play: func(w *world, s step) outcome {
-			groups, err := w.by(s).FailureGroups(w.ctx)
+			groups, err := inspect.New(w.by(s)).FailureGroups(w.ctx)
 			if err != nil {
 				return ended(err)
 			}
-			jobs, err := w.by(s).FailedIn(w.ctx, s.Group, all)
+			jobs, err := inspect.New(w.by(s)).Failed(s.Group).JIDs(w.ctx, all)
 			return outcomeOf(err, func() string { return fmt.Sprint(groups, jobs.Total, jobs.Items) })
 		},
 		predict: func(m *queues, s step) outcome {
@@ -115,7 +117,7 @@ var listActions = []action{
 		name: "Tagged", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Tagged", Group: d.tags(1)[0]} },
 		play: func(w *world, s step) outcome {
-			jobs, err := w.by(s).Tagged(w.ctx, s.Group, all)
+			jobs, err := inspect.New(w.by(s)).Tagged(s.Group).JIDs(w.ctx, all)
 			slices.Sort(jobs.Items) // jobs of one call are tagged at one time
 			return outcomeOf(err, func() string { return fmt.Sprint(jobs.Total, jobs.Items) })
 		},
@@ -127,14 +129,14 @@ var listActions = []action{
 	{
 		name: "Tags", weight: 1,
 		draw:    func(d *dice) step { return step{Do: "Tags"} },
-		play:    func(w *world, s step) outcome { return listed(w.by(s).Tags(w.ctx, all)) },
+		play:    func(w *world, s step) outcome { return listed(inspect.New(w.by(s)).Tags(w.ctx, all)) },
 		predict: predictTags,
 	},
 	{
 		name: "Tracked", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Tracked"} },
 		play: func(w *world, s step) outcome {
-			return listed(w.by(s).Tracked(w.ctx, all))
+			return listed(inspect.New(w.by(s)).Tracked().JIDs(w.ctx, all))
 		},
 		predict: func(m *queues, s step) outcome {
 			return lists(byTime(m.tracked))
@@ -156,7 +158,7 @@ var listActions = []action{
 		name: "Workers", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Workers"} },
 		play: func(w *world, s step) outcome {
-			workers, err := w.by(s).Workers(w.ctx)
+			workers, err := inspect.New(w.by(s)).Workers(w.ctx)
 			return outcomeOf(err, func() string {
 				names := []string{}
 				for _, worker := range workers {
@@ -176,15 +178,31 @@ var listActions = []action{
 		name: "Worker", weight: 2,
 		draw: func(d *dice) step { return step{Do: "Worker"} },
 		play: func(w *world, s step) outcome {
-			held, err := w.by(s).WorkerJobs(w.ctx, s.Worker)
-			return outcomeOf(err, func() string { return shown(held.Jobs, held.Stalled) })
+			held, err := repairs.HeldBy(w.ctx, w.by(s), s.Worker)
+			return outcomeOf(err, func() string { return string(lists(slices.Sorted(slices.Values(held)))) })
 		},
 		predict: predictWorker,
 	},
 }
 
+// listedOfQueue returns the outcome of the command jobs, which clients of other languages use: it moves
+// the jobs that are due.
+func listedOfQueue(w *world, s step) outcome {
+	if s.State == qless.StateComplete { // of which queues have no list
+		return listed(inspect.New(w.by(s)).Queue(s.Queue, inspect.List(s.State)).JIDs(w.ctx, all))
+	}
+	reply, err := w.by(s).Do(w.ctx, "jobs", s.State, s.Queue, 0, 1000)
+	return outcomeOf(err, func() string {
+		jids := []string{}
+		for _, jid := range reply.([]any) {
+			jids = append(jids, jid.(string))
+		}
+		return string(lists(jids))
+	})
+}
+
 // listed returns the outcome of a call that returned a list.
-func listed(page qless.Page[string], err error) outcome {
+func listed(page inspect.Page[string], err error) outcome {
 	return outcomeOf(err, func() string { return string(lists(page.Items)) })
 }
 
@@ -220,7 +238,7 @@ func predictJobs(m *queues, s step) outcome {
 		return lists(jidsOf(m.work(s.Queue)))
 	case qless.StateRunning: // a lock that ends now is in both lists
 		return lists(jidsOf(slices.DeleteFunc(locks, func(j *job) bool { return j.score < m.now })))
-	case qless.StateTimedOut:
+	case timedOut:
 		return lists(jidsOf(until(locks, m.now)))
 	case qless.StateScheduled:
 		m.moveDue(s.Queue, len(m.jobs))
@@ -228,7 +246,7 @@ func predictJobs(m *queues, s step) outcome {
 	case qless.StateDepends:
 		return lists(jidsOf(m.in(s.Queue, "depends")))
 	}
-	return refused(qless.CodeInvalid)
+	return refused(qless.ErrInvalid)
 }
 
 // tagged returns the jobs of every tag.
@@ -275,29 +293,18 @@ func (m *queues) forgetWorkers() {
 
 // predictWorker returns the jobs that a worker has by a lock that lasts, and by one that ended.
 func predictWorker(m *queues, s step) outcome {
-	m.forgetWorkers()
-	var running, stalled []string
-	for jid, until := range m.held[s.Worker] {
-		if !m.holds(s.Worker, jid) {
-			continue
-		}
-		if until > m.now {
-			running = append(running, jid)
-		} else {
-			stalled = append(stalled, jid)
+	var held []string
+	for jid := range m.held[s.Worker] {
+		if m.holds(s.Worker, jid) {
+			held = append(held, jid)
 		}
 	}
-	return outcome(shown(running, stalled))
+	slices.Sort(held)
+	return lists(held)
 }
 
 // holds reports whether a worker has a job.
 func (m *queues) holds(worker, jid string) bool {
 	j := m.jobs[jid]
 	return j != nil && j.state == qless.StateRunning && j.worker == worker
-}
-
-func shown(running, stalled []string) string {
-	slices.Sort(running)
-	slices.Sort(stalled)
-	return fmt.Sprint(running, stalled)
 }

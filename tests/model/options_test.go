@@ -131,13 +131,13 @@ const window = time.Hour
 func (s step) moreOptions() []qless.PutOption {
 	var all []qless.PutOption
 	if s.Header != "" {
-		all = append(all, qless.Header("a", s.Header))
+		all = append(all, qless.Headers{"a": s.Header})
 	}
 	if s.LockTime != nil {
 		all = append(all, qless.LockTime(*s.LockTime))
 	}
 	if s.OnLost != "" {
-		all = append(all, qless.OnLost(qless.Place(s.OnLost)))
+		all = append(all, qless.OnLost(s.OnLost))
 	}
 	if s.OnFailure != "" {
 		all = append(all, qless.OnFailure(s.OnFailure))
@@ -508,9 +508,9 @@ var endActions = []action{
 			j := m.jobs[s.JID]
 			switch {
 			case j == nil:
-				return refused(qless.CodeNotFound)
+				return refused(qless.ErrNotFound)
 			case !j.isOver():
-				return refused(qless.CodeUnfinished)
+				return refused(qless.ErrUnfinished)
 			}
 			data := ""
 			if j.result.state == j.state && j.result.time == j.time {
@@ -526,14 +526,14 @@ var endActions = []action{
 			at := time.UnixMicro(w.micros)
 			reply, err := scripts.Run(w.ctx, w.rdb, prefix, at, "await", s.JID)
 			if err == nil && reply == nil {
-				return refused(qless.CodeNotFound)
+				return refused(qless.ErrNotFound)
 			}
 			return ended(err)
 		},
 		predict: func(m *queues, s step) outcome {
 			j := m.jobs[s.JID]
 			if j == nil {
-				return refused(qless.CodeNotFound)
+				return refused(qless.ErrNotFound)
 			}
 			j.options.waited = j.options.waited || !j.isOver()
 			return done

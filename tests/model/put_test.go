@@ -44,10 +44,10 @@ var putActions = []action{
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
 			if slices.Contains(s.Depends, s.JID) || s.If == "absent" || s.outlived(s.seconds()) {
-				return refused(qless.CodeInvalid)
+				return refused(qless.ErrInvalid)
 			}
 			if j == nil {
-				return refused(qless.CodeNotFound)
+				return refused(qless.ErrNotFound)
 			}
 			s.Data = h.data
 			return m.put(s)
@@ -99,7 +99,7 @@ func (m *queues) checkMany(s step) outcome {
 	seen := map[string]bool{}
 	for _, one := range s.Many {
 		if seen[one.JID] || one.outlived(m.wait(one)) {
-			return refused(qless.CodeInvalid)
+			return refused(qless.ErrInvalid)
 		}
 		seen[one.JID] = true
 	}
@@ -152,7 +152,7 @@ func (m *queues) put(s step) outcome {
 // write writes a job, or moves the one that exists: what the step does not say stays as it was.
 func (m *queues) write(s step) outcome {
 	if slices.Contains(s.Depends, s.JID) || s.outlived(m.wait(s)) {
-		return refused(qless.CodeInvalid)
+		return refused(qless.ErrInvalid)
 	}
 	j := m.jobs[s.JID]
 	isNew := j == nil
@@ -160,13 +160,13 @@ func (m *queues) write(s step) outcome {
 		j = &job{jid: s.JID, retries: 5, dependencies: map[string]bool{}, dependents: map[string]bool{}}
 		m.jobs[s.JID] = j
 	} else if s.leaves(j) && !m.isDead(j, j.state) {
-		return refused(qless.CodeExists)
+		return refused(qless.ErrExists)
 	}
 	if s.Replace == "" && m.isTaken(s) {
 		if isNew {
 			delete(m.jobs, s.JID)
 		}
-		return refused(qless.CodeExists)
+		return refused(qless.ErrExists)
 	}
 	before, wasOver, ran := j.options.claim, j.isOver(), j.state == qless.StateRunning
 	wasDead := !wasOver && m.isDead(j, qless.StateWaiting)
@@ -242,7 +242,7 @@ func (m *queues) leave(j *job) {
 	if j.state == qless.StateFailed {
 		m.unfile(j)
 	}
-	j.grace, j.sudden = false, false
+	j.grace = false
 }
 
 func without(names []string, name string) []string {

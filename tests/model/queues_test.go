@@ -35,7 +35,7 @@ type queues struct {
 	stats map[statKey]*stats
 
 	handles      map[handleKey][]*handle // the latest first
-	recurHandles map[string]bool         // recurring jobs that were read once
+	recurHandles map[string]*recurring   // recurring jobs as they were read last
 	inOrder      []string                // jobs of the last call, to be popped in this order
 	madeLast     int                     // how many lost jobs the last call has made the last ones
 	anyOrder     bool                    // the last call told several jobs in an order that is not known
@@ -67,7 +67,7 @@ func newQueues() *queues {
 		claims: map[string]storedClaim{}, sharing: map[string]bool{}, until: map[string]float64{},
 		followed: map[string]string{},
 		fair:     map[turns]map[string]float64{},
-		stats:    map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
+		stats:    map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]*recurring{},
 		changed: map[string]float64{}, unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
 	}
 }
@@ -243,7 +243,6 @@ func (m *queues) setGroup(name string, jids []string) {
 func (m *queues) file(j *job, why failure) {
 	m.record(j, "failed", m.now)
 	j.state, j.worker, j.expires, j.failure = qless.StateFailed, "", 0, why
-	j.sudden = false
 	m.groups[why.group] = append([]string{j.jid}, m.groups[why.group]...)
 	today := m.count(j.queue, m.now)
 	today.failures++

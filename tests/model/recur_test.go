@@ -29,7 +29,7 @@ var recurActions = []action{
 				options = append(options, qless.Retries(*s.Retries))
 			}
 			if s.Tags != nil {
-				options = append(options, qless.Tags(s.Tags...))
+				options = append(options, qless.Tags(s.Tags))
 			}
 			if s.Backlog != nil {
 				options = append(options, qless.Backlog(*s.Backlog))
@@ -58,7 +58,7 @@ var recurActions = []action{
 			return ended(r.Cancel(w.ctx))
 		}),
 		predict: func(m *queues, s step) outcome {
-			if m.recurs[s.JID] == nil && m.recurHandles[s.JID] && !s.Read {
+			if m.recurs[s.JID] == nil && m.recurHandles[s.JID] != nil && !s.Read {
 				return done // by an old handle: it is gone, as was asked for
 			}
 			return ofRecurring(func(m *queues, r *recurring, _ step) outcome {
@@ -68,60 +68,23 @@ var recurActions = []action{
 		},
 	},
 	{
-		name: "RecurringJob.SetInterval", weight: 2,
-		draw: drawRecurring("RecurringJob.SetInterval", func(d *dice, s *step) {
-			s.Every = d.interval()
+		name: "RecurringJob.Update", weight: 6,
+		draw: drawRecurring("RecurringJob.Update", func(d *dice, s *step) {
+			for _, fill := range []func(){
+				func() { s.Every = d.interval() },
+				func() { s.Queue = d.queue() },
+				func() { s.Data = d.data() },
+				func() { s.Backlog = ptr(d.IntN(3)) },
+				func() { s.Tags = d.tags(1) },
+			} {
+				if d.chance(30) {
+					fill()
+				}
+			}
+			s.Priority, s.Retries = d.priority(), d.retries()
 		}),
-		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
-			return ended(r.SetInterval(w.ctx, s.Every))
-		}),
-		predict: ofRecurring(func(m *queues, r *recurring, s step) outcome {
-			r.due += s.Every.Seconds() - r.interval
-			r.interval = s.Every.Seconds()
-			return done
-		}),
-	},
-	{
-		name: "RecurringJob.Move", weight: 1,
-		draw: drawRecurring("RecurringJob.Move", func(d *dice, s *step) { s.Queue = d.queue() }),
-		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
-			return ended(r.Move(w.ctx, s.Queue))
-		}),
-		predict: ofRecurring(func(m *queues, r *recurring, s step) outcome {
-			r.queue = s.Queue
-			m.know(s.Queue)
-			return done
-		}),
-	},
-	{
-		name: "RecurringJob.Set", weight: 1,
-		draw: drawRecurring("RecurringJob.Set", func(d *dice, s *step) {
-			s.Priority, s.Retries, s.Backlog, s.Data = d.priority(), d.retries(), ptr(d.IntN(3)), d.data()
-		}),
-		play:    onRecurring(setRecurring),
-		predict: ofRecurring(predictSet),
-	},
-	{
-		name: "RecurringJob.Tag", weight: 1,
-		draw: drawRecurring("RecurringJob.Tag", func(d *dice, s *step) { s.Tags = d.tags(1) }),
-		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
-			return ended(r.Tag(w.ctx, s.Tags...))
-		}),
-		predict: ofRecurring(func(m *queues, r *recurring, s step) outcome {
-			r.tags = withTags(r.tags, s.Tags)
-			return done
-		}),
-	},
-	{
-		name: "RecurringJob.Untag", weight: 1,
-		draw: drawRecurring("RecurringJob.Untag", func(d *dice, s *step) { s.Tags = d.tags(1) }),
-		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
-			return ended(r.Untag(w.ctx, s.Tags...))
-		}),
-		predict: ofRecurring(func(m *queues, r *recurring, s step) outcome {
-			r.tags = withoutTags(r.tags, s.Tags)
-			return done
-		}),
+		play:    onRecurring(updateRecurring),
+		predict: predictUpdate,
 	},
 }
 
@@ -156,13 +119,15 @@ func ofRecurring(call func(m *queues, r *recurring, s step) outcome) func(*queue
 	return func(m *queues, s step) outcome {
 		r := m.recurs[s.JID]
 		read := s.Read || s.Do == "RecurringJob"
-		if !read && !m.recurHandles[s.JID] {
+		if !read && m.recurHandles[s.JID] == nil {
 			return skipped
 		}
 		if r == nil {
-			return refused(qless.CodeNotFound)
+			return refused(qless.ErrNotFound)
 		}
-		m.recurHandles[s.JID] = true
+		if read {
+			m.recurHandles[s.JID] = r.copy()
+		}
 		return call(m, r, s)
 	}
 }
@@ -192,34 +157,83 @@ func predictRecur(m *queues, s step) outcome {
 	return done
 }
 
-// setRecurring changes all that a recurring job gives its jobs.
-func setRecurring(w *world, r *qless.RecurringJob, s step) outcome {
-	set := []func() error{
-		func() error { return r.SetData(w.ctx, json.RawMessage(s.Data)) },
-		func() error { return r.SetKlass(w.ctx, klass) },
-		func() error { return r.SetBacklog(w.ctx, *s.Backlog) },
+// updateRecurring changes a copy of the handle, which is the handle once that is written.
+func updateRecurring(w *world, r *qless.RecurringJob, s step) outcome {
+	changed := *r
+	if s.Every > 0 {
+		changed.Interval = s.Every
 	}
-	if s.Priority != nil {
-		set = append(set, func() error { return r.SetPriority(w.ctx, *s.Priority) })
+	if s.Queue != "" {
+		changed.Queue = s.Queue
 	}
-	if s.Retries != nil {
-		set = append(set, func() error { return r.SetRetries(w.ctx, *s.Retries) })
+	if s.Data != "" {
+		changed.Data = json.RawMessage(s.Data)
 	}
-	for _, change := range set {
-		if err := change(); err != nil {
-			return ended(err)
+	if s.Tags != nil {
+		changed.Tags = s.Tags
+	}
+	setIf(&changed.Priority, s.Priority)
+	setIf(&changed.Retries, s.Retries)
+	setIf(&changed.Backlog, s.Backlog)
+	err := changed.Update(w.ctx)
+	if err == nil {
+		w.recurs[s.JID] = &changed
+	}
+	return ended(err)
+}
+
+// setIf sets a field if there is a value for it.
+func setIf[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// predictUpdate writes what the step changes in the handle, whatever the recurring job is now.
+func predictUpdate(m *queues, s step) outcome {
+	now := m.recurs[s.JID]
+	if s.Read && now == nil {
+		return refused(qless.ErrNotFound)
+	} else if s.Read {
+		m.recurHandles[s.JID] = now.copy()
+	}
+	read := m.recurHandles[s.JID]
+	if read == nil {
+		return skipped
+	}
+	every := s.Every.Seconds()
+	changes := []struct {
+		made  bool
+		apply func(r *recurring)
+	}{
+		{every > 0 && every != read.interval, func(r *recurring) {
+			r.due += every - r.interval
+			r.interval = every
+		}},
+		{s.Queue != "" && s.Queue != read.queue, func(r *recurring) {
+			r.queue = s.Queue
+			m.know(s.Queue)
+		}},
+		{s.Data != "" && s.Data != read.data, func(r *recurring) { r.data = s.Data }},
+		{s.Tags != nil && !slices.Equal(s.Tags, read.tags), func(r *recurring) { r.tags = slices.Clone(s.Tags) }},
+		{differs(s.Priority, read.priority), func(r *recurring) { r.priority = *s.Priority }},
+		{differs(s.Retries, read.retries), func(r *recurring) { r.retries = *s.Retries }},
+		{differs(s.Backlog, read.backlog), func(r *recurring) { r.backlog = *s.Backlog }},
+	}
+	changed := read.copy()
+	for _, change := range changes {
+		switch {
+		case !change.made:
+		case now == nil:
+			return refused(qless.ErrNotFound)
+		default:
+			change.apply(now)
+			change.apply(changed)
 		}
 	}
+	m.recurHandles[s.JID] = changed
 	return done
 }
 
-func predictSet(m *queues, r *recurring, s step) outcome {
-	r.data, r.backlog = s.Data, *s.Backlog
-	if s.Priority != nil {
-		r.priority = *s.Priority
-	}
-	if s.Retries != nil {
-		r.retries = *s.Retries
-	}
-	return done
-}
+// differs reports whether there is a value, and it is another one than a field has.
+func differs(value *int, field int) bool { return value != nil && *value != field }

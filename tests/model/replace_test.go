@@ -37,7 +37,7 @@ var replaceActions = []action{
 			}
 			reply, err := scripts.Run(w.ctx, w.rdb, prefix, time.UnixMicro(w.micros), "put.many", args...)
 			if err != nil && strings.Contains(err.Error(), "is named twice") {
-				return refused(qless.CodeInvalid)
+				return refused(qless.ErrInvalid)
 			}
 			return outcomeOf(err, func() string { return fmt.Sprint(reply) })
 		},
@@ -65,7 +65,7 @@ func drawReplaceMany(d *dice) step {
 // is, or replaced one, are named in the reply; the states of others are those before the call.
 func predictReplaceMany(m *queues, s step) outcome {
 	if m.putsTwice(s.Many) {
-		return refused(qless.CodeInvalid)
+		return refused(qless.ErrInvalid)
 	}
 	found, before := []any{}, maps.Clone(m.jobs)
 	for i, one := range s.Many {

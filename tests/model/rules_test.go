@@ -278,9 +278,11 @@ func (x *mix) follow(s step) {
 				x.m.changed[name] = x.m.now + 62
 			}
 		}
-	case "priority", "change", "reschedule":
-		for _, word := range s.Raw[1:] {
-			x.turned[word] = true
+	case "priority", "reschedule":
+		x.turned[s.Raw[1]] = true
+	case "repair":
+		for _, jid := range repairedJIDs(s.Raw) {
+			x.turned[jid] = true
 		}
 	}
 	x.loosen(s)
@@ -298,7 +300,7 @@ func (x *mix) loosen(s step) {
 		old := claimIn(before.options)
 		again := before.isOver() || before.ends(nil) <= x.m.now
 		letGo := c.After != "" && !slices.Contains(in(x.k.dependencies, jid).members, c.After) &&
-			slices.Contains([]string{"depends", "put", "put.many", "requeue", "move.many"}, s.Raw[0])
+			slices.Contains([]string{"depends", "put", "put.many", "requeue", "repair"}, s.Raw[0])
 		if again && old != nil && old.Key == c.Key || letGo {
 			if len(x.claimants(c.Key)) > 1 || x.wasTaken(c.Key, jid) {
 				x.loose[c.Key] = true

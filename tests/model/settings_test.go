@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // What changes queues, settings, workers and the clock.
@@ -31,7 +33,7 @@ var settingActions = []action{
 		name: "Unpause", weight: 4,
 		draw: func(d *dice) step { return step{Do: "Unpause", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			return ended(w.by(s).Queue(s.Queue).Unpause(w.ctx))
+			return ended(w.by(s).Queue(s.Queue).Resume(w.ctx))
 		},
 		predict: func(m *queues, s step) outcome {
 			delete(m.paused, s.Queue)
@@ -56,7 +58,7 @@ var settingActions = []action{
 			return step{Do: "Queue.Unfail", Queue: d.queue(), Group: d.failed(), Count: 1 + d.IntN(3)}
 		},
 		play: func(w *world, s step) outcome {
-			n, err := w.by(s).Queue(s.Queue).Unfail(w.ctx, s.Group, s.Count)
+			n, err := repairs.UnfailInto(w.ctx, w.by(s), s.Queue, s.Group, s.Count)
 			return outcomeOf(err, func() string { return strconv.Itoa(n) })
 		},
 		predict: predictUnfail,
@@ -67,7 +69,7 @@ var settingActions = []action{
 			return step{Do: "Client.Unfail", Group: d.failed(), Count: 1 + d.IntN(3)}
 		},
 		play: func(w *world, s step) outcome {
-			n, err := w.by(s).Unfail(w.ctx, s.Group, s.Count)
+			n, err := repairs.Unfail(w.ctx, w.by(s), s.Group, s.Count)
 			return outcomeOf(err, func() string { return strconv.Itoa(n) })
 		},
 		predict: predictUnfail,
@@ -83,7 +85,7 @@ var settingActions = []action{
 		},
 		predict: func(m *queues, s step) outcome {
 			if n, _ := strconv.ParseFloat(s.Value, 64); n < 0 || s.Option == qless.ConfigHeartbeat && n <= 0 {
-				return refused(qless.CodeInvalid)
+				return refused(qless.ErrInvalid)
 			}
 			m.config[s.Option] = s.Value
 			return done
@@ -106,7 +108,7 @@ var settingActions = []action{
 	{
 		name: "Deregister", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Deregister"} },
-		play: func(w *world, s step) outcome { return ended(w.by(s).Deregister(w.ctx, s.Worker)) },
+		play: func(w *world, s step) outcome { return ended(inspect.New(w.by(s)).ForgetWorkers(w.ctx, s.Worker)) },
 		predict: func(m *queues, s step) outcome {
 			delete(m.seen, s.Worker)
 			return done
@@ -120,10 +122,14 @@ func predictUnfail(m *queues, s step) outcome {
 	staying := max(0, len(group)-s.Count)
 	var back []*job // oldest failure first
 	for _, jid := range slices.Backward(group[staying:]) {
+		at := m.now
+		if s.Queue == "" { // into their own queues, each a microsecond after the one before
+			at += float64(len(back)) * 1e-6
+		}
 		j := m.jobs[jid]
 		m.count(j.queue, j.failure.when).failed--
 		delete(m.filed, jid)
-		m.unfail(j, cmp.Or(s.Queue, j.queue))
+		m.unfail(j, cmp.Or(s.Queue, j.queue), at)
 		back = append(back, j)
 	}
 	m.takeTurns(back...)
@@ -132,10 +138,10 @@ func predictUnfail(m *queues, s step) outcome {
 }
 
 // unfail puts a job that has left its group into a queue.
-func (m *queues) unfail(j *job, queue string) {
+func (m *queues) unfail(j *job, queue string, at float64) {
 	m.record(j, "put", m.now)
 	j.worker, j.expires, j.queue, j.remaining = "", 0, queue, j.retries
-	m.enqueue(j, m.now)
+	m.enqueue(j, at)
 	m.knowUnlisted(queue)
 	m.claimAgain(j)
 	if l := &j.options.life; l.isMortal() {

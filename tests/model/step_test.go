@@ -56,7 +56,7 @@ type step struct {
 	Within    time.Duration
 	Result    string
 
-	StartBy, TTL, KeepFor, KeepFailedFor, RunFor *time.Duration
+	StartBy, TTL, KeepFor, KeepFailedFor, MaxRunTime *time.Duration
 
 	At *time.Duration // since noon
 
@@ -98,13 +98,13 @@ func (s step) putOptions() []qless.PutOption {
 		options = append(options, qless.Retries(*s.Retries))
 	}
 	if s.Tags != nil {
-		options = append(options, qless.Tags(s.Tags...))
+		options = append(options, qless.Tags(s.Tags))
 	}
 	if s.Delay != nil {
 		options = append(options, qless.Delay(*s.Delay))
 	}
 	if s.Depends != nil {
-		options = append(options, qless.DependsOn(s.Depends...))
+		options = append(options, qless.DependsOn(s.Depends))
 	}
 	if condition, ok := conditions[s.If]; ok {
 		options = append(options, condition)
@@ -124,8 +124,8 @@ func (s step) specs() []qless.JobSpec {
 }
 
 // conditions are the options that refuse a put, by the names that steps have for them.
-var conditions = map[string]qless.ConflictOption{
-	"absent": qless.IfAbsent(), "finished": qless.IfFinished(), "idle": qless.IfNotRunning(),
+var conditions = map[string]qless.If{
+	"absent": qless.IfAbsent, "finished": qless.IfFinished, "idle": qless.IfNotRunning,
 }
 
 // leaves reports whether the step's condition keeps it from putting a job that exists.
@@ -142,11 +142,14 @@ func (s step) leaves(j *job) bool {
 }
 
 // seconds returns the step's delay.
-func (s step) seconds() float64 {
+func (s step) seconds() float64 { return s.delay().Seconds() }
+
+// delay returns the delay, or 0 if there is none.
+func (s step) delay() time.Duration {
 	if s.Delay == nil {
 		return 0
 	}
-	return s.Delay.Seconds()
+	return *s.Delay
 }
 
 // An outcome is what a call returned, written so that it can be compared.
@@ -168,7 +171,7 @@ func outcomeOf(err error, show func() string) outcome {
 		return outcome(show())
 	}
 	var own *qless.Error
-	if errors.As(err, &own) && own.Code != qless.CodeServer {
+	if errors.As(err, &own) && own.Code != qless.ErrServer {
 		return refused(own.Code)
 	}
 	return outcome("error: " + err.Error())

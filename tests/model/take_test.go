@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/qless/qless-go"
 )
@@ -16,18 +15,10 @@ var takeActions = []action{
 	{
 		name: "Pop", weight: 26,
 		draw: func(d *dice) step {
-			s := step{Do: "Pop", Queue: d.busyQueue(), Count: 1 + d.IntN(4)}
-			if d.chance(10) {
-				s.LockTime = ptr(pick(d, []time.Duration{0, 500 * time.Millisecond, 5 * time.Second}))
-			}
-			return s
+			return step{Do: "Pop", Queue: d.busyQueue(), Count: 1 + d.IntN(4)}
 		},
 		play: func(w *world, s step) outcome {
-			var options []qless.PopOption
-			if s.LockTime != nil {
-				options = append(options, qless.LockTime(*s.LockTime))
-			}
-			jobs, err := w.by(s).Queue(s.Queue).Pop(w.ctx, s.Count, options...)
+			jobs, err := w.by(s).Queue(s.Queue).Pop(w.ctx, s.Count)
 			return w.got(s, jobs, err)
 		},
 		predict: func(m *queues, s step) outcome { return m.gives(s, m.pop(s)) },
@@ -50,7 +41,7 @@ var takeActions = []action{
 		},
 		predict: func(m *queues, s step) outcome {
 			if m.jobs[s.JID] == nil {
-				return refused(qless.CodeNotFound)
+				return refused(qless.ErrNotFound)
 			}
 			return m.gives(s, []*job{m.jobs[s.JID]})
 		},
@@ -182,7 +173,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 		limit--
 		m.letGo(j.worker, j.jid)
 		warned := j.grace
-		sudden := grace <= 0 || j.sudden || !warned && j.options.lockTime > 0
+		sudden := grace <= 0 || !warned && j.options.lockTime > 0
 		if sudden || !warned {
 			m.record(j, "timed-out", m.now)
 			j.grace, j.score = true, m.now+grace
@@ -192,7 +183,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 			continue
 		}
 		j.remaining--
-		j.grace, j.sudden = false, false
+		j.grace = false
 		switch initial := m.setting(qless.ConfigBackoffInitialDelay, 0); {
 		case j.remaining < 0:
 			m.file(j, m.exhausted(j))
@@ -250,10 +241,7 @@ func (m *queues) lock(j *job, s step) {
 		j.placed = j.time
 	}
 	j.state, j.worker, j.time = qless.StateRunning, s.Worker, m.now
-	j.expires, j.sudden = m.now+m.lockTime(j), false
-	if s.LockTime != nil {
-		j.expires, j.sudden, j.grace = m.now+s.LockTime.Seconds(), true, false
-	}
+	j.expires = m.now + m.lockTime(j)
 	j.score = j.expires
 	m.hold(s.Worker, j.jid, j.expires)
 	m.count(j.queue, m.now).waits++

@@ -40,11 +40,11 @@ func newWorld(t testing.TB) *world {
 	w.rdb = redis.NewClient(patient(testkit.Options(testkit.Start(t).Addr())))
 	t.Cleanup(func() { _ = w.rdb.Close() })
 	for _, name := range workerNames {
-		client, err := qless.New(w.rdb,
-			qless.WithWorkerName(name),
-			qless.WithClock(func() time.Time { return time.UnixMicro(w.micros) }),
-			qless.WithLogger(testkit.Quiet()),
-		)
+		client, err := qless.New(w.rdb, &qless.ClientConfig{
+			Clock:      func() time.Time { return time.UnixMicro(w.micros) },
+			Logger:     testkit.Quiet(),
+			WorkerName: name,
+		})
 		require.NoError(t, err)
 		w.clients[name] = client
 	}

@@ -130,7 +130,7 @@ func (l *lab) cut(c cut) {
 // client returns a client of the server from one of the ends.
 func (l *lab) client(at end) *qless.Client {
 	l.t.Helper()
-	c, err := qless.New(l.redis(at), qless.WithLogger(testkit.Quiet()))
+	c, err := qless.New(l.redis(at), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = c.Close() })
 	return c

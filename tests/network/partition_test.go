@@ -64,7 +64,7 @@ func (g *guarded) follower() *qless.Client {
 		DialTimeout: time.Second, ReadTimeout: time.Second,
 	})
 	g.t.Cleanup(func() { _ = rdb.Close() })
-	c, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	c, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(g.t, err)
 	g.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -78,7 +78,11 @@ func TestASplitBrain(t *testing.T) {
 	g := newGuardedLab(t)
 	old := g.redis(g.here)
 	near, far := g.client(g.here), g.follower()
-	careful, err := qless.New(old, qless.WithLogger(testkit.Quiet()), qless.WithReplicas(1, 300*time.Millisecond))
+	careful, err := qless.New(old, &qless.ClientConfig{
+		Logger:         testkit.Quiet(),
+		Replicas:       1,
+		ReplicaTimeout: 300 * time.Millisecond,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = careful.Close() })
 	put := func(c *qless.Client) (string, error) {

@@ -25,18 +25,19 @@ func TestMain(m *testing.M) {
 var (
 	looking = []string{
 		"config.get", "failed", "failures", "find", "get", "holder", "jobs", "latency", "length",
-		"limit.info", "limit.list", "list", "multiget", "overview", "peek", "queues", "rates",
+		"limit.info", "limit.list", "list", "multiget", "overview", "peek", "queue.settings", "queues",
+		"rates",
 		"recur.get", "relations", "result", "schedules", "stats", "tag", "tags", "track", "tracked", "workerJobs",
 		"workers", "workersCount",
 	}
 	working = []string{
 		"depart", "finish", "queues.ready", "rates.add", "renew", "reserve", "schedule",
-		"schedule.last", "wake", "worker.register", "workers", "schedule.leave",
+		"schedule.last", "wake", "worker.register", "find", "schedule.leave",
 		"schedule.register",
 	}
 	// What handlers do with their jobs.
 	handling = []string{
-		"await", "batch.commit", "batch.status", "cancel", "change", "complete", "depends",
+		"await", "batch.commit", "batch.status", "cancel", "cancel.all", "complete", "depends",
 		"fail", "get", "heartbeat", "limit.hold", "log", "priority", "progress", "put",
 		"put.many", "relations", "requeue", "reschedule",
 		"retry", "tag", "timeout", "track", "withdraw",
@@ -76,7 +77,7 @@ func granted(rules []string) []string {
 
 func newClient(t testing.TB, rdb *redis.Client) *qless.Client {
 	t.Helper()
-	c, err := qless.New(rdb)
+	c, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	return c
 }
@@ -114,7 +115,7 @@ func TestADatabaseWithANumberNeedsSelect(t *testing.T) {
 			allowed = append(allowed, "+select")
 		}
 		user(t, server, name, allowed)
-		c, err := qless.Dial(t.Context(), "redis://"+name+":secret@"+server.Addr()+"/1")
+		c, err := qless.Dial(t.Context(), "redis://"+name+":secret@"+server.Addr()+"/1", nil)
 		if !select1 {
 			require.ErrorIs(t, err, qless.ErrServer)
 			require.NotContains(t, err.Error(), "secret")

@@ -110,12 +110,12 @@ func TestTLS(t *testing.T) {
 		"an unknown authority": {Certificates: []tls.Certificate{own}},
 	} {
 		stranger := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config, MaxRetries: -1})
-		_, err := newClient(t, stranger).Queue("q").Len(ctx)
+		_, err := newClient(t, stranger).Queue("q").Counts(ctx)
 		require.ErrorIs(t, err, qless.ErrUnavailable, name)
 		require.NoError(t, stranger.Close())
 	}
 	for _, url := range []string{"rediss://" + addr, "redis://" + addr, "redis://" + plain.Addr()} {
-		_, err := qless.Dial(ctx, url)
+		_, err := qless.Dial(ctx, url, nil)
 		require.ErrorIs(t, err, qless.ErrUnavailable, url)
 	}
 }

@@ -45,8 +45,7 @@ func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 // client makes a client of the env's namespace, with connections of its own.
 func (e *env) client(namespace string) *qless.Client {
 	e.t.Helper()
-	client, err := qless.New(e.server.Client(e.t), qless.WithNamespace(namespace),
-		qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(e.server.Client(e.t), &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: namespace})
 	require.NoError(e.t, err)
 	return client
 }

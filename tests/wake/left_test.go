@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // busyUntil returns what keeps a handler busy until the test ends.
@@ -62,7 +63,7 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	for _, w := range []*qless.Worker{first, second} { // what made them look at their start is over
 		asked := time.Now()
 		w.Resume()
-		until(t, "an answer", func() bool { return w.Stats().LastTurn.After(asked) && w.Stats().Idle })
+		until(t, "an answer", func() bool { return w.Stats().LastAnswer.After(asked) && w.Stats().Idle })
 	}
 	e.silentPut("q1", "first")
 	e.silentPut("q2", "of the second queue")
@@ -159,10 +160,10 @@ func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
 	e.put("q", "j")
 	e.runs("j")
 	require.NoError(t, e.Queue("q").Pause(t.Context()))
-	require.NoError(t, e.Timeout(t.Context(), "j"))
-	held, err := e.WorkerJobs(t.Context(), w.Name())
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "j"))
+	held, err := repairs.HeldBy(t.Context(), e.Client, w.Name())
 	require.NoError(t, err)
-	require.Empty(t, append(held.Jobs, held.Stalled...), "nobody holds it")
+	require.Empty(t, held, "nobody holds it")
 	until(t, "the handler has ended", func() bool { return w.Stats().Lost == 1 })
 	require.NoError(t, w.Stop(t.Context()))
 	keys, err := e.rdb.Keys(t.Context(), "*"+w.Name()+"*").Result()

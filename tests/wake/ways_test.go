@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // A way is something that makes the job j of the queue q ready.
@@ -71,8 +73,8 @@ func (h *held) full(e *env) {
 // limited makes a limit full: its job "first" runs, and leaves j no room.
 func (h *held) limited(e *env) {
 	must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Concurrency: 1}))
-	h.hold("q", "first", qless.Limits("api"))(e)
-	e.put("q", "j", qless.Limits("api"))
+	h.hold("q", "first", qless.Limits{"api"})(e)
+	e.put("q", "j", qless.Limits{"api"})
 }
 
 // soon is when something happens that a way waits for.
@@ -101,7 +103,7 @@ func ways() []way {
 		}},
 		{"a limit's job that ends", h.limited, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
 		{"a limit's job that is retried", h.limited, func(e *env) {
-			_, err := h.job.Retry(e.t.Context(), qless.Delay(time.Hour))
+			_, err := h.job.Retry(e.t.Context(), time.Hour, "", "")
 			must(e, err)
 		}},
 		{"a limit's job that is canceled", h.limited, func(e *env) { must(e, h.job.Cancel(e.t.Context())) }},
@@ -109,15 +111,15 @@ func ways() []way {
 		{"a limit that is raised", h.limited, func(e *env) {
 			must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Concurrency: 2}))
 		}},
-		{"a limit that is deleted", h.limited, func(e *env) { must(e, e.Limit("api").Delete(e.t.Context())) }},
+		{"a limit that is deleted", h.limited, func(e *env) { must(e, e.Limit("api").Unset(e.t.Context())) }},
 		{"a limit's hold that ends", func(e *env) {
 			must(e, e.Limit("api").Hold(e.t.Context(), time.Hour))
-			e.put("q", "j", qless.Limits("api"))
+			e.put("q", "j", qless.Limits{"api"})
 		}, func(e *env) { must(e, e.Limit("api").Hold(e.t.Context(), soon)) }},
 		{"a rate that allows the next start", func(e *env) {
 			must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Rate: 1, Per: 2 * time.Second}))
-			h.hold("q", "first", qless.Limits("api"))(e)
-			e.put("q", "j", qless.Limits("api"))
+			h.hold("q", "first", qless.Limits{"api"})(e)
+			e.put("q", "j", qless.Limits{"api"})
 		}, func(*env) {}},
 		{"a max-rate that allows the next start", func(e *env) {
 			e.set("q-max-rate", "1/2")
@@ -139,29 +141,29 @@ func ways() []way {
 		{"complete that frees a slot", h.full, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
 		{"complete of a dependency", func(e *env) {
 			h.hold("p", "parent")(e)
-			e.put("q", "j", qless.DependsOn("parent"))
+			e.put("q", "j", qless.DependsOn{"parent"})
 		}, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
 		{"complete of a dependency of a job with a delay", func(e *env) {
 			h.hold("p", "parent")(e)
-			e.put("q", "j", qless.DependsOn("parent"), qless.Delay(5*time.Second))
+			e.put("q", "j", qless.DependsOn{"parent"}, qless.Delay(5*time.Second))
 		}, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
 		{"a sweep that releases what a complete job has left", func(e *env) {
 			h.hold("p", "parent")(e)
-			e.put("q", "j", qless.DependsOn("parent"))
+			e.put("q", "j", qless.DependsOn{"parent"})
 			ctx := e.t.Context()
 			must(e, e.rdb.Rename(ctx, e.Namespace()+"j:parent-dependents",
 				e.Namespace()+"x:rest:parent").Err())
 			must(e, e.rdb.ZAdd(ctx, e.Namespace()+"x:rest", redis.Z{Score: 1, Member: "parent"}).Err())
 		}, func(e *env) { must(e, errOf(e.Sweep(e.t.Context()))) }},
 		{"fail that frees a slot", h.full, func(e *env) { must(e, h.job.Fail(e.t.Context(), "g", "m")) }},
-		{"retry", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context()))) }},
-		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), qless.Delay(soon)))) }},
-		{"retry that frees a slot", h.full, func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), qless.Delay(time.Hour)))) }},
+		{"retry", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), 0, "", ""))) }},
+		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), soon, "", ""))) }},
+		{"retry that frees a slot", h.full, func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), time.Hour, "", ""))) }},
 		{"release", h.hold("q", "j"), func(e *env) { must(e, h.job.Release(e.t.Context(), 0)) }},
 		{"release with a delay", h.hold("q", "j"), func(e *env) { must(e, h.job.Release(e.t.Context(), soon)) }},
 		{"release that frees a slot", h.full, func(e *env) { must(e, h.job.Release(e.t.Context(), time.Hour)) }},
 		{"cancel that frees a slot", h.full, func(e *env) { must(e, h.job.Cancel(e.t.Context())) }},
-		{"timeout", h.hold("q", "j"), func(e *env) { must(e, e.Timeout(e.t.Context(), "j")) }},
+		{"timeout", h.hold("q", "j"), func(e *env) { must(e, repairs.TimeOut(e.t.Context(), e.Client, "j")) }},
 		{"the end of a lock", func(e *env) {
 			e.set(qless.ConfigGracePeriod, 0)
 			e.set("q-heartbeat", 5)
@@ -176,23 +178,27 @@ func ways() []way {
 			h.hold("p", "j")(e)
 			must(e, h.job.Fail(e.t.Context(), "g", "m"))
 		}, func(e *env) {
-			_, err := e.Queue("q").Unfail(e.t.Context(), "g", 1)
+			_, err := repairs.UnfailInto(e.t.Context(), e.Client, "q", "g", 1)
 			must(e, err)
 		}},
 		{"unfail of a job", h.failed("q"), func(e *env) { must(e, h.job.Unfail(e.t.Context())) }},
-		{"unfail of a group", h.failed("q"), func(e *env) { must(e, errOf(e.Unfail(e.t.Context(), "g", 1))) }},
+		{"unfail of a group", h.failed("q"), func(e *env) {
+			must(e, errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 1)))
+		}},
 		{"unfail of a group of several queues", func(e *env) {
 			h.failed("q")(e)
 			h.hold("p", "another")(e)
 			must(e, h.job.Fail(e.t.Context(), "g", "m"))
-		}, func(e *env) { must(e, errOf(e.Unfail(e.t.Context(), "g", 2))) }},
-		{"retry of a group", h.failed("q"), func(e *env) { must(e, errOf(e.Retry(e.t.Context(), "g", -1))) }},
-		{"retry of jobs", h.failed("q"), func(e *env) { must(e, errOf(e.Bulk("j").Retry(e.t.Context()))) }},
+		}, func(e *env) {
+			must(e, errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 2)))
+		}},
+		{"retry of a group", h.failed("q"), func(e *env) { must(e, errOf(inspect.New(e.Client).Failed("g").Unfail(e.t.Context()))) }},
+		{"retry of jobs", h.failed("q"), func(e *env) { must(e, errOf(inspect.New(e.Client).JIDs("j").Unfail(e.t.Context()))) }},
 		{"move of many", func(e *env) { e.put("p", "j") }, func(e *env) {
-			must(e, errOf(e.Bulk("j").Move(e.t.Context(), "q")))
+			must(e, errOf(inspect.New(e.Client).JIDs("j").Move(e.t.Context(), "q")))
 		}},
 		{"promote", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
-			must(e, e.job("j").Promote(e.t.Context()))
+			must(e, errOf(inspect.New(e.Client).JIDs(e.job("j").JID).Promote(e.t.Context())))
 		}},
 		{"reschedule to now", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
 			must(e, e.job("j").Reschedule(e.t.Context(), 0))
@@ -204,12 +210,12 @@ func ways() []way {
 			must(e, e.Cancel(e.t.Context(), h.job.JID, "another"))
 		}},
 		{"cancel of a list that frees a slot", h.full, func(e *env) {
-			must(e, errOf(e.Queue("q").Cancel(e.t.Context(), qless.ListRunning, qless.Filter{All: true})))
+			must(e, errOf(inspect.New(e.Client).Queue("q", inspect.Running).Cancel(e.t.Context())))
 		}},
 		{"unpause", func(e *env) {
 			must(e, e.Queue("q").Pause(e.t.Context()))
 			e.put("q", "j")
-		}, func(e *env) { must(e, e.Queue("q").Unpause(e.t.Context())) }},
+		}, func(e *env) { must(e, e.Queue("q").Resume(e.t.Context())) }},
 		{"the end of one dependency", dependent, func(e *env) {
 			must(e, e.job("j").Undepend(e.t.Context(), "parent"))
 		}},
@@ -223,10 +229,14 @@ func ways() []way {
 			must(e, err)
 		}},
 		{"recurring job moved here", func(e *env) { recurring(e, "p", 0) }, func(e *env) {
-			must(e, e.recurring("r").Move(e.t.Context(), "q"))
+			r := e.recurring("r")
+			r.Queue = "q"
+			must(e, r.Update(e.t.Context()))
 		}},
 		{"shorter interval of a recurring job", func(e *env) { recurring(e, "q", time.Hour) }, func(e *env) {
-			must(e, e.recurring("r").SetInterval(e.t.Context(), time.Second))
+			r := e.recurring("r")
+			r.Interval = time.Second
+			must(e, r.Update(e.t.Context()))
 		}},
 		{"put with a time", nil, func(e *env) { e.put("q", "j", qless.At(time.Now().Add(soon))) }},
 		{"the end of a life that frees a slot", func(e *env) {
@@ -236,7 +246,7 @@ func ways() []way {
 		}, sweepOne},
 		{"the end of a life that others waited for", func(e *env) {
 			h.holdBriefly("p", "parent")(e)
-			e.put("q", "j", qless.DependsOn("parent"), qless.OnFailureRun)
+			e.put("q", "j", qless.DependsOn{"parent"}, qless.OnFailureRun)
 		}, sweepOne},
 		{"an end by anybody that frees a slot", h.full, func(e *env) {
 			must(e, errOf(e.End(e.t.Context(), "first", qless.End{})))
@@ -249,7 +259,7 @@ func ways() []way {
 		}},
 		{"a failure by anybody of a dependency", func(e *env) {
 			e.put("p", "parent")
-			e.put("q", "j", qless.DependsOn("parent"), qless.OnFailureRun)
+			e.put("q", "j", qless.DependsOn{"parent"}, qless.OnFailureRun)
 		}, func(e *env) {
 			must(e, errOf(e.End(e.t.Context(), "parent", qless.End{State: qless.StateFailed, Group: "g"})))
 		}},
@@ -306,7 +316,7 @@ func sweepOne(e *env) {
 
 func dependent(e *env) {
 	e.put("p", "parent")
-	e.put("q", "j", qless.DependsOn("parent"))
+	e.put("q", "j", qless.DependsOn{"parent"})
 }
 
 // recurring makes the recurring job r, whose first job is due after an offset.

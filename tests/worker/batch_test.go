@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 func TestNoMoreJobsRunAtOnceThanTheConcurrencySays(t *testing.T) {
@@ -191,7 +192,7 @@ func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {
 		e.put("q", qless.JID(jid))
 	}
 	require.Len(t, e.pops("q", 7), 7)
-	require.NoError(t, e.Timeout(t.Context(), "theirs"))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "theirs"))
 	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 	reply, err := e.Run(t.Context(), "finish", "", "w1",

@@ -25,7 +25,7 @@ func BenchmarkPickUp(b *testing.B) {
 
 func benchmarkPickUp(b *testing.B, idle int) {
 	server := testkit.Start(b)
-	client, err := qless.New(server.Client(b))
+	client, err := qless.New(server.Client(b), nil)
 	require.NoError(b, err)
 	taken := make(chan time.Time, 1)
 	for range idle {
@@ -62,7 +62,7 @@ func BenchmarkWork(b *testing.B) {
 
 func benchmarkWork(b *testing.B, concurrency int) {
 	server := testkit.Start(b)
-	client, err := qless.New(server.Client(b))
+	client, err := qless.New(server.Client(b), nil)
 	require.NoError(b, err)
 	jobs := make([]qless.JobSpec, b.N)
 	for i := range jobs {

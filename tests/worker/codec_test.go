@@ -36,9 +36,9 @@ func (h *hexed) Decode(_ string, encoded []byte) ([]byte, error) {
 
 func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
 	e := newLiveEnv(t)
-	codec := qless.WithCodec(&hexed{})
-	c := e.client(e.rdb, qless.WithClock(nil), codec)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, codec)
+	config := qless.ClientConfig{Codec: &hexed{}}
+	c := e.liveClient(e.rdb, config)
+	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, config)
 	w.Handle("Same", qless.Typed(func(_ context.Context, _ *qless.Job, n int) error {
 		require.Equal(t, 1, n)
 		return nil
@@ -71,7 +71,7 @@ func TestAJobWhoseCodecIsUnknownFailsWithoutItsHandler(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid, err := e.client(e.rdb, qless.WithClock(nil), qless.WithCodec(&hexed{})).
+	jid, err := e.liveClient(e.rdb, qless.ClientConfig{Codec: &hexed{}}).
 		Queue("q").Put(t.Context(), "K", 1)
 	require.NoError(t, err)
 	require.Equal(t, "fail", w.outcome(jid).action)
@@ -90,14 +90,14 @@ func TestAJobThatCanNotBeDecodedNowIsRetried(t *testing.T) {
 			codec.broken.Store(false)
 			return 0
 		},
-	}, qless.WithCodec(codec))
+	}, qless.ClientConfig{Codec: codec})
 	done := make(chan string, 1)
 	w.Handle("K", func(_ context.Context, job *qless.Job) error {
 		done <- string(job.Data)
 		return nil
 	})
 	w.start()
-	_, err := e.client(e.rdb, qless.WithClock(nil), qless.WithCodec(codec)).
+	_, err := e.liveClient(e.rdb, qless.ClientConfig{Codec: codec}).
 		Queue("q").Put(t.Context(), "K", json.RawMessage("[1]"))
 	require.NoError(t, err)
 	require.Equal(t, "[1]", soon(t, "the handler", done))

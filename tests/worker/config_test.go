@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 func TestAWorkerAsksAThousandNamedQueuesAtMost(t *testing.T) {
@@ -33,7 +34,7 @@ func TestAWorkerLocksUnderItsName(t *testing.T) {
 	w, jid, _, _ := e.holding(qless.WorkerConfig{Name: "me"})
 	require.Equal(t, "me", w.Name())
 	require.Equal(t, "me", e.job(jid).Worker)
-	worker, err := e.WorkerJobs(t.Context(), "me")
+	worker, err := repairs.HeldBy(t.Context(), e.Client, "me")
 	require.NoError(t, err)
-	require.Equal(t, []string{jid}, worker.Jobs)
+	require.Equal(t, []string{jid}, worker)
 }

@@ -16,7 +16,7 @@ import (
 func (e *env) putDependents(dependents int, options ...qless.PutOption) (base string) {
 	e.t.Helper()
 	base = e.put("q")
-	options = append(options, qless.DependsOn(base))
+	options = append(options, qless.DependsOn{base})
 	specs := make([]qless.JobSpec, dependents)
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: options}

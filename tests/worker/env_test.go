@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,7 +25,7 @@ func newLiveEnv(t testing.TB, arguments ...string) *env {
 	t.Helper()
 	e := newEnvOn(t, testkit.Start(t, arguments...))
 	e.live = true
-	e.Client = e.client(e.rdb, qless.WithClock(nil))
+	e.Client = e.liveClient(e.rdb, qless.ClientConfig{})
 	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err()) // one trip, not two
 	return e
 }
@@ -46,12 +47,12 @@ var workersMade atomic.Int32
 // is an hour unless the config says otherwise. It is stopped with the test.
 func (e *env) worker(config qless.WorkerConfig) *testWorker {
 	e.t.Helper()
-	return e.workerAt(e.server.Addr(), config)
+	return e.workerAt(e.server.Addr(), config, qless.ClientConfig{})
 }
 
 // workerAt makes a worker that reaches the server at an address. Its clock is the server's unless the
-// options say otherwise.
-func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.ClientOption) *testWorker {
+// client's config has one.
+func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.ClientConfig) *testWorker {
 	e.t.Helper()
 	connection := testkit.Options(addr)
 	connection.ClientName = fmt.Sprint("worker", workersMade.Add(1))
@@ -63,8 +64,8 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.
 	if config.PollInterval == 0 {
 		config.PollInterval = time.Hour
 	}
-	options = append([]qless.ClientOption{qless.WithClock(nil), qless.WithLogger(slog.New(w.log))}, options...)
-	w.Worker = newWorker(e.t, e.client(w.rdb, options...), config)
+	client.Logger = cmp.Or(client.Logger, slog.New(w.log))
+	w.Worker = newWorker(e.t, e.liveClient(w.rdb, client), config)
 	e.t.Cleanup(func() {
 		w.stopNow()
 		_ = w.rdb.Close()
@@ -110,7 +111,7 @@ func (w *testWorker) start() *testWorker {
 	w.t.Helper()
 	require.NoError(w.t, w.Start(context.Background()))
 	w.idle(1)
-	until(w.t, "the worker knows the answer", func() bool { return !w.Stats().LastTurn.IsZero() })
+	until(w.t, "the worker knows the answer", func() bool { return !w.Stats().LastAnswer.IsZero() })
 	return w
 }
 
@@ -136,7 +137,7 @@ func (w *testWorker) stopLate(jids ...string) {
 	}
 }
 
-var stopped = &qless.Error{Code: qless.CodeStopped}
+var stopped = qless.ErrStopped
 
 // gate holds up every call of a script: before it is sent, or before its answer comes. It tells
 // of each, until open is called.

@@ -35,7 +35,7 @@ func (o *observer) take() []qless.Call {
 func TestTheObserverIsToldOfAWorkersExchanges(t *testing.T) {
 	var seen observer
 	e := newLiveEnv(t)
-	client := e.client(e.rdb, qless.WithClock(nil), qless.WithObserver(seen.observe))
+	client := e.liveClient(e.rdb, qless.ClientConfig{Observer: seen.observe})
 	worker := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
 	worker.Handle("K", nothing)
 	require.NoError(t, worker.Start(t.Context()))

@@ -16,7 +16,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	ctx := t.Context()
 	var clients []*qless.Client
 	for i := range 3 {
-		clients = append(clients, e.client(e.rdb, qless.WithClock(nil), qless.WithNamespace(fmt.Sprintf("s%d:", i))))
+		clients = append(clients, e.liveClient(e.rdb, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
 	shards, err := qless.NewShards(qless.ShardByJID, clients...)
 	require.NoError(t, err)
@@ -28,7 +28,9 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	worked, ticks := make(chan string, 1000), make(chan string, 1000)
 	group.Handle("K", qless.Typed(func(_ context.Context, job *qless.Job, n int) error { worked <- job.JID; return nil }))
 	group.Handle("Tick", func(_ context.Context, job *qless.Job) error { ticks <- job.JID; return nil })
-	require.Error(t, group.Healthy())
+	for _, w := range group {
+		require.Error(t, w.Healthy())
+	}
 	done := make(chan error, 1)
 	go func() { done <- group.Run(ctx) }()
 	wanted := map[string]bool{}
@@ -43,20 +45,23 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	require.Empty(t, wanted)
 	first, second := soon(t, "a tick", ticks), soon(t, "a tick", ticks)
 	require.NotEqual(t, first, second, "each time has one job in all shards")
-	require.NoError(t, group.Healthy())
+	for _, w := range group {
+		require.NoError(t, w.Healthy())
+	}
 	require.NoError(t, group.Drain(ctx))
 	require.NoError(t, soon(t, "the end", done))
-	for _, w := range group.Workers() {
+	for _, w := range group {
 		require.NotZero(t, w.Stats().Completed)
 	}
 }
 
 func TestAGroupStartsWhollyOrNotAtAll(t *testing.T) {
 	e := newLiveEnv(t)
-	group, err := qless.NewWorkerGroup([]*qless.Client{e.client(e.rdb), e.client(e.rdb)}, qless.WorkerConfig{Queues: []string{"q"}})
+	clients := []*qless.Client{e.client(e.rdb, qless.ClientConfig{}), e.client(e.rdb, qless.ClientConfig{})}
+	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{Queues: []string{"q"}})
 	require.NoError(t, err)
 	group.Handle("K", nothing)
-	require.NoError(t, group.Workers()[1].Stop(t.Context()))
+	require.NoError(t, group[1].Stop(t.Context()))
 	requireCode(t, qless.ErrInvalid, group.Start(t.Context()))
-	soon(t, "the end of the first", group.Workers()[0].Closed())
+	soon(t, "the end of the first", group[0].Closed())
 }

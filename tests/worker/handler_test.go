@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func TestNilCompletesAJobAndSavesItsData(t *testing.T) {
@@ -50,7 +51,7 @@ func TestAHandlerMayEndItsJobItself(t *testing.T) {
 			return job.Next(ctx, "other")
 		}, qless.StateWaiting, "other"},
 		"fail":    {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, qless.StateFailed, "q"},
-		"retry":   {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, qless.Delay(time.Hour))) }, qless.StateScheduled, "q"},
+		"retry":   {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, time.Hour, "", "")) }, qless.StateScheduled, "q"},
 		"release": {func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, time.Hour) }, qless.StateScheduled, "q"},
 		"move":    {func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") }, qless.StateWaiting, "other"},
 	} {
@@ -158,7 +159,7 @@ func TestHandleDecodesTheData(t *testing.T) {
 		return nil
 	}))
 	w.start()
-	jid, err := e.Queue("q").Put(t.Context(), "Letter", letter{To: "ann", Count: 2}, qless.Tags("a"))
+	jid, err := e.Queue("q").Put(t.Context(), "Letter", letter{To: "ann", Count: 2}, qless.Tags{"a"})
 	require.NoError(t, err)
 	require.Equal(t, letter{To: "ann", Count: 3}, soon(t, "a letter", letters))
 	require.Equal(t, "complete", w.outcome(jid).action)
@@ -212,7 +213,7 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 		require.Equal(t, "release", w.outcome(jid).action)
 		all = append(all, jid)
 	}
-	scheduled, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
+	scheduled, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	slices.Sort(all)
 	slices.Sort(scheduled.Items)

@@ -18,7 +18,7 @@ func TestAWorkerIsUnhealthyWhileTheServerDoesNotAnswer(t *testing.T) {
 			e := newLiveEnv(t)
 			w := e.worker(qless.WorkerConfig{PollInterval: 100 * time.Millisecond}).start()
 			require.NoError(t, w.Healthy())
-			answered := w.Stats().LastTurn
+			answered := w.Stats().LastAnswer
 			c.lose(e)
 			defer c.find(e)
 			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
@@ -26,7 +26,7 @@ func TestAWorkerIsUnhealthyWhileTheServerDoesNotAnswer(t *testing.T) {
 			require.Contains(t, err.Message, "has not answered")
 			c.find(e)
 			until(t, "it is healthy", func() bool { return w.Healthy() == nil })
-			require.True(t, w.Stats().LastTurn.After(answered))
+			require.True(t, w.Stats().LastAnswer.After(answered))
 		})
 	}
 }
@@ -64,7 +64,7 @@ func TestAWorkerThatHasNothingToAskIsHealthy(t *testing.T) {
 func TestOnlyARunningWorkerIsHealthy(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	stopped := &qless.Error{Code: qless.CodeStopped}
+	stopped := qless.ErrStopped
 	require.Contains(t, requireCode(t, stopped, w.Healthy()).Message, "not started")
 	w.start()
 	require.NoError(t, w.Healthy())

@@ -44,26 +44,31 @@ type env struct {
 	live   bool // the server's clock counts
 }
 
-func newEnv(t testing.TB, options ...qless.ClientOption) *env {
+func newEnv(t testing.TB) *env {
 	t.Helper()
-	return newEnvOn(t, testkit.Start(t), options...)
+	return newEnvOn(t, testkit.Start(t))
 }
 
-func newEnvOn(t testing.TB, server *testkit.Server, options ...qless.ClientOption) *env {
+func newEnvOn(t testing.TB, server *testkit.Server) *env {
 	t.Helper()
 	e := &env{t: t, server: server, rdb: server.Client(t), clock: testkit.NewClock()}
-	e.Client = e.client(e.rdb, options...)
+	e.Client = e.client(e.rdb, qless.ClientConfig{})
 	return e
 }
 
 // client makes another client with the env's clock, for any connection.
-func (e *env) client(rdb *redis.Client, options ...qless.ClientOption) *qless.Client {
+func (e *env) client(rdb *redis.Client, config qless.ClientConfig) *qless.Client {
 	e.t.Helper()
-	client, err := qless.New(rdb, append([]qless.ClientOption{
-		qless.WithWorkerName("w1"),
-		qless.WithClock(e.clock.Now),
-		qless.WithLogger(testkit.Quiet()),
-	}, options...)...)
+	config.Clock = e.clock.Now
+	return e.liveClient(rdb, config)
+}
+
+// liveClient is client with the server's own clock, unless the config has one.
+func (e *env) liveClient(rdb *redis.Client, config qless.ClientConfig) *qless.Client {
+	e.t.Helper()
+	config.Logger = cmp.Or(config.Logger, testkit.Quiet())
+	config.WorkerName = cmp.Or(config.WorkerName, "w1")
+	client, err := qless.New(rdb, &config)
 	require.NoError(e.t, err)
 	return client
 }
@@ -157,23 +162,15 @@ func (e *env) unchanged(run func()) {
 }
 
 // requireCode requires an error of a kind, as both errors.Is and errors.As see it.
-func requireCode(t testing.TB, sentinel, err error) *qless.Error {
+func requireCode(t testing.TB, code, err error) *qless.Error {
 	t.Helper()
-	require.ErrorIs(t, err, sentinel)
+	require.ErrorIs(t, err, code)
 	var own *qless.Error
 	require.ErrorAs(t, err, &own)
-	require.Equal(t, codeOfSentinel(t, sentinel), own.Code)
+	require.Equal(t, code, error(own.Code))
 	require.NotEmpty(t, own.Op)
 	require.NotEmpty(t, own.Message)
 	return own
-}
-
-// codeOfSentinel returns the code of a sentinel.
-func codeOfSentinel(t testing.TB, sentinel error) qless.Code {
-	t.Helper()
-	var own *qless.Error
-	require.ErrorAs(t, sentinel, &own)
-	return own.Code
 }
 
 // raw returns data that is JSON as it is written.
@@ -193,7 +190,7 @@ func zmember(score float64, member string) redis.Z { return redis.Z{Score: score
 // as makes a client of another worker.
 func (e *env) as(worker string) *qless.Client {
 	e.t.Helper()
-	return e.client(e.rdb, qless.WithWorkerName(worker))
+	return e.client(e.rdb, qless.ClientConfig{WorkerName: worker})
 }
 
 // offline returns a client for what needs no server.
@@ -201,7 +198,7 @@ func offline(t testing.TB) *qless.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	return client
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // A sleeper stands for an idle worker: it is woken, and does nothing.
@@ -72,31 +74,31 @@ func TestWhatWakesAWorker(t *testing.T) {
 			_, err := e.Queue("q").Recur(ctx, "K", nil, time.Minute)
 			return err
 		}},
-		"unpause": {nil, func(e *env, ctx context.Context) error { return e.Queue("q").Unpause(ctx) }},
+		"unpause": {nil, func(e *env, ctx context.Context) error { return e.Queue("q").Resume(ctx) }},
 		"retry": {func(e *env) { e.put("q", qless.JID("j")); e.pop("q") }, func(e *env, ctx context.Context) error {
-			return errOf(e.job("j").Retry(ctx))
+			return errOf(e.job("j").Retry(ctx, 0, "", ""))
 		}},
 		"unfail": {func(e *env) {
 			e.put("other")
 			require.NoError(e.t, e.pop("other").Fail(e.t.Context(), "g", "m"))
 		}, func(e *env, ctx context.Context) error {
-			_, err := e.Queue("q").Unfail(ctx, "g", 5)
+			_, err := repairs.UnfailInto(ctx, e.Client, "q", "g", 5)
 			return err
 		}},
 		"timeout": {func(e *env) { e.put("q", qless.JID("j")); e.pop("q") }, func(e *env, ctx context.Context) error {
-			return e.Timeout(ctx, "j")
+			return repairs.TimeOut(ctx, e.Client, "j")
 		}},
 		"a dependency completes": {func(e *env) {
 			e.put("other", qless.JID("j"))
-			e.put("q", qless.DependsOn("j"))
+			e.put("q", qless.DependsOn{"j"})
 			e.pop("other")
 		}, func(e *env, ctx context.Context) error { return e.job("j").Complete(ctx) }},
 		"a dependency ends": {func(e *env) {
 			e.put("other", qless.JID("j"))
-			e.put("q", qless.JID("k"), qless.DependsOn("j"))
+			e.put("q", qless.JID("k"), qless.DependsOn{"j"})
 		}, func(e *env, ctx context.Context) error { return e.job("k").Undepend(ctx, "j") }},
 		"a job goes on to the queue": {func(e *env) { e.put("other"); e.pop("other") }, func(e *env, ctx context.Context) error {
-			running, err := e.Queue("other").JIDs(ctx, qless.ListRunning, qless.Range{})
+			running, err := inspect.New(e.Client).Queue("other", inspect.Running).JIDs(ctx, inspect.Range{})
 			require.NoError(e.t, err)
 			return e.job(running.Items[0]).Next(ctx, "q")
 		}},

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // lines is a log without times.
@@ -92,7 +93,7 @@ func TestARunIsOneLineOfTheLogHoweverItEnds(t *testing.T) {
 		},
 		"Lost": {
 			func(ctx context.Context, job *qless.Job) error {
-				_ = e.Timeout(ctx, job.JID)
+				_ = repairs.TimeOut(ctx, e.Client, job.JID)
 				<-ctx.Done()
 				return ctx.Err()
 			}, 5, `WARN lost "qless: the job belongs to another worker"`,
@@ -113,7 +114,7 @@ func TestARunIsOneLineOfTheLogHoweverItEnds(t *testing.T) {
 			w.start()
 			data := map[string]any{"card": 4111111111111111}
 			_, err := e.Queue(klass).Put(t.Context(), klass, data, qless.JID("j-"+klass),
-				qless.Retries(c.retries), qless.Header("traceparent", traceText))
+				qless.Retries(c.retries), qless.Headers{"traceparent": traceText})
 			require.NoError(t, err)
 			until(t, "a line", func() bool { return log.String() != "" })
 			w.stop()
@@ -160,12 +161,12 @@ func TestAHandlerHasALoggerForItsJob(t *testing.T) {
 	}
 	w.Handle("K", logs)
 	w.start()
-	jid := e.put("q", qless.JID("j"), qless.Header("traceparent", traceText))
+	jid := e.put("q", qless.JID("j"), qless.Headers{"traceparent": traceText})
 	w.ends(jid)
 	require.Contains(t, log.String(), "level=INFO msg=hello worker="+w.Name()+
 		" jid=j klass=K queue=q attempt=1 trace_id="+traceID+" n=1\n")
 
-	jid = e.put("q", qless.JID("other"), qless.Header("traceparent", "not one"))
+	jid = e.put("q", qless.JID("other"), qless.Headers{"traceparent": "not one"})
 	w.ends(jid)
 	require.Contains(t, log.String(), "jid=other klass=K queue=q attempt=1 n=1\n")
 	require.Same(t, slog.Default(), qless.Logger(t.Context()))

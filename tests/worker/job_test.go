@@ -15,7 +15,7 @@ func TestAHandlerKnowsHowLongItsJobWaited(t *testing.T) {
 	var popped time.Time
 	var waited time.Duration
 	e.works(qless.WorkerConfig{}, func(_ context.Context, job *qless.Job) error {
-		popped, waited = job.PoppedAt(), job.Waited()
+		popped, waited = job.PoppedAt, job.Waited
 		return nil
 	})
 	require.WithinDuration(t, time.Now(), popped, time.Minute)
@@ -26,11 +26,11 @@ func TestAHandlerKnowsHowLongItsJobWaited(t *testing.T) {
 func TestAJobThatAHandlerSendsOnMayChange(t *testing.T) {
 	e := newLiveEnv(t)
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("next",
-		qless.Priority(7), qless.Retries(9), qless.Tags("b"))))
+		qless.Priority(7), qless.Retries(9), qless.Tags{"b"})))
 	require.Equal(t, "complete", got.action)
 	require.Equal(t, "next", job.Queue)
 	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining})
-	require.Equal(t, []string{"b"}, job.Tags)
+	require.Equal(t, qless.Tags{"b"}, job.Tags)
 }
 
 func TestAJobWhoseNextOptionIsNilFails(t *testing.T) {
@@ -69,7 +69,7 @@ func TestAJobThatAHandlerSendsOnKeepsOrChangesItsHeaders(t *testing.T) {
 		want map[string]string
 	}{
 		"kept":       {qless.Next("next"), before},
-		"replaced":   {qless.Next("next", qless.Header("b", "2")), map[string]string{"b": "2"}},
+		"replaced":   {qless.Next("next", qless.Headers{"b": "2"}), map[string]string{"b": "2"}},
 		"taken away": {qless.Next("next", qless.Headers(nil)), nil},
 		"an outcome": {&qless.Outcome{
 			Action: qless.ActionComplete, Queue: "next", Headers: map[string]string{"c": "3"},
@@ -80,7 +80,7 @@ func TestAJobThatAHandlerSendsOnKeepsOrChangesItsHeaders(t *testing.T) {
 			job, got := e.works(qless.WorkerConfig{}, returns(c.next), qless.Headers(before))
 			require.Equal(t, "complete", got.action)
 			require.Equal(t, "next", job.Queue)
-			require.Equal(t, c.want, job.Headers)
+			require.Equal(t, qless.Headers(c.want), job.Headers)
 		})
 	}
 }

@@ -20,7 +20,7 @@ const mebibyte = 1 << 20
 // putLarge puts a job whose data has so many bytes of JSON.
 func (e *env) putLarge(queue, jid string, size int) {
 	e.t.Helper()
-	client := e.client(e.rdb, qless.WithMaxData(2*size))
+	client := e.client(e.rdb, qless.ClientConfig{MaxData: 2 * size})
 	_, err := client.Queue(queue).Put(e.t.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid))
 	require.NoError(e.t, err)
 }

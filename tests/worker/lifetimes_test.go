@@ -39,7 +39,7 @@ func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
 				return nil
 			}, qless.MaxRunTime(c.klass))
 			w.start()
-			jid := e.put("q", qless.RunFor(c.job))
+			jid := e.put("q", qless.MaxRunTime(c.job))
 			require.InDelta(t, c.want.Seconds(), soon(t, "a handler", left).Seconds(), 60)
 			require.Equal(t, "complete", w.outcome(jid).action)
 		})
@@ -56,11 +56,11 @@ func TestTheContextOfAJobThatMayNotRunAnyLongerEnds(t *testing.T) {
 		return ctx.Err()
 	})
 	w.start()
-	jid := e.put("q", qless.Retries(0), qless.RunFor(30*time.Millisecond))
+	jid := e.put("q", qless.Retries(0), qless.MaxRunTime(30*time.Millisecond))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
 	require.Equal(t, reported{"retry", "-1"}, w.outcome(jid))
 	require.Equal(t, "K:max-run-time", e.job(jid).Failure.Group)
-	require.Equal(t, 30*time.Millisecond, e.job(jid).RunFor)
+	require.Equal(t, 30*time.Millisecond, e.job(jid).Options.MaxRunTime)
 }
 
 func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {

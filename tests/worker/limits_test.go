@@ -43,7 +43,7 @@ func TestWorkersRunNoMoreJobsOfALimitThanItAllows(t *testing.T) {
 	}
 	const jobs = 60
 	for range jobs {
-		e.put("q", qless.Limits("api"))
+		e.put("q", qless.Limits{"api"})
 	}
 	until(t, "all jobs were run, though nobody polls", func() bool { return ended.Load() == jobs })
 	require.LessOrEqual(t, most.Load(), int32(2))
@@ -53,7 +53,7 @@ func TestWorkersStartNoMoreJobsThanTheRateAllows(t *testing.T) {
 	for name, limit := range map[string]func(e *env) []qless.PutOption{
 		"limit": func(e *env) []qless.PutOption {
 			require.NoError(e.t, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Rate: 3, Per: 400 * time.Millisecond}))
-			return []qless.PutOption{qless.Limits("api")}
+			return []qless.PutOption{qless.Limits{"api"}}
 		},
 		"max-rate": func(e *env) []qless.PutOption {
 			require.NoError(e.t, e.Queue("q").SetMaxRate(e.t.Context(), 3, 400*time.Millisecond))
@@ -110,8 +110,8 @@ func TestAThrottledJobIsTheNextOfItsLimit(t *testing.T) {
 		}
 		return nil
 	})
-	e.put("q", qless.JID("first"), qless.Limits("api", "other"))
-	e.put("q", qless.JID("second"), qless.Limits("api"))
+	e.put("q", qless.JID("first"), qless.Limits{"api", "other"})
+	e.put("q", qless.JID("second"), qless.Limits{"api"})
 	require.NoError(t, w.Start(t.Context()))
 	until(t, "all runs have begun", func() bool { return len(runs) == 3 })
 	require.Equal(t, []string{"first", "first", "second"}, []string{<-runs, <-runs, <-runs})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -81,19 +82,21 @@ func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
 
 func TestALostLockEndsTheContext(t *testing.T) {
 	for name, c := range map[string]struct {
-		lose  func(ctx context.Context, job *qless.Job) error
+		lose  func(ctx context.Context, e *env, job *qless.Job) error
 		cause error
 		state qless.State
 	}{
-		"timed out": {func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) }, qless.ErrLockLost, qless.StateTimedOut},
-		"moved":     {func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") }, qless.ErrLockLost, qless.StateWaiting},
-		"canceled":  {func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) }, qless.ErrCanceled, ""},
+		"timed out": {func(ctx context.Context, e *env, job *qless.Job) error {
+			return repairs.TimeOut(ctx, e.Client, job.JID)
+		}, qless.ErrLockLost, qless.StateTimedOut},
+		"moved":    {func(ctx context.Context, _ *env, job *qless.Job) error { return job.Move(ctx, "other") }, qless.ErrLockLost, qless.StateWaiting},
+		"canceled": {func(ctx context.Context, _ *env, job *qless.Job) error { return job.Cancel(ctx) }, qless.ErrCanceled, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			w, jid, _, causes := e.holding(qless.WorkerConfig{Concurrency: 1})
 			w.Pause() // it would take the job again
-			require.NoError(t, c.lose(t.Context(), e.job(jid)))
+			require.NoError(t, c.lose(t.Context(), e, e.job(jid)))
 			cause := soon(t, "the end of the context", causes)
 			require.ErrorIs(t, cause, c.cause)
 			canceled := 0
@@ -126,7 +129,7 @@ func TestALostLockEndsTheContext(t *testing.T) {
 func TestAWorkerMayTakeAJobAgainThatItLost(t *testing.T) {
 	e := newLiveEnv(t)
 	w, jid, end, causes := e.holding(qless.WorkerConfig{Concurrency: 2})
-	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
 	end <- nil
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
@@ -158,7 +161,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 			return job.Fail(ctx, "g", "m")
 		},
 		"retry": func(ctx context.Context, job *qless.Job) error {
-			_, err := job.Retry(ctx, qless.Delay(time.Hour))
+			_, err := job.Retry(ctx, time.Hour, "", "")
 			return err
 		},
 		"release": func(ctx context.Context, job *qless.Job) error {
@@ -166,9 +169,6 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 		},
 		"requeue": func(ctx context.Context, job *qless.Job) error {
 			return job.Move(ctx, "other")
-		},
-		"timeout": func(ctx context.Context, job *qless.Job) error {
-			return job.Timeout(ctx)
 		},
 		"cancel": func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) },
 	} {
@@ -394,7 +394,7 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 	w.start()
 	jid := e.put("q")
 	first := soon(t, "the first run", runs)
-	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	require.ErrorIs(t, soon(t, "the end of the context", lost), qless.ErrLockLost)
 	soon(t, "the second run", runs)
 	// The event may come before the second run or after it: a renewal decides whose lock was lost.
@@ -404,11 +404,10 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 	for op, act := range map[string]func() error{
 		"complete":  func() error { return first.Complete(t.Context()) },
 		"fail":      func() error { return first.Fail(t.Context(), "g", "m") },
-		"retry":     func() error { return errOf(first.Retry(t.Context())) },
+		"retry":     func() error { return errOf(first.Retry(t.Context(), 0, "", "")) },
 		"heartbeat": func() error { return errOf(first.Heartbeat(t.Context())) },
 		"requeue":   func() error { return first.Move(t.Context(), "other") },
 		"release":   func() error { return first.Release(t.Context(), 0) },
-		"timeout":   func() error { return first.Timeout(t.Context()) },
 	} {
 		e.unchanged(func() {
 			err := requireCode(t, qless.ErrLockLost, act())
@@ -430,7 +429,7 @@ func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
 			<-again
 			return nil
 		}
-		if err := errOf(job.Retry(ctx)); err != nil {
+		if err := errOf(job.Retry(ctx, 0, "", "")); err != nil {
 			return err
 		}
 		soon(t, "the second run", runs)
@@ -458,7 +457,7 @@ func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 	jid := e.put("q")
 	until(t, "the job runs", func() bool { return len(w.Stats().Running) == 1 })
 	w.Pause()
-	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	require.NoError(t, soon(t, "the end of the handler", canceled))
 	_, err := e.Job(t.Context(), jid)
 	require.ErrorIs(t, err, qless.ErrNotFound)
@@ -490,7 +489,7 @@ func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 func TestAWorkerKeepsItsLocksWhateverTheHeartbeat(t *testing.T) {
 	for _, seconds := range []string{"0", "-10"} {
 		e := newLiveEnv(t)
-		require.NoError(t, e.Config().SetRaw(t.Context(), "q-heartbeat", seconds))
+		require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-heartbeat", seconds)))
 		w, jid, end, causes := e.holding(qless.WorkerConfig{})
 		ends := e.job(jid).Expires
 		require.WithinDuration(t, time.Now().Add(time.Minute), ends, patience)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // An askingLogger asks the worker about itself, to add that to what it says.
@@ -55,7 +56,7 @@ func TestALoggerMayAskTheWorkerAboutALostLock(t *testing.T) {
 	jid := e.put("q")
 	soon(t, "a job", running)
 	w.Pause()
-	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	w.log.await(t, "lost the lock of a job", 1)
 	w.log.await(t, "discarded the outcome of a job", 1)
 }
@@ -66,7 +67,7 @@ func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	w.instead("finish", func(send func() error) error {
-		if err := e.Timeout(t.Context(), "j"); err != nil {
+		if err := repairs.TimeOut(t.Context(), e.Client, "j"); err != nil {
 			return err
 		}
 		w.instead("finish", nil)
@@ -120,7 +121,9 @@ func TestAWorkerLogsNoPassword(t *testing.T) {
 	rules := []string{"on", ">pa5sw0rd", "~*", "&*", "+@all"}
 	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", rules...).Err())
 	log := newJournal()
-	client, err := qless.Dial(t.Context(), "redis://alice:pa5sw0rd@"+e.server.Addr(), qless.WithLogger(slog.New(log)))
+	client, err := qless.Dial(t.Context(), "redis://alice:pa5sw0rd@"+e.server.Addr(), &qless.ClientConfig{
+		Logger: slog.New(log),
+	})
 	require.NoError(t, err)
 	defer client.Close()
 	heard := testkit.Overhear(t)

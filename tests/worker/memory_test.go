@@ -28,7 +28,7 @@ func TestAnIdleWorkerTakesLittleMemory(t *testing.T) {
 	options.PoolSize, options.PipelinePoolSize = 4, 4
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
-	client := e.client(rdb, qless.WithClock(nil))
+	client := e.liveClient(rdb, qless.ClientConfig{})
 	idle := func(n int64) func() bool {
 		return func() bool { return e.rdb.SCard(t.Context(), "ql:x:idle").Val() == n }
 	}

@@ -92,7 +92,7 @@ func TestProgrammingErrorsPanic(t *testing.T) {
 		`qless: Handle("a*b"): a * is a pattern only at the end`:   func() { w.Handle("a*b", nothing) },
 		`qless: Handle("K"): nil handler`:                          func() { w.Handle("K", nil) },
 		`qless: Handle("K"): nil option`:                           func() { w.Handle("K", nothing, nil) },
-		`qless: Handle("K"): nil RetryBackoff`:                     func() { w.Handle("K", nothing, qless.RetryBackoff(nil)) },
+		`qless: Handle("K"): nil Backoff`:                          func() { w.Handle("K", nothing, qless.Backoff(nil)) },
 		`qless: Handle("K"): negative MaxRunTime -2ns`:             func() { w.Handle("K", nothing, qless.MaxRunTime(-2)) },
 		`qless: Handle("Twice"): the klass has a handler already`:  func() { w.Handle("Twice", nothing) },
 		`qless: Handle("Twice*"): the klass has a handler already`: func() { w.Handle("Twice*", nothing) },
@@ -134,10 +134,10 @@ func TestTwoLiveWorkersOfAProcessHaveDifferentNames(t *testing.T) {
 	first := make(e.Client)
 	require.NoError(t, first.Start(t.Context()))
 
-	second := make(e.client(e.server.Client(t)))
+	second := make(e.client(e.server.Client(t), qless.ClientConfig{}))
 	err := requireCode(t, qless.ErrInvalid, second.Start(t.Context()))
 	require.Equal(t, `a worker named "me" runs in this process already`, err.Message)
-	require.NoError(t, make(e.client(e.rdb, qless.WithNamespace("other:"))).Start(t.Context()))
+	require.NoError(t, make(e.client(e.rdb, qless.ClientConfig{Namespace: "other:"})).Start(t.Context()))
 
 	require.NoError(t, first.Stop(t.Context()))
 	require.NoError(t, second.Start(t.Context()), "the first has stopped")
@@ -182,7 +182,7 @@ func TestAnOutcomeTellsWhatAnErrorMeans(t *testing.T) {
 		"nothing":  {nil, qless.Outcome{Action: qless.ActionComplete}},
 		"an error": {why, qless.Outcome{Action: qless.ActionRetry, Err: why}},
 		"Next": {
-			qless.Next("b", qless.Delay(time.Minute), qless.DependsOn("a")),
+			qless.Next("b", qless.Delay(time.Minute), qless.DependsOn{"a"}),
 			qless.Outcome{Action: qless.ActionComplete, Queue: "b", Delay: time.Minute, DependsOn: []string{"a"}},
 		},
 		"Snooze":    {qless.Snooze(time.Minute), qless.Outcome{Action: qless.ActionRelease, Delay: time.Minute}},

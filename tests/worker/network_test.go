@@ -20,7 +20,7 @@ import (
 func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *testkit.Proxy) {
 	e.t.Helper()
 	proxy := testkit.NewProxy(e.t, e.server.Addr())
-	w := e.workerAt(proxy.Addr(), config)
+	w := e.workerAt(proxy.Addr(), config, qless.ClientConfig{})
 	w.Handle("K", nothing)
 	return w.start(), proxy
 }
@@ -124,7 +124,7 @@ func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
-	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
 	pause := &pauser{worker: w.Worker}
 	w.rdb.AddHook(pause)
@@ -143,7 +143,7 @@ func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *te
 func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
-	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{Concurrency: 1})
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{Concurrency: 1}, qless.ClientConfig{})
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
@@ -161,9 +161,9 @@ func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	const jobs = 30
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
-	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{PollInterval: 100 * time.Millisecond})
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{PollInterval: 100 * time.Millisecond}, qless.ClientConfig{})
 	attempts := make(chan int, jobs)
-	w.Handle("K", func(_ context.Context, job *qless.Job) error { attempts <- job.Attempt(); return nil })
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { attempts <- job.Attempt; return nil })
 	w.start()
 	w.Pause()
 	w.saidGoodbye()
@@ -184,7 +184,7 @@ func TestReceiveAsksForPartsOfAnAnswerThatIsTooLong(t *testing.T) {
 	proxy := testkit.NewProxy(t, e.server.Addr())
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	t.Cleanup(func() { _ = rdb.Close() })
-	client := e.client(rdb, qless.WithClock(nil))
+	client := e.liveClient(rdb, qless.ClientConfig{})
 	t.Cleanup(func() { _ = client.Close() })
 	for range 30 {
 		_, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000))

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // A witness records the events that a worker's observer receives.
@@ -52,10 +54,10 @@ func (o *witness) ends(t *testing.T, jid string, before ...qless.JobEventKind) q
 	t.Helper()
 	until(t, "the end of "+jid, func() bool {
 		events := o.of(jid)
-		return len(events) > 0 && events[len(events)-1].Kind == qless.JobEnded
+		return len(events) > 0 && events[len(events)-1].Kind == qless.JobEventEnded
 	})
 	events := o.of(jid)
-	require.Equal(t, append(before, qless.JobEnded), kinds(events))
+	require.Equal(t, append(before, qless.JobEventEnded), kinds(events))
 	return events[len(events)-1]
 }
 
@@ -110,7 +112,7 @@ func TestAnObserverSeesEveryOutcome(t *testing.T) {
 		"Panic": {
 			func(context.Context, *qless.Job) error { panic(why) }, nil,
 			qless.Outcome{Action: qless.ActionFail, Group: "Panic:panic"},
-			[]qless.JobEventKind{qless.JobPanicked},
+			[]qless.JobEventKind{qless.JobEventPanicked},
 		},
 		"Goexit": {
 			func(context.Context, *qless.Job) error { runtime.Goexit(); return nil }, nil,
@@ -129,7 +131,7 @@ func TestAnObserverSeesEveryOutcome(t *testing.T) {
 			w.start()
 			jid, err := e.Queue("q").Put(t.Context(), klass, nil, c.options...)
 			require.NoError(t, err)
-			event := o.ends(t, jid, append([]qless.JobEventKind{qless.JobStarted}, c.before...)...)
+			event := o.ends(t, jid, append([]qless.JobEventKind{qless.JobEventStarted}, c.before...)...)
 			require.NoError(t, event.Err)
 			require.Equal(t, klass, event.Klass)
 			require.Equal(t, "q", event.Queue)
@@ -162,8 +164,8 @@ func TestAnObserverSeesALostLock(t *testing.T) {
 	o := &witness{}
 	w, jid, _, _ := e.holding(qless.WorkerConfig{Concurrency: 1, Observer: o.observe})
 	w.Pause()
-	require.NoError(t, e.Timeout(t.Context(), jid))
-	event := o.ends(t, jid, qless.JobStarted, qless.JobLockLost)
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
+	event := o.ends(t, jid, qless.JobEventStarted, qless.JobEventLockLost)
 	require.ErrorIs(t, event.Err, qless.ErrLockLost)
 	require.ErrorIs(t, o.of(jid)[1].Err, qless.ErrLockLost)
 	require.Equal(t, qless.ActionRetry, event.Outcome.Action, "the handler returned the cause")
@@ -175,7 +177,7 @@ func TestAnObserverSeesACancel(t *testing.T) {
 	o := &witness{}
 	w, jid, _, _ := e.holding(qless.WorkerConfig{Observer: o.observe})
 	require.NoError(t, e.Cancel(t.Context(), jid))
-	event := o.ends(t, jid, qless.JobStarted, qless.JobCanceled)
+	event := o.ends(t, jid, qless.JobEventStarted, qless.JobEventCanceled)
 	require.ErrorIs(t, event.Err, qless.ErrCanceled)
 	require.Equal(t, 1, w.Stats().Canceled)
 	require.Zero(t, w.Stats().Lost)
@@ -193,7 +195,7 @@ func TestACancelBeforeTheOutcomeIsOne(t *testing.T) {
 		return errors.Join(e.Cancel(t.Context(), "j"), send())
 	})
 	e.put("q", qless.JID("j"))
-	event := o.ends(t, "j", qless.JobStarted, qless.JobCanceled)
+	event := o.ends(t, "j", qless.JobEventStarted, qless.JobEventCanceled)
 	require.ErrorIs(t, event.Err, qless.ErrCanceled)
 	require.Equal(t, 1, w.Stats().Canceled)
 	require.Zero(t, w.Stats().Lost)
@@ -209,10 +211,10 @@ func TestAnObserverSeesAnOutcomeThatTheServerRefuses(t *testing.T) {
 	w.instead("finish", func(send func() error) error {
 		w.instead("finish", nil)
 		w.Pause()
-		return errors.Join(e.Timeout(t.Context(), "j"), send())
+		return errors.Join(repairs.TimeOut(t.Context(), e.Client, "j"), send())
 	})
 	e.put("q", qless.JID("j"))
-	event := o.ends(t, "j", qless.JobStarted)
+	event := o.ends(t, "j", qless.JobEventStarted)
 	require.ErrorIs(t, event.Err, qless.ErrNotRunning)
 	require.Equal(t, qless.ActionComplete, event.Outcome.Action)
 	require.Equal(t, 1, w.Stats().Lost)
@@ -225,7 +227,7 @@ func TestAnObserverSeesAnOutcomeThatIsGivenUp(t *testing.T) {
 	w.start()
 	w.refuseOutcome("j", damage)
 	e.put("q", qless.JID("j"))
-	event := o.ends(t, "j", qless.JobStarted)
+	event := o.ends(t, "j", qless.JobEventStarted)
 	require.ErrorIs(t, event.Err, qless.ErrServer)
 }
 
@@ -234,7 +236,7 @@ func TestAnObserverSeesThatTheWorkerWasStopped(t *testing.T) {
 	o := &witness{}
 	w, jid, _, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: -1, Observer: o.observe})
 	w.stopLate(jid)
-	event := o.ends(t, jid, qless.JobStarted)
+	event := o.ends(t, jid, qless.JobEventStarted)
 	require.ErrorIs(t, event.Err, qless.ErrStopped)
 }
 
@@ -247,8 +249,8 @@ func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
 	end <- nil
 	err := requireCode(t, stopped, w.Stop(context.Background()))
 	require.Equal(t, "outcomes that the server did not take: 1", err.Message)
-	require.Equal(t, qless.JobEnded, kinds(o.of(jid))[1], "Stop returns after that")
-	require.ErrorIs(t, o.ends(t, jid, qless.JobStarted).Err, qless.ErrStopped)
+	require.Equal(t, qless.JobEventEnded, kinds(o.of(jid))[1], "Stop returns after that")
+	require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
 }
 
 // The lock ends while the server is away, and the same worker takes the job again when it is back.
@@ -256,7 +258,7 @@ func TestAnObserverSeesTheEndOfEachRun(t *testing.T) {
 	e := newLiveEnv(t)
 	o := &witness{}
 	w, jid, end, causes := e.holding(qless.WorkerConfig{Concurrency: 2, Observer: o.observe})
-	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
 	end <- nil
 	w.ends(jid)
@@ -265,7 +267,7 @@ func TestAnObserverSeesTheEndOfEachRun(t *testing.T) {
 	require.Len(t, events, 5)
 	ended := 0
 	for _, event := range events {
-		if event.Kind == qless.JobEnded {
+		if event.Kind == qless.JobEventEnded {
 			ended++
 		}
 	}
@@ -288,7 +290,7 @@ func TestAnObserverMayAskTheWorker(t *testing.T) {
 	jid := e.put("q")
 	soon(t, "a job", running)
 	require.NoError(t, e.Cancel(t.Context(), jid))
-	for _, kind := range []qless.JobEventKind{qless.JobStarted, qless.JobCanceled, qless.JobEnded} {
+	for _, kind := range []qless.JobEventKind{qless.JobEventStarted, qless.JobEventCanceled, qless.JobEventEnded} {
 		require.Equal(t, kind, soon(t, "an event", asked))
 	}
 }
@@ -298,37 +300,47 @@ func TestAnEventSaysWhichRunItIsAbout(t *testing.T) {
 	w, o := e.watched(qless.WorkerConfig{})
 	popped := make(chan time.Time, 1)
 	w.Handle("K", func(_ context.Context, job *qless.Job) error {
-		popped <- job.PoppedAt()
+		popped <- job.PoppedAt
 		job.Headers["a"] = "changed"
 		return nil
 	})
 	w.start()
-	jid := e.put("q", qless.Header("a", "1"))
-	event := o.ends(t, jid, qless.JobStarted)
+	jid := e.put("q", qless.Headers{"a": "1"})
+	event := o.ends(t, jid, qless.JobEventStarted)
 	require.Equal(t, soon(t, "the job", popped), event.PoppedAt)
 	require.Equal(t, map[string]string{"a": "1"}, event.Headers)
 }
 
 func TestAnEventSaysInOneWordHowARunEnded(t *testing.T) {
-	ended := func(outcome qless.Outcome, err error) qless.JobEvent {
-		return qless.JobEvent{Kind: qless.JobEnded, Outcome: outcome, Err: err}
+	e := newLiveEnv(t)
+	w, o := e.watched(qless.WorkerConfig{Backoff: func(*qless.Job, int, error) time.Duration { return time.Hour }})
+	broken := errors.New("broken")
+	ends := map[string]func(ctx context.Context, job *qless.Job) error{
+		"complete":  func(context.Context, *qless.Job) error { return nil },
+		"exhausted": func(context.Context, *qless.Job) error { return broken },
+		"fail":      func(context.Context, *qless.Job) error { return qless.FailWith("g", broken) },
+		"moved":     func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) },
+		"next":      func(context.Context, *qless.Job) error { return qless.Next("other") },
+		"release":   func(context.Context, *qless.Job) error { return qless.Snooze(time.Hour) },
+		"retry":     func(context.Context, *qless.Job) error { return broken },
+		"canceled": func(ctx context.Context, job *qless.Job) error {
+			assert.NoError(t, e.Cancel(context.WithoutCancel(ctx), job.JID))
+			<-ctx.Done()
+			return nil
+		},
 	}
-	complete := qless.Outcome{Action: qless.ActionComplete}
-	exhausted := ended(qless.Outcome{Action: qless.ActionRetry}, nil)
-	exhausted.Exhausted = true
-	for want, event := range map[string]qless.JobEvent{
-		"":          {Kind: qless.JobStarted},
-		"canceled":  ended(complete, qless.ErrCanceled),
-		"complete":  ended(complete, nil),
-		"exhausted": exhausted,
-		"fail":      ended(qless.Outcome{Action: qless.ActionFail}, nil),
-		"lost":      ended(complete, qless.ErrLockLost),
-		"moved":     ended(qless.Outcome{}, nil),
-		"next":      ended(qless.Outcome{Action: qless.ActionComplete, Queue: "q"}, nil),
-		"release":   ended(qless.Outcome{Action: qless.ActionRelease}, nil),
-		"retry":     ended(qless.Outcome{Action: qless.ActionRetry}, nil),
-		"stopped":   ended(complete, qless.ErrStopped),
-	} {
-		require.Equal(t, want, event.Ending())
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error { return ends[job.JID](ctx, job) })
+	w.start()
+	for ending := range ends {
+		retries, before := qless.Retries(5), []qless.JobEventKind{qless.JobEventStarted}
+		switch ending {
+		case "canceled":
+			before = append(before, qless.JobEventCanceled)
+		case "exhausted":
+			retries = 0
+		}
+		e.put("q", qless.JID(ending), retries)
+		require.Equal(t, ending, o.ends(t, ending, before...).Ending)
+		require.Empty(t, o.of(ending)[0].Ending)
 	}
 }

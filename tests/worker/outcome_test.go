@@ -53,7 +53,7 @@ func TestNextWithADelay(t *testing.T) {
 func TestNextWithADependency(t *testing.T) {
 	e := newLiveEnv(t)
 	other := e.put("elsewhere")
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b", qless.DependsOn(other))))
+	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b", qless.DependsOn{other})))
 	require.Equal(t, reported{"complete", "depends"}, got)
 	require.Equal(t, []string{other}, job.Dependencies)
 }
@@ -61,7 +61,7 @@ func TestNextWithADependency(t *testing.T) {
 func TestANextThatCanNotBeFailsTheJob(t *testing.T) {
 	for _, next := range []error{
 		qless.Next(""), qless.Next("\xff"), qless.Next("", qless.Delay(1)), qless.Next("b", qless.Delay(-1)),
-		qless.Next("b", qless.DependsOn("")),
+		qless.Next("b", qless.DependsOn{""}),
 	} {
 		e := newLiveEnv(t)
 		job, got := e.works(qless.WorkerConfig{}, returns(next))
@@ -75,7 +75,7 @@ func TestANextThatCanNotBeFailsTheJob(t *testing.T) {
 func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 8})
-	w.Handle("K", returns(qless.Next("b", qless.DependsOn("j1"))))
+	w.Handle("K", returns(qless.Next("b", qless.DependsOn{"j1"})))
 	for i := range 16 {
 		e.put("q", qless.JID(fmt.Sprint("j", i)))
 	}
@@ -234,7 +234,7 @@ func TestAKlassMayHaveItsOwnBackoff(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{Backoff: inAnHour})
 	fails := func(context.Context, *qless.Job) error { return errors.New("no") }
 	w.Handle("K", fails)
-	w.Handle("Own", fails, qless.RetryBackoff(func(job *qless.Job, attempt int, err error) time.Duration {
+	w.Handle("Own", fails, qless.Backoff(func(job *qless.Job, attempt int, err error) time.Duration {
 		require.EqualError(t, err, "no")
 		return 2 * time.Hour
 	}))
@@ -373,7 +373,7 @@ func TestFailGroupMayBeReplaced(t *testing.T) {
 func TestNextWithADependencyNamedLikeAListOfAJobFailsTheJob(t *testing.T) {
 	e := newLiveEnv(t)
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
-		job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("q2", qless.DependsOn("x"+suffix))))
+		job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("q2", qless.DependsOn{"x" + suffix})))
 		require.Equal(t, "fail", got.action)
 		require.Equal(t, "K:next", job.Failure.Group)
 		require.Contains(t, job.Failure.Message, "x"+suffix)
@@ -384,7 +384,7 @@ func TestADelayAndDependenciesOfANextQueueThatAreComplete(t *testing.T) {
 	e := newLiveEnv(t)
 	e.put("other", qless.JID("done"))
 	require.NoError(t, e.pop("other").Complete(t.Context()))
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("next", qless.Delay(time.Hour), qless.DependsOn("done"))))
+	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("next", qless.Delay(time.Hour), qless.DependsOn{"done"})))
 	require.Equal(t, "complete", got.action)
 	require.Equal(t, qless.StateWaiting, job.State)
 }

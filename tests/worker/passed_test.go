@@ -20,7 +20,7 @@ func TestAReserveThatFailsAJobFindsThoseThatRunBecauseOfIt(t *testing.T) {
 				e.set("last-heartbeat", "0.3")
 				lost := e.put("last", qless.Retries(0))
 				require.Len(t, e.pops("last", 1), 1)
-				next := e.put("first", qless.DependsOn(lost), qless.OnFailureRun)
+				next := e.put("first", qless.DependsOn{lost}, qless.OnFailureRun)
 				queues := []string{"first"}
 				for i := range between {
 					queues = append(queues, fmt.Sprint("between", i))

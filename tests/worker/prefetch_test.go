@@ -52,7 +52,7 @@ func TestAnIdleWorkerGetsWhatAnotherHoldsAhead(t *testing.T) {
 // Two workers share a queue. One of them gets a job that does not end, with others behind it.
 func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 	e := newLiveEnv(t)
-	client := e.client(e.rdb, qless.WithClock(nil))
+	client := e.liveClient(e.rdb, qless.ClientConfig{})
 	group, err := qless.NewWorkerGroup([]*qless.Client{client, client}, qless.WorkerConfig{
 		Queues: []string{"q"}, Concurrency: 1, PollInterval: time.Hour,
 	})
@@ -81,7 +81,7 @@ func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 	require.NoError(t, group.Drain(t.Context()))
 	require.Len(t, seen, rounds*(before+behind), "each ran once")
 	completed := 0
-	for _, w := range group.Workers() {
+	for _, w := range group {
 		require.NotZero(t, w.Stats().Completed)
 		completed += w.Stats().Completed
 	}

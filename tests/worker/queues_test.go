@@ -66,11 +66,11 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	e := newLiveEnv(t)
 	e.know(queues)
 	var lists atomic.Int32
-	watch := qless.WithObserver(func(_ context.Context, call qless.Call) {
+	watch := qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command == "queues" {
 			lists.Add(1)
 		}
-	})
+	}}
 	done := make(chan string, appear)
 	var all []*testWorker
 	for range workers {

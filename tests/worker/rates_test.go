@@ -10,17 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // counted returns what the server has of the last hour: completed, failed, retried, and how many
 // waits and runs were measured.
-func (e *env) counted(filter qless.RateFilter) string {
+func (e *env) counted(query inspect.RateQuery) string {
 	e.t.Helper()
 	now := e.now()
 	if now.IsZero() {
 		now = time.Now()
 	}
-	points, err := e.Rates(e.t.Context(), filter, now.Add(-time.Hour), now.Add(time.Hour), 3*time.Hour)
+	query.From, query.To, query.Step = now.Add(-time.Hour), now.Add(time.Hour), 3*time.Hour
+	points, err := inspect.New(e.Client).Rates(e.t.Context(), query)
 	require.NoError(e.t, err)
 	sum := [5]int{}
 	for _, p := range points {
@@ -70,16 +72,16 @@ func TestRatesOfAWorkersJobs(t *testing.T) {
 			if c.want != "" {
 				want = "[" + c.want + " 1 1]"
 			}
-			require.Equal(t, want, e.counted(qless.RateFilter{}))
-			require.Equal(t, want, e.counted(qless.RateFilter{Queue: "q", Klass: "K"}))
-			require.Equal(t, "[0 0 0 0 0]", e.counted(qless.RateFilter{Queue: "next"}))
+			require.Equal(t, want, e.counted(inspect.RateQuery{}))
+			require.Equal(t, want, e.counted(inspect.RateQuery{Queue: "q", Klass: "K"}))
+			require.Equal(t, "[0 0 0 0 0]", e.counted(inspect.RateQuery{Queue: "next"}))
 		})
 	}
 }
 
 func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 	e := newEnv(t)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, qless.WithClock(e.clock.Now))
+	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, qless.ClientConfig{Clock: e.clock.Now})
 	ran := make(chan time.Duration, 1)
 	w.Handle("K", func(context.Context, *qless.Job) error {
 		began := time.Now()
@@ -94,7 +96,7 @@ func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 	until(t, "the job is complete", func() bool { return w.Stats().Completed == 1 })
 	w.stop()
 	now := e.clock.Now()
-	points, err := e.Rates(t.Context(), qless.RateFilter{}, now, now.Add(time.Second), time.Minute)
+	points, err := inspect.New(e.Client).Rates(t.Context(), inspect.RateQuery{From: now, To: now.Add(time.Second), Step: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, points, 1)
 	require.InEpsilon(t, 10*time.Minute, points[0].Wait.P50, 0.42)
@@ -125,7 +127,7 @@ func TestManyJobsAreOneScriptOfRates(t *testing.T) {
 	until(t, "all are complete", func() bool { return w.Stats().Completed == 200 })
 	w.stop()
 	require.Equal(t, 1, w.count(of("rates.add")))
-	require.Equal(t, "[200 0 0 200 200]", e.counted(qless.RateFilter{}))
+	require.Equal(t, "[200 0 0 200 200]", e.counted(inspect.RateQuery{}))
 }
 
 // The server has added the rates when the connection breaks: they are sent again.
@@ -148,7 +150,7 @@ func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
 	w.instead("rates.add", nil)
 	w.stop()
 	require.Equal(t, 1, w.count(of("rates.add")), "%s", w)
-	require.Equal(t, "[1 0 0 1 1]", e.counted(qless.RateFilter{}))
+	require.Equal(t, "[1 0 0 1 1]", e.counted(inspect.RateQuery{}))
 }
 
 // A server without memory takes outcomes, but nothing that needs memory.
@@ -175,7 +177,7 @@ func TestRatesThatAFullServerRefusesAreSentLater(t *testing.T) {
 	require.NoError(t, w.Healthy())
 	w.refuseWith(nil)
 	w.Resume()
-	until(t, "the server has them", func() bool { return e.counted(qless.RateFilter{}) == "[5 0 0 5 5]" })
+	until(t, "the server has them", func() bool { return e.counted(inspect.RateQuery{}) == "[5 0 0 5 5]" })
 	w.stop()
-	require.Equal(t, "[5 0 0 5 5]", e.counted(qless.RateFilter{}))
+	require.Equal(t, "[5 0 0 5 5]", e.counted(inspect.RateQuery{}))
 }

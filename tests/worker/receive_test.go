@@ -28,14 +28,13 @@ type receiving struct {
 	dup []string
 }
 
-// receiving makes a client that is closed with the test.
-func (e *env) receiving(options ...qless.ClientOption) *receiving {
+// receiving makes a client of a worker that is closed with the test.
+func (e *env) receiving(worker string) *receiving {
 	e.t.Helper()
 	r := &receiving{t: e.t, tap: newTap(e.rdb), got: map[string]time.Time{}}
 	rdb := redis.NewClient(testkit.Options(e.server.Addr()))
 	rdb.AddHook(r.tap)
-	options = append([]qless.ClientOption{qless.WithClock(nil)}, options...)
-	r.Client = e.client(rdb, options...)
+	r.Client = e.liveClient(rdb, qless.ClientConfig{WorkerName: worker})
 	e.t.Cleanup(func() {
 		_ = r.Close()
 		_ = rdb.Close()
@@ -88,7 +87,7 @@ func percentiles(all []time.Duration) string {
 func TestEachOfTwoThousandReceivesGetsAJob(t *testing.T) {
 	const calls = 2000
 	e := newLiveEnv(t)
-	r := e.receiving()
+	r := e.receiving("w1")
 	ended := make([]<-chan error, calls)
 	for i := range ended {
 		ended[i] = r.start(t.Context(), qless.ReceiveConfig{LockTime: time.Hour})
@@ -120,7 +119,7 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
 	e := newLiveEnv(t)
-	r := e.receiving()
+	r := e.receiving("w1")
 	var cancels []context.CancelFunc
 	var kept, gone []<-chan error
 	for i := range calls {
@@ -189,7 +188,7 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
-			r, other := e.receiving(), e.receiving(qless.WithWorkerName("w2"))
+			r, other := e.receiving("w1"), e.receiving("w2")
 			first, second := e.put("q"), e.put("q", qless.Delay(time.Hour))
 			arrived, open := r.gate("reserve")
 			ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +226,7 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 // A call that goes away before the server was asked again takes nothing.
 func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
 	e := newLiveEnv(t)
-	r := e.receiving()
+	r := e.receiving("w1")
 	arrived, open := r.gate("reserve")
 	first := r.start(t.Context(), qless.ReceiveConfig{})
 	soon(t, "a question", arrived)
@@ -243,7 +242,7 @@ func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
 
 func TestAReceiveWaitsForTheServer(t *testing.T) {
 	e := newLiveEnv(t)
-	r := e.receiving()
+	r := e.receiving("w1")
 	r.offline.Store(true)
 	ended := r.start(t.Context(), qless.ReceiveConfig{})
 	_, err := r.Receive(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, NoWait: true, PollInterval: time.Minute})
@@ -269,7 +268,7 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 	} {
 		t.Run(answer[:6], func(t *testing.T) {
 			e := newLiveEnv(t)
-			r := e.receiving()
+			r := e.receiving("w1")
 			refused := make(chan bool, 1000)
 			r.refuseWith(func(script string, _ []any) error {
 				if script != "reserve" {
@@ -299,7 +298,7 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 // A release that the server refuses for now is sent again.
 func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 	e := newLiveEnv(t)
-	r := e.receiving()
+	r := e.receiving("w1")
 	jid := e.put("q")
 	arrived, open := r.gate("reserve")
 	failed := false
@@ -326,7 +325,7 @@ func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 // When the subscription breaks, calls ask again as soon as it is restored.
 func TestAReceiveWhoseSubscriptionBreaks(t *testing.T) {
 	e := newLiveEnv(t)
-	r := e.receiving()
+	r := e.receiving("w1")
 	ended := r.start(t.Context(), qless.ReceiveConfig{})
 	r.idle(1)
 	asked := r.count(of("reserve"))
@@ -340,7 +339,7 @@ func TestAReceiveWhoseSubscriptionBreaks(t *testing.T) {
 func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
-	r := e.receiving()
+	r := e.receiving("w1")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := r.start(ctx, qless.ReceiveConfig{})
 	until(t, "it relays", func() bool { return e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1 })

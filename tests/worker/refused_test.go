@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 const damage = serverError("WRONGTYPE Operation against a key holding the wrong kind of value")
@@ -118,7 +119,7 @@ func TestARefusedOutcomeIsForgottenWhenItsJobIsTakenAgain(t *testing.T) {
 	end <- nil
 	w.log.await(t, "the server refuses an outcome", 1)
 	w.refuseWith(nil)
-	require.NoError(t, e.Timeout(t.Context(), "j"))
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "j"))
 	soon(t, "the second run", running)
 	require.Len(t, w.Stats().Running, 1)
 	end <- qless.Snooze(time.Hour)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func (e *env) dropPassword(password string) {
 func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuse, allow func(e *env, w *testWorker)
-		sentinel      error
+		code          error
 		word, hint    string
 	}{
 		"the user lacks a permission": {
@@ -99,9 +100,9 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
 			until(t, "it says what the server says", func() bool {
 				err := w.Healthy()
-				return err != nil && codeOf(err) == codeOf(c.sentinel)
+				return errors.Is(err, c.code)
 			})
-			require.Contains(t, requireCode(t, c.sentinel, w.Healthy()).Message, "the server refuses: "+c.word)
+			require.Contains(t, requireCode(t, c.code, w.Healthy()).Message, "the server refuses: "+c.word)
 
 			c.allow(e, w)
 			w.log.await(t, "the server is back", 1)
@@ -109,10 +110,6 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 			require.Equal(t, "complete", w.outcome(e.put("q")).action)
 		})
 	}
-}
-
-func codeOf(err error) qless.Code {
-	return err.(*qless.Error).Code
 }
 
 func TestAServerThatHangsIsNotSaidToRefuse(t *testing.T) {

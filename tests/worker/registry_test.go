@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // workerInfo returns what a worker says of itself, or nil if it says nothing or is not listed.
-func (e *env) workerInfo(worker string) *qless.WorkerInfo {
+func (e *env) workerInfo(worker string) *inspect.WorkerInfo {
 	e.t.Helper()
-	workers, err := e.Workers(e.t.Context())
+	workers, err := inspect.New(e.Client).Workers(e.t.Context())
 	require.NoError(e.t, err)
 	for _, w := range workers {
 		if w.Name == worker {
@@ -25,9 +26,9 @@ func (e *env) workerInfo(worker string) *qless.WorkerInfo {
 }
 
 // describedAs waits until a worker says something of itself that fulfills a condition.
-func (e *env) describedAs(worker, what string, is func(info *qless.WorkerInfo) bool) *qless.WorkerInfo {
+func (e *env) describedAs(worker, what string, is func(info *inspect.WorkerInfo) bool) *inspect.WorkerInfo {
 	e.t.Helper()
-	var info *qless.WorkerInfo
+	var info *inspect.WorkerInfo
 	until(e.t, what, func() bool {
 		info = e.workerInfo(worker)
 		return info != nil && is(info)
@@ -35,7 +36,7 @@ func (e *env) describedAs(worker, what string, is func(info *qless.WorkerInfo) b
 	return info
 }
 
-func anyInfo(*qless.WorkerInfo) bool { return true }
+func anyInfo(*inspect.WorkerInfo) bool { return true }
 
 func TestAWorkerIsListedBeforeItHasTakenAJob(t *testing.T) {
 	e := newLiveEnv(t)
@@ -50,14 +51,14 @@ func TestAWorkerIsListedBeforeItHasTakenAJob(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, began, info.Started, time.Minute)
 	require.False(t, info.Seen.Before(info.Started))
-	require.Equal(t, &qless.WorkerInfo{
+	require.Equal(t, &inspect.WorkerInfo{
 		Queues: []string{"q", "mail-*", "!mail-slow"}, Klasses: []string{"K", "Mail::*"}, Slots: 3,
 		Language: "go", Host: host, PID: os.Getpid(), Paused: true,
 		Version: info.Version, Started: info.Started, Seen: info.Seen,
 	}, info)
 	require.False(t, info.TakesFrom("q"), "it is paused")
 	w.Resume()
-	info = e.describedAs(w.Name(), "it is no longer paused", func(i *qless.WorkerInfo) bool { return !i.Paused })
+	info = e.describedAs(w.Name(), "it is no longer paused", func(i *inspect.WorkerInfo) bool { return !i.Paused })
 	require.True(t, info.TakesFrom("mail-quick"))
 	w.stop()
 	require.Nil(t, e.workerInfo(w.Name()))
@@ -74,7 +75,7 @@ func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
 	soon(t, "the job", running)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Drain(t.Context()) }()
-	info := e.describedAs(w.Name(), "it is stopping", func(i *qless.WorkerInfo) bool { return i.Stopping })
+	info := e.describedAs(w.Name(), "it is stopping", func(i *inspect.WorkerInfo) bool { return i.Stopping })
 	require.False(t, info.TakesFrom("q"))
 	end <- nil
 	require.NoError(t, soon(t, "the end", stopped))
@@ -83,7 +84,7 @@ func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
 
 func TestAWorkerRegistersAgainWhenTheClockWasMoved(t *testing.T) {
 	e := newEnv(t)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, qless.WithClock(e.clock.Now))
+	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, qless.ClientConfig{Clock: e.clock.Now})
 	require.NoError(t, w.Start(t.Context()))
 	first := e.describedAs(w.Name(), "the worker is registered", anyInfo)
 	e.clock.Advance(time.Hour)
@@ -131,7 +132,7 @@ func TestAWorkerTellsOfFailuresByOtherScripts(t *testing.T) {
 		jid := fmt.Sprint("bad", i)
 		e.put("theirs", qless.JID(jid))
 		if i == 299 {
-			e.put("q", qless.JID("j"), qless.DependsOn(jid), qless.OnFailureRun)
+			e.put("q", qless.JID("j"), qless.DependsOn{jid}, qless.OnFailureRun)
 		}
 		e.failSilently(jid)
 	}

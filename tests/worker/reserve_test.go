@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // A reservation is what the script reserve answers.
@@ -216,7 +217,7 @@ func TestPausedQueuesGiveNothing(t *testing.T) {
 		require.NoError(t, e.Queue("A").Pause(t.Context()))
 		require.NoError(t, e.Queue("C").Pause(t.Context()))
 		require.Equal(t, []string{"B1", "B2"}, e.reserve("w", 5, order, "0", "", "C", "B", "A").jids)
-		require.NoError(t, e.Queue("C").Unpause(t.Context()))
+		require.NoError(t, e.Queue("C").Resume(t.Context()))
 		require.Equal(t, []string{"C1", "C2", "C3"}, e.reserve("w", 5, order, "0", "", "C", "B", "A").jids)
 	}
 }
@@ -286,7 +287,7 @@ func TestWhichQueuesAreReady(t *testing.T) {
 	e.put("locked")
 	e.pop("locked")
 	e.put("scheduled", qless.Delay(time.Hour))
-	e.put("depends", qless.DependsOn(e.put("other")))
+	e.put("depends", qless.DependsOn{e.put("other")})
 	_, err := e.Queue("recurring").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))
 	require.NoError(t, err)
 	e.unchanged(func() {
@@ -351,25 +352,25 @@ func TestAWorkerOfAPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
-	_, err := e.Queue("repair-1").Unfail(t.Context(), "g", 5)
+	_, err := repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5)
 	require.NoError(t, err)
 	soon(t, "the job", running)
 	end <- nil
 }
 
-// holdLookUp returns an option that holds up the next look-up of the queues when it has been
+// holdLookUp returns the config of a client that holds up the next look-up of the queues when it has been
 // answered. It tells of it once armed, and goes on when proceed is called.
-func holdLookUp(t *testing.T) (option qless.ClientOption, arm func() <-chan bool, proceed func()) {
+func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool, proceed func()) {
 	var armed atomic.Bool
 	looked, opened := make(chan bool, 1), make(chan struct{})
-	option = qless.WithObserver(func(_ context.Context, call qless.Call) {
+	config.Observer = func(_ context.Context, call qless.Call) {
 		if call.Command == "queues.count" && armed.CompareAndSwap(true, false) {
 			looked <- true
 			<-opened
 		}
-	})
+	}
 	arm = func() <-chan bool { armed.Store(true); return looked }
-	return option, arm, sync.OnceFunc(func() { close(opened) })
+	return config, arm, sync.OnceFunc(func() { close(opened) })
 }
 
 func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
@@ -403,7 +404,7 @@ func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
 	// A queue appears. The worker has heard of it when it hears of the cancel after it.
-	moved, err := e.Queue("repair-1").Unfail(t.Context(), "g", 5)
+	moved, err := repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
 	require.NoError(t, e.Cancel(t.Context(), "canceled"))
@@ -417,7 +418,7 @@ func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			e.put("q\x01", qless.JID("plain"))
-			jid, err := e.Queue("q\x01").Put(t.Context(), "K", data, qless.Tags("a", "b"), qless.JID("j\x01"))
+			jid, err := e.Queue("q\x01").Put(t.Context(), "K", data, qless.Tags{"a", "b"}, qless.JID("j\x01"))
 			require.NoError(t, err)
 			if name == "separator" { // as JSON never has, but a client may have put
 				e.rdb.HSet(t.Context(), "ql:j:"+jid, "data", "a\x01b")
@@ -434,7 +435,7 @@ func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
 			}
 			require.Contains(t, jobs, "plain")
 			job := jobs[jid]
-			require.Equal(t, []any{jid, "q\x01", "K", []string{"a", "b"}, 5},
+			require.Equal(t, []any{jid, "q\x01", "K", qless.Tags{"a", "b"}, 5},
 				[]any{job.JID, job.Queue, job.Klass, job.Tags, job.Remaining})
 		})
 	}

@@ -78,7 +78,7 @@ func TestWhatAHandlerReturnsIsTheResult(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			w := e.worker(qless.WorkerConfig{})
-			w.Handle("K", qless.HandleResult(
+			w.Handle("K", qless.TypedResult(
 				func(context.Context, *qless.Job, []int) (any, error) { return c.result, c.err }))
 			jid, err := e.Queue("q").Put(t.Context(), "K", c.data, qless.Retries(0))
 			require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestWhatAHandlerReturnsIsTheResult(t *testing.T) {
 			}
 		})
 	}
-	require.Panics(t, func() { qless.HandleResult[int, int](nil) })
+	require.Panics(t, func() { qless.TypedResult[int, int](nil) })
 }
 
 func TestAResultSetInAnEarlierQueueIsThatOfTheJob(t *testing.T) {

@@ -72,7 +72,9 @@ func TestAScheduleThatCanNotBe(t *testing.T) {
 // their queue.
 func (e *env) newFollower(schedules ...qless.Schedule) *testWorker {
 	e.t.Helper()
-	return e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: schedules}, qless.WithClock(e.clock.Now))
+	return e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: schedules}, qless.ClientConfig{
+		Clock: e.clock.Now,
+	})
 }
 
 // follower is newFollower, and starts it.
@@ -133,7 +135,7 @@ func TestAScheduleGoesOnWhereItWas(t *testing.T) {
 
 func TestTheJobOfASchedule(t *testing.T) {
 	e := newEnv(t)
-	s := schedule("CRON_TZ=Europe/Berlin 15 13 * * *", qless.Priority(3), qless.Tags("a"), qless.Retries(2))
+	s := schedule("CRON_TZ=Europe/Berlin 15 13 * * *", qless.Priority(3), qless.Tags{"a"}, qless.Retries(2))
 	e.missed(15*time.Minute, s)
 	e.follower(s).puts(1)
 	job := e.pop("jobs")
@@ -141,7 +143,7 @@ func TestTheJobOfASchedule(t *testing.T) {
 	require.Equal(t, "K", job.Klass)
 	require.Equal(t, `{"n":1}`, string(job.Data))
 	require.Equal(t, 3, job.Priority)
-	require.Equal(t, []string{"a"}, job.Tags)
+	require.Equal(t, qless.Tags{"a"}, job.Tags)
 	require.Equal(t, 2, job.Retries)
 }
 
@@ -250,21 +252,23 @@ func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 
 func TestJobsOfAScheduleHaveItsHeadersAndThoseOfTheClient(t *testing.T) {
 	e := newEnv(t)
-	s := schedule("* * * * *", qless.Header("a", "1"))
+	s := schedule("* * * * *", qless.Headers{"a": "1"})
 	e.missed(time.Minute, s)
 	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{s}},
-		qless.WithClock(e.clock.Now),
-		qless.WithHeaders(func(context.Context) map[string]string {
-			return map[string]string{"a": "2", "b": "3"}
-		}))
+		qless.ClientConfig{
+			Clock: e.clock.Now,
+			Headers: func(context.Context) map[string]string {
+				return map[string]string{"a": "2", "b": "3"}
+			},
+		})
 	w.start().puts(1)
 	job := e.job("s@2024-01-02T12:01:00Z")
-	require.Equal(t, map[string]string{"a": "1", "b": "3"}, job.Headers)
+	require.Equal(t, qless.Headers{"a": "1", "b": "3"}, job.Headers)
 }
 
 func TestAScheduleThatPutsAJobOnlyIfItIsNotThere(t *testing.T) {
 	e := newEnv(t)
-	s := schedule("* * * * *", qless.JID("report"), qless.IfFinished())
+	s := schedule("* * * * *", qless.JID("report"), qless.IfFinished)
 	e.missed(time.Minute, s)
 	w := e.newFollower(s)
 	w.start().puts(1)
@@ -385,8 +389,8 @@ func TestASchedulesClockIsTheServers(t *testing.T) {
 	server.SetTime(noon.Add(500 * time.Millisecond))
 	e := &env{t: t, rdb: redis.NewClient(&redis.Options{Addr: server.Addr()}), clock: testkit.NewClock()}
 	defer func() { _ = e.rdb.Close() }()
-	e.Client = e.client(e.rdb, qless.WithClock(nil))
-	w := e.workerAt(server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{schedule("@every 1s")}})
+	e.Client = e.liveClient(e.rdb, qless.ClientConfig{})
+	w := e.workerAt(server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{schedule("@every 1s")}}, qless.ClientConfig{})
 	require.NoError(t, w.Start(t.Context()))
 	w.await(t, "the last time", 1, of("schedule.last"))
 	server.SetTime(noon.Add(1100 * time.Millisecond))

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // info reads a schedule, which must be registered.
-func (e *env) info(id string) *qless.ScheduleInfo {
+func (e *env) info(id string) *inspect.Schedule {
 	e.t.Helper()
-	info, err := e.Schedule(e.t.Context(), id)
+	info, err := inspect.New(e.Client).Schedule(e.t.Context(), id)
 	require.NoError(e.t, err)
 	return info
 }
@@ -31,14 +32,14 @@ func (e *env) registered(schedules ...qless.Schedule) *testWorker {
 
 func TestASchedulesRegistration(t *testing.T) {
 	e := newEnv(t)
-	s := onMissed(qless.MissedSkip, schedule("CRON_TZ=Europe/Berlin 15 13 * * *", qless.Tags("a")))
+	s := onMissed(qless.MissedSkip, schedule("CRON_TZ=Europe/Berlin 15 13 * * *", qless.Tags{"a"}))
 	w := e.registered(s)
 	first := e.info("s")
-	require.Equal(t, qless.ScheduleInfo{
+	require.Equal(t, inspect.Schedule{
 		ID: "s", Spec: s.Spec, Zone: "Europe/Berlin", Queue: "jobs", Klass: "K",
 		Data: json.RawMessage(`{"n":1}`), OnMissed: qless.MissedSkip,
 		Next: noon.Add(15 * time.Minute).Local(), Since: first.Since, Seen: first.Seen,
-		Followers: []qless.ScheduleFollower{
+		Followers: []inspect.ScheduleFollower{
 			{Worker: w.Name(), Since: first.Followers[0].Since, Seen: first.Seen},
 		},
 	}, *first)
@@ -57,7 +58,7 @@ func TestASchedulesRegistration(t *testing.T) {
 	require.Equal(t, first.Since, info.Since)
 	near(t, noon.Add(15*time.Minute), info.Seen)
 	require.Empty(t, info.Followers, "it has stopped")
-	_, err := e.Schedule(t.Context(), "unknown")
+	_, err := inspect.New(e.Client).Schedule(t.Context(), "unknown")
 	requireCode(t, qless.ErrNotFound, err)
 }
 
@@ -68,11 +69,11 @@ func near(t *testing.T, want, got time.Time) {
 }
 
 func TestScheduleInfosAsJSON(t *testing.T) {
-	info := qless.ScheduleInfo{
+	info := inspect.Schedule{
 		ID: "s", Spec: "@daily", Zone: "UTC", Queue: "q", Klass: "K", Data: json.RawMessage(`[1]`),
 		OnMissed: qless.MissedAll, Last: noon, LastJID: "s@noon", Next: noon.Add(time.Hour), Overdue: 1,
 		Missed: 2, Since: noon, Seen: noon,
-		Followers: []qless.ScheduleFollower{{Worker: "w", Since: noon, Seen: noon, Differs: true}},
+		Followers: []inspect.ScheduleFollower{{Worker: "w", Since: noon, Seen: noon, Differs: true}},
 	}
 	text, err := json.Marshal(info)
 	require.NoError(t, err)
@@ -83,7 +84,7 @@ func TestScheduleInfosAsJSON(t *testing.T) {
 		"seen": "2024-01-02T12:00:00Z", "followers": [{"worker": "w", "since": "2024-01-02T12:00:00Z",
 		"seen": "2024-01-02T12:00:00Z", "differs": true}]
 	}`, string(text))
-	var read qless.ScheduleInfo
+	var read inspect.Schedule
 	require.NoError(t, json.Unmarshal(text, &read))
 	require.Equal(t, info, read)
 }
@@ -93,13 +94,13 @@ func TestSchedulesAreListedByID(t *testing.T) {
 	e.registered(newSchedule("b", "@every 90s", "q", "K", nil), newSchedule("a", "@daily", "q", "K", nil),
 		newSchedule("c", "@daily", "q", "K", nil))
 	for _, c := range []struct {
-		r    qless.Range
+		r    inspect.Range
 		want string
 	}{
-		{qless.Range{}, "a UTC,b ,c UTC"}, {qless.Range{Limit: -1}, "a UTC,b ,c UTC"},
-		{qless.Range{Offset: 1, Limit: 1}, "b "}, {qless.Range{Offset: 3}, ""},
+		{inspect.Range{}, "a UTC,b ,c UTC"}, {inspect.Range{Limit: -1}, "a UTC,b ,c UTC"},
+		{inspect.Range{Offset: 1, Limit: 1}, "b "}, {inspect.Range{Offset: 3}, ""},
 	} {
-		page, err := e.Schedules(t.Context(), c.r)
+		page, err := inspect.New(e.Client).Schedules(t.Context(), c.r)
 		require.NoError(t, err)
 		var got []string
 		for _, info := range page.Items {
@@ -109,7 +110,7 @@ func TestSchedulesAreListedByID(t *testing.T) {
 		require.Equal(t, 3, page.Total)
 		require.NotNil(t, page.Items)
 	}
-	_, err := e.Schedules(t.Context(), qless.Range{Offset: -1})
+	_, err := inspect.New(e.Client).Schedules(t.Context(), inspect.Range{Offset: -1})
 	requireCode(t, qless.ErrInvalid, err)
 }
 
@@ -154,16 +155,16 @@ func TestAScheduleThatNobodyFollows(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	w := e.registered(schedule("0 * * * *"), newSchedule("t", "@daily", "jobs", "K", nil))
-	requireCode(t, qless.ErrFollowed, e.ForgetSchedule(ctx, "s"))
-	requireCode(t, qless.ErrNotFound, e.ForgetSchedule(ctx, "unknown"))
-	requireCode(t, qless.ErrInvalid, e.ForgetSchedule(ctx, ""))
+	requireCode(t, qless.ErrFollowed, inspect.New(e.Client).ForgetSchedule(ctx, "s"))
+	requireCode(t, qless.ErrNotFound, inspect.New(e.Client).ForgetSchedule(ctx, "unknown"))
+	requireCode(t, qless.ErrInvalid, inspect.New(e.Client).ForgetSchedule(ctx, ""))
 	w.stop()
 	require.Empty(t, e.info("s").Followers)
-	require.NoError(t, e.ForgetSchedule(ctx, "s"))
-	requireCode(t, qless.ErrNotFound, e.ForgetSchedule(ctx, "s"))
-	_, err := e.Schedule(ctx, "s")
+	require.NoError(t, inspect.New(e.Client).ForgetSchedule(ctx, "s"))
+	requireCode(t, qless.ErrNotFound, inspect.New(e.Client).ForgetSchedule(ctx, "s"))
+	_, err := inspect.New(e.Client).Schedule(ctx, "s")
 	requireCode(t, qless.ErrNotFound, err)
-	require.NoError(t, e.ForgetSchedule(ctx, "t"))
+	require.NoError(t, inspect.New(e.Client).ForgetSchedule(ctx, "t"))
 	keys, err := e.rdb.Keys(ctx, "ql:x:*sched*").Result()
 	require.NoError(t, err)
 	require.Empty(t, keys)
@@ -179,7 +180,7 @@ func TestAScheduleWhoseWorkerWasKilled(t *testing.T) {
 	w.await(t, "a registration", 1, of("schedule.register"))
 	w.stopNow()
 	require.Len(t, e.info("s").Followers, 1)
-	requireCode(t, qless.ErrFollowed, e.ForgetSchedule(t.Context(), "s"))
+	requireCode(t, qless.ErrFollowed, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
 	e.clock.Advance(3 * time.Minute)
 	require.Empty(t, e.info("s").Followers)
 	near(t, noon, e.info("s").Seen)
@@ -188,7 +189,7 @@ func TestAScheduleWhoseWorkerWasKilled(t *testing.T) {
 	left, err := e.rdb.HLen(t.Context(), "ql:x:follow:s").Result()
 	require.NoError(t, err)
 	require.Zero(t, left, "the next to register removes who is gone")
-	require.NoError(t, e.ForgetSchedule(t.Context(), "s"))
+	require.NoError(t, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
 }
 
 func TestTwoSchedulesWithTheSameID(t *testing.T) {
@@ -224,7 +225,7 @@ func TestTwoSchedulesWithTheSameID(t *testing.T) {
 func TestAScheduleThatCanNotBeRegisteredIsFollowed(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("* * * * *"))
-	require.NoError(t, e.ForgetSchedule(t.Context(), "s"))
+	require.NoError(t, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
 	w := e.newFollower(schedule("* * * * *"))
 	refused := errors.New("NOPERM")
 	w.instead("schedule.register", func(func() error) error { return refused })
@@ -241,13 +242,13 @@ func TestAScheduleThatCanNotBeRegisteredIsFollowed(t *testing.T) {
 func TestRunningAScheduleNow(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	s := schedule("0 * * * *", qless.Priority(3), qless.Tags("a"), qless.Delay(time.Hour),
-		qless.Header("from", "schedule"), qless.Retries(2))
+	s := schedule("0 * * * *", qless.Priority(3), qless.Tags{"a"}, qless.Delay(time.Hour),
+		qless.Headers{"from": "schedule"}, qless.Retries(2))
 	e.registered(s).stop()
 	before := e.info("s")
-	client := e.client(e.rdb, qless.WithHeaders(func(context.Context) map[string]string {
+	client := e.client(e.rdb, qless.ClientConfig{Headers: func(context.Context) map[string]string {
 		return map[string]string{"from": "client", "trace": "1"}
-	}))
+	}})
 	jid, err := client.RunSchedule(ctx, "s")
 	require.NoError(t, err)
 	require.Regexp(t, `^s@run-[0-9a-f]{32}$`, jid)
@@ -257,14 +258,14 @@ func TestRunningAScheduleNow(t *testing.T) {
 	require.Equal(t, `{"n":1}`, string(job.Data))
 	require.Equal(t, 3, job.Priority)
 	require.Equal(t, 2, job.Retries)
-	require.Equal(t, []string{"a"}, job.Tags)
-	require.Equal(t, map[string]string{"from": "schedule", "trace": "1"}, job.Headers)
+	require.Equal(t, qless.Tags{"a"}, job.Tags)
+	require.Equal(t, qless.Headers{"from": "schedule", "trace": "1"}, job.Headers)
 	require.Equal(t, before, e.info("s"), "its times stay as they are")
 
 	another, err := e.RunSchedule(ctx, "s")
 	require.NoError(t, err)
 	require.NotEqual(t, jid, another)
-	require.Equal(t, map[string]string{"from": "schedule"}, e.job(another).Headers)
+	require.Equal(t, qless.Headers{"from": "schedule"}, e.job(another).Headers)
 	for _, id := range []string{"unknown", "s "} {
 		_, err = e.RunSchedule(ctx, id)
 		requireCode(t, qless.ErrNotFound, err)
@@ -276,19 +277,19 @@ func TestRunningAScheduleNow(t *testing.T) {
 func TestRunningAScheduleThatGivesNoHeaders(t *testing.T) {
 	e := newEnv(t)
 	e.registered(schedule("0 * * * *", qless.Headers(nil)), newSchedule("t", "@daily", "jobs", "K", nil)).stop()
-	client := e.client(e.rdb, qless.WithHeaders(func(context.Context) map[string]string {
+	client := e.client(e.rdb, qless.ClientConfig{Headers: func(context.Context) map[string]string {
 		return map[string]string{"a": "1"}
-	}))
+	}})
 	for id, want := range map[string]map[string]string{"s": nil, "t": {"a": "1"}} {
 		jid, err := client.RunSchedule(t.Context(), id)
 		require.NoError(t, err)
-		require.Equal(t, want, e.job(jid).Headers)
+		require.Equal(t, qless.Headers(want), e.job(jid).Headers)
 	}
 }
 
 func TestRunningAScheduleWithAJIDOfItsOwn(t *testing.T) {
 	e := newEnv(t)
-	e.registered(schedule("0 * * * *", qless.JID("only"), qless.IfFinished())).stop()
+	e.registered(schedule("0 * * * *", qless.JID("only"), qless.IfFinished)).stop()
 	jid, err := e.RunSchedule(t.Context(), "s")
 	require.NoError(t, err)
 	require.Equal(t, "only", jid)
@@ -309,7 +310,7 @@ func TestAScheduleTooLargeToBeRegisteredWhole(t *testing.T) {
 func TestTheDataOfAScheduleIsStoredAsThatOfItsJobs(t *testing.T) {
 	e := newEnv(t)
 	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{schedule("@daily")}},
-		qless.WithClock(e.clock.Now), qless.WithCodec(&hexed{}))
+		qless.ClientConfig{Clock: e.clock.Now, Codec: &hexed{}})
 	require.NoError(t, w.Start(t.Context()))
 	w.await(t, "a registration", 1, of("schedule.register"))
 	w.stop()
@@ -317,8 +318,8 @@ func TestTheDataOfAScheduleIsStoredAsThatOfItsJobs(t *testing.T) {
 	stored, err := e.rdb.HGet(t.Context(), "ql:x:schedule:s", "data").Result()
 	require.NoError(t, err)
 	require.NotContains(t, stored, `"n":1`)
-	knows := e.client(e.rdb, qless.WithCodec(&hexed{}))
-	info, err := knows.Schedule(t.Context(), "s")
+	knows := e.client(e.rdb, qless.ClientConfig{Codec: &hexed{}})
+	info, err := inspect.New(knows).Schedule(t.Context(), "s")
 	require.NoError(t, err)
 	require.Equal(t, `{"n":1}`, string(info.Data))
 	jid, err := e.RunSchedule(t.Context(), "s") // needs no codec

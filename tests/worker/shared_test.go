@@ -30,13 +30,13 @@ type sharing struct {
 
 // shares starts so many workers of one client, and waits until they are idle. Their queues have
 // this name, and a number.
-func (e *env) shares(name string, workers int, options ...qless.ClientOption) *sharing {
+func (e *env) shares(name string, workers int) *sharing {
 	e.t.Helper()
 	s := &sharing{env: e, tap: newTap(e.rdb), worked: make(chan string, 1000)}
 	s.own = redis.NewClient(testkit.Options(e.server.Addr()))
 	e.t.Cleanup(func() { _ = s.own.Close() })
 	s.own.AddHook(s.tap)
-	s.client = e.client(s.own, append([]qless.ClientOption{qless.WithClock(nil)}, options...)...)
+	s.client = e.liveClient(s.own, qless.ClientConfig{})
 	e.t.Cleanup(func() { _ = s.client.Close() })
 	for i := range workers {
 		s.add(fmt.Sprint(name, i))
@@ -353,11 +353,10 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 	e := newLiveEnv(t)
 	var clients []*qless.Client
 	for i := range namespaces {
-		namespace := qless.WithNamespace(fmt.Sprintf("s%d:", i))
-		clients = append(clients, e.client(e.rdb, qless.WithClock(nil), namespace))
+		clients = append(clients, e.liveClient(e.rdb, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
 	elsewhere := testkit.Start(t)
-	clients = append(clients, e.client(elsewhere.Client(t), qless.WithClock(nil)))
+	clients = append(clients, e.liveClient(elsewhere.Client(t), qless.ClientConfig{}))
 	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
 	})
@@ -366,7 +365,7 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 	group.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
 	require.NoError(t, group.Start(t.Context()))
 	t.Cleanup(func() { _ = group.Stop(context.Background()) })
-	for i, w := range group.Workers()[:namespaces] {
+	for i, w := range group[:namespaces] {
 		wakes, listen := fmt.Sprintf("s%d:x:wake:%s", i, w.Name()), fmt.Sprintf("s%d:x:listen", i)
 		until(t, "the worker is heard, and relays", func() bool {
 			heard := e.rdb.PubSubNumSub(t.Context(), wakes, listen).Val()

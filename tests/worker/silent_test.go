@@ -17,19 +17,18 @@ func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	defer rdb.Close()
-	events, err := e.client(rdb).Events(t.Context())
+	events, err := e.client(rdb, qless.ClientConfig{}).Events(t.Context())
 	require.NoError(t, err)
-	defer events.Close()
 
 	proxy.GoSilent()
 	until(t, "the worker listens on another connection", func() bool {
 		channel := "ql:x:wake:" + w.Name()
 		return proxy.Seen(channel) == 2 && e.rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
 	})
-	require.Equal(t, qless.EventGap, soon(t, "the gap", events.C()).Kind)
+	require.Equal(t, qless.EventGap, soon(t, "the gap", events).Kind)
 	jid := e.put("q")
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid), "an idle worker was woken")
-	require.Equal(t, jid, soon(t, "an event", events.C()).JID)
+	require.Equal(t, jid, soon(t, "an event", events).JID)
 }
 
 func TestSubscribingToEventsHasADeadline(t *testing.T) {
@@ -39,7 +38,7 @@ func TestSubscribingToEventsHasADeadline(t *testing.T) {
 	defer proxy.HoldReply("subscribe")()
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	defer rdb.Close()
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	failed := make(chan error, 1)
 	go func() {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -164,7 +165,7 @@ func TestAWorkerIsStartedOnce(t *testing.T) {
 func TestAWorkerMayBeStoppedBeforeItIsStarted(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	requireCode(t, &qless.Error{Code: qless.CodeStopped}, w.Healthy())
+	requireCode(t, qless.ErrStopped, w.Healthy())
 	w.stop()
 	soon(t, "the end of the worker", w.Closed())
 	requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
@@ -223,7 +224,7 @@ func TestDrainGivesBackWhenItsContextEnds(t *testing.T) {
 func TestAStoppedWorkerIsNotListed(t *testing.T) {
 	e := newLiveEnv(t)
 	names := func() (all []string) {
-		workers, err := e.Workers(t.Context())
+		workers, err := inspect.New(e.Client).Workers(t.Context())
 		require.NoError(t, err)
 		for _, w := range workers {
 			all = append(all, w.Name)
@@ -260,7 +261,7 @@ func TestAStoppedWorkerLeavesNoGoroutine(t *testing.T) {
 func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
-	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
 	handler, running, _ := hold()
 	w.Handle("K", handler)
 	w.start()

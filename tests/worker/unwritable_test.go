@@ -67,7 +67,7 @@ func TestScriptsOfAWorkerFailWhereNothingCanBeWritten(t *testing.T) {
 			_, err := e.Run(t.Context(), call[0].(string), "", call[1:]...)
 			var refused *qless.Error
 			require.ErrorAs(t, err, &refused, "%v", call)
-			require.Contains(t, []qless.Code{qless.CodeServer, qless.CodeUnavailable}, refused.Code, "%v: %v", call, err)
+			require.Contains(t, []qless.Code{qless.ErrServer, qless.ErrUnavailable}, refused.Code, "%v: %v", call, err)
 		}
 	})
 }

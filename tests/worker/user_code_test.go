@@ -35,8 +35,11 @@ func TestNoCodeOfAUserEndsTheProgram(t *testing.T) {
 	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{
 		Observer: func(qless.JobEvent) { panic("the observer") },
 		Logger:   slog.New(hostileLog{slog.DiscardHandler}),
-	}, qless.WithObserver(func(context.Context, qless.Call) { panic("the observer of calls") }),
-		qless.WithLogger(slog.New(hostileLog{slog.DiscardHandler})), qless.WithCodec(hostileCodec{}))
+	}, qless.ClientConfig{
+		Codec:    hostileCodec{},
+		Logger:   slog.New(hostileLog{slog.DiscardHandler}),
+		Observer: func(context.Context, qless.Call) { panic("the observer of calls") },
+	})
 	outcomes := map[string]error{
 		"nil": nil, "typed nil": (*hostileError)(nil), "failed": qless.FailWith("group", &hostileError{}),
 		"joined": errors.Join((*hostileError)(nil)),
@@ -53,7 +56,7 @@ func TestNoCodeOfAUserEndsTheProgram(t *testing.T) {
 			return e.rdb.HGet(t.Context(), "ql:j:"+jid, "state").Val() == want
 		})
 	}
-	encoding := e.client(e.rdb, qless.WithCodec(hostileCodec{}), qless.WithClock(nil))
+	encoding := e.liveClient(e.rdb, qless.ClientConfig{Codec: hostileCodec{}})
 	_, err := encoding.Queue("q").Put(t.Context(), "K", "x", qless.JID("coded"), qless.Retries(0))
 	require.NoError(t, err)
 	until(t, "the job that can't be decoded has failed", func() bool {

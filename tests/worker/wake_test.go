@@ -13,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // The workers of these tests ask again after an hour, unless something wakes them.
@@ -71,7 +72,7 @@ func TestAnIdleWorkerWakesForUnpause(t *testing.T) {
 	w := e.idleWorker()
 	require.NoError(t, e.Queue("q").Pause(t.Context()))
 	jid := e.put("q")
-	require.NoError(t, e.Queue("q").Unpause(t.Context()))
+	require.NoError(t, e.Queue("q").Resume(t.Context()))
 	require.Equal(t, "complete", w.outcome(jid).action)
 }
 
@@ -79,7 +80,7 @@ func TestAnIdleWorkerWakesForWhatOthersEnd(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.idleWorker()
 	e.put("other", qless.JID("first"))
-	e.put("q", qless.JID("dependent"), qless.DependsOn("first"))
+	e.put("q", qless.JID("dependent"), qless.DependsOn{"first"})
 	e.put("other", qless.JID("advanced"))
 	e.put("other", qless.JID("failed"))
 	jobs := e.pops("other", 3)
@@ -89,7 +90,7 @@ func TestAnIdleWorkerWakesForWhatOthersEnd(t *testing.T) {
 	require.NoError(t, jobs[1].Next(t.Context(), "q"))
 	require.Equal(t, "complete", w.outcome("advanced").action)
 	require.NoError(t, jobs[2].Fail(t.Context(), "g", "m"))
-	moved, err := e.Queue("q").Unfail(t.Context(), "g", 1)
+	moved, err := repairs.UnfailInto(t.Context(), e.Client, "q", "g", 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
 	require.Equal(t, "complete", w.outcome("failed").action)
@@ -429,7 +430,7 @@ func TestAStoppedWorkerLeavesItsWaitToOthers(t *testing.T) {
 func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
-	dead := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
+	dead := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
 	dead.Handle("K", nothing)
 	dead.start()
 	w := e.idleWorker()

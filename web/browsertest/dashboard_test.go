@@ -26,7 +26,7 @@ type board struct {
 func newBoard(t *testing.T, options web.Options) *board {
 	t.Helper()
 	rdb := testkit.Start(t).Client(t)
-	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	b := &board{Client: client, t: t, rdb: rdb}
 	b.serve(options, web.Source{Client: client, Redis: rdb})

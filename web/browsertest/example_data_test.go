@@ -45,8 +45,11 @@ func (e *example) must(err error) {
 // ago returns a client in whose opinion it is earlier.
 func (e *example) ago(d time.Duration, worker string) *qless.Client {
 	e.t.Helper()
-	client, err := qless.New(e.b.rdb, qless.WithLogger(testkit.Quiet()), qless.WithWorkerName(worker),
-		qless.WithClock(func() time.Time { return time.Now().Add(-d) }))
+	client, err := qless.New(e.b.rdb, &qless.ClientConfig{
+		Clock:      func() time.Time { return time.Now().Add(-d) },
+		Logger:     testkit.Quiet(),
+		WorkerName: worker,
+	})
 	e.must(err)
 	return client
 }
@@ -128,7 +131,7 @@ func (e *example) minute(ago time.Duration, count int) {
 	worker, err := qless.NewWorker(then, qless.WorkerConfig{
 		Name: "history", Queues: []string{"mail", "images", "search"}, Concurrency: 4, PollInterval: time.Second,
 		Observer: func(event qless.JobEvent) {
-			if event.Kind == qless.JobEnded {
+			if event.Kind == qless.JobEventEnded {
 				ended <- struct{}{}
 			}
 		},
@@ -165,7 +168,7 @@ func (e *example) failures() {
 			c := e.ago(time.Duration(40-n)*time.Minute+time.Duration(i)*time.Second, fmt.Sprintf("shop-%d", 1+n%3))
 			jid := fmt.Sprintf("%s-%d", one.klass, 70000+1000*i+n)
 			e.put(c, one.queue, one.klass, map[string]any{"customer": 4100 + n, "attempt": "nightly"},
-				qless.JID(jid), qless.Tags(fmt.Sprintf("customer-%d", 4100+n)), qless.Priority(1000))
+				qless.JID(jid), qless.Tags{fmt.Sprintf("customer-%d", 4100+n)}, qless.Priority(1000))
 			e.must(e.pop(c, one.queue).Fail(e.t.Context(), one.group, one.message))
 		}
 	}
@@ -180,12 +183,12 @@ func (e *example) order() {
 	e.put(at(9, 0, "web-1"), "checkout", "Order", map[string]any{
 		"order": 81723, "customer": "c-4107", "total": "129.90 EUR",
 		"items": []map[string]any{{"sku": "lamp-oak", "count": 1}, {"sku": "bulb-e27", "count": 4}},
-	}, qless.JID("order-81723"), qless.Tags("customer-4107", "express"), qless.Priority(5),
-		qless.Header("request-id", "7f3a9c12"))
+	}, qless.JID("order-81723"), qless.Tags{"customer-4107", "express"}, qless.Priority(5),
+		qless.Headers{"request-id": "7f3a9c12"})
 	job := e.pop(at(8, 20, "shop-1"), "checkout")
 	e.must(job.Track(ctx))
 	e.must(job.Log(ctx, "stock reserved", map[string]any{"warehouse": "Bremen"}))
-	_, err := job.Retry(ctx, qless.Because("Order:timeout", "the warehouse did not answer within 10s"))
+	_, err := job.Retry(ctx, 0, "Order:timeout", "the warehouse did not answer within 10s")
 	e.must(err)
 	job = e.pop(at(7, 30, "shop-2"), "checkout")
 	e.must(job.Next(ctx, "billing", qless.Priority(9000)))
@@ -217,9 +220,9 @@ func (e *example) queues() {
 	}
 	for i := range 12 {
 		e.put(e.now, "images", "Resize", map[string]any{"image": i}, qless.Priority(-i))
-		e.put(e.now, "billing", "Charge", map[string]any{"invoice": 9000 + i}, qless.Limits("card-gateway"))
+		e.put(e.now, "billing", "Charge", map[string]any{"invoice": 9000 + i}, qless.Limits{"card-gateway"})
 		e.put(e.now, "reminders", "Remind", map[string]any{"customer": 4100 + i},
-			qless.Delay(time.Duration(i+1)*13*time.Minute), qless.Tags("cart"))
+			qless.Delay(time.Duration(i+1)*13*time.Minute), qless.Tags{"cart"})
 	}
 	e.must(e.now.Queue("reminders").Pause(ctx))
 	lost := e.ago(10*time.Minute, "shop-4")
@@ -234,7 +237,7 @@ func (e *example) queues() {
 func (e *example) graph() {
 	put := func(jid, klass string, after ...string) {
 		e.put(e.now, "catalog", klass, map[string]string{"catalog": "winter"}, qless.JID(jid),
-			qless.DependsOn(after...), qless.OnFailureWait)
+			qless.DependsOn(after), qless.OnFailureWait)
 	}
 	put("fetch-suppliers", "Fetch")
 	put("fetch-prices", "Fetch")
@@ -258,7 +261,7 @@ func (e *example) plans() {
 		"refresh-rates": 15 * time.Minute, "sweep-carts": time.Hour, "rebuild-sitemap": 24 * time.Hour,
 	} {
 		_, err := e.now.Queue("housekeeping").Recur(ctx, "Housekeeping", map[string]string{"task": jid}, every,
-			qless.JID(jid), qless.Offset(7*time.Minute), qless.Tags("routine"))
+			qless.JID(jid), qless.Offset(7*time.Minute), qless.Tags{"routine"})
 		e.must(err)
 	}
 	batch, err := e.now.NewBatch(ctx, "newsletter", "Summarize", nil, qless.JID("newsletter-november"))
@@ -292,7 +295,7 @@ func (e *example) workers() {
 		if one.name == "shop-1" {
 			config.Schedules = schedules
 		}
-		client, err := qless.New(e.b.rdb, qless.WithLogger(testkit.Quiet()))
+		client, err := qless.New(e.b.rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 		e.must(err)
 		worker, err := qless.NewWorker(client, config)
 		e.must(err)

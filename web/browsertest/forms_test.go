@@ -43,9 +43,9 @@ func TestActionsWorkWithoutJavaScript(t *testing.T) {
 		p.send("job.cancel")
 		require.Equal(t, "/ops/queues/mail", value[string](p, "location.pathname"))
 		require.Contains(t, value[string](p, `document.querySelector(".note").textContent`), "2 jobs canceled")
-		n, err := b.Queue("mail").Len(ctx)
+		counts, err := b.Queue("mail").Counts(ctx)
 		require.NoError(t, err)
-		require.Equal(t, 2, n)
+		require.Equal(t, 2, counts.Waiting)
 	})
 	t.Run("one job is canceled", func(t *testing.T) {
 		p.open("/ops/queues/mail")

@@ -17,19 +17,24 @@ import (
 )
 
 // Client returns a qless client and a function that disconnects it. It says on out which Redis it
-// uses.
+// uses. A nil config means the defaults.
 func Client(
-	ctx context.Context, out io.Writer, options ...qless.ClientOption,
+	ctx context.Context, out io.Writer, config *qless.ClientConfig,
 ) (*qless.Client, func(), error) {
 	address := os.Getenv("REDIS_URL")
 	if address == "" {
-		server, err := inMemory(out, options...)
+		server, err := inMemory(out)
 		if err != nil {
 			return nil, nil, err
 		}
-		return server.Client(), server.Close, nil
+		client, err := qless.New(server.Redis(), config)
+		if err != nil {
+			server.Close()
+			return nil, nil, err
+		}
+		return client, func() { _ = client.Close(); server.Close() }, nil
 	}
-	client, err := qless.Dial(ctx, address, options...)
+	client, err := qless.Dial(ctx, address, config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,9 +61,9 @@ func Redis(out io.Writer) (*redis.Client, func(), error) {
 	return rdb, func() { _ = rdb.Close() }, nil
 }
 
-func inMemory(out io.Writer, options ...qless.ClientOption) (*qlesstest.Server, error) {
+func inMemory(out io.Writer) (*qlesstest.Server, error) {
 	fmt.Fprintln(out, "Redis: in memory (set REDIS_URL to use a server)")
-	return qlesstest.Start(options...)
+	return qlesstest.Start()
 }
 
 func withoutPassword(address string) string {

@@ -12,7 +12,7 @@ import (
 func TestInMemory(t *testing.T) {
 	t.Setenv("REDIS_URL", "")
 	var out strings.Builder
-	client, disconnect, err := Client(t.Context(), &out)
+	client, disconnect, err := Client(t.Context(), &out, nil)
 	require.NoError(t, err)
 	defer disconnect()
 	require.Equal(t, "Redis: in memory (set REDIS_URL to use a server)\n", out.String())
@@ -24,7 +24,7 @@ func TestAServer(t *testing.T) {
 	server := qlesstest.New(t)
 	t.Setenv("REDIS_URL", "redis://"+server.Addr())
 	var out strings.Builder
-	client, disconnect, err := Client(t.Context(), &out)
+	client, disconnect, err := Client(t.Context(), &out, nil)
 	require.NoError(t, err)
 	defer disconnect()
 	require.Equal(t, "Redis: redis://"+server.Addr()+"\n", out.String())

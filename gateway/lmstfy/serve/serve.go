@@ -240,11 +240,7 @@ func (o Options) connect(ctx context.Context, s *setup, stdout io.Writer) error 
 		url = "redis://" + memory.Addr()
 		s.close = memory.Close
 	}
-	var options []qless.ClientOption
-	if o.Namespace != "" {
-		options = append(options, qless.WithNamespace(o.Namespace))
-	}
-	client, err := qless.Dial(ctx, url, options...)
+	client, err := qless.Dial(ctx, url, &qless.ClientConfig{Namespace: o.Namespace})
 	if err != nil {
 		s.close()
 		return err

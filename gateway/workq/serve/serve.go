@@ -125,23 +125,24 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 func (o Options) connect(
 	ctx context.Context, log *slog.Logger, stdout io.Writer,
 ) (client *qless.Client, closeClient func(), err error) {
-	options := []qless.ClientOption{qless.WithLogger(log)}
-	if o.Namespace != "" {
-		options = append(options, qless.WithNamespace(o.Namespace))
-	}
+	config := &qless.ClientConfig{Logger: log, Namespace: o.Namespace}
 	if o.Redis != "" {
-		client, err = qless.Dial(ctx, o.Redis, options...)
+		client, err = qless.Dial(ctx, o.Redis, config)
 		if err != nil {
 			return nil, nil, err
 		}
 		return client, func() { _ = client.Close() }, nil
 	}
 	fmt.Fprintln(stdout, "no Redis is named: jobs are kept in memory, and are gone when this ends")
-	memory, err := qlesstest.Start(options...)
+	memory, err := qlesstest.Start()
 	if err != nil {
 		return nil, nil, err
 	}
-	return memory.Client(), memory.Close, nil
+	if client, err = qless.New(memory.Redis(), config); err != nil {
+		memory.Close()
+		return nil, nil, err
+	}
+	return client, func() { _ = client.Close(); memory.Close() }, nil
 }
 
 // serve serves until the context ends.

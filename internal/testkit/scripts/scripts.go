@@ -105,11 +105,11 @@ func Error(ctx context.Context, answer error, jid string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer rdb.Close()
 	rdb.AddHook(answers{answer})
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	if err != nil {
 		panic(err)
 	}
-	return client.Timeout(ctx, jid)
+	return client.Cancel(ctx, jid)
 }
 
 // answers is a server that answers everything by one error.

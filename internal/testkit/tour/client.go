@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
 // Client uses every method of the API but the worker.
@@ -20,7 +22,6 @@ func Client(t testing.TB, c *qless.Client) {
 	do := func(err error) { t.Helper(); require.NoError(t, err) }
 	events, err := c.Events(ctx)
 	do(err)
-	defer func() { do(events.Close()) }()
 
 	do(c.Config().Set(ctx, qless.ConfigGracePeriod, 0))
 	do(c.Config().Set(ctx, "odd-max-concurrency", 5))
@@ -28,12 +29,12 @@ func Client(t testing.TB, c *qless.Client) {
 	do(c.Config().Unset(ctx, "odd-max-concurrency"))
 
 	queue := c.Queue("tour")
-	first, err := queue.Put(ctx, "K", nil, qless.Tags("red"), qless.Priority(3))
+	first, err := queue.Put(ctx, "K", nil, qless.Tags{"red"}, qless.Priority(3))
 	do(err)
-	second, err := queue.Put(ctx, "K", nil, qless.DependsOn(first))
+	second, err := queue.Put(ctx, "K", nil, qless.DependsOn{first})
 	do(err)
 	more, err := queue.PutMany(ctx, []qless.JobSpec{
-		{Klass: "K", Options: []qless.PutOption{qless.Tags("red")}},
+		{Klass: "K", Options: []qless.PutOption{qless.Tags{"red"}}},
 		{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Millisecond)}},
 		{Klass: "K"}, {Klass: "K"},
 	})
@@ -66,36 +67,39 @@ func Client(t testing.TB, c *qless.Client) {
 	do(errOf(job.Heartbeat(ctx)))
 	require.Len(t, queue.CompleteMany(ctx, "missing"), 1)
 	completeTogether(t, c)
-	do(job.Next(ctx, "tour", qless.Header("trace", "t"))) // as WithNextHeaders does
+	do(job.Next(ctx, "tour", qless.Headers{"trace": "t"})) // as NextHeaders does
 	job = pop()
 	do(job.Release(ctx, 0))
 	job = pop()
-	do(errOf(job.Retry(ctx, qless.Because("tour-group", "why"))))
+	do(errOf(job.Retry(ctx, 0, "tour-group", "why")))
 	do(pop().Fail(ctx, "tour-group", "why"))
-	moved, err := queue.Unfail(ctx, "tour-group", 10)
+	moved, err := inspect.New(c).Failed("tour-group").AtMost(10).Move(ctx, queue.Name())
 	do(err)
-	require.Equal(t, 1, moved)
+	require.Equal(t, 1, moved.Changed)
 	job = pop()
 	do(job.Fail(ctx, "tour-group", "why"))
 	do(job.Unfail(ctx))
 	do(pop().Fail(ctx, "tour-group", "why"))
-	moved, err = c.Unfail(ctx, "tour-group", 10)
+	moved, err = inspect.New(c).Failed("tour-group").AtMost(10).Unfail(ctx)
 	do(err)
-	require.Equal(t, 1, moved)
-	do(pop().Timeout(ctx))
+	require.Equal(t, 1, moved.Changed)
+	do(errOf(inspect.New(c).JIDs(pop().JID).Timeout(ctx)))
+	do(repairs.TimeOut(ctx, c, pop().JID)) // and commands that only other clients use
+	do(errOf(repairs.UnfailInto(ctx, c, "tour", "no-group", 1)))
+	do(errOf(c.Do(ctx, "jobs", "scheduled", "tour")))
 	do(pop().Complete(ctx))
 	do(waiting.Untrack(ctx))
 	do(waiting.Cancel(ctx))
 
-	jid, err := queue.Recur(ctx, "K", nil, time.Hour, qless.Tags("red"))
+	jid, err := queue.Recur(ctx, "K", nil, time.Hour, qless.Tags{"red"})
 	do(err)
 	do(pop().Complete(ctx)) // or the child of that
 	recurring, err := c.RecurringJob(ctx, jid)
 	do(err)
-	do(recurring.SetPriority(ctx, 4))
-	do(recurring.Tag(ctx, "blue"))
-	do(recurring.Untag(ctx, "blue"))
-	do(recurring.Move(ctx, "elsewhere"))
+	recurring.Priority, recurring.Queue, recurring.Tags = 4, "elsewhere", []string{"blue"}
+	do(recurring.Update(ctx))
+	do(errOf(c.Do(ctx, "recur.tag", jid, "green"))) // as clients of other languages do
+	do(errOf(c.Do(ctx, "recur.untag", jid, "green")))
 	do(recurring.Cancel(ctx))
 
 	waited, err := c.Queue("waited").Put(ctx, "K", nil)
@@ -132,8 +136,10 @@ func Client(t testing.TB, c *qless.Client) {
 	do(jobs[0].Complete(ctx))
 	do(batch.Commit(ctx))
 	do(errOf(batch.Status(ctx)))
-	do(errOf(batch.Pending(ctx, qless.Range{})))
-	do(errOf(c.Results(ctx, jobs[0].JID)))
+	for _, err := range batch.Pending(ctx) {
+		do(err)
+	}
+	do(errOf(c.WaitAll(ctx, jobs[0].JID)))
 	require.Contains(t, members, jobs[0].JID)
 	do(batch.Cancel(ctx))
 
@@ -143,26 +149,26 @@ func Client(t testing.TB, c *qless.Client) {
 	do(limit.Set(ctx, qless.LimitConfig{Concurrency: 1, Rate: 2, Per: time.Hour}))
 	var limited []string
 	for range 3 {
-		jid, err := c.Queue("limited").Put(ctx, "K", nil, qless.Limits("tour/limit", "tour/other"))
+		jid, err := c.Queue("limited").Put(ctx, "K", nil, qless.Limits{"tour/limit", "tour/other"})
 		do(err)
 		limited = append(limited, jid)
 	}
 	jobs, err = c.Queue("limited").Pop(ctx, 3)
 	do(err)
 	require.Len(t, jobs, 1)
-	do(errOf(limit.Info(ctx)))
-	do(errOf(c.Limits(ctx, qless.Range{})))
+	do(errOf(inspect.New(c).Limit(ctx, limit.Name())))
+	do(errOf(inspect.New(c).Limits(ctx, inspect.Range{})))
 	do(limit.Hold(ctx, time.Minute))
 	do(jobs[0].Release(ctx, 0))
-	do(limit.Delete(ctx))
+	do(limit.Unset(ctx))
 	do(c.Cancel(ctx, limited...))
 	do(queue.SetMaxRate(ctx, 1000, time.Second))
 	do(errOf(queue.Counts(ctx)))
-	do(errOf(queue.NextStart(ctx)))
+	do(errOf(queue.Settings(ctx)))
 	do(queue.SetMaxRate(ctx, 0, 0))
 
 	do(queue.Pause(ctx))
-	do(queue.Unpause(ctx))
+	do(queue.Resume(ctx))
 	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"), qless.Fair("tour"))
 	do(err)
 	holder, err := c.Holder(ctx, "tour")
@@ -180,20 +186,20 @@ func Client(t testing.TB, c *qless.Client) {
 	_, err = c.Sweep(ctx)
 	do(err)
 	do(errOf(c.Queue("due").Put(ctx, "K", nil, qless.Delay(time.Millisecond))))
-	do(errOf(c.Sweep(ctx, qless.AllQueues)))
+	do(errOf(c.Sweep(ctx, "*")))
 	do(c.Queue("elsewhere").Forget(ctx))
 	lostLock(t, c)
-	do(c.Deregister(ctx, c.WorkerName()))
+	do(inspect.New(c).ForgetWorkers(ctx, c.WorkerName()))
 }
 
 // repair looks at jobs and repairs them, many at once.
 func repair(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
-	did := func(r qless.BulkResult, err error) {
+	did := func(r inspect.Result, err error) {
 		t.Helper()
 		require.NoError(t, err)
-		require.Equal(t, 1, r.Count)
+		require.Equal(t, 1, r.Changed)
 	}
 	queue := c.Queue("repaired")
 	for _, jid := range []string{"canceled", "failed"} {
@@ -202,10 +208,10 @@ func repair(t testing.TB, c *qless.Client) {
 		require.NoError(t, err)
 		require.NoError(t, jobs[0].Fail(ctx, "repair", "why"))
 	}
-	require.NoError(t, errOf(c.SummarizeFailures(ctx, "repair", 0)))
-	did(c.CancelFailed(ctx, "repair", 1))
-	did(c.Retry(ctx, "repair", 1, qless.TTL(time.Hour)))
-	bulk := c.Bulk("failed")
+	require.NoError(t, errOf(inspect.New(c).Failures(ctx, "repair", 0)))
+	did(inspect.New(c).Failed("repair").AtMost(1).Cancel(ctx))
+	did(inspect.New(c).Failed("repair").AtMost(1).Unfail(ctx, qless.TTL(time.Hour)))
+	bulk := inspect.New(c).JIDs("failed")
 	did(bulk.SetPriority(ctx, 3))
 	did(bulk.Tag(ctx, "red"))
 	did(bulk.Track(ctx))
@@ -215,17 +221,17 @@ func repair(t testing.TB, c *qless.Client) {
 	job, err := c.Job(ctx, "failed")
 	require.NoError(t, err)
 	require.NoError(t, job.Reschedule(ctx, time.Minute))
-	require.NoError(t, job.Promote(ctx))
-	require.NoError(t, errOf(queue.List(ctx, qless.ListWaiting, qless.Range{}, qless.DataBytes(9))))
-	found, err := queue.Find(ctx, qless.ListWaiting, qless.Filter{Klass: "K", Limit: 1}, "")
+	require.NoError(t, errOf(inspect.New(c).JIDs(job.JID).Promote(ctx)))
+	require.NoError(t, errOf(inspect.New(c).Queue(queue.Name(), inspect.Waiting).WithData(9).List(ctx, inspect.Range{})))
+	found, err := inspect.New(c).Queue(queue.Name(), inspect.Waiting).Where(inspect.Filter{Klass: "K"}).AtMost(1).Find(ctx, "")
 	require.NoError(t, err)
-	require.NoError(t, errOf(queue.Find(ctx, qless.ListWaiting, qless.Filter{}, found.Next)))
-	require.NoError(t, errOf(queue.Latency(ctx)))
+	require.NoError(t, errOf(inspect.New(c).Queue(queue.Name(), inspect.Waiting).Find(ctx, found.Next)))
+	require.NoError(t, errOf(inspect.New(c).Latency(ctx, queue.Name())))
 	jobs, err := queue.Pop(ctx, 1)
 	require.NoError(t, err)
 	require.NoError(t, jobs[0].Fail(ctx, "repair", "why"))
-	did(bulk.Retry(ctx))
-	did(queue.Cancel(ctx, qless.ListWaiting, qless.Filter{All: true}))
+	did(bulk.Unfail(ctx))
+	did(inspect.New(c).Queue(queue.Name(), inspect.Waiting).Cancel(ctx))
 }
 
 // lostLock pops a job, and again when its lock has ended.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 // Furnish puts something of each kind into a namespace, for Dashboard to look at: jobs in every
@@ -18,7 +19,7 @@ func Furnish(t testing.TB, c *qless.Client) {
 	do := func(err error) { t.Helper(); require.NoError(t, err) }
 	queue := c.Queue("shown")
 	for _, jid := range []string{"running", "failed", "complete"} {
-		_, err := queue.Put(ctx, "K", nil, qless.JID(jid), qless.Tags("green"))
+		_, err := queue.Put(ctx, "K", nil, qless.JID(jid), qless.Tags{"green"})
 		do(err)
 	}
 	jobs, err := queue.Pop(ctx, 3)
@@ -28,7 +29,7 @@ func Furnish(t testing.TB, c *qless.Client) {
 	do(jobs[2].Complete(ctx))
 	for jid, option := range map[string]qless.PutOption{
 		"waiting": qless.Priority(1), "scheduled": qless.Delay(time.Hour), "due": qless.Delay(time.Microsecond),
-		"depends": qless.DependsOn("running"),
+		"depends": qless.DependsOn{"running"},
 	} {
 		_, err := queue.Put(ctx, "K", nil, qless.JID(jid), option)
 		do(err)
@@ -38,7 +39,7 @@ func Furnish(t testing.TB, c *qless.Client) {
 	for range dependents / 1000 {
 		specs := make([]qless.JobSpec, 1000)
 		for i := range specs {
-			specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn("scheduled")}}
+			specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{"scheduled"}}}
 		}
 		_, err = c.Queue("later").PutMany(ctx, specs)
 		do(err)
@@ -54,70 +55,71 @@ func Dashboard(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
 	do := func(err error) { t.Helper(); require.NoError(t, err) }
-	queue := c.Queue("shown")
+	queue, in := c.Queue("shown"), inspect.New(c)
 	counts, err := queue.Counts(ctx)
 	do(err)
 	require.Equal(t, 1, counts.Running)
 	_, err = c.Queues(ctx)
 	do(err)
-	_, err = queue.Len(ctx)
+	_, err = queue.Settings(ctx)
 	do(err)
 	result, err := c.Result(ctx, "complete")
 	do(err)
 	require.Equal(t, qless.StateComplete, result.State)
-	for _, list := range []qless.List{
-		qless.ListWaiting, qless.ListRunning, qless.ListStalled, qless.ListScheduled,
-		qless.ListDepends, qless.ListRecurring,
+	for _, list := range []inspect.List{
+		inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled,
+		inspect.Depends, inspect.Recurring,
 	} {
-		_, err = queue.JIDs(ctx, list, qless.Range{})
+		_, err = in.Queue("shown", list).JIDs(ctx, inspect.Range{})
 		do(err)
 	}
-	for _, list := range []qless.List{qless.ListWaiting, qless.ListRunning, qless.ListScheduled, qless.ListRecurring} {
-		do(errOf(queue.List(ctx, list, qless.Range{}, qless.DataBytes(10))))
-		found, err := queue.Find(ctx, list, qless.Filter{Limit: 1}, "")
+	for _, list := range []inspect.List{inspect.Waiting, inspect.Running, inspect.Scheduled, inspect.Recurring} {
+		do(errOf(in.Queue("shown", list).WithData(10).List(ctx, inspect.Range{})))
+		found, err := in.Queue("shown", list).AtMost(1).Find(ctx, "")
 		do(err)
-		do(errOf(queue.Find(ctx, list, qless.Filter{Data: "x"}, found.Next)))
-		do(errOf(queue.Find(ctx, list, qless.Filter{}, "0 gone")))
+		do(errOf(in.Queue("shown", list).Where(inspect.Filter{Data: "x"}).Find(ctx, found.Next)))
+		do(errOf(in.Queue("shown", list).Find(ctx, "0 gone")))
 	}
-	do(errOf(c.ListFailed(ctx, "group", qless.Range{})))
-	do(errOf(c.ListTagged(ctx, "green", qless.Range{})))
-	do(errOf(c.ListTracked(ctx, qless.Range{})))
-	do(errOf(c.ListCompleted(ctx, qless.Range{})))
-	do(errOf(c.FindFailed(ctx, "group", qless.Filter{}, "")))
-	do(errOf(c.FindTagged(ctx, "green", qless.Filter{}, "")))
-	do(errOf(c.FindCompleted(ctx, qless.Filter{}, "")))
-	do(errOf(c.SummarizeFailures(ctx, "group", 0)))
-	do(errOf(c.Queues(ctx, qless.IncludeLatency)))
-	do(errOf(c.Overview(ctx, qless.OverviewQuery{StatsOf: []string{queue.Name()}})))
-	do(errOf(c.Overview(ctx, qless.OverviewQuery{From: 1, Queues: 1})))
+	do(errOf(in.Failed("group").List(ctx, inspect.Range{})))
+	do(errOf(in.Tagged("green").List(ctx, inspect.Range{})))
+	do(errOf(in.Tracked().List(ctx, inspect.Range{})))
+	do(errOf(in.Completed().List(ctx, inspect.Range{})))
+	do(errOf(in.Failed("group").Find(ctx, "")))
+	do(errOf(in.Tagged("green").Find(ctx, "")))
+	do(errOf(in.Completed().Find(ctx, "")))
+	do(errOf(in.Failures(ctx, "group", 0)))
+	do(errOf(in.Latency(ctx, "shown")))
+	do(errOf(in.Overview(ctx, inspect.OverviewQuery{StatsOf: []string{queue.Name()}})))
+	do(errOf(in.Overview(ctx, inspect.OverviewQuery{From: 1, Queues: 1})))
 	do(errOf(doctor.ReadStatus(ctx, c, time.Minute)))
 	_, err = queue.Peek(ctx, 10)
 	do(err)
 	_, err = queue.Stats(ctx, time.Now())
 	do(err)
-	_, err = c.Workers(ctx)
+	_, err = in.Workers(ctx)
 	do(err)
-	_, err = c.Schedules(ctx, qless.Range{})
+	_, err = in.Schedules(ctx, inspect.Range{})
 	do(err)
-	_, err = c.WorkerJobs(ctx, c.WorkerName())
+	_, err = in.HeldBy(c.WorkerName()).JIDs(ctx, inspect.Range{})
 	do(err)
-	for _, filter := range []qless.RateFilter{{}, {Queue: "shown", Klass: "K"}} {
-		_, err = c.Rates(ctx, filter, time.Now().Add(-2*time.Hour), time.Now(), time.Hour)
+	for _, query := range []inspect.RateQuery{{}, {Queue: "shown", Klass: "K"}} {
+		query.From, query.To, query.Step = time.Now().Add(-2*time.Hour), time.Now(), time.Hour
+		_, err = in.Rates(ctx, query)
 		do(err)
 	}
-	groups, err := c.FailureGroups(ctx)
+	groups, err := in.FailureGroups(ctx)
 	do(err)
 	require.Equal(t, map[string]int{"group": 1}, groups)
-	_, err = c.FailedIn(ctx, "group", qless.Range{})
+	_, err = in.Failed("group").JIDs(ctx, inspect.Range{})
 	do(err)
-	tracked, err := c.Tracked(ctx, qless.Range{})
+	tracked, err := in.Tracked().JIDs(ctx, inspect.Range{})
 	do(err)
 	require.Len(t, tracked.Items, 1)
-	_, err = c.Tagged(ctx, "green", qless.Range{})
+	_, err = in.Tagged("green").JIDs(ctx, inspect.Range{})
 	do(err)
-	_, err = c.Tags(ctx, qless.Range{})
+	_, err = in.Tags(ctx, inspect.Range{})
 	do(err)
-	_, err = c.Completed(ctx, qless.Range{})
+	_, err = in.Completed().JIDs(ctx, inspect.Range{})
 	do(err)
 	job, err := c.Job(ctx, "depends")
 	do(err)
@@ -133,7 +135,6 @@ func Dashboard(t testing.TB, c *qless.Client) {
 	do(err)
 	_, err = c.Config().All(ctx)
 	do(err)
-	events, err := c.Events(ctx)
+	_, err = c.Events(ctx)
 	do(err)
-	do(events.Close())
 }

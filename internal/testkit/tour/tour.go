@@ -69,10 +69,10 @@ func (g *Guide) note(cmd redis.Cmder) {
 }
 
 // soon returns the next event.
-func soon(ctx context.Context, t testing.TB, events *qless.Events) qless.Event {
+func soon(ctx context.Context, t testing.TB, events <-chan qless.Event) qless.Event {
 	t.Helper()
 	select {
-	case event := <-events.C():
+	case event := <-events:
 		return event
 	case <-ctx.Done():
 		require.FailNow(t, "no event came")

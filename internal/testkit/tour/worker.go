@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // Worker runs a worker through all that it asks a server for: reservations with patterns, every
@@ -48,7 +49,7 @@ func Worker(t testing.TB, c, other *qless.Client) {
 		"Complete", "Next", "Retry", "Fail", "Snooze", "Slow", "Itself", "Data",
 	}
 	for _, klass := range klasses {
-		_, err := queue.Put(ctx, klass, nil, qless.Tags("a"), qless.Retries(0))
+		_, err := queue.Put(ctx, klass, nil, qless.Tags{"a"}, qless.Retries(0))
 		require.NoError(t, err)
 	}
 	wanted := map[string]bool{"Lost": true, "Tick": true}
@@ -67,13 +68,13 @@ func Worker(t testing.TB, c, other *qless.Client) {
 	}
 	jid, err := other.RunSchedule(ctx, "tick")
 	require.NoError(t, err)
-	require.ErrorIs(t, other.ForgetSchedule(ctx, "tick"), qless.ErrFollowed)
+	require.ErrorIs(t, inspect.New(other).ForgetSchedule(ctx, "tick"), qless.ErrFollowed)
 	require.NoError(t, w.Stop(ctx))
 	require.NotZero(t, w.Stats().Completed)
-	info, err := other.Schedule(ctx, "tick")
+	info, err := inspect.New(other).Schedule(ctx, "tick")
 	require.NoError(t, err)
 	require.Empty(t, info.Followers)
-	require.NoError(t, other.ForgetSchedule(ctx, "tick"))
+	require.NoError(t, inspect.New(other).ForgetSchedule(ctx, "tick"))
 	require.Contains(t, jid, "tick@run-")
 	crowd(t, c, other)
 }

@@ -126,9 +126,9 @@ func (b *bench) connect(ctx context.Context) error {
 	}
 	options.ContextTimeoutEnabled = true
 	b.redis = redis.NewClient(options)
-	b.client, err = qless.New(b.redis,
-		qless.WithNamespace("{qless-bench-"+rand.Text()+"}:"),
-		qless.WithLogger(slog.New(slog.DiscardHandler)))
+	b.client, err = qless.New(b.redis, &qless.ClientConfig{
+		Logger: slog.New(slog.DiscardHandler), Namespace: "{qless-bench-" + rand.Text() + "}:",
+	})
 	return err
 }
 
@@ -232,14 +232,14 @@ func (b *bench) rate(
 
 // measureJobs has a worker work off what was put in bulk.
 func (b *bench) measureJobs(ctx context.Context) error {
-	there, err := b.client.Queue(benchWork).Len(ctx)
+	there, err := b.client.Queue(benchWork).Counts(ctx)
 	if err != nil {
 		return err
 	}
 	var ran atomic.Int64
 	empty := make(chan struct{})
 	worker, err := b.worker(benchWork, func(context.Context, *qless.Job) error {
-		if ran.Add(1) == int64(there) {
+		if ran.Add(1) == int64(there.Waiting) {
 			close(empty)
 		}
 		return nil

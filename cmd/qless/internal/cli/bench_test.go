@@ -14,7 +14,7 @@ import (
 func TestBenchMeasuresAndLeavesNothingBehind(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := server.Client(t)
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	_, err = client.Queue("mail").Put(t.Context(), "Welcome", nil)

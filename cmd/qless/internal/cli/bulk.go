@@ -2,16 +2,16 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/inspect"
 )
 
-// inPage is how many jobs are changed between two looks at the clock.
+// inPage is the number of jobs that a dry run reads between two looks at the clock.
 const inPage = 500
 
 // A change is what a command does with many jobs.
@@ -23,10 +23,7 @@ type change struct {
 	confirmed bool // one has to confirm it
 	many      bool // one has to confirm it if there are several
 
-	// page changes some of the jobs.
-	page func(ctx context.Context, client *qless.Client, jids []string) (qless.BulkResult, error)
-
-	again bool // jobs that others depend on are tried again after those
+	do func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error)
 }
 
 // run returns what changes the jobs that are the arguments.
@@ -46,7 +43,7 @@ func (c change) run(a *app) do {
 // change changes jobs, and tells which it has changed.
 func (a *app) change(ctx context.Context, client *qless.Client, c change, jids []string) error {
 	if len(jids) == 0 {
-		return a.report(c, qless.BulkResult{})
+		return a.report(c, inspect.Result{})
 	}
 	if a.dryRun {
 		return a.wouldChange(ctx, client, c, jids)
@@ -56,7 +53,7 @@ func (a *app) change(ctx context.Context, client *qless.Client, c change, jids [
 			return err
 		}
 	}
-	sum, err := a.pages(ctx, client, c, jids)
+	sum, err := a.repair(ctx, c, inspect.New(client).JIDs(jids...), len(jids))
 	if reported := a.report(c, sum); err == nil {
 		err = reported
 	}
@@ -87,120 +84,26 @@ func (a *app) wouldChange(
 	return a.printFullJobs(jobs)
 }
 
-func (a *app) pages(
-	ctx context.Context, client *qless.Client, c change, jids []string,
-) (qless.BulkResult, error) {
-	var sum qless.BulkResult
-	bar := a.newProgress("job", len(jids))
+// repair changes the jobs of a selection, of which there are so many, and shows its progress.
+func (a *app) repair(
+	ctx context.Context, c change, jobs inspect.Selection, total int,
+) (inspect.Result, error) {
+	bar := a.newProgress("job", total)
 	defer bar.end()
-	for page := range slices.Chunk(jids, inPage) {
+	a.watch.restart()
+	return c.do(ctx, jobs.OnStep(func(soFar inspect.Result) error {
 		a.watch.restart()
-		done, err := c.page(ctx, client, page)
-		merge(&sum, done)
-		bar.reach(sum.Count + sum.Left)
-		if err != nil {
-			return sum, err
-		}
-	}
-	for c.again {
-		left := depended(sum)
-		if len(left) == 0 {
-			break
-		}
-		before := sum.Count
-		for page := range slices.Chunk(left, inPage) {
-			a.watch.restart()
-			for _, jid := range page {
-				delete(sum.Errors, jid)
-			}
-			sum.Left -= len(page)
-			done, err := c.page(ctx, client, page)
-			merge(&sum, done)
-			if err != nil {
-				return sum, err
-			}
-		}
-		if sum.Count == before {
-			break
-		}
-	}
-	return sum, nil
+		bar.reach(soFar.Changed + soFar.Left)
+		return nil
+	}))
 }
 
-// depended returns the jobs that were left because others depended on them.
-func depended(sum qless.BulkResult) []string {
-	var jids []string
-	for jid, err := range sum.Errors {
-		if err.Code == qless.CodeHasDependents {
-			jids = append(jids, jid)
-		}
-	}
-	slices.Sort(jids)
-	return jids
-}
-
-// merge adds what was done with some jobs to what was done with others.
-func merge(sum *qless.BulkResult, part qless.BulkResult) {
-	sum.Count += part.Count
-	sum.Left += part.Left
-	if sum.Errors == nil {
-		sum.Errors = map[string]*qless.Error{}
-	}
-	maps.Copy(sum.Errors, part.Errors)
-}
-
-// each makes the function of a change out of one that changes a single job.
-func each(do func(ctx context.Context, client *qless.Client, jid string) error) func(
-	context.Context, *qless.Client, []string,
-) (qless.BulkResult, error) {
-	return func(
-		ctx context.Context, client *qless.Client, jids []string,
-	) (qless.BulkResult, error) {
-		sum := qless.BulkResult{Errors: map[string]*qless.Error{}}
-		for _, jid := range jids {
-			err := do(ctx, client, jid)
-			var coded *qless.Error
-			switch {
-			case err == nil:
-				sum.Count++
-			case errors.As(err, &coded) && isOfJob(coded.Code):
-				sum.Left++
-				sum.Errors[jid] = coded
-			default:
-				return sum, err
-			}
-		}
-		return sum, nil
-	}
-}
-
-// isOfJob reports whether an error is about one job, so that others may be changed.
-func isOfJob(code qless.Code) bool {
-	status := statusByCode[code]
-	return status == statusNotFound || status == statusRefused
-}
-
-// ofJobs makes the function of a change out of one that has a job to call.
-func ofJobs(do func(ctx context.Context, job *qless.Job) error) func(
-	context.Context, *qless.Client, []string,
-) (qless.BulkResult, error) {
-	return each(func(ctx context.Context, client *qless.Client, jid string) error {
-		job, err := client.Job(ctx, jid)
-		if err != nil {
-			return err
-		}
-		return do(ctx, job)
-	})
-}
-
-// ofBulk makes the function of a change out of a method of [qless.Bulk].
-func ofBulk(do func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error)) func(
-	context.Context, *qless.Client, []string,
-) (qless.BulkResult, error) {
-	return func(
-		ctx context.Context, client *qless.Client, jids []string,
-	) (qless.BulkResult, error) {
-		return do(ctx, client.Bulk(jids...))
+// ofEach makes the function of a change out of one that changes a single job.
+func ofEach(
+	do func(ctx context.Context, job *qless.Job) error,
+) func(context.Context, inspect.Selection) (inspect.Result, error) {
+	return func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+		return jobs.Apply(ctx, do)
 	}
 }
 
@@ -209,19 +112,19 @@ const maxReasons = 20
 
 // report tells how many jobs were changed, and why others were not. If some were not, it returns a
 // leftError.
-func (a *app) report(c change, sum qless.BulkResult) error {
+func (a *app) report(c change, sum inspect.Result) error {
 	if a.json {
 		if err := a.print(sum, nil); err != nil {
 			return err
 		}
 	}
-	a.say("%s %s%s", c.done, text.Count(sum.Count, "job"), c.rest)
-	for i, jid := range slices.Sorted(maps.Keys(sum.Errors)) {
+	a.say("%s %s%s", c.done, text.Count(sum.Changed, "job"), c.rest)
+	for i, jid := range slices.Sorted(maps.Keys(sum.Why)) {
 		if i == maxReasons {
-			a.say("  and %d more", len(sum.Errors)-maxReasons)
+			a.say("  and %d more", len(sum.Why)-maxReasons)
 			break
 		}
-		a.say("  %s: %s", text.Clean(jid), text.Clean(sum.Errors[jid].Message))
+		a.say("  %s: %s", text.Clean(jid), text.Clean(sum.Why[jid].Message))
 	}
 	if sum.Left == 0 {
 		return nil
@@ -231,7 +134,7 @@ func (a *app) report(c change, sum qless.BulkResult) error {
 
 // A leftError says that jobs, or other things, were left as they were.
 type leftError struct {
-	sum  qless.BulkResult
+	sum  inspect.Result
 	noun string
 }
 
@@ -245,8 +148,8 @@ func (e leftError) Error() string {
 
 // status is that of jobs that are not there, if nothing else is wrong.
 func (e leftError) status() int {
-	for _, err := range e.sum.Errors {
-		if err.Code != qless.CodeNotFound {
+	for _, err := range e.sum.Why {
+		if err.Code != qless.ErrNotFound {
 			return statusRefused
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -54,14 +55,18 @@ func checkQueue(
 	warn, crit *thresholdFlag,
 ) error {
 	r.Queue = args[0]
-	counts, err := client.Queue(r.Queue).Counts(ctx, qless.IncludeLatency)
+	counts, err := client.Queue(r.Queue).Counts(ctx)
 	if err != nil {
 		return err
 	}
 	if err := isKnown(ctx, client, counts); err != nil {
 		return err
 	}
-	oldest := counts.Latency.Oldest
+	latency, err := inspect.New(client).Latency(ctx, r.Queue)
+	if err != nil {
+		return err
+	}
+	oldest := latency.Oldest
 	r.Message = fmt.Sprintf("%s waiting in %s", text.Count(counts.Waiting, "job"), text.Clean(r.Queue))
 	if oldest > 0 {
 		r.Message += ", the oldest for " + units.Age(oldest)
@@ -115,7 +120,7 @@ func (c *checker) workersCommand() *cobra.Command {
 func checkWorkers(
 	ctx context.Context, client *qless.Client, r *checkResult, warn, crit *thresholdFlag,
 ) error {
-	workers, err := client.Workers(ctx)
+	workers, err := inspect.New(client).Workers(ctx)
 	if err != nil {
 		return err
 	}
@@ -183,7 +188,7 @@ func checkFailures(
 	ctx context.Context, client *qless.Client, r *checkResult, since time.Duration,
 	warn, crit *thresholdFlag,
 ) error {
-	groups, err := client.FailureGroups(ctx)
+	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
 		return err
 	}
@@ -220,7 +225,7 @@ func newFailures(
 ) (found, looked int, err error) {
 	const step = 100
 	for offset := 0; offset < min(failuresOfGroup, left); offset += step {
-		page, err := client.ListFailed(ctx, group, qless.Range{Offset: offset, Limit: step})
+		page, err := inspect.New(client).Failed(group).List(ctx, inspect.Range{Offset: offset, Limit: step})
 		if err != nil {
 			return 0, 0, err
 		}

@@ -118,9 +118,9 @@ func TestFailuresAreChecked(t *testing.T) {
 
 func TestOldFailuresAreNotNew(t *testing.T) {
 	e := newLiveEnv(t)
-	before, err := qless.New(e.Redis(), qless.WithClock(func() time.Time {
+	before, err := qless.New(e.Redis(), &qless.ClientConfig{Clock: func() time.Time {
 		return time.Now().Add(-time.Hour)
-	}))
+	}})
 	require.NoError(t, err)
 	_, err = before.Queue("mail").Put(t.Context(), "Welcome", nil)
 	require.NoError(t, err)

@@ -42,8 +42,8 @@ type app struct {
 
 // Tests set these. Ages and due times are printed relative to now.
 var (
-	now         = time.Now
-	testOptions []qless.ClientOption
+	now       = time.Now
+	testClock func() time.Time
 )
 
 // Main runs the program, and returns its exit status.
@@ -157,7 +157,7 @@ func (a *app) client(ctx context.Context) (*qless.Client, error) {
 	if _, err := a.where(); err != nil {
 		return nil, err
 	}
-	client, err := qless.Dial(ctx, a.redisURL(), a.clientOptions()...)
+	client, err := qless.Dial(ctx, a.redisURL(), a.clientConfig())
 	if err != nil {
 		return nil, err
 	}

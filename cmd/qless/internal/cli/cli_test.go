@@ -45,7 +45,7 @@ type env struct {
 	t       *testing.T
 	url     string
 	environ []string
-	real    *qless.Client // of a real server, in place of the Server
+	real    *qless.Client // in place of that of the Server
 }
 
 func newEnv(t *testing.T) *env {
@@ -55,10 +55,12 @@ func newEnv(t *testing.T) *env {
 
 // newStill returns an env with a clock that stands still: for the program, too, 45 s later.
 func newStill(t *testing.T) *env {
-	server := qlesstest.New(t, qless.WithWorkerName("test-worker"))
+	server := qlesstest.New(t)
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: server.Clock().Now, WorkerName: "test-worker"})
+	require.NoError(t, err)
 	at := server.Clock().Now().Add(45 * time.Second).Format(time.RFC3339Nano)
 	return &env{
-		Server: server, t: t, url: "redis://" + server.Addr(), environ: []string{atTime + "=" + at},
+		Server: server, t: t, url: "redis://" + server.Addr(), environ: []string{atTime + "=" + at}, real: client,
 	}
 }
 
@@ -163,7 +165,7 @@ func TestNothingAskedIsStatus2(t *testing.T) {
 func TestNoOutputChangesTheTerminal(t *testing.T) {
 	e := newEnv(t)
 	const name = "q\u009b31m\u202e\x7f\x1b[31m"
-	_, err := e.Client().Queue(name).Put(t.Context(), name, nil, qless.JID(name), qless.Tags(name))
+	_, err := e.Client().Queue(name).Put(t.Context(), name, nil, qless.JID(name), qless.Tags{name})
 	require.NoError(t, err)
 	for _, args := range [][]string{
 		{"queue", "ls", "--json"}, {"queue", "ls"}, {"job", "show", name, "--json"}, {"job", "show", name},

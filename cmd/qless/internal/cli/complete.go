@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // completionTime is how long a person waits for names after a tab.
@@ -76,17 +77,17 @@ func queuesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 }
 
 func groupsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
-	groups, err := client.FailureGroups(ctx)
+	groups, err := inspect.New(client).FailureGroups(ctx)
 	return slices.Sorted(maps.Keys(groups)), err
 }
 
 func tagsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
-	page, err := client.Tags(ctx, qless.Range{Limit: 200})
+	page, err := inspect.New(client).Tags(ctx, inspect.Range{Limit: 200})
 	return page.Items, err
 }
 
 func workersKnown(ctx context.Context, client *qless.Client) ([]string, error) {
-	workers, err := client.Workers(ctx)
+	workers, err := inspect.New(client).Workers(ctx)
 	names := make([]string, len(workers))
 	for i, worker := range workers {
 		names[i] = worker.Name
@@ -96,7 +97,7 @@ func workersKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 
 // klassesKnown returns the klasses that workers have handlers for.
 func klassesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
-	workers, err := client.Workers(ctx)
+	workers, err := inspect.New(client).Workers(ctx)
 	var klasses []string
 	for _, worker := range workers {
 		if worker.Info != nil {
@@ -108,12 +109,12 @@ func klassesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 }
 
 func trackedJIDs(ctx context.Context, client *qless.Client) ([]string, error) {
-	page, err := client.Tracked(ctx, qless.Range{Limit: 200})
+	page, err := inspect.New(client).Tracked().JIDs(ctx, inspect.Range{Limit: 200})
 	return page.Items, err
 }
 
 func limitsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
-	page, err := client.Limits(ctx, qless.Range{Limit: 200})
+	page, err := inspect.New(client).Limits(ctx, inspect.Range{Limit: 200})
 	names := make([]string, len(page.Items))
 	for i, limit := range page.Items {
 		names[i] = limit.Name
@@ -122,7 +123,7 @@ func limitsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 }
 
 func schedulesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
-	page, err := client.Schedules(ctx, qless.Range{Limit: 200})
+	page, err := inspect.New(client).Schedules(ctx, inspect.Range{Limit: 200})
 	names := make([]string, len(page.Items))
 	for i, schedule := range page.Items {
 		names[i] = schedule.ID
@@ -141,8 +142,8 @@ func recurringJIDs(ctx context.Context, client *qless.Client) ([]string, error) 
 		if queue.Recurring == 0 {
 			continue
 		}
-		first := qless.Range{Limit: 200}
-		page, err := client.Queue(queue.Name).JIDs(ctx, qless.ListRecurring, first)
+		first := inspect.Range{Limit: 200}
+		page, err := inspect.New(client).Queue(queue.Name, inspect.Recurring).JIDs(ctx, first)
 		if err != nil {
 			return nil, err
 		}

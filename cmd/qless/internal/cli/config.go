@@ -131,7 +131,7 @@ func (a *app) getConfig(ctx context.Context, client *qless.Client, args []string
 		return err
 	}
 	if value == "" {
-		return &qless.Error{Code: qless.CodeNotFound, Message: args[0] + " is not set"}
+		return &qless.Error{Code: qless.ErrNotFound, Message: args[0] + " is not set"}
 	}
 	if a.json {
 		return a.print(map[string]string{args[0]: value}, nil)
@@ -169,7 +169,7 @@ func (a *app) unsetConfig(ctx context.Context, client *qless.Client, names []str
 func settingValue(name, text string) any {
 	_, notNumber := strconv.ParseFloat(text, 64)
 	d, notTime := time.ParseDuration(text)
-	if name != qless.ConfigApplication && notNumber != nil && notTime == nil {
+	if name != "application" && notNumber != nil && notTime == nil {
 		return d
 	}
 	return text

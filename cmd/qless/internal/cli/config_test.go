@@ -67,7 +67,7 @@ func TestADumpIsLoadedElsewhere(t *testing.T) {
 	for name, start := range places {
 		t.Run(name, func(t *testing.T) {
 			from, to := start(t), start(t)
-			filled(t, from.client())
+			filled(t, from.Client())
 			text := from.ok("config", "dump")
 			golden(t, "config_dump.txt", text)
 			r := to.run(text, "config", "load", "-", "--yes")
@@ -75,9 +75,9 @@ func TestADumpIsLoadedElsewhere(t *testing.T) {
 			golden(t, "config_load.txt", r.out)
 			r = to.run(text, "config", "load", "-", "--dry-run")
 			require.Equal(t, run{0, "nothing to change\n", ""}, r)
-			require.NoError(t, to.client().Queue("sms").Forget(t.Context()))
+			require.NoError(t, to.Client().Queue("sms").Forget(t.Context()))
 			for _, queue := range []string{"mail", "sms"} {
-				_, err := to.client().Queue(queue).Put(t.Context(), "Welcome", nil)
+				_, err := to.Client().Queue(queue).Put(t.Context(), "Welcome", nil)
 				require.NoError(t, err)
 			}
 			require.Equal(t, text, to.ok("config", "dump"))
@@ -87,7 +87,7 @@ func TestADumpIsLoadedElsewhere(t *testing.T) {
 
 func TestALoadChangesNothingUntilItIsConfirmed(t *testing.T) {
 	e := newEnv(t)
-	filled(t, e.client())
+	filled(t, e.Client())
 	before := e.ok("config", "dump")
 	path := filepath.Join(t.TempDir(), "qless.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{
@@ -138,16 +138,16 @@ var places = map[string]func(t *testing.T) *env{
 
 func newRealEnv(t *testing.T) *env {
 	server := testkit.Start(t)
-	client, err := qless.New(server.Client(t))
+	client, err := qless.New(server.Client(t), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return &env{t: t, url: "redis://" + server.Addr(), real: client}
 }
 
-// client returns a client of the server.
-func (e *env) client() *qless.Client {
+// Client returns a client of the server.
+func (e *env) Client() *qless.Client {
 	if e.real != nil {
 		return e.real
 	}
-	return e.Client()
+	return e.Server.Client()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 
 	"github.com/qless/qless-go"
 )
@@ -100,11 +99,7 @@ func masked(redis string) string {
 	return parsed.Redacted()
 }
 
-// clientOptions are the options of every client.
-func (a *app) clientOptions() []qless.ClientOption {
-	options := slices.Clone(testOptions)
-	if namespace := a.namespaceName(); namespace != "" {
-		options = append(options, qless.WithNamespace(namespace))
-	}
-	return options
+// clientConfig returns the config of every client.
+func (a *app) clientConfig() *qless.ClientConfig {
+	return &qless.ClientConfig{Clock: testClock, Namespace: a.namespaceName()}
 }

@@ -49,7 +49,7 @@ func TestAContextNamesAServerAndANamespace(t *testing.T) {
 	d := newDesk(t)
 	require.Equal(t, "no contexts\n", d.ok("context", "ls").out)
 	d.ok("context", "set", "here", "--redis", d.url, "--namespace", "mine:")
-	mine, err := qless.New(d.Redis(), qless.WithNamespace("mine:"))
+	mine, err := qless.New(d.Redis(), &qless.ClientConfig{Namespace: "mine:"})
 	require.NoError(t, err)
 	_, err = mine.Queue("mail").Put(t.Context(), "Welcome", nil)
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ type namedContext struct {
 }
 
 func noContext(name string) error {
-	return &qless.Error{Code: qless.CodeNotFound,
+	return &qless.Error{Code: qless.ErrNotFound,
 		Message: fmt.Sprintf("no context %q: qless context ls lists them", name)}
 }
 

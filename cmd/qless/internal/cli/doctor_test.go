@@ -16,7 +16,7 @@ import (
 func examined(t *testing.T) (*env, *redis.Client) {
 	server := testkit.Start(t, "--appendonly", "yes")
 	rdb := server.Client(t)
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	_, err = client.Queue("mail").Put(t.Context(), "Welcome", nil, qless.JID("lost"))
 	require.NoError(t, err)

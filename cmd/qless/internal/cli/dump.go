@@ -11,13 +11,20 @@ import (
 	"strings"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
+
+// A dumpedLimit is a limit with its config.
+type dumpedLimit struct {
+	Name   string            `json:"name"`
+	Config qless.LimitConfig `json:"config"`
+}
 
 // A dump is what a namespace has beside jobs. A part that is nil is not known.
 type dump struct {
-	Settings map[string]string  `json:"settings"`
-	Paused   []string           `json:"paused"`
-	Limits   []qless.NamedLimit `json:"limits"`
+	Settings map[string]string `json:"settings"`
+	Paused   []string          `json:"paused"`
+	Limits   []dumpedLimit     `json:"limits"`
 }
 
 func dumpOf(ctx context.Context, client *qless.Client) (dump, error) {
@@ -29,11 +36,14 @@ func dumpOf(ctx context.Context, client *qless.Client) (dump, error) {
 	if err != nil {
 		return dump{}, err
 	}
-	limits, err := client.Limits(ctx, qless.Range{Limit: -1})
+	limits, err := inspect.New(client).Limits(ctx, inspect.Range{Limit: -1})
 	if err != nil {
 		return dump{}, err
 	}
-	d := dump{Settings: settings, Paused: []string{}, Limits: limits.Items}
+	d := dump{Settings: settings, Paused: []string{}, Limits: []dumpedLimit{}}
+	for _, limit := range limits.Items {
+		d.Limits = append(d.Limits, dumpedLimit{limit.Name, limit.Config})
+	}
 	for _, q := range queues {
 		if q.Paused {
 			d.Paused = append(d.Paused, q.Name)
@@ -124,13 +134,13 @@ func settingChanges(there, wanted, defaults map[string]string, clear, raw bool) 
 	return changes
 }
 
-func limitChanges(there, wanted []qless.NamedLimit, clear bool) []configChange {
+func limitChanges(there, wanted []dumpedLimit, clear bool) []configChange {
 	defined := map[string]qless.LimitConfig{}
 	for _, limit := range there {
 		defined[limit.Name] = limit.Config
 	}
 	var changes []configChange
-	byName := func(a, b qless.NamedLimit) int { return cmp.Compare(a.Name, b.Name) }
+	byName := func(a, b dumpedLimit) int { return cmp.Compare(a.Name, b.Name) }
 	for _, limit := range slices.SortedFunc(slices.Values(wanted), byName) {
 		old, found := defined[limit.Name]
 		if !found || old != limit.Config {
@@ -150,7 +160,8 @@ func limitChanges(there, wanted []qless.NamedLimit, clear bool) []configChange {
 func setting(name, from, to string, raw bool) configChange {
 	return configChange{"set", name, from, to, func(ctx context.Context, client *qless.Client) error {
 		if raw {
-			return client.Config().SetRaw(ctx, name, to)
+			_, err := client.Do(ctx, "config.set", name, to)
+			return err
 		}
 		return client.Config().Set(ctx, name, settingValue(name, to))
 	}}
@@ -170,11 +181,11 @@ func pausing(queue string) configChange {
 
 func unpausing(queue string) configChange {
 	return configChange{"unpause", queue, "", "", func(ctx context.Context, client *qless.Client) error {
-		return client.Queue(queue).Unpause(ctx)
+		return client.Queue(queue).Resume(ctx)
 	}}
 }
 
-func defining(limit qless.NamedLimit, from string) configChange {
+func defining(limit dumpedLimit, from string) configChange {
 	to := limitWords(limit.Config)
 	return configChange{"define limit", limit.Name, from, to,
 		func(ctx context.Context, client *qless.Client) error {
@@ -185,7 +196,7 @@ func defining(limit qless.NamedLimit, from string) configChange {
 func deleting(limit, from string) configChange {
 	return configChange{"delete limit", limit, from, "",
 		func(ctx context.Context, client *qless.Client) error {
-			return client.Limit(limit).Delete(ctx)
+			return client.Limit(limit).Unset(ctx)
 		}}
 }
 

@@ -24,21 +24,21 @@ func (e usageError) Unwrap() error { return e.error }
 
 // statusByCode has the status for each code that is not just an error.
 var statusByCode = map[qless.Code]int{
-	qless.CodeInvalid:       statusUsage,
-	qless.CodeNotFound:      statusNotFound,
-	qless.CodeUnavailable:   statusNoServer,
-	qless.CodeExists:        statusRefused,
-	qless.CodeFinished:      statusRefused,
-	qless.CodeFollowed:      statusRefused,
-	qless.CodeHasDependents: statusRefused,
-	qless.CodeLockLost:      statusRefused,
-	qless.CodeNotDepending:  statusRefused,
-	qless.CodeNotFailed:     statusRefused,
-	qless.CodeNotRunning:    statusRefused,
-	qless.CodeNotScheduled:  statusRefused,
-	qless.CodeRunning:       statusRefused,
-	qless.CodeUnfinished:    statusRefused,
-	qless.CodeWrongQueue:    statusRefused,
+	qless.ErrInvalid:       statusUsage,
+	qless.ErrNotFound:      statusNotFound,
+	qless.ErrUnavailable:   statusNoServer,
+	qless.ErrExists:        statusRefused,
+	qless.ErrFinished:      statusRefused,
+	qless.ErrFollowed:      statusRefused,
+	qless.ErrHasDependents: statusRefused,
+	qless.ErrLockLost:      statusRefused,
+	qless.ErrNotDepending:  statusRefused,
+	qless.ErrNotFailed:     statusRefused,
+	qless.ErrNotRunning:    statusRefused,
+	qless.ErrNotScheduled:  statusRefused,
+	qless.ErrRunning:       statusRefused,
+	qless.ErrUnfinished:    statusRefused,
+	qless.ErrWrongQueue:    statusRefused,
 }
 
 // statusOf returns the exit status for an error.

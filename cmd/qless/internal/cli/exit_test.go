@@ -34,7 +34,7 @@ func TestStatuses(t *testing.T) {
 		"job depend waiting --on child":                  4,
 		"job edit running --data 1 --yes":                4,
 		"job edit done --data 1 --yes":                   4,
-		"job put mail Welcome --jid waiting --if-absent": 4,
+		"job put mail Welcome --jid waiting --if absent": 4,
 		"job put mail Welcome {":                         2,
 		"job put mail Welcome --header x":                2,
 		"job put mail Welcome --at noon":                 2,

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/qless/qless-go"
 )
 
 // StopClock has the program run at one time, and wait for completions, unless that is empty.
@@ -18,7 +16,7 @@ func StopClock(text string) {
 	}
 	now = func() time.Time { return at }
 	completionTime = time.Minute
-	testOptions = []qless.ClientOption{qless.WithClock(now)}
+	testClock = now
 }
 
 // Root returns the root of all commands.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func (a *app) failedCommand() *cobra.Command {
@@ -29,7 +30,7 @@ func (a *app) failedListCommand() *cobra.Command {
 			if len(args) == 0 {
 				return a.listGroups(ctx, client, flags.limit)
 			}
-			page, err := client.ListFailed(ctx, args[0], flags.get())
+			page, err := inspect.New(client).Failed(args[0]).List(ctx, flags.get())
 			if err != nil {
 				return err
 			}
@@ -43,7 +44,7 @@ func (a *app) failedListCommand() *cobra.Command {
 
 // listGroups lists the failure groups: those with the most jobs first.
 func (a *app) listGroups(ctx context.Context, client *qless.Client, limit int) error {
-	groups, err := client.FailureGroups(ctx)
+	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (a *app) failedShowCommand() *cobra.Command {
 func (a *app) showGroup(
 	ctx context.Context, client *qless.Client, name string, limit int,
 ) error {
-	summary, err := client.SummarizeFailures(ctx, name, limit)
+	summary, err := inspect.New(client).Failures(ctx, name, limit)
 	if err != nil {
 		return err
 	}
@@ -119,10 +120,10 @@ func (a *app) failedRetryCommand() *cobra.Command {
 			"  qless failed retry timeout --retries 1 --dry-run",
 		Args: cobra.MinimumNArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
-			return a.repair(ctx, client, args, flags.limit, repair{
-				change: change{verb: "retry", done: "retried"},
-				step: func(ctx context.Context, group string, n int) (qless.BulkResult, error) {
-					return client.Retry(ctx, group, n, options.options()...)
+			return a.repairGroups(ctx, client, args, flags.limit, change{
+				verb: "retry", done: "retried",
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Unfail(ctx, options.options()...)
 				},
 			})
 		}),
@@ -141,9 +142,11 @@ func (a *app) failedCancelCommand() *cobra.Command {
 		Example: "  qless failed cancel timeout\n  qless failed cancel timeout --limit 1000 --yes",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
-			return a.repair(ctx, client, args, flags.limit, repair{
-				change: change{verb: "cancel", done: "canceled"},
-				step:   client.CancelFailed,
+			return a.repairGroups(ctx, client, args, flags.limit, change{
+				verb: "cancel", done: "canceled",
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Cancel(ctx)
+				},
 			})
 		}),
 		ValidArgsFunction: a.completeNames(groupsKnown),
@@ -152,21 +155,16 @@ func (a *app) failedCancelCommand() *cobra.Command {
 	return command
 }
 
-// A repair changes failed jobs of a group: at most n of them, the oldest first.
-type repair struct {
-	change
-	step func(ctx context.Context, group string, n int) (qless.BulkResult, error)
-}
-
-// repair does so with groups: with as many jobs as they have when it begins.
-func (a *app) repair(
-	ctx context.Context, client *qless.Client, args []string, limit int, r repair,
+// repairGroups changes the failed jobs of groups, the oldest first: at most limit of them, or all that
+// they have when it begins.
+func (a *app) repairGroups(
+	ctx context.Context, client *qless.Client, args []string, limit int, c change,
 ) error {
 	names, err := a.names(args)
 	if err != nil {
 		return err
 	}
-	groups, err := client.FailureGroups(ctx)
+	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,38 +178,25 @@ func (a *app) repair(
 		}
 		total += counts[i]
 	}
-	if goOn, err := a.confirm(r.what(total)); !goOn {
+	if goOn, err := a.confirm(c.what(total)); !goOn {
 		return err
 	}
-	sum, err := a.repairAll(ctx, names, counts, total, r)
-	if reported := a.report(r.change, sum); err == nil {
+	sum := inspect.Result{Why: map[string]*qless.Error{}}
+	for i, name := range names {
+		if counts[i] == 0 {
+			break
+		}
+		var done inspect.Result
+		failed := inspect.New(client).Failed(name).AtMost(counts[i])
+		done, err = a.repair(ctx, c, failed, counts[i])
+		sum.Changed, sum.Left = sum.Changed+done.Changed, sum.Left+done.Left
+		maps.Copy(sum.Why, done.Why)
+		if err != nil {
+			break
+		}
+	}
+	if reported := a.report(c, sum); err == nil {
 		err = reported
 	}
 	return err
-}
-
-func (a *app) repairAll(
-	ctx context.Context, names []string, counts []int, total int, r repair,
-) (qless.BulkResult, error) {
-	var sum qless.BulkResult
-	bar := a.newProgress("job", total)
-	defer bar.end()
-	for i, name := range names {
-		for left := counts[i]; left > 0; {
-			a.watch.restart()
-			n := min(left, inPage)
-			done, err := r.step(ctx, name, n)
-			merge(&sum, done)
-			sum.Left = max(len(sum.Errors), done.Left) // each step finds those again that are left
-			bar.reach(sum.Count + sum.Left)
-			if err != nil {
-				return sum, err
-			}
-			if done.Count < n {
-				break // it has looked at all that the group has
-			}
-			left -= n
-		}
-	}
-	return sum, nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -15,33 +14,15 @@ import (
 
 // A fileJob is a job as a line of a file has it.
 type fileJob struct {
-	JID      string            `json:"jid"`
-	Queue    string            `json:"queue"`
-	Klass    string            `json:"klass"`
-	Data     json.RawMessage   `json:"data"`
-	Priority *int              `json:"priority"`
-	Delay    *seconds          `json:"delay"`
-	Retries  *int              `json:"retries"`
-	Tags     []string          `json:"tags"`
-	Depends  []string          `json:"depends"`
-	Headers  map[string]string `json:"headers"`
-	Limits   []string          `json:"limits"`
-	LockTime *seconds          `json:"lock_time"`
-	RunFor   *seconds          `json:"run_for"`
-	Tenant   string            `json:"tenant"`
-	Weight   *float64          `json:"weight"`
-	At       *time.Time        `json:"at"`
+	JID     string   `json:"jid"`
+	Queue   string   `json:"queue"`
+	Klass   string   `json:"klass"`
+	Depends []string `json:"depends"`
 
-	OnFailure qless.OnFailure `json:"on_failure"`
-	OnLost    qless.Place     `json:"on_lost"`
-	Unique    []any           `json:"unique"`
+	Data json.RawMessage `json:"data"`
 
-	StartBy       *seconds `json:"start_by"`
-	TTL           *seconds `json:"ttl"`
-	KeepFor       *seconds `json:"keep_for"`
-	KeepFailedFor *seconds `json:"keep_failed_for"`
-
-	shown *qless.Job // if it was printed by qless job show
+	job   qless.JobSpec // with the options that the line gives
+	shown *qless.Job    // if it was printed by qless job show
 	line  int
 	raw   []byte
 	wrong error
@@ -50,24 +31,6 @@ type fileJob struct {
 
 	before []*fileJob // jobs in the same file that it waits for
 	level  int        // one more than theirs
-}
-
-// seconds are a time as a number of seconds, or as text such as "90s".
-type seconds time.Duration
-
-func (s *seconds) UnmarshalJSON(text []byte) error {
-	var words string
-	if json.Unmarshal(text, &words) == nil {
-		d, err := time.ParseDuration(words)
-		*s = seconds(d)
-		return err
-	}
-	n, err := strconv.ParseFloat(string(text), 64)
-	*s = seconds(n * float64(time.Second))
-	if err != nil {
-		return fmt.Errorf("%s is no time: want seconds, or a text such as \"90s\"", text)
-	}
-	return nil
 }
 
 // parseJobs reads the jobs of a file: one a line, or as qless job show --json prints them.
@@ -149,15 +112,34 @@ func newFileJob(line int, raw []byte) *fileJob {
 	case err == nil && shown.State != nil:
 		err = job.copyOf(raw)
 	case err == nil:
-		decoder := json.NewDecoder(bytes.NewReader(raw))
-		decoder.DisallowUnknownFields()
-		err = decoder.Decode(job)
+		err = job.read(raw)
 	}
 	job.line, job.raw = line, raw
 	if err != nil {
 		job.wrong = err
 	}
 	return job
+}
+
+// read reads a line.
+func (j *fileJob) read(raw []byte) error {
+	if err := json.Unmarshal(raw, j); err != nil {
+		return err
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &values); err != nil {
+		return err
+	}
+	delete(values, "queue")
+	rest, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	err = j.job.UnmarshalJSON(rest)
+	if j.Data != nil {
+		j.job.Data = j.Data // byte for byte
+	}
+	return err
 }
 
 // copyOf makes the job one that was printed.
@@ -168,7 +150,7 @@ func (j *fileJob) copyOf(raw []byte) error {
 	}
 	*j = fileJob{
 		JID: shown.JID, Queue: shown.Queue, Klass: shown.Klass, shown: &shown,
-		Depends: slices.Concat(shown.Parents, shown.Dependencies),
+		Depends: slices.Concat(shown.Options.Parents, shown.Dependencies),
 	}
 	return lifeError(&shown)
 }
@@ -179,7 +161,7 @@ func lifeError(job *qless.Job) error {
 	if job.State == qless.StateFailed || job.State == qless.StateComplete {
 		return nil
 	}
-	for _, end := range []time.Time{job.StartBy, job.GoneBy} {
+	for _, end := range []time.Time{job.Options.StartBy, job.Options.GoneBy} {
 		if !end.IsZero() && end.Before(time.Now()) {
 			return fmt.Errorf("its life ended at %s", end.Format(time.RFC3339))
 		}
@@ -245,61 +227,13 @@ func (j *fileJob) checkBefore() {
 
 // spec returns the job to be put, unless there is one with its jid.
 func (j *fileJob) spec() qless.JobSpec {
-	if j.shown == nil {
-		return j.lineSpec()
+	spec := j.job
+	if j.shown != nil {
+		spec = j.shown.Spec()
 	}
-	j.shown.JID, j.shown.Klass = j.JID, j.Klass
-	spec := j.shown.Spec()
-	spec.Options = append(spec.Options, qless.IfAbsent())
+	spec.Klass = j.Klass
+	spec.Options = append(slices.Clip(spec.Options), qless.JID(j.JID), qless.IfAbsent)
 	return spec
-}
-
-func (j *fileJob) lineSpec() qless.JobSpec {
-	options := []qless.PutOption{qless.JID(j.JID), qless.IfAbsent()}
-	add := func(isSet bool, option func() qless.PutOption) {
-		if isSet {
-			options = append(options, option())
-		}
-	}
-	add(j.Priority != nil, func() qless.PutOption { return qless.Priority(*j.Priority) })
-	add(j.Delay != nil, func() qless.PutOption { return qless.Delay(*j.Delay) })
-	add(j.Retries != nil, func() qless.PutOption { return qless.Retries(*j.Retries) })
-	add(len(j.Tags) > 0, func() qless.PutOption { return qless.Tags(j.Tags...) })
-	add(len(j.Depends) > 0, func() qless.PutOption { return qless.DependsOn(j.Depends...) })
-	add(len(j.Headers) > 0, func() qless.PutOption { return qless.Headers(j.Headers) })
-	add(len(j.Limits) > 0, func() qless.PutOption { return qless.Limits(j.Limits...) })
-	add(j.LockTime != nil, func() qless.PutOption { return qless.LockTime(*j.LockTime) })
-	add(j.RunFor != nil, func() qless.PutOption { return qless.RunFor(*j.RunFor) })
-	add(j.Tenant != "", func() qless.PutOption { return qless.FairWeight(j.Tenant, j.weight()) })
-	add(j.At != nil, func() qless.PutOption { return qless.At(*j.At) })
-	add(j.OnFailure != "", func() qless.PutOption { return j.OnFailure })
-	add(j.OnLost != "", func() qless.PutOption { return qless.OnLost(j.OnLost) })
-	add(len(j.Unique) > 0, func() qless.PutOption { return qless.Unique(j.Unique...) })
-	add(j.StartBy != nil, func() qless.PutOption { return qless.StartBy(*j.StartBy) })
-	add(j.TTL != nil, func() qless.PutOption { return qless.TTL(*j.TTL) })
-	add(j.KeepFor != nil, func() qless.PutOption { return qless.KeepFor(*j.KeepFor) })
-	add(j.KeepFailedFor != nil, func() qless.PutOption { return j.keepFailed() })
-	spec := qless.JobSpec{Klass: j.Klass, Options: options}
-	if len(j.Data) > 0 {
-		spec.Data = j.Data
-	}
-	return spec
-}
-
-func (j *fileJob) weight() float64 {
-	if j.Weight == nil {
-		return 1
-	}
-	return *j.Weight
-}
-
-// keepFailed returns for how long the job is kept once it has failed. A negative number of seconds
-// means for ever.
-func (j *fileJob) keepFailed() qless.PutOption {
-	if *j.KeepFailedFor < 0 {
-		return qless.KeepFailedFor(qless.Forever)
-	}
-	return qless.KeepFailedFor(*j.KeepFailedFor)
 }
 
 // rawWithJID returns the job's line, with its jid if that was made for it.

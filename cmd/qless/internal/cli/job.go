@@ -9,11 +9,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/units"
 )
 
 func (a *app) jobCommand() *cobra.Command {
@@ -146,12 +149,9 @@ func jobTable(job *qless.Job) *table {
 	set("worker", job.Worker)
 	set("lock ends", at(job.Expires))
 	set("tags", list(job.Tags))
-	set("tenant", job.Tenant)
-	set("limits", list(job.Limits))
 	set("waits for limit", job.Parked)
 	set("waits for", list(job.Dependencies))
 	set("dependents", list(job.Dependents))
-	set("parents", list(job.Parents))
 	for _, failed := range job.FailedDependencies {
 		set("failed parent", failed.JID+" ("+failed.Group+")")
 	}
@@ -160,8 +160,10 @@ func jobTable(job *qless.Job) *table {
 		set("tracked", "yes")
 	}
 	set("life ends", at(job.Until))
-	set("lock time", elapsed(job.LockTime))
-	set("run for", elapsed(job.RunFor))
+	for _, option := range jobopts.Show(job.Options) {
+		set(strings.ToLower(option.Label), optionText(option.Value))
+	}
+	set("parents", list(job.Options.Parents))
 	if p := job.Progress; p != nil {
 		set("progress", progressText(p))
 	}
@@ -174,6 +176,24 @@ func jobTable(job *qless.Job) *table {
 		set("failed by", f.Worker)
 	}
 	return t
+}
+
+// optionText writes an option of a job.
+func optionText(value any) string {
+	switch v := value.(type) {
+	case time.Time:
+		return at(v)
+	case time.Duration:
+		if v == qless.Forever {
+			return "ever"
+		}
+		return units.Duration(v)
+	case qless.Limits:
+		return list(v)
+	case bool:
+		return "yes"
+	}
+	return fmt.Sprint(value)
 }
 
 func progressText(p *qless.Progress) string {

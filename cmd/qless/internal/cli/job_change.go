@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // jobChanges returns the commands that change jobs that are named.
@@ -45,10 +46,10 @@ func (a *app) jobCancelCommand() *cobra.Command {
 		"  qless job cancel 4b0f1c\n"+
 			"  qless job find -q mail --klass Mail --limit -1 --jids | qless job cancel - --yes",
 		func() (change, error) {
-			return change{verb: "cancel", done: "canceled", confirmed: true, again: true,
-				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-					return bulk.Cancel(ctx)
-				})}, nil
+			return change{verb: "cancel", done: "canceled", confirmed: true,
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Cancel(ctx)
+				}}, nil
 		})
 }
 
@@ -60,9 +61,9 @@ func (a *app) jobRetryCommand() *cobra.Command {
 		func() (change, error) {
 			options := flags.options()
 			return change{verb: "retry", done: "retried", many: true,
-				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-					return bulk.Retry(ctx, options...)
-				})}, nil
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Unfail(ctx, options...)
+				}}, nil
 		})
 	flags.add(command)
 	return command
@@ -95,16 +96,16 @@ func (f *unfailFlags) options() []qless.UnfailOption {
 
 func (a *app) jobMoveCommand() *cobra.Command {
 	var to string
-	var flags putFlags
+	flags := putFlags{}
 	command := a.jobChange("move", "Put jobs into another queue, whatever their state",
 		"  qless job move 4b0f1c --to slow\n"+
 			"  qless job find -q mail -k Mail --jids | qless job move - --to slow --yes",
 		func() (change, error) {
 			options, err := flags.options()
 			return change{verb: "move", done: "moved", rest: " to " + to, confirmed: true,
-				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-					return bulk.Move(ctx, to, options...)
-				})}, err
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Move(ctx, to, options...)
+				}}, err
 		})
 	command.Flags().StringVar(&to, "to", "", "the queue")
 	flags.addForMove(command)
@@ -119,9 +120,9 @@ func (a *app) jobPromoteCommand() *cobra.Command {
 			"  qless job find -q mail -s scheduled --jids | qless job promote -",
 		func() (change, error) {
 			return change{verb: "promote", done: "promoted",
-				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-					return bulk.Promote(ctx)
-				})}, nil
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Promote(ctx)
+				}}, nil
 		})
 }
 
@@ -131,9 +132,9 @@ func (a *app) jobTimeoutCommand() *cobra.Command {
 			"  qless worker show host-17-ab12cd --jids | qless job timeout - --yes",
 		func() (change, error) {
 			return change{verb: "time out", done: "timed out", confirmed: true,
-				page: each(func(ctx context.Context, client *qless.Client, jid string) error {
-					return client.Timeout(ctx, jid)
-				})}, nil
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Timeout(ctx)
+				}}, nil
 		})
 }
 
@@ -144,9 +145,9 @@ func (a *app) jobPriorityCommand() *cobra.Command {
 			"  qless job find -q mail --tag urgent --jids | qless job priority - --to 10",
 		func() (change, error) {
 			return change{verb: "change the priority of", done: "changed the priority of",
-				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-					return bulk.SetPriority(ctx, priority)
-				})}, nil
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.SetPriority(ctx, priority)
+				}}, nil
 		})
 	command.Flags().IntVar(&priority, "to", 0, "the priority")
 	_ = command.MarkFlagRequired("to")
@@ -154,15 +155,15 @@ func (a *app) jobPriorityCommand() *cobra.Command {
 }
 
 func (a *app) jobTagCommand() *cobra.Command {
-	return a.jobTags("tag", "tagged", "Add tags to jobs", (*qless.Bulk).Tag)
+	return a.jobTags("tag", "tagged", "Add tags to jobs", inspect.Selection.Tag)
 }
 
 func (a *app) jobUntagCommand() *cobra.Command {
-	return a.jobTags("untag", "untagged", "Remove tags from jobs", (*qless.Bulk).Untag)
+	return a.jobTags("untag", "untagged", "Remove tags from jobs", inspect.Selection.Untag)
 }
 
 func (a *app) jobTags(verb, done, short string,
-	do func(bulk *qless.Bulk, ctx context.Context, tags ...string) (qless.BulkResult, error),
+	do func(jobs inspect.Selection, ctx context.Context, tags ...string) (inspect.Result, error),
 ) *cobra.Command {
 	var tags []string
 	command := a.jobChange(verb, short,
@@ -170,9 +171,9 @@ func (a *app) jobTags(verb, done, short string,
 			"  qless job find -k Mail --jids | qless job "+verb+" - --tag urgent",
 		func() (change, error) {
 			return change{verb: verb, done: done,
-				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-					return do(bulk, ctx, tags...)
-				})}, nil
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return do(jobs, ctx, tags...)
+				}}, nil
 		})
 	command.Flags().StringArrayVarP(&tags, "tag", "t", nil, "a tag; may be repeated")
 	_ = command.MarkFlagRequired("tag")
@@ -185,9 +186,9 @@ func (a *app) jobTrackCommand() *cobra.Command {
 		"  qless job track 4b0f1c\n  qless job ls --tracked",
 		func() (change, error) {
 			return change{verb: "track", done: "tracked",
-				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-					return bulk.Track(ctx)
-				})}, nil
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Track(ctx)
+				}}, nil
 		})
 }
 
@@ -196,9 +197,9 @@ func (a *app) jobUntrackCommand() *cobra.Command {
 		"  qless job untrack 4b0f1c\n  qless job ls --tracked --jids | qless job untrack -",
 		func() (change, error) {
 			return change{verb: "untrack", done: "untracked",
-				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-					return bulk.Untrack(ctx)
-				})}, nil
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+					return jobs.Untrack(ctx)
+				}}, nil
 		})
 }
 
@@ -208,7 +209,7 @@ func (a *app) jobDependCommand() *cobra.Command {
 		"  qless job depend 4b0f1c --on 77aa01,77aa02",
 		func() (change, error) {
 			return change{verb: "add dependencies to", done: "added dependencies to",
-				page: ofJobs(func(ctx context.Context, job *qless.Job) error {
+				do: ofEach(func(ctx context.Context, job *qless.Job) error {
 					return job.Depend(ctx, on...)
 				})}, nil
 		})
@@ -228,7 +229,7 @@ func (a *app) jobUndependCommand() *cobra.Command {
 			}
 			return change{
 				verb: "remove dependencies of", done: "removed dependencies of", confirmed: all,
-				page: ofJobs(func(ctx context.Context, job *qless.Job) error {
+				do: ofEach(func(ctx context.Context, job *qless.Job) error {
 					if all {
 						return job.UndependAll(ctx)
 					}
@@ -254,7 +255,7 @@ func (a *app) jobLogCommand() *cobra.Command {
 				fields = json.RawMessage(details)
 			}
 			return change{verb: "add to the history of", done: "added to the history of",
-				page: ofJobs(func(ctx context.Context, job *qless.Job) error {
+				do: ofEach(func(ctx context.Context, job *qless.Job) error {
 					return job.Log(ctx, message, fields)
 				})}, nil
 		})

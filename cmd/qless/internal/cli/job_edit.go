@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func (a *app) jobEditCommand() *cobra.Command {
@@ -55,9 +56,9 @@ func (a *app) editJob(
 	}
 	switch job.State {
 	case qless.StateRunning, qless.StateTimedOut:
-		return stateError(job, qless.CodeRunning, "a worker may still run it")
+		return stateError(job, qless.ErrRunning, "a worker may still run it")
 	case qless.StateComplete:
-		return stateError(job, qless.CodeFinished, "it is complete")
+		return stateError(job, qless.ErrFinished, "it is complete")
 	}
 	options, err := keepPlace(ctx, client, job)
 	if err != nil {
@@ -102,25 +103,22 @@ func stateError(job *qless.Job, code qless.Code, why string) error {
 func keepPlace(
 	ctx context.Context, client *qless.Client, job *qless.Job,
 ) ([]qless.PutOption, error) {
-	options := []qless.PutOption{qless.IfNotRunning()}
+	options := []qless.PutOption{qless.IfNotRunning}
 	if len(job.Dependencies) > 0 {
-		options = append(options, qless.DependsOn(job.Dependencies...))
+		options = append(options, qless.DependsOn(job.Dependencies))
 	}
-	list := qless.List(job.State)
-	if list != qless.ListScheduled && list != qless.ListDepends || job.Parked != "" {
+	list := inspect.List(job.State)
+	if list != inspect.Scheduled && list != inspect.Depends || job.Parked != "" {
 		return options, nil
 	}
-	for after, more := qless.Cursor(""), true; more; more = after != "" {
-		found, err := client.Queue(job.Queue).Find(ctx, list, qless.Filter{JID: job.JID}, after)
+	jobs := inspect.New(client).Queue(job.Queue, list).Where(inspect.Filter{JID: job.JID})
+	for row, err := range jobs.Each(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		for _, summary := range found.Items {
-			if summary.JID == job.JID && !summary.Due.IsZero() {
-				return append(options, qless.At(summary.Due)), nil
-			}
+		if row.JID == job.JID && !row.Due.IsZero() {
+			return append(options, qless.At(row.Due)), nil
 		}
-		after = found.Next
 	}
 	return options, nil
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // findFlags say which jobs are looked for.
 type findFlags struct {
-	filter qless.Filter
+	filter inspect.Filter
 	place  placeFlags
 	limit  int
 	cursor string
@@ -36,12 +37,12 @@ const (
 
 // queueStates are the states that are lists of queues.
 var queueStates = []string{
-	string(qless.ListWaiting), string(qless.ListRunning), string(qless.ListStalled),
-	string(qless.ListScheduled), string(qless.ListDepends),
+	string(inspect.Waiting), string(inspect.Running), string(inspect.Stalled),
+	string(inspect.Scheduled), string(inspect.Depends),
 }
 
 var allStates = append(slices.Clone(queueStates),
-	string(qless.ListRecurring), stateFailed, stateCompleted)
+	string(inspect.Recurring), stateFailed, stateCompleted)
 
 func (a *app) addPlace(command *cobra.Command, f *placeFlags) {
 	flags := command.Flags()
@@ -55,7 +56,7 @@ func (a *app) addPlace(command *cobra.Command, f *placeFlags) {
 }
 
 // addFilter gives a command the flags of a filter.
-func (a *app) addFilter(command *cobra.Command, f *qless.Filter) {
+func (a *app) addFilter(command *cobra.Command, f *inspect.Filter) {
 	flags := command.Flags()
 	flags.StringVarP(&f.Klass, "klass", "k", "", "jobs of this klass")
 	flags.StringVarP(&f.Tag, "tag", "t", "", "jobs with this tag")
@@ -109,24 +110,20 @@ func (a *app) findJobs(ctx context.Context, client *qless.Client, flags findFlag
 // A finder is a list of jobs that can be searched.
 type finder struct {
 	name string
-	find search
+	jobs inspect.Selection
 }
-
-type search = func(
-	context.Context, qless.Filter, qless.Cursor, ...qless.ListOption,
-) (qless.Finding, error)
 
 // A place is where a search goes on.
 type place struct {
-	List   string       `json:"l"`
-	Cursor qless.Cursor `json:"c"`
+	List   string         `json:"l"`
+	Cursor inspect.Cursor `json:"c"`
 }
 
 // find looks through one list after the other.
 func (a *app) find(
 	ctx context.Context, client *qless.Client, flags findFlags,
-) (qless.Finding, error) {
-	sum := qless.Finding{Items: []qless.JobSummary{}}
+) (inspect.Finding, error) {
+	sum := inspect.Finding{Items: []inspect.Row{}}
 	finders, err := finders(ctx, client, flags)
 	if err != nil {
 		return sum, err
@@ -146,11 +143,7 @@ func (a *app) find(
 	for i, f := range finders {
 		for more := true; more; more = after != "" {
 			a.watch.restart()
-			flags.filter.Limit = 0
-			if flags.limit >= 0 {
-				flags.filter.Limit = flags.limit - len(sum.Items)
-			}
-			part, err := f.find(ctx, flags.filter, after, qless.DataBytes(flags.bytes))
+			part, err := flags.of(f.jobs, len(sum.Items)).Find(ctx, after)
 			if err != nil {
 				return sum, err
 			}
@@ -167,15 +160,26 @@ func (a *app) find(
 	return sum, nil
 }
 
+// of returns the jobs of a list that the flags mean, after so many were found.
+func (f *findFlags) of(jobs inspect.Selection, found int) inspect.Selection {
+	if f.filter != (inspect.Filter{}) {
+		jobs = jobs.Where(f.filter)
+	}
+	if f.limit >= 0 {
+		jobs = jobs.AtMost(f.limit - found)
+	}
+	return jobs.WithData(f.bytes)
+}
+
 // inQueue returns the jobs of a queue, or all if no queue is named.
-func inQueue(jobs []qless.JobSummary, queue string) []qless.JobSummary {
-	return slices.DeleteFunc(jobs, func(job qless.JobSummary) bool {
+func inQueue(jobs []inspect.Row, queue string) []inspect.Row {
+	return slices.DeleteFunc(jobs, func(job inspect.Row) bool {
 		return queue != "" && job.Queue != "" && job.Queue != queue
 	})
 }
 
 // nextPlace returns where to go on, of the list that was searched and those that follow.
-func nextPlace(rest []finder, after qless.Cursor) qless.Cursor {
+func nextPlace(rest []finder, after inspect.Cursor) inspect.Cursor {
 	next := place{rest[0].name, after}
 	if after == "" {
 		if len(rest) == 1 {
@@ -184,7 +188,7 @@ func nextPlace(rest []finder, after qless.Cursor) qless.Cursor {
 		next.List = rest[1].name
 	}
 	text, _ := json.Marshal(next)
-	return qless.Cursor(base64.RawURLEncoding.EncodeToString(text))
+	return inspect.Cursor(base64.RawURLEncoding.EncodeToString(text))
 }
 
 func readPlace(cursor string) (place, error) {
@@ -201,7 +205,7 @@ func readPlace(cursor string) (place, error) {
 
 // finders returns the lists in which to look.
 func finders(ctx context.Context, client *qless.Client, flags findFlags) ([]finder, error) {
-	f := flags.place
+	f, in := flags.place, inspect.New(client)
 	if err := checkStates(f.states); err != nil {
 		return nil, err
 	}
@@ -209,14 +213,9 @@ func finders(ctx context.Context, client *qless.Client, flags findFlags) ([]find
 	case flags.limit == 0:
 		return nil, usageError{errors.New("--limit is positive, or -1")}
 	case f.group != "":
-		return []finder{inGroup(client, f.group)}, nil
+		return []finder{inGroup(in, f.group)}, nil
 	case f.queue == "" && len(f.states) == 0 && flags.filter.Tag != "":
-		tag := flags.filter.Tag
-		return []finder{{"tag", func(
-			ctx context.Context, filter qless.Filter, after qless.Cursor, options ...qless.ListOption,
-		) (qless.Finding, error) {
-			return client.FindTagged(ctx, tag, filter, after, options...)
-		}}}, nil
+		return []finder{{"tag", in.Tagged(flags.filter.Tag)}}, nil
 	}
 	states := f.states
 	if len(states) == 0 {
@@ -230,28 +229,28 @@ func finders(ctx context.Context, client *qless.Client, flags findFlags) ([]find
 		}
 		queues = known
 	}
-	return findersOf(ctx, client, queues, states)
+	return findersOf(ctx, in, queues, states)
 }
 
 func findersOf(
-	ctx context.Context, client *qless.Client, queues, states []string,
+	ctx context.Context, in *inspect.Inspector, queues, states []string,
 ) ([]finder, error) {
 	var all []finder
 	for _, state := range states {
 		switch state {
 		case stateFailed:
-			groups, err := client.FailureGroups(ctx)
+			groups, err := in.FailureGroups(ctx)
 			if err != nil {
 				return nil, err
 			}
 			for _, group := range slices.Sorted(maps.Keys(groups)) {
-				all = append(all, inGroup(client, group))
+				all = append(all, inGroup(in, group))
 			}
 		case stateCompleted:
-			all = append(all, finder{state, client.FindCompleted})
+			all = append(all, finder{state, in.Completed()})
 		default:
 			for _, queue := range queues {
-				all = append(all, inList(client.Queue(queue), qless.List(state)))
+				all = append(all, finder{state + " " + queue, in.Queue(queue, inspect.List(state))})
 			}
 		}
 	}
@@ -267,18 +266,6 @@ func checkStates(states []string) error {
 	return nil
 }
 
-func inGroup(client *qless.Client, group string) finder {
-	return finder{"group " + group, func(
-		ctx context.Context, filter qless.Filter, after qless.Cursor, options ...qless.ListOption,
-	) (qless.Finding, error) {
-		return client.FindFailed(ctx, group, filter, after, options...)
-	}}
-}
-
-func inList(queue *qless.Queue, list qless.List) finder {
-	return finder{string(list) + " " + queue.Name(), func(
-		ctx context.Context, filter qless.Filter, after qless.Cursor, options ...qless.ListOption,
-	) (qless.Finding, error) {
-		return queue.Find(ctx, list, filter, after, options...)
-	}}
+func inGroup(in *inspect.Inspector, group string) finder {
+	return finder{"group " + group, in.Failed(group)}
 }

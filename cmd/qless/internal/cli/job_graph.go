@@ -91,7 +91,7 @@ func (a *app) graph(
 
 // waitsFor returns the jobs that a job waits for, or was put to wait for.
 func waitsFor(job *qless.Job) []string {
-	jids := append(slices.Sorted(slices.Values(job.Dependencies)), job.Parents...)
+	jids := append(slices.Sorted(slices.Values(job.Dependencies)), job.Options.Parents...)
 	return slices.Compact(slices.Sorted(slices.Values(jids)))
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // listFlags say which list of jobs is printed.
@@ -46,26 +47,30 @@ func (a *app) jobListCommand() *cobra.Command {
 // read returns a page of the one list that the flags name.
 func (f *listFlags) read(
 	ctx context.Context, client *qless.Client,
-) (page qless.Page[qless.JobSummary], err error) {
+) (page inspect.Page[inspect.Row], err error) {
 	if err := f.check(); err != nil {
 		return page, err
 	}
-	r, bytes := f.part.get(), qless.DataBytes(f.bytes)
+	return f.jobs(inspect.New(client)).WithData(f.bytes).List(ctx, f.part.get())
+}
+
+// jobs returns the list that the flags name.
+func (f *listFlags) jobs(in *inspect.Inspector) inspect.Selection {
 	switch {
 	case f.place.group != "":
-		return client.ListFailed(ctx, f.place.group, r, bytes)
+		return in.Failed(f.place.group)
 	case f.tag != "":
-		return client.ListTagged(ctx, f.tag, r, bytes)
+		return in.Tagged(f.tag)
 	case f.tracked:
-		return client.ListTracked(ctx, r, bytes)
+		return in.Tracked()
 	case f.place.queue == "":
-		return client.ListCompleted(ctx, r, bytes)
+		return in.Completed()
 	}
-	list := qless.ListWaiting
+	list := inspect.Waiting
 	if len(f.place.states) == 1 {
-		list = qless.List(f.place.states[0])
+		list = inspect.List(f.place.states[0])
 	}
-	return client.Queue(f.place.queue).List(ctx, list, r, bytes)
+	return in.Queue(f.place.queue, list)
 }
 
 func (f *listFlags) check() error {

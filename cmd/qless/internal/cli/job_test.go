@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/jobopts"
 )
 
 func TestAJobIsPutWithEveryOption(t *testing.T) {
@@ -18,21 +20,21 @@ func TestAJobIsPutWithEveryOption(t *testing.T) {
 	scene(t, e.Client())
 	e.ok(strings.Fields(`job put mail Welcome {"n":1} --jid full --priority 3 --delay 1h --retries 2
 		--tag a --tag b --depends-on waiting,child --on-failure run --lock-time 90s --on-lost last
-		--start-by 2h --ttl 3h --keep-for 1h --keep-failed-for forever --run-for 5m --limits shop
+		--start-by 2h --ttl 3h --keep-for 1h --keep-failed-for forever --max-run-time 5m --limits shop
 		--header k=v=w --fair ann --weight 2 --unique invoice --unique 7 --unique-until-started
-		--if-absent`)...)
+		--if absent`)...)
 	job := jobOf(t, e.Client(), "full")
 	require.JSONEq(t, `{"n":1}`, string(job.Data))
 	require.Equal(t, 3, job.Priority)
 	require.Equal(t, 2, job.Retries)
-	require.Equal(t, []string{"a", "b"}, job.Tags)
+	require.Equal(t, qless.Tags{"a", "b"}, job.Tags)
 	require.ElementsMatch(t, []string{"waiting", "child"}, job.Dependencies)
-	require.Equal(t, []string{"waiting", "child"}, job.Parents)
-	require.Equal(t, 90*time.Second, job.LockTime)
-	require.Equal(t, 5*time.Minute, job.RunFor)
-	require.Equal(t, []string{"shop"}, job.Limits)
-	require.Equal(t, map[string]string{"k": "v=w"}, job.Headers)
-	require.Equal(t, "ann", job.Tenant)
+	require.Equal(t, []string{"waiting", "child"}, job.Options.Parents)
+	require.Equal(t, 90*time.Second, job.Options.LockTime)
+	require.Equal(t, 5*time.Minute, job.Options.MaxRunTime)
+	require.Equal(t, qless.Limits{"shop"}, job.Options.Limits)
+	require.Equal(t, qless.Headers{"k": "v=w"}, job.Headers)
+	require.Equal(t, "ann", job.Options.Tenant)
 	require.False(t, job.Until.IsZero())
 	holder, err := e.Client().Holder(t.Context(), "invoice", 7)
 	require.NoError(t, err)
@@ -79,7 +81,7 @@ func TestJobsOfMoreThanOneStepAreCanceledWithThoseThatDependOnThem(t *testing.T)
 	require.NoError(t, err)
 	jids := []string{"parent"}
 	for range 120 {
-		jid, err := queue.Put(t.Context(), "Child", nil, qless.DependsOn("parent"))
+		jid, err := queue.Put(t.Context(), "Child", nil, qless.DependsOn{"parent"})
 		require.NoError(t, err)
 		jids = append(jids, jid)
 	}
@@ -92,7 +94,7 @@ func TestASearchGoesOnAtItsCursor(t *testing.T) {
 	scene(t, e.Client())
 	var all []string
 	for cursor := ""; ; {
-		var found qless.Finding
+		var found inspect.Finding
 		out := e.ok("job", "find", "--json", "--limit", "3", "--cursor", cursor)
 		require.NoError(t, json.Unmarshal([]byte(out), &found))
 		for _, job := range found.Items {
@@ -166,7 +168,7 @@ func TestAnEditedJobStaysWhereItIs(t *testing.T) {
 	e := newStill(t)
 	client := e.Client()
 	scene(t, client)
-	before, err := client.Queue("mail").List(t.Context(), qless.ListScheduled, qless.Range{})
+	before, err := inspect.New(client).Queue("mail", inspect.Scheduled).List(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	for _, jid := range []string{"waiting", "later", "child", "failed"} {
 		was := jobOf(t, client, jid)
@@ -182,7 +184,7 @@ func TestAnEditedJobStaysWhereItIs(t *testing.T) {
 		}
 		require.Equal(t, was.State, is.State)
 	}
-	after, err := client.Queue("mail").List(t.Context(), qless.ListScheduled, qless.Range{})
+	after, err := inspect.New(client).Queue("mail", inspect.Scheduled).List(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.WithinDuration(t, before.Items[0].Due, after.Items[0].Due, time.Millisecond)
 
@@ -229,4 +231,14 @@ func TestAnEndIsWaitedFor(t *testing.T) {
 	require.NoError(t, command.Wait())
 	require.Equal(t, "JID  STATE     RESULT\na    complete  \"sent\"\n", string(text[:n]))
 	e.ok("queue", "wait", "mail")
+}
+
+func TestAPutHasAFlagForEachOption(t *testing.T) {
+	help := newEnv(t).ok("job", "put", "--help")
+	for _, row := range jobopts.Table {
+		if row.Key != "" {
+			require.Contains(t, help, "--"+row.FlagName()+" ")
+			require.Contains(t, help, row.Usage)
+		}
+	}
 }

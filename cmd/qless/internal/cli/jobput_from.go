@@ -50,13 +50,13 @@ type wrongLine struct {
 	Error string `json:"error"`
 }
 
-const putFromLong = `With --from, each line of a file is a job: an object with klass, and if it is to have them queue,
-data, jid, priority, delay (in seconds, or as text such as "90s"), retries, tags, depends (jids),
-headers, limits, lock_time, run_for, tenant, weight, at (a time), on_failure, on_lost, unique (the
-parts of the key), start_by, ttl, keep_for and keep_failed_for (-1 for ever). QUEUE and KLASS are
-for lines that do not say theirs. What "qless job show --json" prints is taken as well, so that
-jobs that were canceled can be put again as they were, with all their options. The whole file is read first, and jobs are put after the jobs in it that they wait for. A
-job whose jid exists already is left alone, so that the same file can be put again.`
+const putFromLong = `With --from, each line of a file is a job: an object with klass, and possibly queue, data, and options
+named as the flags below, with _ for - (and tags, headers, tenant and depends for --tag, --header,
+--fair and --depends-on). Times are seconds, or text such as "90s"; -1 is for ever. QUEUE and KLASS are
+for lines without them. Lines that "qless job show --json" prints are taken as well, so that canceled
+jobs can be put again with all their options. The whole file is read first, and jobs are put after the
+jobs in it that they wait for. A job whose jid exists already is left alone, so the same file can be put
+again.`
 
 // addPutFrom gives a command that puts one job the flag --from, with which it puts those of a file.
 func (a *app) addPutFrom(command *cobra.Command) {
@@ -227,7 +227,7 @@ func (p *putFrom) withoutWrong(jobs []*fileJob) ([]*fileJob, error) {
 // isAbout reports whether an error says that a job is invalid.
 func isAbout(err error, jid string) bool {
 	var coded *qless.Error
-	return errors.As(err, &coded) && coded.Code == qless.CodeInvalid && coded.JID == jid
+	return errors.As(err, &coded) && coded.Code == qless.ErrInvalid && coded.JID == jid
 }
 
 // send sends a page, again if no answer comes. That does no harm: a job that is there is left alone.

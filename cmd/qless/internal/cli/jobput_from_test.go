@@ -27,18 +27,18 @@ func TestTheJobsOfAFileArePut(t *testing.T) {
 			e := start(t)
 			r := e.run(jobLines, "job", "put", "mail", "Default", "--from", "-", "--jids")
 			require.Equal(t, run{0, "a\nc\nb\n", "put 3 jobs\n"}, r)
-			a, err := e.client().Job(t.Context(), "a")
+			a, err := e.Client().Job(t.Context(), "a")
 			require.NoError(t, err)
 			require.Equal(t, `{"n": 1.0}`, string(a.Data))
-			require.Equal(t, []any{"mail", "Welcome", 3, []string{"eu"}}, []any{a.Queue, a.Klass, a.Priority, a.Tags})
-			b, err := e.client().Job(t.Context(), "b")
+			require.Equal(t, []any{"mail", "Welcome", 3, qless.Tags{"eu"}}, []any{a.Queue, a.Klass, a.Priority, a.Tags})
+			b, err := e.Client().Job(t.Context(), "b")
 			require.NoError(t, err)
 			require.Equal(t, []string{"c"}, b.Dependencies, "though c comes after it")
 			require.Equal(t, 1, b.Retries)
-			c, err := e.client().Job(t.Context(), "c")
+			c, err := e.Client().Job(t.Context(), "c")
 			require.NoError(t, err)
 			require.Equal(t, []any{"sms", "Default", qless.StateScheduled}, []any{c.Queue, c.Klass, c.State})
-			require.Equal(t, map[string]string{"k": "v"}, c.Headers)
+			require.Equal(t, qless.Headers{"k": "v"}, c.Headers)
 
 			r = e.run(jobLines, "job", "put", "mail", "Default", "--from", "-")
 			require.Equal(t, run{0, "", "put 0 jobs, 3 there already\n"}, r)
@@ -87,7 +87,7 @@ func TestStopOnErrorPutsNothingWhenALineIsWrong(t *testing.T) {
 	r := e.run(wrongLines, "job", "put", "mail", "--from", "-", "--stop-on-error")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.errors, "put 0 jobs, 8 wrong, 4 not tried")
-	queues, err := e.client().Queues(t.Context())
+	queues, err := e.Client().Queues(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, queues)
 	// What only the library refuses stops it where it is.
@@ -100,10 +100,10 @@ func TestCanceledJobsArePutAgain(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	_, err := e.Client().Queue("mail").Put(ctx, "First", json.RawMessage(`{"big": 12345678901234567890}`),
-		qless.JID("first"), qless.Priority(7), qless.Tags("x", "y"), qless.Delay(time.Hour),
-		qless.Header("k", "v"), qless.LockTime(90*time.Second), qless.Fair("ann"))
+		qless.JID("first"), qless.Priority(7), qless.Tags{"x", "y"}, qless.Delay(time.Hour),
+		qless.Headers{"k": "v"}, qless.LockTime(90*time.Second), qless.Fair("ann"))
 	require.NoError(t, err)
-	_, err = e.Client().Queue("sms").Put(ctx, "Second", nil, qless.JID("second"), qless.DependsOn("first"))
+	_, err = e.Client().Queue("sms").Put(ctx, "Second", nil, qless.JID("second"), qless.DependsOn{"first"})
 	require.NoError(t, err)
 	jobs, err := e.Client().Jobs(ctx, "second", "first")
 	require.NoError(t, err)
@@ -124,8 +124,8 @@ func TestCanceledJobsArePutAgain(t *testing.T) {
 		got, want := again[1], jobs[1]
 		require.Equal(t, `{"big":12345678901234567890}`, string(got.Data))
 		require.Equal(t,
-			[]any{want.Queue, want.Klass, want.Priority, want.Tags, want.Headers, want.LockTime, want.Tenant},
-			[]any{got.Queue, got.Klass, got.Priority, got.Tags, got.Headers, got.LockTime, got.Tenant})
+			[]any{want.Queue, want.Klass, want.Priority, want.Tags, want.Headers, want.Options.LockTime, want.Options.Tenant},
+			[]any{got.Queue, got.Klass, got.Priority, got.Tags, got.Headers, got.Options.LockTime, got.Options.Tenant})
 	}
 	r := e.run(string(array)[:len(array)-2]+"\n{", "job", "put", "--from", "-")
 	require.Equal(t, 1, r.status)
@@ -135,19 +135,19 @@ func TestCanceledJobsArePutAgain(t *testing.T) {
 
 func TestAJobThatIsShownCanceledAndPutAgainIsAsItWas(t *testing.T) {
 	for name, options := range map[string][]qless.PutOption{
-		"plain":     {qless.Priority(3), qless.Retries(2), qless.Tags("y", "x")},
+		"plain":     {qless.Priority(3), qless.Retries(2), qless.Tags{"y", "x"}},
 		"later":     {qless.Delay(time.Hour), qless.StartBy(2 * time.Hour), qless.TTL(3 * time.Hour)},
 		"kept":      {qless.KeepFor(time.Minute), qless.KeepFailedFor(qless.Forever)},
-		"locked":    {qless.LockTime(90 * time.Second), qless.RunFor(time.Minute), qless.OnLost(qless.Last)},
-		"depending": {qless.DependsOn("other"), qless.OnFailure("run"), qless.Delay(time.Hour)},
+		"locked":    {qless.LockTime(90 * time.Second), qless.MaxRunTime(time.Minute), qless.OnLostLast},
+		"depending": {qless.DependsOn{"other"}, qless.OnFailure("run"), qless.Delay(time.Hour)},
 		"unique":    {qless.Unique("invoice", 7).UntilStarted()},
 		"by data":   {qless.Unique()},
 		"for now":   {qless.Unique("x").For(time.Hour)},
-		"shared":    {qless.FairWeight("ann", 2), qless.Limits("api"), qless.Header("k", "v")},
+		"shared":    {qless.Fair("ann", qless.Weight(2)), qless.Limits{"api"}, qless.Headers{"k": "v"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newRealEnv(t)
-			queue := e.client().Queue("mail")
+			queue := e.Client().Queue("mail")
 			_, err := queue.Put(t.Context(), "Other", nil, qless.JID("other"))
 			require.NoError(t, err)
 			_, err = queue.Put(t.Context(), "K", []int{1}, append(options, qless.JID("j"))...)
@@ -173,9 +173,9 @@ func withoutHistory(t *testing.T, job string) map[string]any {
 
 func TestAJobWhoseLifeIsOverIsAWrongLine(t *testing.T) {
 	e := newEnv(t)
-	r := e.run(`{"jid": "a", "klass": "K", "state": "waiting", "start_by": "2020-01-02T12:00:00Z"}
-{"jid": "b", "klass": "K", "state": "waiting", "gone_by": "2020-01-02T12:00:00Z"}
-{"jid": "c", "klass": "K", "state": "failed", "gone_by": "2020-01-02T12:00:00Z"}`,
+	r := e.run(`{"jid": "a", "klass": "K", "state": "waiting", "options": {"start_by": "2020-01-02T12:00:00Z"}}
+{"jid": "b", "klass": "K", "state": "waiting", "options": {"gone_by": "2020-01-02T12:00:00Z"}}
+{"jid": "c", "klass": "K", "state": "failed", "options": {"gone_by": "2020-01-02T12:00:00Z"}}`,
 		"job", "put", "mail", "--from", "-")
 	require.Equal(t, run{1, "", "line 1: its life ended at 2020-01-02T12:00:00Z\n" +
 		"line 2: its life ended at 2020-01-02T12:00:00Z\n" +
@@ -189,14 +189,14 @@ func TestALineHasAllOptionsOfAJob(t *testing.T) {
 		`"keep_for": 60, "keep_failed_for": -1, "tenant": "ann", "weight": 2}`,
 		"job", "put", "mail", "--from", "-")
 	require.Equal(t, run{0, "", "put 1 job\n"}, r)
-	job, err := e.client().Job(t.Context(), "j")
+	job, err := e.Client().Job(t.Context(), "j")
 	require.NoError(t, err)
 	require.Equal(t, time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC), job.Due.UTC())
-	require.Equal(t, []any{qless.OnFailureRun, qless.InPlace, `["invoice",7]`, "ann", 2.0},
-		[]any{job.OnFailure, job.OnLost, job.Unique.Key, job.Tenant, job.Weight})
+	require.Equal(t, []any{qless.OnFailureRun, qless.OnLostInPlace, `["invoice",7]`, "ann", qless.Weight(2)},
+		[]any{job.Options.OnFailure, job.Options.OnLost, job.Options.Unique.Key, job.Options.Tenant, job.Options.Weight})
 	require.Equal(t, []time.Duration{time.Minute, qless.Forever},
-		[]time.Duration{*job.KeepFor, *job.KeepFailedFor})
-	require.False(t, job.StartBy.IsZero() || job.GoneBy.IsZero())
+		[]time.Duration{*job.Options.KeepFor, *job.Options.KeepFailedFor})
+	require.False(t, job.Options.StartBy.IsZero() || job.Options.GoneBy.IsZero())
 }
 
 func TestAFileWithManyJobsIsPutInPages(t *testing.T) {
@@ -214,15 +214,15 @@ func TestAFileWithManyJobsIsPutInPages(t *testing.T) {
 	require.Contains(t, screen, "put 3500 jobs")
 	r := e.run("", "job", "put", "mail", "--from", path, "--dry-run")
 	require.Equal(t, run{0, "", "would put 3500 jobs\n"}, r)
-	n, err := e.client().Queue("mail").Len(t.Context())
+	counts, err := e.Client().Queue("mail").Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, jobs, n)
+	require.Equal(t, qless.QueueCounts{Name: "mail", Waiting: jobs}, counts)
 }
 
 func TestAPageWhoseAnswerIsLostIsNotPutTwice(t *testing.T) {
 	server := testkit.Start(t)
 	proxy := testkit.NewProxy(t, server.Addr())
-	client, err := qless.New(server.Client(t))
+	client, err := qless.New(server.Client(t), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	e := &env{t: t, url: "redis://" + proxy.Addr()}
@@ -231,9 +231,9 @@ func TestAPageWhoseAnswerIsLostIsNotPutTwice(t *testing.T) {
 	proxy.CutBeforeReply("Twice")
 	r := e.run(`{"klass": "Twice"}`, "job", "put", "mail", "--from", "-")
 	require.Equal(t, run{0, "", "put 1 job\n"}, r)
-	n, err := client.Queue("mail").Len(t.Context())
+	counts, err := client.Queue("mail").Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 2, n)
+	require.Equal(t, qless.QueueCounts{Name: "mail", Waiting: 2}, counts)
 }
 
 func TestWhatIsLeftWhenTheServerIsGoneIsKept(t *testing.T) {

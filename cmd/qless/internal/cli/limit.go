@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -26,7 +27,7 @@ func (a *app) limitListCommand() *cobra.Command {
 		Example: "  qless limit ls\n  qless limit ls --json",
 		Args:    cobra.NoArgs,
 		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
-			page, err := client.Limits(ctx, flags.get())
+			page, err := inspect.New(client).Limits(ctx, flags.get())
 			if err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ func (a *app) limitShowCommand() *cobra.Command {
 }
 
 func (a *app) showLimit(ctx context.Context, client *qless.Client, args []string) error {
-	info, err := client.Limit(args[0]).Info(ctx)
+	info, err := inspect.New(client).Limit(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (a *app) limitSetCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.run(func(ctx context.Context, client *qless.Client, args []string) error {
-				return a.setLimit(ctx, client.Limit(args[0]), config, command.Flags().Changed)
+				return a.setLimit(ctx, client, args[0], config, command.Flags().Changed)
 			})(command, args)
 		},
 		ValidArgsFunction: a.completeEach(limitsKnown),
@@ -126,12 +127,13 @@ func (a *app) limitSetCommand() *cobra.Command {
 }
 
 func (a *app) setLimit(
-	ctx context.Context, limit *qless.Limit, config qless.LimitConfig, changed func(string) bool,
+	ctx context.Context, client *qless.Client, name string, config qless.LimitConfig,
+	changed func(string) bool,
 ) error {
 	if !changed("concurrency") && !changed("rate") && !changed("per") {
 		return usageError{errors.New("one of --concurrency and --rate is needed")}
 	}
-	info, err := limit.Info(ctx)
+	info, err := inspect.New(client).Limit(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -139,13 +141,13 @@ func (a *app) setLimit(
 		config = merged(info.Config, config, changed)
 	}
 	if !a.goOn("set %s to concurrency %s, rate %s",
-		limit.Name(), concurrencyOf(config), rateOf(config)) {
+		name, concurrencyOf(config), rateOf(config)) {
 		return nil
 	}
-	if err := limit.Set(ctx, config); err != nil {
+	if err := client.Limit(name).Set(ctx, config); err != nil {
 		return err
 	}
-	a.say("set %s to concurrency %s, rate %s", limit.Name(), concurrencyOf(config), rateOf(config))
+	a.say("set %s to concurrency %s, rate %s", name, concurrencyOf(config), rateOf(config))
 	return nil
 }
 
@@ -174,7 +176,7 @@ func (a *app) limitDeleteCommand() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.run(a.eachNamed("delete", "deleted", "limit", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
-				return client.Limit(name).Delete(ctx)
+				return client.Limit(name).Unset(ctx)
 			})),
 		ValidArgsFunction: a.completeNames(limitsKnown),
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -26,8 +27,8 @@ func (f *rangeFlags) addToWhole(command *cobra.Command) {
 	command.Flags().IntVar(&f.limit, "limit", -1, "how many to print at most, -1 for all")
 }
 
-func (f *rangeFlags) get() qless.Range {
-	return qless.Range{Offset: f.offset, Limit: f.limit}
+func (f *rangeFlags) get() inspect.Range {
+	return inspect.Range{Offset: f.offset, Limit: f.limit}
 }
 
 // part returns the items of a whole list that are to be printed.
@@ -50,7 +51,7 @@ func (a *app) footer(shown, total int, noun string) {
 }
 
 // printPage prints a page of a list of jobs.
-func (a *app) printPage(page qless.Page[qless.JobSummary]) error {
+func (a *app) printPage(page inspect.Page[inspect.Row]) error {
 	if err := a.printSummaries(page, page.Items); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (a *app) printPage(page qless.Page[qless.JobSummary]) error {
 
 // printSummaries prints jobs of a list: as the JSON of a value that has them, as jids, or as a
 // table.
-func (a *app) printSummaries(value any, jobs []qless.JobSummary) error {
+func (a *app) printSummaries(value any, jobs []inspect.Row) error {
 	if a.jids {
 		jids := make([]string, len(jobs))
 		for i, job := range jobs {
@@ -119,7 +120,7 @@ func retriesLeft(remaining, retries int) string {
 	return strconv.Itoa(max(remaining, 0)) + "/" + strconv.Itoa(retries)
 }
 
-func retriesOf(job qless.JobSummary) string {
+func retriesOf(job inspect.Row) string {
 	if job.Interval > 0 {
 		return strconv.Itoa(job.Retries)
 	}
@@ -127,7 +128,7 @@ func retriesOf(job qless.JobSummary) string {
 }
 
 // stateOf returns the state of a job of a list. One without a record has none.
-func stateOf(job qless.JobSummary) any {
+func stateOf(job inspect.Row) any {
 	switch {
 	case job.State != "":
 		return paintedState(job.State)
@@ -152,7 +153,7 @@ func colourOf(state qless.State) colour {
 }
 
 // remarks tells what matters about a job in its state.
-func remarks(job qless.JobSummary) string {
+func remarks(job inspect.Row) string {
 	var parts []string
 	add := func(format string, values ...any) {
 		parts = append(parts, fmt.Sprintf(format, values...))
@@ -161,8 +162,8 @@ func remarks(job qless.JobSummary) string {
 		add("every %s", units.Duration(job.Interval))
 	}
 	switch {
-	case job.ParkedBy != "":
-		add("waits for limit %s", job.ParkedBy)
+	case job.Parked != "":
+		add("waits for limit %s", job.Parked)
 	case job.IsDue:
 		add("due since %s", units.Duration(now().Sub(job.Due)))
 	case !job.Due.IsZero():

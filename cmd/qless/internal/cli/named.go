@@ -6,6 +6,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/inspect"
 )
 
 // eachNamed returns what does the same with everything that is named, and goes on when one of them
@@ -31,8 +32,7 @@ func (a *app) eachNamed(
 		} else if !a.goOn("%s", what) {
 			return nil
 		}
-		var sum leftError
-		sum.noun = noun
+		sum := leftError{noun: noun, sum: inspect.Result{Why: map[string]*qless.Error{}}}
 		for _, name := range names {
 			a.watch.restart()
 			err := do(ctx, client, name)
@@ -42,9 +42,8 @@ func (a *app) eachNamed(
 				a.say("%s %s", done, text.Clean(name))
 			case errors.As(err, &coded) && isOfJob(coded.Code):
 				a.say("%s: %s", text.Clean(name), text.Clean(coded.Message))
-				merge(&sum.sum, qless.BulkResult{
-					Left: 1, Errors: map[string]*qless.Error{name: coded},
-				})
+				sum.sum.Left++
+				sum.sum.Why[name] = coded
 			default:
 				return err
 			}
@@ -54,4 +53,10 @@ func (a *app) eachNamed(
 		}
 		return nil
 	}
+}
+
+// isOfJob reports whether an error is about one job, so that others may be changed.
+func isOfJob(code qless.Code) bool {
+	status := statusByCode[code]
+	return status == statusNotFound || status == statusRefused
 }

@@ -20,15 +20,15 @@ var oddData = map[string]string{
 func oddEnv(t *testing.T) *env {
 	server := testkit.Start(t)
 	rdb := server.Client(t)
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	e := &env{t: t, url: "redis://" + server.Addr(), real: client}
 	for jid, data := range oddData {
-		_, err := e.client().Queue("mail").Put(t.Context(), "Send", nil, qless.JID(jid))
+		_, err := e.Client().Queue("mail").Put(t.Context(), "Send", nil, qless.JID(jid))
 		require.NoError(t, err)
 		require.NoError(t, rdb.HSet(t.Context(), "ql:j:"+jid, "data", data).Err())
 	}
-	_, err = e.client().Queue("mail").Recur(t.Context(), "Send", nil, time.Hour,
+	_, err = e.Client().Queue("mail").Recur(t.Context(), "Send", nil, time.Hour,
 		qless.JID("ticks"), qless.Offset(time.Hour))
 	require.NoError(t, err)
 	require.NoError(t, rdb.HSet(t.Context(), "ql:r:ticks", "data", oddData["nan"]).Err())
@@ -57,6 +57,6 @@ func TestOddDataIsChanged(t *testing.T) {
 		r := e.fields(words)
 		require.Equal(t, 0, r.status, "%s: %s", words, r.errors)
 	}
-	require.Equal(t, oddData["hex"], string(jobOf(t, e.client(), "hex").Data))
-	require.Equal(t, "1", string(jobOf(t, e.client(), "raw").Data))
+	require.Equal(t, oddData["hex"], string(jobOf(t, e.Client(), "hex").Data))
+	require.Equal(t, "1", string(jobOf(t, e.Client(), "raw").Data))
 }

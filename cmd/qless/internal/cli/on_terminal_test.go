@@ -68,7 +68,7 @@ func TestALongWorkShowsHowFarItIs(t *testing.T) {
 	require.NoError(t, err)
 	shown, status := e.onTerminal("queue move mail slow --yes --timeout 5m").typed("")
 	require.Equal(t, 0, status, shown)
-	require.Contains(t, shown, "500 of 1001")
+	require.Contains(t, shown, "of 1001 jobs")
 	require.Contains(t, shown, "moved 1001 jobs to slow\n")
 	counts, err := client.Queue("slow").Counts(t.Context())
 	require.NoError(t, err)

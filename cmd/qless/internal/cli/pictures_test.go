@@ -52,7 +52,7 @@ func TestThePageOfOperationsShowsChecks(t *testing.T) {
 func TestThePageOfOperationsShowsTheDoctor(t *testing.T) {
 	e, rdb := examined(t)
 	ctx := t.Context()
-	client, err := qless.New(rdb)
+	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
 	_, err = client.Queue("mail").Put(ctx, "Welcome", nil, qless.JID("4a6c1a"))
 	require.NoError(t, err)

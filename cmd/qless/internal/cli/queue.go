@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -34,12 +35,36 @@ func (a *app) queueListCommand() *cobra.Command {
 	return command
 }
 
+// queueRow is a queue with the waiting times of its jobs.
+type queueRow struct {
+	qless.QueueCounts
+	Latency inspect.Latency `json:"latency"`
+}
+
+// withLatencies reads the waiting times of queues.
+func withLatencies(
+	ctx context.Context, client *qless.Client, queues []qless.QueueCounts,
+) ([]queueRow, error) {
+	in, rows := inspect.New(client), make([]queueRow, len(queues))
+	for i, counts := range queues {
+		latency, err := in.Latency(ctx, counts.Name)
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = queueRow{counts, latency}
+	}
+	return rows, nil
+}
+
 func (a *app) listQueues(ctx context.Context, client *qless.Client, f *rangeFlags) error {
-	queues, err := client.Queues(ctx, qless.IncludeLatency)
+	queues, err := client.Queues(ctx)
 	if err != nil {
 		return err
 	}
-	shown := part(queues, f)
+	shown, err := withLatencies(ctx, client, part(queues, f))
+	if err != nil {
+		return err
+	}
 	err = a.print(shown, func() *table {
 		t := &table{
 			header: []string{
@@ -89,7 +114,7 @@ func (a *app) queueShowCommand() *cobra.Command {
 
 // queueDetails are the counts of a queue, and its settings. Durations are in seconds.
 type queueDetails struct {
-	qless.QueueCounts
+	queueRow
 	Heartbeat      float64 `json:"heartbeat"`
 	MaxConcurrency int     `json:"max_concurrency"`
 	MaxRate        int     `json:"max_rate"`
@@ -101,7 +126,7 @@ func (a *app) showQueues(ctx context.Context, client *qless.Client, args []strin
 	if err != nil {
 		return err
 	}
-	all, err := client.Queues(ctx, qless.IncludeLatency)
+	all, err := client.Queues(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,17 +154,12 @@ func detailsOf(
 	ctx context.Context, client *qless.Client, counts qless.QueueCounts,
 ) (d queueDetails, err error) {
 	d.QueueCounts = counts
-	queue := client.Queue(counts.Name)
-	heartbeat, err := queue.Heartbeat(ctx)
-	if err != nil {
+	if d.Latency, err = inspect.New(client).Latency(ctx, counts.Name); err != nil {
 		return d, err
 	}
-	d.Heartbeat = heartbeat.Seconds()
-	if d.MaxConcurrency, err = queue.MaxConcurrency(ctx); err != nil {
-		return d, err
-	}
-	rate, per, err := queue.MaxRate(ctx)
-	d.MaxRate, d.MaxRatePer = rate, per.Seconds()
+	settings, err := client.Queue(counts.Name).Settings(ctx)
+	d.Heartbeat, d.MaxConcurrency = settings.Heartbeat.Seconds(), settings.MaxConcurrency
+	d.MaxRate, d.MaxRatePer = settings.MaxRate, settings.Per.Seconds()
 	return d, err
 }
 

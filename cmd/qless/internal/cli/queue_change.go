@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // eachQueue returns what does the same with queues that are named.
@@ -38,7 +39,7 @@ func (a *app) queueUnpauseCommand() *cobra.Command {
 		Short:             "Let workers take jobs of queues again",
 		Example:           "  qless queue unpause mail",
 		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.run(a.eachQueue("unpause", "unpaused", false, (*qless.Queue).Unpause)),
+		RunE:              a.run(a.eachQueue("unpause", "unpaused", false, (*qless.Queue).Resume)),
 		ValidArgsFunction: a.completeNames(queuesKnown),
 	}
 }
@@ -99,9 +100,9 @@ func (a *app) moveQueue(
 	}
 	return a.change(ctx, client, change{
 		verb: "move", done: "moved", rest: " to " + to, confirmed: true,
-		page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
-			return bulk.Move(ctx, to)
-		}),
+		do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+			return jobs.Move(ctx, to)
+		},
 	}, jids)
 }
 
@@ -165,11 +166,11 @@ func jobsLeft(
 			return 0, err
 		}
 		in := map[string]int{
-			string(qless.ListWaiting):   counts.Waiting,
-			string(qless.ListRunning):   counts.Running,
-			string(qless.ListStalled):   counts.Stalled,
-			string(qless.ListScheduled): counts.Scheduled,
-			string(qless.ListDepends):   counts.Depends,
+			string(inspect.Waiting):   counts.Waiting,
+			string(inspect.Running):   counts.Running,
+			string(inspect.Stalled):   counts.Stalled,
+			string(inspect.Scheduled): counts.Scheduled,
+			string(inspect.Depends):   counts.Depends,
 		}
 		for _, state := range states {
 			left += in[state]

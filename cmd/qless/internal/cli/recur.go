@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -43,13 +45,13 @@ func (a *app) listRecurring(
 	if err != nil {
 		return err
 	}
-	page := qless.Page[qless.JobSummary]{Items: []qless.JobSummary{}}
+	page := inspect.Page[inspect.Row]{Items: []inspect.Row{}}
 	for _, name := range names {
-		r := qless.Range{Limit: 1}
+		r := inspect.Range{Limit: 1}
 		if limit < 0 || limit > len(page.Items) {
 			r.Limit = max(limit-len(page.Items), -1)
 		}
-		found, err := client.Queue(name).List(ctx, qless.ListRecurring, r)
+		found, err := inspect.New(client).Queue(name, inspect.Recurring).List(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -184,7 +186,7 @@ func (a *app) putRecurring(
 	}
 	options := []qless.RecurOption{
 		qless.Backlog(f.backlog), qless.Offset(f.offset), qless.Priority(f.priority),
-		qless.Retries(f.retries), qless.Tags(f.tags...),
+		qless.Retries(f.retries), qless.Tags(f.tags),
 	}
 	if f.jid != "" {
 		options = append(options, qless.JID(f.jid))
@@ -225,57 +227,68 @@ func (a *app) recurSetCommand() *cobra.Command {
 func (a *app) setRecurring(
 	ctx context.Context, client *qless.Client, f *recurFlags, jid string,
 ) error {
-	var data any
+	var data json.RawMessage
 	if f.flags.Changed("data") {
-		var err error
-		if data, err = a.data([]string{f.data}); err != nil {
+		read, err := a.data([]string{f.data})
+		if err != nil {
 			return err
 		}
+		data = read.(json.RawMessage)
 	}
 	job, err := client.RecurringJob(ctx, jid)
 	if err != nil {
 		return err
 	}
-	changes := f.changes(ctx, job, data)
-	if len(changes) == 0 {
+	if !f.change(job, data) {
 		return usageError{errors.New("no flag says what to change")}
 	}
 	if !a.goOn("change %s", text.Clean(jid)) {
 		return nil
 	}
-	for _, change := range changes {
-		if err := change(); err != nil {
-			return err
-		}
+	if err := job.Update(ctx); err != nil {
+		return err
 	}
 	a.say("changed %s", text.Clean(jid))
 	return nil
 }
 
-// changes returns what the flags that are set do.
-func (f *recurFlags) changes(
-	ctx context.Context, job *qless.RecurringJob, data any,
-) []func() error {
-	var changes []func() error
+// change sets the fields that the flags say, and reports whether there are any.
+func (f *recurFlags) change(job *qless.RecurringJob, data json.RawMessage) (any bool) {
 	for _, c := range []struct {
 		flag string
-		do   func() error
+		set  func()
 	}{
-		{"every", func() error { return job.SetInterval(ctx, f.every) }},
-		{"backlog", func() error { return job.SetBacklog(ctx, f.backlog) }},
-		{"priority", func() error { return job.SetPriority(ctx, f.priority) }},
-		{"retries", func() error { return job.SetRetries(ctx, f.retries) }},
-		{"klass", func() error { return job.SetKlass(ctx, f.klass) }},
-		{"data", func() error { return job.SetData(ctx, data) }},
-		{"tag", func() error { return job.Tag(ctx, f.tags...) }},
-		{"untag", func() error { return job.Untag(ctx, f.untags...) }},
-		{"queue", func() error { return job.Move(ctx, f.queue) }},
+		{"every", func() { job.Interval = f.every }},
+		{"backlog", func() { job.Backlog = f.backlog }},
+		{"priority", func() { job.Priority = f.priority }},
+		{"retries", func() { job.Retries = f.retries }},
+		{"klass", func() { job.Klass = f.klass }},
+		{"data", func() { job.Data = data }},
+		{"tag", func() { job.Tags = withTags(job.Tags, f.tags) }},
+		{"untag", func() { job.Tags = withoutTags(job.Tags, f.untags) }},
+		{"queue", func() { job.Queue = f.queue }},
 	} {
 		if f.flags.Changed(c.flag) {
-			changes = append(changes, c.do)
+			c.set()
+			any = true
 		}
 	}
-	return changes
+	return any
+}
+
+// withTags returns tags, and those of more that are not among them.
+func withTags(tags, more []string) []string {
+	for _, tag := range more {
+		if !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
+// withoutTags returns the tags that are not among others.
+func withoutTags(tags, others []string) []string {
+	return slices.DeleteFunc(tags, func(tag string) bool { return slices.Contains(others, tag) })
 }
 
 func (a *app) recurRunCommand() *cobra.Command {
@@ -298,7 +311,7 @@ func (a *app) runRecurring(ctx context.Context, client *qless.Client, args []str
 		return nil
 	}
 	jid, err := client.Queue(job.Queue).Put(ctx, job.Klass, slices.Clone(job.Data),
-		qless.Priority(job.Priority), qless.Retries(job.Retries), qless.Tags(job.Tags...))
+		qless.Priority(job.Priority), qless.Retries(job.Retries), qless.Tags(job.Tags))
 	if err != nil {
 		return err
 	}

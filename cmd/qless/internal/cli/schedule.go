@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
@@ -24,7 +25,7 @@ func (a *app) scheduleListCommand() *cobra.Command {
 			"  qless schedule ls --json | jq '.items[] | select(.followers == [])'",
 		Args: cobra.NoArgs,
 		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
-			page, err := client.Schedules(ctx, flags.get())
+			page, err := inspect.New(client).Schedules(ctx, flags.get())
 			if err != nil {
 				return err
 			}
@@ -37,7 +38,7 @@ func (a *app) scheduleListCommand() *cobra.Command {
 	return command
 }
 
-func schedulesTable(schedules []qless.ScheduleInfo) *table {
+func schedulesTable(schedules []inspect.Schedule) *table {
 	t := &table{
 		header: []string{
 			"ID", "SPEC", "KLASS", "QUEUE", "LAST", "NEXT", "OVERDUE", "MISSED", "WORKERS",
@@ -51,7 +52,7 @@ func schedulesTable(schedules []qless.ScheduleInfo) *table {
 	return t
 }
 
-func specOf(s qless.ScheduleInfo) string {
+func specOf(s inspect.Schedule) string {
 	if s.Zone == "" || s.Zone == "UTC" {
 		return s.Spec
 	}
@@ -78,7 +79,7 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 }
 
 func (a *app) showSchedule(ctx context.Context, client *qless.Client, args []string) error {
-	s, err := client.Schedule(ctx, args[0])
+	s, err := inspect.New(client).Schedule(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (a *app) scheduleRunCommand() *cobra.Command {
 		Example: "  qless schedule run nightly",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
-			s, err := client.Schedule(ctx, args[0])
+			s, err := inspect.New(client).Schedule(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -145,7 +146,7 @@ func (a *app) scheduleForgetCommand() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.run(a.eachNamed("forget", "forgot", "schedule", true,
 			func(ctx context.Context, client *qless.Client, id string) error {
-				return client.ForgetSchedule(ctx, id)
+				return inspect.New(client).ForgetSchedule(ctx, id)
 			})),
 		ValidArgsFunction: a.completeNames(schedulesKnown),
 	}

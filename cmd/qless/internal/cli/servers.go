@@ -59,20 +59,25 @@ func (s *servers) connect(ctx context.Context) error {
 		return err
 	}
 	s.calls = qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
-	options := append(s.clientOptions(), qless.WithLogger(s.log), qless.WithObserver(s.calls.Observe))
+	config := s.clientConfig()
+	config.Logger, config.Observer = s.log, s.calls.Observe
 	if where.redis == "" && s.options.usesMemory() {
-		memory, err := qlesstest.Start(options...)
+		memory, err := qlesstest.Start()
 		if err != nil {
 			return err
 		}
 		s.closes = append(s.closes, memory.Close)
-		s.qless, s.redis = memory.Client(), memory.Redis()
+		s.redis = memory.Redis()
+		if s.qless, err = qless.New(s.redis, config); err != nil {
+			return err
+		}
+		s.closes = append(s.closes, func() { _ = s.qless.Close() })
 		fmt.Fprintln(s.out, "no Redis is named: jobs are kept in memory, and are gone when this ends")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	if s.qless, err = qless.Dial(ctx, s.redisURL(), options...); err != nil {
+	if s.qless, err = qless.Dial(ctx, s.redisURL(), config); err != nil {
 		return err
 	}
 	s.closes = append(s.closes, func() { _ = s.qless.Close() })

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/gateway/workq"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -164,19 +165,19 @@ func TestServeUnderLoadAnswersWhatIsUnderWayAndHalfDoesNothing(t *testing.T) {
 	}
 	testkit.Soon(t, "load", enough)
 	testkit.Until(t, "consumers wait", func() bool {
-		idle, err := e.client().Workers(t.Context())
+		idle, err := inspect.New(e.Client()).Workers(t.Context())
 		return err == nil && idle != nil
 	})
 	require.Equal(t, 0, s.end(), s.log)
 	running.Wait()
 
-	length := func(queue string) int64 {
-		n, err := e.client().Queue(queue).Len(t.Context())
+	size := func(queue string) int64 {
+		counts, err := e.Client().Queue(queue).Counts(t.Context())
 		require.NoError(t, err)
-		return int64(n)
+		return int64(counts.Waiting + counts.Running + counts.Stalled + counts.Scheduled)
 	}
-	require.Equal(t, published.Load(), length("ns/load"))
-	require.Equal(t, added.Load(), length(workq.Queue("load", 0)))
+	require.Equal(t, published.Load(), size("ns/load"))
+	require.Equal(t, added.Load(), size(workq.Queue("load", 0)))
 	require.EqualValues(t, clients, answered.Load())
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -182,7 +183,7 @@ func (s *statusScreen) failures(groups []doctor.Group) {
 	}
 }
 
-func (s *statusScreen) limits(limits []qless.LimitInfo) {
+func (s *statusScreen) limits(limits []inspect.LimitInfo) {
 	if len(limits) == 0 {
 		return
 	}

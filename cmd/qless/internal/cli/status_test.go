@@ -13,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/qlesstest"
 )
@@ -28,9 +29,9 @@ func newLiveEnv(t *testing.T) *env {
 // put puts a job that has been waiting for some time, and returns its jid.
 func (e *env) put(queue, klass string, age time.Duration, options ...qless.PutOption) string {
 	e.t.Helper()
-	client, err := qless.New(e.Redis(), qless.WithClock(func() time.Time {
+	client, err := qless.New(e.Redis(), &qless.ClientConfig{Clock: func() time.Time {
 		return time.Now().Add(-age)
-	}))
+	}})
 	require.NoError(e.t, err)
 	jid, err := client.Queue(queue).Put(e.t.Context(), klass, nil, options...)
 	require.NoError(e.t, err)
@@ -65,7 +66,7 @@ func (e *env) work(queue string, handle qless.Handler) *qless.Worker {
 		}
 	})
 	testkit.Until(e.t, "the worker to register", func() bool {
-		workers, err := e.Client().Workers(e.t.Context())
+		workers, err := inspect.New(e.Client()).Workers(e.t.Context())
 		require.NoError(e.t, err)
 		for _, w := range workers {
 			if w.Name == "worker-"+queue && w.Info != nil {
@@ -112,7 +113,7 @@ func busyEnv(t *testing.T) *env {
 		Concurrency: 1, Rate: 1, Per: time.Hour, // so that parked jobs are not tried meanwhile
 	}))
 	for range 3 {
-		e.put("sync", "Fetch", 0, qless.Limits("shopify"))
+		e.put("sync", "Fetch", 0, qless.Limits{"shopify"})
 	}
 	jobs, err := e.Client().Queue("sync").Pop(ctx, 2)
 	require.NoError(t, err)
@@ -163,8 +164,10 @@ func TestStatusTellsAQueueWithoutWorkersFromAnIdleOne(t *testing.T) {
 
 func TestStatusTellsOfLostLocks(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("mail", "Welcome", 0)
-	_, err := e.Client().Queue("mail").Pop(t.Context(), 1, qless.LockTime(time.Millisecond))
+	queue := e.Client().Queue("mail")
+	_, err := queue.Put(t.Context(), "Welcome", nil, qless.LockTime(time.Millisecond))
+	require.NoError(t, err)
+	_, err = queue.Pop(t.Context(), 1)
 	require.NoError(t, err)
 	testkit.Until(t, "the lock to end", func() bool {
 		return strings.Contains(e.ok("status"), "queue mail has 1 job whose locks have ended")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/inspect"
 )
 
 // sweptAtOnce is how many failed jobs, and failure groups, a call of Sweep looks at.
@@ -28,7 +29,7 @@ func (a *app) sweepCommand() *cobra.Command {
 
 // sweep sweeps until all failed jobs were looked at, and nothing more is found.
 func (a *app) sweep(ctx context.Context, client *qless.Client, queues []string) error {
-	groups, err := client.FailureGroups(ctx)
+	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
 		return err
 	}

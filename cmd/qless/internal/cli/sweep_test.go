@@ -30,7 +30,7 @@ func TestASweepLooksAtAllFailedJobs(t *testing.T) {
 		jid := fmt.Sprint("bad", i)
 		put(jid)
 		if i%100 == 0 {
-			put("after-"+jid, qless.DependsOn(jid), qless.OnFailureRun)
+			put("after-"+jid, qless.DependsOn{jid}, qless.OnFailureRun)
 		}
 		failSilently(t, rdb, client, jid)
 	}

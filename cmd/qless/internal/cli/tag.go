@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func (a *app) tagCommand() *cobra.Command {
@@ -20,7 +21,7 @@ func (a *app) tagListCommand() *cobra.Command {
 		Example: "  qless tag ls\n  qless tag ls --limit 100 --json",
 		Args:    cobra.NoArgs,
 		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
-			page, err := client.Tags(ctx, flags.get())
+			page, err := inspect.New(client).Tags(ctx, flags.get())
 			if err != nil {
 				return err
 			}
@@ -48,7 +49,7 @@ func (a *app) tagJobsCommand() *cobra.Command {
 			"  qless tag jobs urgent --limit -1 --jids | qless job cancel - --yes",
 		Args: cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
-			page, err := client.ListTagged(ctx, args[0], flags.get())
+			page, err := inspect.New(client).Tagged(args[0]).List(ctx, flags.get())
 			if err != nil {
 				return err
 			}

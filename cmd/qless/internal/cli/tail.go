@@ -18,8 +18,8 @@ import (
 var eventKinds = []qless.EventKind{
 	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
 	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
-	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTrack,
-	qless.EventUnfailed, qless.EventUnpaused, qless.EventUntrack,
+	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTracked,
+	qless.EventUnfailed, qless.EventResumed, qless.EventUntracked,
 }
 
 // A tail prints events that pass a filter.
@@ -71,18 +71,14 @@ func (t *tail) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = events.Close() }()
 	t.style = text.StyleOf(t.out)
 	if !t.json {
 		fmt.Fprintln(t.err, "listening, Ctrl-C ends it")
 	}
-	for event := range events.C() {
+	for event := range events {
 		if err := t.show(ctx, event); err != nil {
 			return err
 		}
-	}
-	if ctx.Err() == nil {
-		return errors.New("the server has ended the subscription")
 	}
 	return nil // the user has ended it
 }
@@ -138,7 +134,7 @@ func (t *tail) wants(ctx context.Context, e *shownEvent) (bool, error) {
 // isOnlyOfTracked reports whether an event is published only for tracked jobs.
 func isOnlyOfTracked(kind qless.EventKind) bool {
 	switch kind {
-	case qless.EventPopped, qless.EventStalled, qless.EventTrack, qless.EventUntrack:
+	case qless.EventPopped, qless.EventStalled, qless.EventTracked, qless.EventUntracked:
 		return true
 	}
 	return false

@@ -156,7 +156,7 @@ func TestTopWithoutColours(t *testing.T) {
 
 func TestTopSaysThatTheServerIsAwayAndGoesOn(t *testing.T) {
 	server := testkit.Start(t)
-	client, err := qless.New(server.Client(t))
+	client, err := qless.New(server.Client(t), nil)
 	require.NoError(t, err)
 	_, err = client.Queue("mail").Put(t.Context(), "Welcome", nil)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/qlesstest"
 )
@@ -18,7 +19,7 @@ import (
 func newReal(t *testing.T) (*env, *qless.Client) {
 	server := testkit.Start(t)
 	url := "redis://" + server.Addr()
-	client, err := qless.Dial(t.Context(), url)
+	client, err := qless.Dial(t.Context(), url, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return &env{Server: &qlesstest.Server{}, t: t, url: url}, client
@@ -52,7 +53,7 @@ func TestEveryCommandWorksOnARealServer(t *testing.T) {
 	}
 	job := jobOf(t, client, "put")
 	require.Equal(t, "[2]", string(job.Data))
-	require.Equal(t, []string{"y"}, job.Tags)
+	require.Equal(t, qless.Tags{"y"}, job.Tags)
 	require.Equal(t, 4, job.Priority)
 	require.False(t, job.Tracked)
 
@@ -89,7 +90,7 @@ func TestThousandsOfFailuresAreRetriedOnARealServer(t *testing.T) {
 	})
 	require.NoError(t, worker.Start(t.Context()))
 	testkit.Until(t, "all have failed", func() bool {
-		groups, err := client.FailureGroups(t.Context())
+		groups, err := inspect.New(client).FailureGroups(t.Context())
 		require.NoError(t, err)
 		return groups["timeout"] == len(specs)
 	})
@@ -98,13 +99,13 @@ func TestThousandsOfFailuresAreRetriedOnARealServer(t *testing.T) {
 	r := e.fields("failed retry timeout --limit 700 --yes")
 	require.Equal(t, run{0, "", "retried 700 jobs\n"}, r)
 	_, err = client.Queue("mail").Put(t.Context(), "After", nil,
-		qless.JID("after"), qless.DependsOn("j1199"))
+		qless.JID("after"), qless.DependsOn{"j1199"})
 	require.NoError(t, err)
-	var done qless.BulkResult
+	var done inspect.Result
 	r = e.fields("failed cancel timeout --yes --json")
 	require.Equal(t, 4, r.status, r.errors)
 	require.NoError(t, json.Unmarshal([]byte(r.out), &done))
-	require.Equal(t, 499, done.Count)
+	require.Equal(t, 499, done.Changed)
 	require.Equal(t, 1, done.Left)
 	jids := e.ok("job", "find", "-q", "mail", "--klass", "Welcome", "--limit", "-1", "--jids")
 	require.Equal(t, 701, strings.Count(jids, "\n"))

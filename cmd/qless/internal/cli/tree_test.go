@@ -13,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/cli"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -67,11 +68,11 @@ func scene(t *testing.T, client *qless.Client) {
 			require.NoError(t, job.Complete(ctx))
 		}
 	}
-	put("waiting", qless.Tags("urgent", "eu"), qless.Header("trace", "1"))
-	put("waiting-too", qless.Tags("urgent"), qless.Priority(-1))
+	put("waiting", qless.Tags{"urgent", "eu"}, qless.Headers{"trace": "1"})
+	put("waiting-too", qless.Tags{"urgent"}, qless.Priority(-1))
 	put("later", qless.Delay(time.Hour))
-	put("child", qless.DependsOn("waiting"))
-	put("grandchild", qless.DependsOn("child"))
+	put("child", qless.DependsOn{"waiting"})
+	put("grandchild", qless.DependsOn{"child"})
 	job, err := client.Job(ctx, "waiting")
 	require.NoError(t, err)
 	require.NoError(t, job.Track(ctx))
@@ -93,10 +94,10 @@ func follow(t *testing.T, client *qless.Client) (stop func()) {
 	worker.Handle("Tidy", nothing)
 	require.NoError(t, worker.Start(t.Context()))
 	testkit.Until(t, "the worker and its schedule are registered", func() bool {
-		_, err := client.Schedule(t.Context(), "nightly")
-		workers, failed := client.Workers(t.Context())
+		_, err := inspect.New(client).Schedule(t.Context(), "nightly")
+		workers, failed := inspect.New(client).Workers(t.Context())
 		require.NoError(t, failed)
-		return err == nil && slices.ContainsFunc(workers, func(w qless.WorkerCounts) bool {
+		return err == nil && slices.ContainsFunc(workers, func(w inspect.Worker) bool {
 			return w.Name == "night-worker" && w.Info != nil
 		})
 	})

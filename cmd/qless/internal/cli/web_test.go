@@ -66,11 +66,11 @@ func TestTheDashboardAsksForItsUser(t *testing.T) {
 
 func TestWhatTheDashboardCanceledIsPutAgainFromItsReceipt(t *testing.T) {
 	e := newRealEnv(t)
-	queue := e.client().Queue("mail")
+	queue := e.Client().Queue("mail")
 	_, err := queue.Put(t.Context(), "Send", json.RawMessage(`{"big": 12345678901234567890}`),
-		qless.JID("first"), qless.Priority(7), qless.Tags("x", "y"), qless.Header("k", "v"))
+		qless.JID("first"), qless.Priority(7), qless.Tags{"x", "y"}, qless.Headers{"k": "v"})
 	require.NoError(t, err)
-	_, err = queue.Put(t.Context(), "Send", nil, qless.JID("second"), qless.DependsOn("first"))
+	_, err = queue.Put(t.Context(), "Send", nil, qless.JID("second"), qless.DependsOn{"first"})
 	require.NoError(t, err)
 	before := map[string]string{}
 	for _, jid := range []string{"first", "second"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -48,10 +49,11 @@ func (a *app) explain(ctx context.Context, client *qless.Client, args []string) 
 	}
 	if a.json {
 		return a.print(struct {
-			Queue  string            `json:"queue"`
-			Counts qless.QueueCounts `json:"counts"`
-			Causes []advisedCause    `json:"causes"`
-		}{found.Queue, found.Counts, advised}, nil)
+			Queue   string            `json:"queue"`
+			Counts  qless.QueueCounts `json:"counts"`
+			Latency inspect.Latency   `json:"latency"`
+			Causes  []advisedCause    `json:"causes"`
+		}{found.Queue, found.Counts, found.Latency, advised}, nil)
 	}
 	return a.printCauses(found, advised)
 }
@@ -61,8 +63,8 @@ func (a *app) printCauses(found *doctor.Explanation, causes []advisedCause) erro
 	c := &found.Counts
 	head := fmt.Sprintf("%d waiting, %d running, %d stalled, %d scheduled, %d depend",
 		c.Waiting, c.Running, c.Stalled, c.Scheduled, c.Depends)
-	if c.Latency != nil && c.Latency.Oldest > 0 {
-		head += ", the oldest for " + units.Age(c.Latency.Oldest)
+	if oldest := found.Latency.Oldest; oldest > 0 {
+		head += ", the oldest for " + units.Age(oldest)
 	}
 	_, err := fmt.Fprintf(a.out, "%s  %s\n", style.Bold(text.Clean(found.Queue)), head)
 	if err != nil {

@@ -34,7 +34,7 @@ func (w why) worker(info string) {
 
 func (w why) pop(queue string, n int) []*qless.Job {
 	w.t.Helper()
-	client, err := qless.New(w.Redis(), qless.WithWorkerName("w1"))
+	client, err := qless.New(w.Redis(), &qless.ClientConfig{WorkerName: "w1"})
 	require.NoError(w.t, err)
 	jobs, err := client.Queue(queue).Pop(w.t.Context(), n)
 	require.NoError(w.t, err)
@@ -94,8 +94,8 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			require.NoError(w.t, w.Client().Limit("shop").Set(ctx, qless.LimitConfig{
 				Concurrency: 1, Rate: 1, Per: time.Hour, // so that b is not tried meanwhile
 			}))
-			w.put("mail", "Welcome", time.Minute, qless.JID("a"), qless.Limits("shop"))
-			w.put("mail", "Welcome", 0, qless.JID("b"), qless.Limits("shop"))
+			w.put("mail", "Welcome", time.Minute, qless.JID("a"), qless.Limits{"shop"})
+			w.put("mail", "Welcome", 0, qless.JID("b"), qless.Limits{"shop"})
 			jobs, err := w.queue().Pop(ctx, 2)
 			require.NoError(w.t, err)
 			require.Len(w.t, jobs, 1)
@@ -126,18 +126,18 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 		{doctor.CodeDepends, func(w why) {
 			w.worker(free)
 			w.put("slow", "Welcome", 0, qless.JID("first"))
-			w.put("mail", "Welcome", 0, qless.DependsOn("first"))
+			w.put("mail", "Welcome", 0, qless.DependsOn{"first"})
 		}, "1 job waits for others to complete, for instance for first", "qless job graph first"},
 		{doctor.CodeFailedDependency, func(w why) {
 			w.worker(free)
 			w.put("slow", "Welcome", time.Minute, qless.JID("first"))
-			w.put("mail", "Welcome", 0, qless.DependsOn("first"))
+			w.put("mail", "Welcome", 0, qless.DependsOn{"first"})
 			require.NoError(w.t, w.pop("slow", 1)[0].Fail(w.t.Context(), "timeout", "late"))
 		}, "has failed, in timeout", "qless job retry first"},
 		{doctor.CodeUntold, func(w why) {
 			w.worker(free)
 			w.put("slow", "Welcome", time.Minute, qless.JID("first"))
-			w.put("mail", "Welcome", 0, qless.DependsOn("first"), qless.OnFailureRun)
+			w.put("mail", "Welcome", 0, qless.DependsOn{"first"}, qless.OnFailureRun)
 			failSilently(w.t, w.Redis(), w.Client(), "first")
 		}, "1 job was not told that others have failed", "qless sweep"},
 		{doctor.CodeOpenBatch, func(w why) {
@@ -148,8 +148,10 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 		{doctor.CodeStalled, func(w why) {
 			w.worker(free)
 			w.put("mail", "Welcome", 10*time.Minute)
-			client, err := qless.New(w.Redis(), qless.WithWorkerName("w2"),
-				qless.WithClock(func() time.Time { return time.Now().Add(-5 * time.Minute) }))
+			client, err := qless.New(w.Redis(), &qless.ClientConfig{
+				Clock:      func() time.Time { return time.Now().Add(-5 * time.Minute) },
+				WorkerName: "w2",
+			})
 			require.NoError(w.t, err)
 			_, err = client.Queue("mail").Pop(w.t.Context(), 1)
 			require.NoError(w.t, err)
@@ -201,8 +203,10 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 func TestWhyTellsOfAGracePeriod(t *testing.T) {
 	w := why{newLiveEnv(t)}
 	w.jobs("a")
-	client, err := qless.New(w.Redis(), qless.WithWorkerName("w2"),
-		qless.WithClock(func() time.Time { return time.Now().Add(-61 * time.Second) }))
+	client, err := qless.New(w.Redis(), &qless.ClientConfig{
+		Clock:      func() time.Time { return time.Now().Add(-61 * time.Second) },
+		WorkerName: "w2",
+	})
 	require.NoError(t, err)
 	jobs, err := client.Queue("mail").Pop(t.Context(), 1)
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func (a *app) workerCommand() *cobra.Command {
@@ -25,7 +26,7 @@ func (a *app) workerListCommand() *cobra.Command {
 			"  qless worker ls --json | jq '.[] | select(.stalled > 0).name'",
 		Args: cobra.NoArgs,
 		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
-			workers, err := client.Workers(ctx)
+			workers, err := inspect.New(client).Workers(ctx)
 			if err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ func (a *app) workerListCommand() *cobra.Command {
 	return command
 }
 
-func workersTable(workers []qless.WorkerCounts) *table {
+func workersTable(workers []inspect.Worker) *table {
 	t := &table{
 		header: []string{"WORKER", "STATE", "JOBS", "SLOTS", "STALLED", "SEEN", "QUEUES"},
 		empty:  "no workers",
@@ -55,7 +56,7 @@ func workersTable(workers []qless.WorkerCounts) *table {
 	return t
 }
 
-func workerState(info *qless.WorkerInfo) any {
+func workerState(info *inspect.WorkerInfo) any {
 	switch {
 	case info == nil:
 		return "-"
@@ -81,33 +82,31 @@ func (a *app) workerShowCommand() *cobra.Command {
 
 // workerDetails are the counts of a worker, and the jobs that it holds.
 type workerDetails struct {
-	qless.WorkerCounts
+	inspect.Worker
 	Holds []*qless.Job `json:"holds"`
 }
 
 func (a *app) showWorker(ctx context.Context, client *qless.Client, args []string) error {
 	name := args[0]
-	workers, err := client.Workers(ctx)
+	workers, err := inspect.New(client).Workers(ctx)
 	if err != nil {
 		return err
 	}
-	held, err := client.WorkerJobs(ctx, name)
-	if err != nil {
-		return err
+	details := workerDetails{Worker: inspect.Worker{Name: name}, Holds: []*qless.Job{}}
+	for job, err := range inspect.New(client).HeldBy(name).Jobs(ctx) {
+		if err != nil {
+			return err
+		}
+		details.Holds = append(details.Holds, job)
 	}
-	i := slices.IndexFunc(workers, func(w qless.WorkerCounts) bool { return w.Name == name })
-	if i < 0 && len(held.Jobs)+len(held.Stalled) == 0 {
+	i := slices.IndexFunc(workers, func(w inspect.Worker) bool { return w.Name == name })
+	switch {
+	case i >= 0:
+		details.Worker = workers[i]
+	case len(details.Holds) == 0:
 		return notFound("worker", name)
-	}
-	details := workerDetails{WorkerCounts: qless.WorkerCounts{
-		Name: name, Jobs: len(held.Jobs), Stalled: len(held.Stalled),
-	}}
-	if i >= 0 {
-		details.WorkerCounts = workers[i]
-	}
-	jids := append(held.Jobs, held.Stalled...)
-	if details.Holds, err = client.Jobs(ctx, jids...); err != nil {
-		return err
+	default:
+		details.Jobs = len(details.Holds)
 	}
 	return a.printWorker(details)
 }
@@ -157,7 +156,7 @@ func (a *app) workerDeregisterCommand() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.run(a.eachNamed("deregister", "deregistered", "worker", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
-				return client.Deregister(ctx, name)
+				return inspect.New(client).ForgetWorkers(ctx, name)
 			})),
 		ValidArgsFunction: a.completeNames(workersKnown),
 	}

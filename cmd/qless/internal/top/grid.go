@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -156,7 +156,7 @@ func (m *model) workers() grid {
 	return g
 }
 
-func stateOf(info *qless.WorkerInfo) string {
+func stateOf(info *inspect.WorkerInfo) string {
 	switch {
 	case info.Stopping:
 		return "stopping"
@@ -189,7 +189,7 @@ func (m *model) jobs() grid {
 	for i := range m.detail.jobs.Page.Items {
 		job := &m.detail.jobs.Page.Items[i]
 		g.rows = append(g.rows, row{
-			id: job.JID, alarm: m.at.list == qless.ListStalled,
+			id: job.JID, alarm: m.at.list == inspect.Stalled,
 			cells: []cell{
 				say(job.JID), say(job.Klass), count(job.Priority), age(m.since(job.Since)),
 				say(m.whatOf(job)),
@@ -200,10 +200,10 @@ func (m *model) jobs() grid {
 }
 
 // whatOf says what there is to say of a job, as fits its list.
-func (m *model) whatOf(job *qless.JobSummary) string {
+func (m *model) whatOf(job *inspect.Row) string {
 	switch {
-	case job.ParkedBy != "":
-		return "limit " + job.ParkedBy
+	case job.Parked != "":
+		return "limit " + job.Parked
 	case job.IsDue:
 		return "due"
 	case !job.Due.IsZero():

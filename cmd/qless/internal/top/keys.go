@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/inspect"
 )
 
 // press does what a key means.
@@ -105,7 +106,7 @@ func (m *model) enter() tea.Cmd {
 		return nil
 	}
 	m.back = append(m.back, m.at)
-	return m.visit(place{page: below, name: name, list: qless.ListWaiting})
+	return m.visit(place{page: below, name: name, list: inspect.Waiting})
 }
 
 // turnList shows the next list of a queue, or the next page.

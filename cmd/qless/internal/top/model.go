@@ -8,6 +8,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A page is what fills the screen.
@@ -25,15 +26,15 @@ const (
 // A place is a page, of what, and which part of it.
 type place struct {
 	page page
-	name string     // of the queue, worker or group
-	list qless.List // of a queue
-	why  bool       // what the queue waits for, in place of a list
+	name string       // of the queue, worker or group
+	list inspect.List // of a queue
+	why  bool         // what the queue waits for, in place of a list
 }
 
 // lists are those of a queue, in the order in which they are shown.
-var lists = []qless.List{
-	qless.ListWaiting, qless.ListRunning, qless.ListStalled, qless.ListScheduled, qless.ListDepends,
-	qless.ListRecurring,
+var lists = []inspect.List{
+	inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled, inspect.Depends,
+	inspect.Recurring,
 }
 
 // A model is what is known, and what the user looks at.
@@ -70,7 +71,7 @@ type detail struct {
 	jobs     *JobsOfQueue
 	why      *doctor.Explanation
 	held     []*qless.Job
-	failures *qless.FailureSummary
+	failures *inspect.FailureSummary
 }
 
 // A question is about a queue, before it is paused or unpaused.
@@ -108,7 +109,7 @@ func newModel(source Source, config Config) *model {
 	}
 	if config.Queue != "" {
 		m.back = []place{{page: queuesPage}}
-		m.at = place{page: queuePage, name: config.Queue, list: qless.ListWaiting}
+		m.at = place{page: queuePage, name: config.Queue, list: inspect.Waiting}
 	}
 	return m
 }
@@ -204,7 +205,7 @@ func readPlace(ctx context.Context, source Source, at place) (msg readMsg) {
 	case at.page == workerPage:
 		msg.detail.held, msg.err = source.Held(ctx, at.name)
 	case at.page == failurePage:
-		var found qless.FailureSummary
+		var found inspect.FailureSummary
 		found, msg.err = source.Failures(ctx, at.name)
 		msg.detail.failures = &found
 	default:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 // What is read at most.
@@ -27,18 +28,22 @@ func (s Server) Overview(ctx context.Context) (*doctor.Status, error) {
 
 // Jobs reads the first jobs of a list.
 func (s Server) Jobs(
-	ctx context.Context, queue string, list qless.List,
+	ctx context.Context, queue string, list inspect.List,
 ) (*JobsOfQueue, error) {
-	q := s.Client.Queue(queue)
-	counts, err := q.Counts(ctx, qless.IncludeLatency)
+	in := inspect.New(s.Client)
+	counts, err := s.Client.Queue(queue).Counts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.List(ctx, list, qless.Range{Limit: maxJobs})
+	latency, err := in.Latency(ctx, queue)
 	if err != nil {
 		return nil, err
 	}
-	return &JobsOfQueue{counts, page}, nil
+	page, err := in.Queue(queue, list).List(ctx, inspect.Range{Limit: maxJobs})
+	if err != nil {
+		return nil, err
+	}
+	return &JobsOfQueue{counts, latency, page}, nil
 }
 
 // Why tells what a queue waits for.
@@ -48,17 +53,19 @@ func (s Server) Why(ctx context.Context, queue string) (*doctor.Explanation, err
 
 // Held reads the jobs that a worker has.
 func (s Server) Held(ctx context.Context, worker string) ([]*qless.Job, error) {
-	held, err := s.Client.WorkerJobs(ctx, worker)
-	if err != nil {
-		return nil, err
+	var jobs []*qless.Job
+	for job, err := range inspect.New(s.Client).HeldBy(worker).AtMost(maxJobs).Jobs(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, job)
 	}
-	jids := append(held.Stalled, held.Jobs...)
-	return s.Client.Jobs(ctx, jids[:min(len(jids), maxJobs)]...)
+	return jobs, nil
 }
 
 // Failures tells of which klasses the jobs of a failure group are.
-func (s Server) Failures(ctx context.Context, group string) (qless.FailureSummary, error) {
-	return s.Client.SummarizeFailures(ctx, group, maxFailures)
+func (s Server) Failures(ctx context.Context, group string) (inspect.FailureSummary, error) {
+	return inspect.New(s.Client).Failures(ctx, group, maxFailures)
 }
 
 // SetPaused pauses or unpauses a queue.
@@ -66,5 +73,5 @@ func (s Server) SetPaused(ctx context.Context, queue string, paused bool) error 
 	if paused {
 		return s.Client.Queue(queue).Pause(ctx)
 	}
-	return s.Client.Queue(queue).Unpause(ctx)
+	return s.Client.Queue(queue).Resume(ctx)
 }

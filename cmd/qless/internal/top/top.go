@@ -14,22 +14,24 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A Source reads and changes what is shown.
 type Source interface {
 	Overview(ctx context.Context) (*doctor.Status, error)
-	Jobs(ctx context.Context, queue string, list qless.List) (*JobsOfQueue, error)
+	Jobs(ctx context.Context, queue string, list inspect.List) (*JobsOfQueue, error)
 	Why(ctx context.Context, queue string) (*doctor.Explanation, error)
 	Held(ctx context.Context, worker string) ([]*qless.Job, error)
-	Failures(ctx context.Context, group string) (qless.FailureSummary, error)
+	Failures(ctx context.Context, group string) (inspect.FailureSummary, error)
 	SetPaused(ctx context.Context, queue string, paused bool) error
 }
 
 // JobsOfQueue is one list of a queue, with its counts.
 type JobsOfQueue struct {
-	Counts qless.QueueCounts
-	Page   qless.Page[qless.JobSummary]
+	Counts  qless.QueueCounts
+	Latency inspect.Latency
+	Page    inspect.Page[inspect.Row]
 }
 
 // A Config says what to show, and where.

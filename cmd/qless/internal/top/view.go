@@ -88,8 +88,8 @@ func (m *model) detailSummary() string {
 	case m.detail.jobs != nil:
 		line := fmt.Sprintf("the first %d of %s", len(m.detail.jobs.Page.Items),
 			text.Count(m.detail.jobs.Page.Total, "job"))
-		if l := m.detail.jobs.Counts.Latency; l != nil && l.Oldest > 0 {
-			line += "; the oldest job waits for " + units.Age(l.Oldest)
+		if oldest := m.detail.jobs.Latency.Oldest; oldest > 0 {
+			line += "; the oldest job waits for " + units.Age(oldest)
 		}
 		return line
 	case m.detail.failures != nil:

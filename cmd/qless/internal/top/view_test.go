@@ -16,6 +16,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 var update = flag.Bool("update", false, "write what is drawn to testdata")
@@ -31,17 +32,18 @@ type fake struct {
 
 func (f *fake) Overview(context.Context) (*doctor.Status, error) { return &f.status, f.err }
 
-func (f *fake) Jobs(_ context.Context, queue string, list qless.List) (*JobsOfQueue, error) {
-	items := []qless.JobSummary{
+func (f *fake) Jobs(_ context.Context, queue string, list inspect.List) (*JobsOfQueue, error) {
+	items := []inspect.Row{
 		{JID: strings.Repeat("a", 32), Klass: "Welcome", Priority: 10, Since: noon.Add(-time.Minute),
 			Retries: 5, Remaining: 3},
 		{JID: "b", Klass: "Goodbye\x1b[31m", Since: noon.Add(-time.Hour), Worker: "host-1"},
 	}
 	return &JobsOfQueue{
 		Counts: qless.QueueCounts{
-			Name: queue, Waiting: 2, Running: 1, Latency: &qless.Latency{Oldest: time.Hour},
+			Name: queue, Waiting: 2, Running: 1,
 		},
-		Page: qless.Page[qless.JobSummary]{Items: items, Total: 2},
+		Latency: inspect.Latency{Oldest: time.Hour},
+		Page:    inspect.Page[inspect.Row]{Items: items, Total: 2},
 	}, f.err
 }
 
@@ -57,8 +59,8 @@ func (f *fake) Held(context.Context, string) ([]*qless.Job, error) {
 	return []*qless.Job{&job}, f.err
 }
 
-func (f *fake) Failures(context.Context, string) (qless.FailureSummary, error) {
-	return qless.FailureSummary{Looked: 3, Total: 3, Klasses: []qless.KlassFailures{
+func (f *fake) Failures(context.Context, string) (inspect.FailureSummary, error) {
+	return inspect.FailureSummary{Looked: 3, Total: 3, Klasses: []inspect.KlassFailures{
 		{Klass: "Resize", Count: 3, First: noon.Add(-time.Hour), Last: noon.Add(-time.Minute),
 			Message: "took\ntoo long"},
 	}}, f.err
@@ -75,7 +77,7 @@ func (f *fake) SetPaused(_ context.Context, queue string, paused bool) error {
 
 func queueOf(name string, waiting int, oldest time.Duration, perMinute float64) doctor.QueueStatus {
 	return doctor.QueueStatus{
-		QueueOverview: qless.QueueOverview{
+		QueueOverview: inspect.QueueOverview{
 			QueueCounts: qless.QueueCounts{Name: name, Waiting: waiting}, Oldest: oldest,
 		},
 		Rates: doctor.Rates{Completed: perMinute},
@@ -100,8 +102,8 @@ func newFake() *fake {
 		Workers:  doctor.Workforce{Registered: 2, Silent: 1, Slots: 20, Busy: 7},
 		Rates:    doctor.Rates{Completed: 120.5, Failed: 0.4},
 		Failures: []doctor.Group{{Name: "timeout", Jobs: 12}, {Name: "gone", Jobs: 1}},
-		Listed: []qless.WorkerCounts{
-			{Name: "host-1", Jobs: 7, Info: &qless.WorkerInfo{
+		Listed: []inspect.Worker{
+			{Name: "host-1", Jobs: 7, Info: &inspect.WorkerInfo{
 				Queues: []string{"mail", "thumbs"}, Slots: 10, Host: "host", Started: noon.Add(-time.Hour),
 			}},
 			{Name: "ruby-1", Jobs: 1, Stalled: 1},

@@ -1,0 +1,106 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A Latency holds the waiting times of a queue.
+type Latency struct {
+	// Oldest is the longest wait of a job that could be popped, or 0 if there is none.
+	Oldest time.Duration `json:"oldest"`
+
+	// ByPriority holds the same for each priority, highest first, at most 16 of them.
+	ByPriority []PriorityLatency `json:"by_priority"`
+
+	// More reports that there are jobs of lower priorities.
+	More bool `json:"more,omitempty"`
+
+	// NextDue is the time at which the next scheduled or recurring job is due, or zero if there is none.
+	// It is past if no worker has asked the queue for jobs since.
+	NextDue time.Time `json:"next_due,omitzero"`
+}
+
+// A PriorityLatency holds the longest wait of the jobs of one priority.
+type PriorityLatency struct {
+	Priority int
+	Oldest   time.Duration
+}
+
+type latencyJSON struct {
+	Oldest     float64        `json:"oldest"`
+	ByPriority []priorityJSON `json:"by_priority"`
+	More       bool           `json:"more,omitempty"`
+	NextDue    time.Time      `json:"next_due,omitzero"`
+}
+
+type priorityJSON struct {
+	Priority int     `json:"priority"`
+	Oldest   float64 `json:"oldest"`
+}
+
+// MarshalJSON writes durations in seconds.
+func (l Latency) MarshalJSON() ([]byte, error) {
+	written := latencyJSON{
+		Oldest: seconds(l.Oldest), ByPriority: []priorityJSON{}, More: l.More, NextDue: l.NextDue,
+	}
+	for _, p := range l.ByPriority {
+		written.ByPriority = append(written.ByPriority, priorityJSON{p.Priority, seconds(p.Oldest)})
+	}
+	return json.Marshal(written)
+}
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (l *Latency) UnmarshalJSON(text []byte) error {
+	var read latencyJSON
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	*l = Latency{
+		Oldest: duration(read.Oldest), ByPriority: []PriorityLatency{}, More: read.More,
+		NextDue: read.NextDue,
+	}
+	for _, p := range read.ByPriority {
+		l.ByPriority = append(l.ByPriority, PriorityLatency{p.Priority, duration(p.Oldest)})
+	}
+	return nil
+}
+
+// Latency returns the waiting times of the jobs of a queue that could be popped if it is not paused and
+// no limit holds them back. Scheduled and recurring jobs count from the time at which they were due.
+// Jobs with a lock that has ended don't count.
+//
+// A job that was released, timed out or given another priority counts from its put or its last pop,
+// whichever came later, and of those only eight in each priority are read. Among jobs that take turns
+// ([qless.Fair]), the next one counts.
+func (in *Inspector) Latency(ctx context.Context, queue string) (Latency, error) {
+	const command = "latency"
+	if err := checkName(command, "queue name", queue); err != nil {
+		return Latency{}, err
+	}
+	replies, err := do[wire.List[struct {
+		Bands wire.List[struct {
+			Priority wire.Number `json:"priority"`
+			Waited   wire.Number `json:"waited"`
+		}] `json:"bands"`
+		Next wire.Number `json:"next"`
+		More bool        `json:"more"`
+	}]](ctx, in.client, command, queue)
+	if err != nil {
+		return Latency{}, err
+	}
+	if len(replies) != 1 {
+		return Latency{}, unexpected(command, replies)
+	}
+	r := replies[0]
+	l := Latency{NextDue: r.Next.Time(), More: r.More, ByPriority: []PriorityLatency{}}
+	for _, band := range r.Bands {
+		waited := band.Waited.Duration()
+		l.Oldest = max(l.Oldest, waited)
+		l.ByPriority = append(l.ByPriority, PriorityLatency{band.Priority.LargeInt(), waited})
+	}
+	return l, nil
+}

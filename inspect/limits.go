@@ -1,0 +1,149 @@
+package inspect
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A LimitOverview holds the figures of a limit. A figure of which the key is damaged is -1.
+type LimitOverview struct {
+	Name   string            `json:"name"`
+	Config qless.LimitConfig `json:"config"`
+
+	// Used is the number of slots of the Concurrency that are taken. A job that has lost its lock
+	// keeps its slot until another job needs it.
+	Used int `json:"used"`
+
+	// Parked is the number of jobs that wait for room.
+	Parked int `json:"parked"`
+}
+
+// A LimitInfo is a snapshot of a limit.
+type LimitInfo struct {
+	LimitOverview
+
+	// Own reports that the config is that of this limit, and not that of its family.
+	Own bool `json:"own"`
+
+	// HeldUntil is the end of a hold: see [qless.Limit.Hold]. It is zero if there is none.
+	HeldUntil time.Time `json:"held_until,omitzero"`
+
+	// Next is the time at which the next job may start, by the rate or the hold. It is zero if that is
+	// now, or when a running job ends.
+	Next time.Time `json:"next,omitzero"`
+
+	// Running are the jids of the jobs that hold a slot, at most 1000 of them. They are only known
+	// of a limit with a Concurrency.
+	Running []string `json:"running"`
+}
+
+// limitInfoHead is the number of items before the jids in a reply of the command limit.info.
+const limitInfoHead = 7
+
+// Limit returns the config and the use of one limit, whether it has a config or not.
+func (in *Inspector) Limit(ctx context.Context, name string) (LimitInfo, error) {
+	const command = "limit.info"
+	if err := checkName(command, "name of the limit", name); err != nil {
+		return LimitInfo{}, err
+	}
+	reply, err := in.client.Do(ctx, command, name)
+	if err != nil {
+		return LimitInfo{}, err
+	}
+	texts := make([]string, 0, limitInfoHead)
+	for _, item := range items(reply) {
+		texts = append(texts, wire.AsString(item))
+	}
+	if len(texts) < limitInfoHead {
+		return LimitInfo{}, unexpected(command, reply)
+	}
+	running := texts[limitInfoHead:]
+	return LimitInfo{
+		LimitOverview: LimitOverview{
+			Name: name, Config: limitConfig(texts[0], texts[1], texts[2]),
+			Used: len(running), Parked: wire.AsNumber(texts[6]).Int(),
+		},
+		Own:       texts[3] == "1",
+		HeldUntil: wire.AsNumber(texts[4]).Time(),
+		Next:      wire.AsNumber(texts[5]).Time(),
+		Running:   running,
+	}, nil
+}
+
+// Limits returns the limits that have a config, with their use, by name. Each call reads all of them,
+// about 500 in a step.
+func (in *Inspector) Limits(ctx context.Context, r Range) (Page[LimitOverview], error) {
+	offset, limit, err := r.bounds("limit.list")
+	if err != nil {
+		return Page[LimitOverview]{}, err
+	}
+	found := map[string]LimitOverview{}
+	for cursor := ""; ; {
+		if cursor, err = in.limitsFrom(ctx, cursor, found); err != nil {
+			return Page[LimitOverview]{}, err
+		}
+		if cursor == "" {
+			break
+		}
+	}
+	all := make([]LimitOverview, 0, len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, found[name])
+	}
+	return pageOf(all, offset, limit), nil
+}
+
+// limitParts is the number of items of each limit in a reply of the command limit.list.
+const limitParts = 4
+
+// limitsFrom adds some of the limits, and returns where the next ones begin.
+func (in *Inspector) limitsFrom(
+	ctx context.Context, cursor string, found map[string]LimitOverview,
+) (next string, err error) {
+	reply, err := in.client.Do(ctx, "limit.list", cursor)
+	if err != nil {
+		return "", err
+	}
+	parts := items(reply)
+	if len(parts)%limitParts != 1 {
+		return "", unexpected("limit.list", reply)
+	}
+	for limit := range slices.Chunk(parts[1:], limitParts) {
+		l := limitOverview(limit)
+		found[l.Name] = l
+	}
+	return wire.AsString(parts[0]), nil
+}
+
+// limitOverview reads the name, the config, the number of used slots and that of parked jobs.
+func limitOverview(parts []any) LimitOverview {
+	fields := append(strings.Fields(wire.AsString(parts[1])), "", "", "")
+	return LimitOverview{
+		Name:   wire.AsString(parts[0]),
+		Config: limitConfig(fields[0], fields[1], fields[2]),
+		Used:   figure(parts[2]),
+		Parked: figure(parts[3]),
+	}
+}
+
+// limitConfig reads the fields of a config.
+func limitConfig(concurrency, rate, per string) qless.LimitConfig {
+	return qless.LimitConfig{
+		Concurrency: wire.AsNumber(concurrency).Int(), Rate: wire.AsNumber(rate).Int(),
+		Per: wire.AsNumber(per).Duration(),
+	}
+}
+
+// figure reads a count, or returns -1 if there is none because its key is damaged.
+func figure(part any) int {
+	if n, ok := part.(int64); ok {
+		return int(n)
+	}
+	return -1
+}

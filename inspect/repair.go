@@ -1,0 +1,326 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A Result is the result of a repair. It is valid even with an error: it then describes the steps that
+// were done before; the step that was under way may have been done too.
+//
+// A repair looks at no more jobs than the list had at its start. Each step, of 250 jobs or 100 if they
+// have to be searched for, finds and changes its jobs in one script. Calling the repair again
+// continues it.
+type Result struct {
+	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
+	Left    int                     `json:"left"`          // jobs that could not be changed
+	Why     map[string]*qless.Error `json:"why,omitempty"` // the reasons, by jid, for at most 10,000 of those left
+}
+
+// maxReasons is the largest number of reasons in a Result.
+const maxReasons = 10_000
+
+// leave notes that a job was left as it was.
+func (r *Result) leave(err *qless.Error) {
+	r.Left++
+	if len(r.Why) >= maxReasons {
+		return
+	}
+	if r.Why == nil {
+		r.Why = map[string]*qless.Error{}
+	}
+	r.Why[err.JID] = err
+}
+
+// Cancel deletes the jobs in any state but complete ([qless.ErrFinished]). Jobs on which others depend
+// are canceled after those, if these are selected too; otherwise they are left
+// ([qless.ErrHasDependents]). The workers that run them are notified.
+func (s Selection) Cancel(ctx context.Context) (Result, error) {
+	r := repair{action: "cancel"}
+	err := r.run(ctx, s)
+	for before := -1; err == nil && r.done.Changed > before && r.isWanted(s); {
+		before = r.done.Changed
+		blocked := r.takeBlocked()
+		if len(blocked) == 0 {
+			break
+		}
+		again := s.bare(blocked)
+		again.onStep = s.onStep
+		again.atMost = s.atMost
+		err = r.run(ctx, again)
+	}
+	return r.done, err
+}
+
+// Unfail puts failed jobs back into their queues with fresh retries. Other jobs are left
+// ([qless.ErrNotFailed]). The options [qless.Retries] and [qless.TTL] replace those of the jobs; the TTL
+// counts from the call.
+func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (Result, error) {
+	var pairs []any
+	for i, option := range options {
+		switch o := option.(type) {
+		case qless.Retries:
+			if o < 0 {
+				return Result{}, invalid("repair", "the retries %d are negative", int(o))
+			}
+			pairs = append(pairs, "retries", int(o))
+		case qless.TTL:
+			if o == qless.Forever {
+				continue
+			}
+			if time.Duration(o) < time.Millisecond {
+				return Result{}, invalid("repair", "the TTL %v is less than 1ms", time.Duration(o))
+			}
+			pairs = append(pairs, "ttl", time.Duration(o))
+		default:
+			return Result{}, invalid("repair", "options[%d] is a %T", i, option)
+		}
+	}
+	return s.repair(ctx, "unfail", "", pairs...)
+}
+
+// Move puts the jobs into a queue in any state, as [qless.Job.Move] does. Their data stays as it is on
+// the server. The options [qless.JID], [qless.IfAbsent], [qless.Unique] and [qless.DependsOn] are
+// [qless.ErrInvalid].
+func (s Selection) Move(
+	ctx context.Context, queue string, options ...qless.PutOption,
+) (Result, error) {
+	if err := checkName("repair", "queue name", queue); err != nil {
+		return Result{}, err
+	}
+	if err := s.check(); err != nil {
+		return Result{}, err
+	}
+	pairs := []any{"worker", s.client.WorkerName()}
+	for _, option := range options {
+		if _, depends := option.(qless.DependsOn); depends {
+			return Result{}, invalid("repair", "DependsOn can't be used with Move of a selection")
+		}
+		if option == qless.PutOption(qless.IfAbsent) {
+			return Result{}, invalid("repair", "IfAbsent can't be used with Move: the jobs exist")
+		}
+		pairs = append(pairs, option)
+	}
+	return s.repair(ctx, "move", queue, pairs...)
+}
+
+// Promote lets scheduled jobs be popped now. A job that a limit keeps waiting is tried by the next pop.
+// Jobs in other states are left ([qless.ErrRunning], [qless.ErrNotScheduled]); waiting ones count as
+// changed.
+func (s Selection) Promote(ctx context.Context) (Result, error) {
+	return s.repair(ctx, "promote", "")
+}
+
+// Timeout takes running jobs from their workers; they are the next to be popped. Other jobs are left
+// ([qless.ErrNotRunning]).
+func (s Selection) Timeout(ctx context.Context) (Result, error) {
+	return s.repair(ctx, "timeout", "")
+}
+
+// SetPriority changes the priority of the jobs.
+func (s Selection) SetPriority(ctx context.Context, priority int) (Result, error) {
+	return s.repair(ctx, "priority", strconv.Itoa(priority))
+}
+
+// Tag adds tags to the jobs.
+func (s Selection) Tag(ctx context.Context, tags ...string) (Result, error) {
+	return s.changeTags(ctx, "tag", tags)
+}
+
+// Untag removes tags from the jobs.
+func (s Selection) Untag(ctx context.Context, tags ...string) (Result, error) {
+	return s.changeTags(ctx, "untag", tags)
+}
+
+func (s Selection) changeTags(ctx context.Context, action string, tags []string) (Result, error) {
+	if err := checkNames("repair", "tag", tags); err != nil {
+		return Result{}, err
+	}
+	text, err := json.Marshal(tags)
+	if err != nil {
+		return Result{}, err
+	}
+	return s.repair(ctx, action, string(text))
+}
+
+// Track starts tracking the jobs.
+func (s Selection) Track(ctx context.Context) (Result, error) {
+	return s.repair(ctx, "track", "")
+}
+
+// Untrack stops tracking the jobs, including those that no longer exist.
+func (s Selection) Untrack(ctx context.Context) (Result, error) {
+	return s.repair(ctx, "untrack", "")
+}
+
+// Apply calls a function with each job, for changes that have no method here. A [*qless.Error] about
+// the job leaves it; any other error ends the call. It takes a round trip or more for each job, which
+// counts as a step.
+func (s Selection) Apply(
+	ctx context.Context, change func(ctx context.Context, job *qless.Job) error,
+) (Result, error) {
+	var done Result
+	for job, err := range s.Jobs(ctx) {
+		if err == nil {
+			err = change(ctx, job)
+		}
+		var own *qless.Error
+		switch {
+		case err == nil:
+			done.Changed++
+		case job != nil && errors.As(err, &own) && own.JID == job.JID:
+			done.leave(own)
+		default:
+			return done, err
+		}
+		if err := s.stepped(done); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// stepped calls the function of OnStep.
+func (s Selection) stepped(soFar Result) error {
+	if s.onStep == nil {
+		return nil
+	}
+	return s.onStep(soFar)
+}
+
+// A repairReply is the reply of the command repair.
+type repairReply struct {
+	Count  wire.Number                     `json:"count"`
+	Left   wire.List[wire.List[wire.Text]] `json:"left"`
+	Looked wire.Number                     `json:"looked"`
+	Total  wire.Number                     `json:"total"`
+	Cursor wire.Text                       `json:"cursor"`
+}
+
+// The largest numbers of jobs that a script changes: fewer if it may have to search for them.
+const (
+	changedAtOnce  = 250
+	searchedAtOnce = 100
+)
+
+// A repair is what a method of a Selection does.
+type repair struct {
+	action, value string
+	pairs         []any // of names and values, or options
+	done          Result
+	blocked       []string // left because others depend on them, in the order of the steps
+}
+
+// repair changes the jobs, in steps.
+func (s Selection) repair(
+	ctx context.Context, action, value string, pairs ...any,
+) (Result, error) {
+	r := repair{action: action, value: value, pairs: pairs}
+	err := r.run(ctx, s)
+	return r.done, err
+}
+
+// isWanted reports whether more jobs may be changed.
+func (r *repair) isWanted(s Selection) bool { return s.atMost == 0 || r.done.Changed < s.atMost }
+
+// run changes the jobs of a selection, in steps.
+func (r *repair) run(ctx context.Context, s Selection) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if s.list == Recurring {
+		return invalid("repair", "recurring jobs are not repaired")
+	}
+	step := changedAtOnce
+	if s.searchesData() || r.searchesGroups(s) {
+		step = searchedAtOnce
+	}
+	total, cursor := len(s.jids), ""
+	for looked := 0; ; {
+		name, count := s.name, step
+		if s.list == jidsList {
+			name = jidsJSON(s.jids[looked:min(looked+step, total)])
+		} else if looked > 0 {
+			count = min(step, total-looked)
+		}
+		part, err := do[repairReply](ctx, s.client, "repair", r.args(s, name, cursor, count)...)
+		if err == nil {
+			err = r.add(part)
+		}
+		if err == nil {
+			err = s.stepped(r.done)
+		}
+		if err != nil {
+			return err
+		}
+		if s.list != jidsList {
+			cursor = string(part.Cursor)
+		}
+		if looked == 0 {
+			total = max(len(s.jids), part.Total.Int())
+		}
+		looked += part.Looked.Int()
+		isOver := looked >= total || part.Looked == 0 || s.list != jidsList && cursor == ""
+		if isOver || !r.isWanted(s) {
+			return nil
+		}
+	}
+}
+
+// args returns the arguments of a step that looks at so many jobs.
+func (r *repair) args(s Selection, name, cursor string, count int) []any {
+	filters := s.filterArgs()
+	args := []any{
+		r.action, r.value, string(s.list), name, cursor, count, s.rest(r.done.Changed, 0), len(filters),
+	}
+	return append(append(args, filters...), r.pairs...)
+}
+
+// searchesGroups reports whether jobs may have to be searched for in failure groups.
+func (r *repair) searchesGroups(s Selection) bool {
+	switch r.action {
+	case "cancel", "unfail":
+		return s.list == jidsList || s.list == taggedList || s.list == trackedList
+	case "move":
+		return true
+	}
+	return false
+}
+
+// add adds the result of a step.
+func (r *repair) add(step repairReply) error {
+	r.done.Changed += step.Count.Int()
+	for _, left := range step.Left {
+		if len(left) != 3 {
+			return unexpected("repair", step)
+		}
+		why := &qless.Error{
+			Op: r.action, Code: qless.Code(left[1]), JID: string(left[0]), Message: string(left[2]),
+		}
+		if why.Code == qless.ErrHasDependents {
+			r.blocked = append(r.blocked, why.JID)
+		}
+		r.done.leave(why)
+	}
+	return nil
+}
+
+// takeBlocked takes the jobs on which others depend from those left, and returns them, the last first:
+// a job that depends on another one usually comes after it.
+func (r *repair) takeBlocked() []string {
+	blocked := r.blocked
+	r.blocked = nil
+	slices.Reverse(blocked)
+	for _, jid := range blocked {
+		delete(r.done.Why, jid)
+	}
+	r.done.Left -= len(blocked)
+	return blocked
+}

@@ -1,0 +1,257 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/cron"
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A Schedule is a [qless.Schedule] as the worker that began last to follow it has registered it, with its
+// followers.
+type Schedule struct {
+	ID       string          `json:"id"`
+	Spec     string          `json:"spec"`
+	Zone     string          `json:"zone,omitempty"` // the time zone; empty for an interval
+	Queue    string          `json:"queue"`
+	Klass    string          `json:"klass"`
+	Data     json.RawMessage `json:"data,omitempty"` // of its jobs: see Inspector.Schedule
+	OnMissed qless.Missed    `json:"on_missed"`
+
+	// Last is the latest time for which a job was put, and LastJID the jid of that job.
+	Last    time.Time `json:"last,omitzero"`
+	LastJID string    `json:"last_jid,omitempty"`
+
+	// Next is the time at which it is due next. It is zero if this machine can't read the Spec, for
+	// example because it does not know the Zone.
+	Next time.Time `json:"next,omitzero"`
+
+	// Overdue is the number of times that have passed without a job so far, at most 1000. It is 0 while
+	// a worker follows the schedule and can put its jobs.
+	Overdue int `json:"overdue"`
+
+	// Missed is the number of times that got no job, because no worker followed the schedule and OnMissed
+	// does not put it later. It is counted with the next job.
+	Missed int `json:"missed"`
+
+	Since time.Time `json:"since,omitzero"` // when it was first registered
+	Seen  time.Time `json:"seen,omitzero"`  // when a worker last checked it
+
+	// Followers are the workers that follow the schedule, by name. Without any, no jobs are put. A worker
+	// that was killed is one of them for up to three minutes.
+	Followers []ScheduleFollower `json:"followers"`
+}
+
+// A ScheduleFollower is a worker that follows a schedule.
+type ScheduleFollower struct {
+	Worker string    `json:"worker"`
+	Since  time.Time `json:"since,omitzero"` // when it began
+	Seen   time.Time `json:"seen,omitzero"`  // when it last checked the schedule
+
+	// Differs reports that its schedule is not the registered one, although both have the same ID: the
+	// Spec, Missed, Queue, Klass, Data or Options differ. The jobs of both are put.
+	Differs bool `json:"differs"`
+}
+
+// followed is the time for which a worker counts as a follower after it has checked a schedule. It is the
+// same in lua/lib/schedules.lua.
+const followed = 3 * cron.CheckInterval
+
+// maxOverdue is the number up to which Overdue is counted.
+const maxOverdue = 1000
+
+// schedulesAtOnce is the number of schedules that a script reads.
+const schedulesAtOnce = 100
+
+// Schedules returns the schedules that workers have registered, by ID, without their data. A schedule is
+// registered when a worker starts, and stays until [Inspector.ForgetSchedule]. It reads 100 in a step, or
+// fewer if many workers follow them.
+func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[Schedule], error) {
+	offset, limit, err := r.bounds("schedules")
+	if err != nil {
+		return Page[Schedule]{}, err
+	}
+	page := Page[Schedule]{Items: []Schedule{}}
+	for {
+		read := len(page.Items)
+		reply, err := do[schedulesReply](ctx, in.client, "schedules", offset+read,
+			min(limit-read, schedulesAtOnce))
+		if err != nil {
+			return Page[Schedule]{}, err
+		}
+		page.Total = reply.Total.Int()
+		for i := range reply.Items {
+			page.Items = append(page.Items, reply.Items[i].schedule(reply.Now.Time()))
+		}
+		if len(reply.Items) == 0 || len(page.Items) == limit || offset+len(page.Items) >= page.Total {
+			return page, nil
+		}
+	}
+}
+
+// Schedule returns a registered schedule with its data, or [qless.ErrNotFound].
+// [qless.Client.RunSchedule] puts a job of it.
+func (in *Inspector) Schedule(ctx context.Context, id string) (*Schedule, error) {
+	if err := checkName("schedules", "schedule ID", id); err != nil {
+		return nil, err
+	}
+	reply, err := do[schedulesReply](ctx, in.client, "schedules", id)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply.Items) == 0 {
+		return nil, noSchedule("schedules", id)
+	}
+	s := reply.Items[0].schedule(reply.Now.Time())
+	if data := reply.Items[0].field(fieldData); data != "" {
+		s.Data, _ = in.client.Decode([]byte(data)) // data that can't be decoded stays as it is
+		s.Data = shownJSON(s.Data)
+	}
+	return &s, nil
+}
+
+// ForgetSchedule removes a schedule that no worker follows. The jobs that it has put stay. One that a
+// worker follows is [qless.ErrFollowed], because it would come back.
+func (in *Inspector) ForgetSchedule(ctx context.Context, id string) error {
+	const command = "schedule.forget"
+	if err := checkName(command, "schedule ID", id); err != nil {
+		return err
+	}
+	reply, err := in.client.Do(ctx, command, id)
+	if err != nil {
+		return err
+	}
+	switch reply {
+	case "forgotten":
+		return nil
+	case "followed":
+		return &qless.Error{
+			Op: command, Code: qless.ErrFollowed, Message: "a worker follows the schedule " + id,
+		}
+	case "unknown":
+		return noSchedule(command, id)
+	}
+	return unexpected(command, reply)
+}
+
+func noSchedule(command, id string) error {
+	return &qless.Error{Op: command, Code: qless.ErrNotFound, Message: "no such schedule: " + id}
+}
+
+// shownJSON returns data that is no JSON as a JSON string.
+func shownJSON(data json.RawMessage) json.RawMessage {
+	if json.Valid(data) {
+		return data
+	}
+	text, err := json.Marshal(string(data))
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return text
+}
+
+// The fields of a schedule in a reply, by their places.
+const (
+	fieldSpec = iota
+	fieldOnMissed
+	fieldQueue
+	fieldKlass
+	fieldDigest
+	fieldSince
+	fieldSeen
+	fieldLast
+	fieldJID
+	fieldMissed
+	fieldOnly // of a single schedule, from here on
+	fieldData
+)
+
+type schedulesReply struct {
+	Now   wire.Number              `json:"now"`
+	Total wire.Number              `json:"total"`
+	Items wire.List[scheduleReply] `json:"items"`
+}
+
+type scheduleReply struct {
+	ID        wire.Text            `json:"id"`
+	Due       wire.Number          `json:"due"`
+	Followers wire.List[wire.Text] `json:"followers"`
+	Fields    wire.List[wire.Text] `json:"fields"`
+}
+
+// field returns a field, empty if it is not there.
+func (r *scheduleReply) field(place int) string {
+	if place >= len(r.Fields) {
+		return ""
+	}
+	return string(r.Fields[place])
+}
+
+func (r *scheduleReply) time(place int) time.Time { return wire.AsNumber(r.field(place)).Time() }
+
+// schedule returns the schedule as it is at a time.
+func (r *scheduleReply) schedule(now time.Time) Schedule {
+	s := Schedule{
+		ID:       string(r.ID),
+		Spec:     r.field(fieldSpec),
+		Zone:     cron.Zone(r.field(fieldSpec)),
+		Queue:    r.field(fieldQueue),
+		Klass:    r.field(fieldKlass),
+		OnMissed: qless.Missed(r.field(fieldOnMissed)),
+		Last:     r.time(fieldLast),
+		LastJID:  r.field(fieldJID),
+		Missed:   wire.AsNumber(r.field(fieldMissed)).Int(),
+		Since:    r.time(fieldSince),
+		Seen:     r.time(fieldSeen),
+	}
+	s.Followers = r.followers(now)
+	s.foresee(r.Due.Time(), now)
+	return s
+}
+
+// followers returns the workers that follow the schedule, by name.
+func (r *scheduleReply) followers(now time.Time) []ScheduleFollower {
+	all := []ScheduleFollower{}
+	for i := 0; i+1 < len(r.Followers); i += 2 {
+		parts := strings.Fields(string(r.Followers[i+1]))
+		if len(parts) != 3 {
+			continue
+		}
+		f := ScheduleFollower{
+			Worker:  string(r.Followers[i]),
+			Since:   wire.AsNumber(parts[0]).Time(),
+			Seen:    wire.AsNumber(parts[1]).Time(),
+			Differs: parts[2] != r.field(fieldDigest),
+		}
+		if now.Sub(f.Seen) < followed {
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b ScheduleFollower) int { return strings.Compare(a.Worker, b.Worker) })
+	return all
+}
+
+// foresee sets Next and Overdue.
+func (s *Schedule) foresee(due, now time.Time) {
+	times, err := cron.Parse(s.Spec)
+	if err != nil {
+		return
+	}
+	s.Next = times.Next(now).Local() // as all times
+	if s.OnMissed == qless.MissedSkip && s.Seen.After(due) {
+		due = s.Seen // it puts no jobs for the times that it skipped before
+	}
+	if due.IsZero() {
+		return
+	}
+	late := now.Add(-cron.Lateness)
+	for at := times.Next(due); !at.IsZero() && at.Before(late) && s.Overdue < maxOverdue; {
+		s.Overdue++
+		at = times.Next(at)
+	}
+}

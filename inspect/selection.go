@@ -1,0 +1,239 @@
+package inspect
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/qless/qless-go"
+)
+
+// A List is one of the lists of a queue.
+type List string
+
+const (
+	Waiting   List = "waiting"   // in the order in which they are popped
+	Running   List = "running"   // by the end of the lock
+	Stalled   List = "stalled"   // running with a lock that has ended, by its end
+	Scheduled List = "scheduled" // by due time
+	Depends   List = "depends"   // waiting for other jobs, oldest first
+	Recurring List = "recurring" // recurring jobs, by due time; they can be read, but not repaired
+)
+
+// The other lists, as the commands list, find and repair name them.
+const (
+	failedList   List = "failed"
+	taggedList   List = "tagged"
+	completeList List = "complete"
+	trackedList  List = "tracked"
+	workerList   List = "worker"
+	jidsList     List = "jids"
+)
+
+// A Selection describes jobs, to be read or repaired. It is an immutable value: it reads nothing until
+// one of its methods that take a context is called, and each call sees the jobs as they are then. The
+// zero value has no namespace: its methods return [qless.ErrInvalid]. It is safe for concurrent use.
+type Selection struct {
+	client  *qless.Client
+	list    List
+	name    string   // of the queue, group, tag or worker
+	jids    []string // of jidsList
+	filters []Filter
+	atMost  int // 0 means all
+	data    int // bytes of data in a Row
+	onStep  func(soFar Result) error
+	invalid error // what was wrong with an argument
+}
+
+// Queue selects the jobs in one of the lists of a queue, in the order of that list.
+func (in *Inspector) Queue(name string, list List) Selection {
+	s := Selection{client: in.client, list: list, name: name}
+	switch list {
+	case Waiting, Running, Stalled, Scheduled, Depends, Recurring:
+		s.invalid = checkName("list", "queue name", name)
+	default:
+		s.invalid = invalid("list", "a queue has no list %q", string(list))
+	}
+	return s
+}
+
+// Failed selects the jobs of a failure group, latest failure first. Repairs begin with the oldest.
+func (in *Inspector) Failed(group string) Selection {
+	return in.named(failedList, "group", group)
+}
+
+// Completed selects the completed jobs that are kept, latest first.
+func (in *Inspector) Completed() Selection {
+	return Selection{client: in.client, list: completeList}
+}
+
+// Tagged selects the jobs that have a tag, in the order in which they were tagged.
+func (in *Inspector) Tagged(tag string) Selection {
+	return in.named(taggedList, "tag", tag)
+}
+
+// Tracked selects the tracked jobs, in the order in which tracking began. Some of them may no longer
+// exist.
+func (in *Inspector) Tracked() Selection {
+	return Selection{client: in.client, list: trackedList}
+}
+
+// HeldBy selects the jobs that a worker holds, by the end of the lock: those whose lock has ended are the
+// first. A job that was taken from the worker is not among them.
+func (in *Inspector) HeldBy(worker string) Selection {
+	return in.named(workerList, "worker name", worker)
+}
+
+// JIDs selects jobs by jid, in the order given, each once.
+func (in *Inspector) JIDs(jids ...string) Selection {
+	return Selection{
+		client: in.client, list: jidsList, jids: unique(jids), invalid: checkNames("list", "jid", jids),
+	}
+}
+
+func (in *Inspector) named(list List, what, name string) Selection {
+	return Selection{
+		client: in.client, list: list, name: name, invalid: checkName("list", what, name),
+	}
+}
+
+// unique returns the texts, each once, in the same order.
+func unique(texts []string) []string {
+	seen := make(map[string]bool, len(texts))
+	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
+		known := seen[text]
+		seen[text] = true
+		return known
+	})
+}
+
+// A Filter matches the jobs that have everything that is set.
+type Filter struct {
+	// Klass is the klass of the jobs.
+	Klass string
+
+	// Tag is one of their tags.
+	Tag string
+
+	// JID is a part of the jid.
+	JID string
+
+	// Data is a part of the data as it is stored. Jobs with more than 256 KiB of data do not match,
+	// nor does data that a codec has encoded.
+	Data string
+}
+
+// Where returns the jobs of the selection that match a filter. Filters add up: jobs must match each of
+// them. An empty filter is [qless.ErrInvalid], so that a form that was left blank selects nothing.
+func (s Selection) Where(filter Filter) Selection {
+	if filter == (Filter{}) {
+		return s.with(invalid("find", "the filter is empty"))
+	}
+	for what, text := range map[string]string{
+		"Filter.Klass": filter.Klass, "Filter.Tag": filter.Tag, "Filter.JID": filter.JID,
+		"Filter.Data": filter.Data,
+	} {
+		if text != "" {
+			if err := checkName("find", what, text); err != nil {
+				return s.with(err)
+			}
+		}
+	}
+	s.filters = append(slices.Clip(s.filters), filter)
+	return s
+}
+
+// AtMost returns a selection of at most n jobs. A repair counts the jobs that it changes. An n of less
+// than 1 is [qless.ErrInvalid].
+func (s Selection) AtMost(n int) Selection {
+	if n < 1 {
+		return s.with(invalid("list", "AtMost(%d) is less than 1", n))
+	}
+	if s.atMost == 0 || n < s.atMost {
+		s.atMost = n
+	}
+	return s
+}
+
+// maxData is the largest argument of WithData.
+const maxData = 64 << 10
+
+// WithData returns the selection with the first bytes of the data in each [Row], at most 64 KiB. Data
+// of more than 256 KiB is not shown.
+func (s Selection) WithData(bytes int) Selection {
+	if bytes < 0 || bytes > maxData {
+		return s.with(invalid("list", "WithData(%d) is not from 0 to %d", bytes, maxData))
+	}
+	s.data = bytes
+	return s
+}
+
+// OnStep returns the selection with a function that is called after each step of a repair with the
+// result so far, which it must not keep. If it returns an error, the repair ends and returns that error.
+func (s Selection) OnStep(step func(soFar Result) error) Selection {
+	s.onStep = step
+	return s
+}
+
+// with returns the selection with an error, unless it has one already.
+func (s Selection) with(err error) Selection {
+	if s.invalid == nil {
+		s.invalid = err
+	}
+	return s
+}
+
+// check returns an error if the selection can't be used.
+func (s Selection) check() error {
+	if s.client == nil {
+		return invalid("list", "the selection comes from no Inspector")
+	}
+	return s.invalid
+}
+
+// searchesData reports whether a filter reads the data of jobs.
+func (s Selection) searchesData() bool {
+	return slices.ContainsFunc(s.filters, func(f Filter) bool { return f.Data != "" })
+}
+
+// isSearched reports whether jobs have to be looked at one by one to know which are selected.
+func (s Selection) isSearched() bool { return len(s.filters) > 0 || s.list == workerList }
+
+// filterArgs returns the filters as arguments.
+func (s Selection) filterArgs() []any {
+	args := make([]any, 0, 4*len(s.filters))
+	for _, f := range s.filters {
+		args = append(args, f.Klass, f.Tag, f.JID, f.Data)
+	}
+	return args
+}
+
+// rest returns the number of jobs that are wanted after some, at most n unless that is 0. If any number
+// is wanted, it is 0.
+func (s Selection) rest(done, n int) int {
+	if rest := s.atMost - done; s.atMost > 0 && (n == 0 || rest < n) {
+		return rest
+	}
+	return n
+}
+
+// cut returns a number of jobs, or that of AtMost if it is less.
+func (s Selection) cut(n int) int {
+	if s.atMost > 0 {
+		return min(n, s.atMost)
+	}
+	return n
+}
+
+// jidsJSON returns jids as the commands find and repair read them.
+func jidsJSON(jids []string) string {
+	text, err := json.Marshal(jids)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return string(text)
+}
+
+// bare returns the selection of other jobs by jid, with the same namespace.
+func (s Selection) bare(jids []string) Selection {
+	return Selection{client: s.client, list: jidsList, jids: jids}
+}

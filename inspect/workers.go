@@ -1,0 +1,138 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go/internal/queues"
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A Worker is a worker of any language.
+type Worker struct {
+	Name    string `json:"name"`
+	Jobs    int    `json:"jobs"`    // with locks that last
+	Stalled int    `json:"stalled"` // with locks that have ended
+
+	// Info is the registration of the worker. It is nil for one that does not register: one of another
+	// language, a client that pops, or a [qless.Worker] that has died more than 150 s ago.
+	Info *WorkerInfo `json:"info,omitempty"`
+}
+
+// A WorkerInfo is the registration of a running [qless.Worker]. It ends 150 s after the worker has died.
+type WorkerInfo struct {
+	Queues   []string  `json:"queues"`  // names and patterns, as in its config
+	Klasses  []string  `json:"klasses"` // klasses and prefixes with a handler
+	Slots    int       `json:"slots"`   // the number of jobs that it runs at once
+	Language string    `json:"language"`
+	Version  string    `json:"version,omitempty"` // of package qless, if the program knows it
+	Host     string    `json:"host"`
+	PID      int       `json:"pid"`
+	Paused   bool      `json:"paused,omitempty"`
+	Stopping bool      `json:"stopping,omitempty"` // it waits for the jobs that run
+	Started  time.Time `json:"started,omitzero"`   // by the clock of the server, as is Seen
+	Seen     time.Time `json:"seen,omitzero"`      // when it last registered, about once a minute
+}
+
+// TakesFrom reports whether the worker takes jobs from a queue. A worker that is paused or stopping
+// takes none.
+func (i WorkerInfo) TakesFrom(queue string) bool {
+	if i.Paused || i.Stopping {
+		return false
+	}
+	return queues.NewPatterns(i.Queues).Find(queue) >= 0
+}
+
+// parseWorkerInfo reads the registration of a worker. It returns nil if there is none, or it is damaged.
+func parseWorkerInfo(text string) *WorkerInfo {
+	parts := strings.SplitN(text, "|", 3)
+	if len(parts) != 3 {
+		return nil
+	}
+	info := &WorkerInfo{}
+	if err := json.Unmarshal([]byte(parts[2]), info); err != nil {
+		return nil
+	}
+	info.Seen, info.Started = wire.AsNumber(parts[0]).Time(), wire.AsNumber(parts[1]).Time()
+	return info
+}
+
+// Workers returns the workers that were seen lately, latest first. It reads 500 workers in a step. A
+// worker that has died is listed until [qless.ConfigMaxWorkerAge] is over. A job that was taken from a
+// worker is counted until that worker takes another one or stops.
+func (in *Inspector) Workers(ctx context.Context) ([]Worker, error) {
+	var all []Worker // the latest last; one that was seen meanwhile twice
+	known := map[string]bool{}
+	for cursor := ""; ; {
+		part, next, err := in.workersFrom(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		before := len(known)
+		for _, w := range part {
+			known[w.Name] = true
+		}
+		all, cursor = append(all, part...), next
+		if cursor == "" || len(known) == before {
+			break
+		}
+	}
+	workers := make([]Worker, 0, len(known))
+	for _, w := range slices.Backward(all) {
+		if known[w.Name] {
+			known[w.Name] = false
+			workers = append(workers, w)
+		}
+	}
+	return workers, nil
+}
+
+// workersFrom returns some of the workers, the latest last, and where the next ones begin.
+func (in *Inspector) workersFrom(
+	ctx context.Context, cursor string,
+) (workers []Worker, next string, err error) {
+	part, err := do[struct {
+		Cursor  wire.Text `json:"cursor"`
+		Workers wire.List[struct {
+			Name       wire.Text   `json:"name"`
+			Jobs       wire.Number `json:"jobs"`
+			Stalled    wire.Number `json:"stalled"`
+			Registered wire.Text   `json:"registered"`
+		}] `json:"workers"`
+	}](ctx, in.client, "workers", "", "", "", "registered", cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, r := range part.Workers {
+		workers = append(workers, Worker{
+			Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int(),
+			Info: parseWorkerInfo(string(r.Registered)),
+		})
+	}
+	return workers, string(part.Cursor), nil
+}
+
+// forgottenAtOnce is the number of workers that a script forgets.
+const forgottenAtOnce = 500
+
+// ForgetWorkers removes workers from the list, 500 in a step. They keep their locks; a [qless.Worker]
+// that runs is listed again within a minute. No name at all is [qless.ErrInvalid].
+func (in *Inspector) ForgetWorkers(ctx context.Context, names ...string) error {
+	const command = "worker.deregister"
+	if err := checkNames(command, "worker name", names); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(names, forgottenAtOnce) {
+		args := make([]any, len(some))
+		for i, name := range some {
+			args[i] = name
+		}
+		if _, err := in.client.Do(ctx, command, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package jobopts
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// JobArgs appends the pairs of arguments that put, next and recur share.
+func (o *Options) JobArgs(args []any) []any {
+	if o.Priority != nil {
+		args = append(args, "priority", strconv.Itoa(*o.Priority))
+	}
+	if o.Tags != nil {
+		args = append(args, "tags", wire.JSONList(o.Tags))
+	}
+	if o.Retries != nil {
+		args = append(args, "retries", strconv.Itoa(*o.Retries))
+	}
+	return args
+}
+
+// PutArgs appends the pairs of arguments of a put but the delay. isNew says that there is no job with
+// its jid, so that conditions hold.
+func (o *Options) PutArgs(args []any, isNew bool) []any {
+	args = o.JobArgs(args)
+	if o.At != nil {
+		args = append(args, "at", wire.FormatTime(*o.At))
+	}
+	depends := o.DependsOn
+	if o.OpensBatch {
+		depends = append(depends[:len(depends):len(depends)], OpenBatch)
+	}
+	if len(depends) > 0 {
+		args = append(args, "depends", wire.JSONList(depends))
+	}
+	if o.MemberOf != "" {
+		args = append(args, "batch", o.MemberOf)
+	}
+	if len(o.If) > 0 && !isNew {
+		args = append(args, "if", ifArgs[o.If[0]])
+	}
+	return o.StoredArgs(append(args, o.Unique.replaceArgs()...))
+}
+
+// ifArgs are the arguments for conditions.
+var ifArgs = map[string]string{ifAbsent: "absent", ifFinished: "finished", ifNotRunning: "idle"}
+
+// NextArgs appends the pairs of arguments that put a completed job into its next queue.
+func (o *Options) NextArgs(args []any) []any {
+	args = o.JobArgs(append(args, "delay", o.DelayText()))
+	if len(o.DependsOn) > 0 {
+		args = append(args, "depends", wire.JSONList(o.DependsOn))
+	}
+	return o.StoredArgs(args)
+}
+
+// DelayText returns the delay in seconds.
+func (o *Options) DelayText() string {
+	if o.Delay == nil {
+		return "0"
+	}
+	return wire.FormatSeconds(*o.Delay)
+}
+
+// StoredArgs appends the pairs of arguments for the options that the server stores, and the letters
+// of those that an existing job loses.
+func (o *Options) StoredArgs(args []any) []any {
+	if o.OnFailure != nil {
+		o.OnFailure = &Policy{Do: o.OnFailure.Do, Of: o.DependsOn}
+	}
+	letters, values := o.given()
+	if letters != "" {
+		args = append(args, "o", storedText(letters, values))
+	}
+	drop := ""
+	for _, letter := range strings.Split(o.cleared, "") {
+		if !strings.Contains(letters+drop, letter) {
+			drop += letter
+		}
+	}
+	if drop != "" {
+		args = append(args, "drop", drop)
+	}
+	return args
+}
+
+// Text returns the options as the server stores them, LETTERS|JSON, or nothing if there are none.
+func (o *Options) Text() string {
+	letters, values := o.given()
+	if letters == "" {
+		return ""
+	}
+	return storedText(letters, values)
+}
+
+// given returns the letters of the options that are given, and the values of those that have one.
+func (o *Options) given() (letters string, values map[string]any) {
+	for _, row := range Table {
+		field := row.fieldOf(o)
+		if field == nil || !isGiven(field) {
+			continue
+		}
+		letters += row.Letter
+		if row.Value == "" {
+			continue
+		}
+		if values == nil {
+			values = map[string]any{}
+		}
+		values[row.Letter] = field
+		if d, ok := field.(**Deadline); ok && (*d).IsTime {
+			asTimes, _ := values["a"].(string)
+			values["a"] = asTimes + row.Letter
+		}
+	}
+	return letters, values
+}
+
+// fieldOf returns a pointer to the value of a row's letter, or nil if it has none.
+func (r *Row) fieldOf(o *Options) any {
+	switch {
+	case r.Letter == "":
+		return nil
+	case r.stored != nil:
+		return r.stored(o)
+	case r.value != nil:
+		return r.value(o)
+	}
+	return nil
+}
+
+// isGiven reports whether a field has a value.
+func isGiven(field any) bool {
+	value := reflect.ValueOf(field).Elem()
+	if value.Kind() == reflect.Map || value.Kind() == reflect.Slice {
+		return value.Len() > 0
+	}
+	return !value.IsZero()
+}
+
+func storedText(letters string, values map[string]any) string {
+	if values == nil {
+		return letters + "|{}"
+	}
+	raw, err := json.Marshal(values)
+	if err != nil {
+		panic(err) // all values have types that always marshal
+	}
+	return letters + "|" + string(raw)
+}
+
+// Parse reads the result of Text. Options that are damaged count as not given.
+func Parse(text string) Options {
+	_, raw, _ := strings.Cut(text, "|")
+	o, _ := wire.DecodeJSON[Options](raw)
+	return o
+}
+
+// UnmarshalJSON reads the JSON of the field x:o. A value that is damaged counts as not given.
+func (o *Options) UnmarshalJSON(raw []byte) error {
+	*o = Options{}
+	var values map[string]json.RawMessage
+	if json.Unmarshal(raw, &values) != nil {
+		return nil
+	}
+	for _, row := range Table {
+		value, isStored := values[row.Letter]
+		field := row.fieldOf(o)
+		if !isStored || field == nil || row.Value == "" {
+			continue
+		}
+		if json.Unmarshal(value, field) != nil {
+			reflect.ValueOf(field).Elem().SetZero()
+		}
+	}
+	if put, isStored := values["put"]; isStored {
+		_ = o.PutAt.UnmarshalJSON(put)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+// Package jobopts has the options of jobs. [Table] has one row for each, from which follow how it is
+// checked, sent, read and shown, and how it is written in files and on the command line.
+package jobopts
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// Options are the options of a job: those that a call gives, or those that the server stores. Nil
+// and empty mean that an option is not given.
+type Options struct {
+	// Arguments of the commands that put a job.
+	At        *time.Time
+	Delay     *time.Duration
+	DependsOn []string
+	If        []string
+	JID       string
+	Priority  *int
+	Retries   *int
+	Tags      []string // empty but not nil: the job loses its tags
+	Unique    *Unique
+
+	// Stored in the field x:o of the job: see lua/lib/options.lua.
+	Batch         *Batch
+	Claim         *Claim // made of Unique
+	Ends          wire.Number
+	Fair          *Fair
+	Headers       map[string]string
+	KeepFailedFor *Span
+	KeepFor       *Span
+	Limits        wire.List[wire.Text]
+	LockTime      *Span
+	MaxRunTime    *Span
+	OnFailure     *Policy
+	OnLost        string
+	StartBy       *Deadline
+	TTL           *Deadline
+	Waited        bool
+
+	PutAt wire.Number // the time of the put that StartBy and TTL belong to, by the server
+
+	OpensBatch bool   // the job is the callback of a batch that is open
+	MemberOf   string // the batch of the job
+
+	cleared string // the letters of the options that the job loses
+}
+
+// Clear takes an option from a job that exists, unless it is given as well.
+func (o *Options) Clear(name string) { o.cleared += letterOf(name) }
+
+// IsCleared reports whether an option was taken from the job.
+func (o *Options) IsCleared(name string) bool { return strings.Contains(o.cleared, letterOf(name)) }
+
+// letterOf returns the letter of the option with a name.
+func letterOf(name string) string {
+	for _, row := range Table {
+		if row.Name == name && row.Letter != "" {
+			return row.Letter
+		}
+	}
+	panic("jobopts: no letter for " + name)
+}
+
+// A Span is the time that something lasts. In JSON it is a number of seconds, and -1 for Forever.
+type Span time.Duration
+
+// Forever is a time without an end.
+const Forever = -1
+
+// MarshalJSON writes seconds.
+func (s Span) MarshalJSON() ([]byte, error) {
+	if s == Forever {
+		return []byte("-1"), nil
+	}
+	return json.Marshal(time.Duration(s).Seconds())
+}
+
+// UnmarshalJSON reads seconds.
+func (s *Span) UnmarshalJSON(raw []byte) error {
+	var n wire.Number
+	_ = n.UnmarshalJSON(raw) // it never fails
+	*s = Span(n.Duration())
+	if n < 0 {
+		*s = Forever
+	}
+	return nil
+}
+
+// A Deadline is the time at which something ends: in a put a number of seconds from then, or a time; in
+// a job that is stored a time. Times are seconds since 1970.
+type Deadline struct {
+	Seconds wire.Number
+	IsTime  bool
+}
+
+// After returns a deadline that ends some time after the put.
+func After(d time.Duration) *Deadline { return &Deadline{Seconds: wire.Number(d.Seconds())} }
+
+// At returns a deadline that ends at a time, or nil for the zero time.
+func At(t time.Time) *Deadline {
+	if t.IsZero() {
+		return nil
+	}
+	return &Deadline{Seconds: wire.Number(float64(t.UnixMicro()) / 1e6), IsTime: true}
+}
+
+// MarshalJSON writes the number.
+func (d Deadline) MarshalJSON() ([]byte, error) { return json.Marshal(d.Seconds) }
+
+// UnmarshalJSON reads the number of a job that is stored.
+func (d *Deadline) UnmarshalJSON(raw []byte) error {
+	d.IsTime = true
+	return d.Seconds.UnmarshalJSON(raw)
+}
+
+// Time returns the time of a deadline that is stored, or the zero time.
+func (d *Deadline) Time() time.Time {
+	if d == nil {
+		return time.Time{}
+	}
+	return d.Seconds.Time()
+}
+
+// A Batch makes a job the callback of a batch: see lua/lib/batch.lua.
+type Batch struct {
+	Total wire.Number `json:"n"` // of its members
+}
+
+// A Fair is the tenant of a job: see lua/lib/fair.lua.
+type Fair struct {
+	Tenant wire.Text   `json:"t"`
+	Weight wire.Number `json:"w,omitempty"` // 0 means 1
+}
+
+// MarshalJSON leaves out the usual weight.
+func (f Fair) MarshalJSON() ([]byte, error) {
+	type plain Fair
+	if f.Weight == 1 {
+		f.Weight = 0
+	}
+	return json.Marshal(plain(f))
+}
+
+// UnmarshalJSON reads the fields that are not damaged.
+func (f *Fair) UnmarshalJSON(raw []byte) error {
+	type plain Fair
+	*f = Fair{}
+	_ = json.Unmarshal(raw, (*plain)(f))
+	return nil
+}
+
+// fair returns the tenant of the options, to be changed.
+func (o *Options) fair() *Fair {
+	if o.Fair == nil {
+		o.Fair = &Fair{}
+	}
+	return o.Fair
+}
+
+// A Policy is the OnFailure of a job: see lua/lib/policies.lua.
+type Policy struct {
+	Do     string            `json:"do"`
+	Of     []string          `json:"of,omitempty"`     // the jobs that it was put to wait for
+	Failed map[string]string `json:"failed,omitempty"` // the groups of those that have failed
+}
+
+// UnmarshalJSON reads the fields that are not damaged.
+func (p *Policy) UnmarshalJSON(raw []byte) error {
+	type plain Policy
+	*p = Policy{}
+	_ = json.Unmarshal(raw, (*plain)(p))
+	return nil
+}
+
+// policy returns the policy of the options, to be changed.
+func (o *Options) policy() *Policy {
+	if o.OnFailure == nil {
+		o.OnFailure = &Policy{}
+	}
+	return o.OnFailure
+}
+
+// Remembered reports whether the record of a new job exists for at least a time.
+func (o *Options) Remembered(d time.Duration) bool {
+	short := func(s *Span) bool { return s != nil && *s != Forever && time.Duration(*s) < d }
+	return !short(o.KeepFor) && !short(o.KeepFailedFor) && (o.TTL == nil || o.TTL.IsTime || o.TTL.Seconds.Duration() >= d)
+}
+
+// maxNumber is the largest number that replies preserve exactly.
+const maxNumber = math.MaxInt32

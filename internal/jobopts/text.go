@@ -1,0 +1,260 @@
+package jobopts
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A Kind is the form in which people write an option.
+type Kind string
+
+// The kinds of options.
+const (
+	Bool     Kind = "bool"
+	Duration Kind = "duration" // a number of seconds, or a text such as "90s" or "forever"
+	List     Kind = "list"     // of texts; given several times, it grows
+	Number   Kind = "number"
+	Pairs    Kind = "key=value" // an object of texts; given several times, it grows
+	Text     Kind = "text"
+	Time     Kind = "time"
+)
+
+// Kind returns the form in which people write the option.
+func (r *Row) Kind() Kind {
+	switch r.value(&Options{}).(type) {
+	case *bool:
+		return Bool
+	case **time.Duration, **Span, **Deadline:
+		return Duration
+	case *[]any, *[]string, *wire.List[wire.Text]:
+		if r.Words != nil {
+			return Text
+		}
+		return List
+	case **int, *wire.Number:
+		return Number
+	case *map[string]string:
+		return Pairs
+	case **time.Time:
+		return Time
+	}
+	return Text
+}
+
+// FlagName returns the flag of the option.
+func (r *Row) FlagName() string {
+	if r.Flag != "" {
+		return r.Flag
+	}
+	return strings.ReplaceAll(r.Key, "_", "-")
+}
+
+// Line returns the row in the table of docs/extensions.md.
+func (r *Row) Line() string {
+	cells := []string{r.Doc, "", "", ""}
+	if r.Key != "" {
+		cells[1], cells[2] = "`"+r.Key+"`", "`--"+r.FlagName()+"`"
+	}
+	if r.Letter != "" {
+		cells[3] = "`" + r.Letter + "`"
+	}
+	return "| " + strings.Join(append(cells, r.Value), " | ") + " |"
+}
+
+// Set sets options as a file has them: by their keys, in JSON.
+func (o *Options) Set(values map[string]json.RawMessage) error {
+	for _, row := range Table {
+		raw, given := values[row.Key]
+		if !given || row.Key == "" || string(raw) == "null" {
+			continue
+		}
+		if err := read(raw, row.value(o)); err != nil {
+			return fmt.Errorf("%s: %w", row.Key, err)
+		}
+	}
+	o.normalize()
+	for key := range values {
+		if !isKey(key) {
+			return fmt.Errorf("there is no option %q", key)
+		}
+	}
+	return nil
+}
+
+// normalize gives options the form that a program gives them.
+func (o *Options) normalize() {
+	if o.Fair != nil && o.Fair.Weight == 0 {
+		o.Fair.Weight = 1
+	}
+	o.SetOnLost(o.OnLost)
+}
+
+// SetOnLost sets OnLost. A job that is lost goes first if it has none.
+func (o *Options) SetOnLost(place string) {
+	if o.OnLost = place; place == "first" {
+		o.OnLost = ""
+		o.Clear("OnLost")
+	}
+}
+
+func isKey(key string) bool {
+	for _, row := range Table {
+		if row.Key == key && key != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads the value of a field as people write it.
+func read(raw json.RawMessage, field any) error {
+	switch f := field.(type) {
+	case **time.Duration:
+		d, err := readDuration(raw)
+		*f = &d
+		return err
+	case **Span:
+		d, err := readDuration(raw)
+		*f = (*Span)(&d)
+		return err
+	case **Deadline:
+		d, err := readDuration(raw)
+		*f = After(d)
+		return err
+	case *wire.List[wire.Text]:
+		return json.Unmarshal(raw, (*[]wire.Text)(f))
+	case *wire.Number:
+		return json.Unmarshal(raw, (*float64)(f))
+	case *wire.Text:
+		return json.Unmarshal(raw, (*string)(f))
+	case *[]string:
+		if raw[0] == '"' {
+			raw = json.RawMessage("[" + string(raw) + "]")
+		}
+		return json.Unmarshal(raw, f)
+	}
+	return json.Unmarshal(raw, field)
+}
+
+// readDuration reads a number of seconds, or a text such as "90s". A negative number, and "forever",
+// are Forever.
+func readDuration(raw json.RawMessage) (time.Duration, error) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if text == "forever" {
+			return Forever, nil
+		}
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return 0, fmt.Errorf(`%s is no time: want seconds, or a text such as "90s"`, raw)
+	}
+	if n < 0 {
+		return Forever, nil
+	}
+	return wire.Number(n).Duration(), nil
+}
+
+// JSON returns the value of an option that is given as a text, such as a flag. If it can be given
+// several times, before is the value so far.
+func (r *Row) JSON(before json.RawMessage, text string) (json.RawMessage, error) {
+	switch r.Kind() {
+	case Bool:
+		return json.RawMessage("true"), nil
+	case Number:
+		if _, err := strconv.ParseFloat(text, 64); err != nil {
+			return nil, fmt.Errorf("%s is no number", text)
+		}
+		return json.RawMessage(text), nil
+	case Duration:
+		raw := quoted(text)
+		_, err := readDuration(raw)
+		return raw, err
+	case Time:
+		raw := quoted(text)
+		return raw, json.Unmarshal(raw, &time.Time{})
+	case List:
+		return r.grown(before, text), nil
+	case Pairs:
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("%s is not of the form key=value", text)
+		}
+		return grownPairs(before, key, value)
+	}
+	return quoted(text), nil
+}
+
+// grown returns a list with one more text, or several. The parts of a unique key may be any JSON.
+func (r *Row) grown(before json.RawMessage, text string) json.RawMessage {
+	var items []json.RawMessage
+	_ = json.Unmarshal(before, &items) // none before the first
+	_, isAny := r.value(&Options{}).(*[]any)
+	switch {
+	case isAny && json.Valid([]byte(text)):
+		items = append(items, json.RawMessage(text))
+	case r.Comma:
+		for part := range strings.SplitSeq(text, ",") {
+			items = append(items, quoted(part))
+		}
+	default:
+		items = append(items, quoted(text))
+	}
+	list, _ := json.Marshal(items) // valid JSON always marshals
+	return list
+}
+
+func quoted(text string) json.RawMessage {
+	raw, _ := json.Marshal(text) // texts always marshal
+	return raw
+}
+
+// grownPairs returns an object with one more text.
+func grownPairs(before json.RawMessage, key, value string) (json.RawMessage, error) {
+	pairs := map[string]string{}
+	if before != nil {
+		if err := json.Unmarshal(before, &pairs); err != nil {
+			return nil, err
+		}
+	}
+	pairs[key] = value
+	return json.Marshal(pairs)
+}
+
+// A Shown is an option of a job, for people.
+type Shown struct {
+	Label string
+	Value any
+}
+
+// Show returns the options in a qless.JobOptions that are given.
+func Show(jobOptions any) []Shown {
+	var shown []Shown
+	for _, row := range Table {
+		if row.Field == "" {
+			continue
+		}
+		if value := at(reflect.ValueOf(jobOptions), row.Field); value.IsValid() && !value.IsZero() {
+			shown = append(shown, Shown{row.Label, reflect.Indirect(value).Interface()})
+		}
+	}
+	return shown
+}
+
+// at returns the field at a path, or the zero value if a pointer on the way is nil.
+func at(value reflect.Value, path string) reflect.Value {
+	for name := range strings.SplitSeq(path, ".") {
+		if value = reflect.Indirect(value); !value.IsValid() {
+			return value
+		}
+		value = value.FieldByName(name)
+	}
+	return value
+}

@@ -1,0 +1,20 @@
+-- queue.settings: the settings of a queue, as its jobs are taken by them.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     COMMAND, NOW, queue
+-- Returns  an array of texts: how long a lock lasts; how many jobs may run, 0 or less for any number;
+--          how many may be started in which time, each 0 if there is no max-rate; and when the next one
+--          may be started, or 0 if that is now
+-- Errors   Queue()
+-- Cost     2 commands
+-- For      Go
+-- Repeat   safe
+-- Needs    hmget lrange time
+
+local queue = required('Queue', 'queue', ARGV[3])
+local settings = read_settings(queue)
+local limit = read_max_rate(queue, settings.max_rate, 1) or {rate = 0, per = 0}
+return {
+  exact(settings.heartbeat), exact(settings.max_concurrency), exact(limit.rate), exact(limit.per),
+  exact(limit.rate > 0 and rate_opens(limit) or 0),
+}

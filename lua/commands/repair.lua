@@ -1,0 +1,229 @@
+-- repair: finds jobs of a list, as find does, and does the same with each. Those with which it can't be
+-- done are left as they are.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are the
+--          filters of find, pairs
+--          action, and its value: cancel, promote, timeout, track, untrack, unfail, ''; priority, a
+--          number; tag or untag, a JSON array of tags; move, a queue
+--          list, name: as in find, but not recurring; failed begins with the oldest failure,
+--          and what is in the group by mistake leaves it
+--          cursor: what the last call returned, or ''
+--          count: how many jobs to look at, at most 500; limit: when to stop, or 0
+--          pairs, of unfail: retries, n; ttl, seconds; of move: worker, delay, and those of put
+-- Returns  JSON {count, left: [[jid, code, why], ...], looked, total, cursor}: how many were changed or
+--          needed no change, which were found and left, how many were looked at, how many the list
+--          had, and a cursor, which is empty at its end. Fewer than count are looked at if they have
+--          to be searched for in long failure groups
+-- Errors   Repair(), Queue(), Put()
+-- Cost     3 commands, 1 for each job that it looks at in a failure group or by a filter; of each that
+--          it changes: cancel 16, unfail 6, move 14, timeout 8, priority 3, promote 2, tag 2 and 2 for each tag,
+--          track 4, untrack 2
+-- For      Go
+-- Repeat   once
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen lindex llen lpush
+--          lrange lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan
+--          time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
+--          zrem zrevrange zrevrangebyscore zscore
+
+local action, value = required('Repair', 'action', ARGV[3]), required('Repair', 'value', ARGV[4])
+local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
+local cursor = required('Repair', 'cursor', ARGV[7])
+local count, limit = whole('Repair', 'count', ARGV[8]), whole('Repair', 'limit', ARGV[9])
+local last = 10 + whole('Repair', 'n', ARGV[10])
+if count < 1 or count > MAX_NAMED then
+  reject('Repair', 'Arg "count" is not from 1 to ' .. MAX_NAMED .. ': ' .. ARGV[8])
+elseif kind == 'recurring' then
+  reject('Repair', 'Recurring jobs are not repaired')
+end
+local filters = read_filters('Repair', 11, last)
+local list = open_list('Repair', kind, ARGV[6])
+
+-- How many jobs to look at, so that those to be taken out of failure groups are not far to seek.
+local function within_groups()
+  local mixed = kind == 'jids' or kind == 'tagged' or kind == 'tracked'
+  if action == 'move' or mixed and (action == 'cancel' or action == 'unfail') then
+    local offset = after_cursor('Repair', list, cursor)
+    return math.max(#within_reach(bare_list(list, offset, count)), 1)
+  end
+  return count
+end
+
+-- Jobs that are in the group of the list by mistake, and how many others have left it.
+local strays, gone = {}, 0
+
+-- Leaves out those that have not failed in the group of the list. Returns the others.
+local function without_strays(jids)
+  local failed = {}
+  for i = 1, #jids do
+    local job = try('hmget', job_key(jids[i]), 'state', 'failure')
+    if job[1] == 'failed' and list_of(job[2]).group == list.name then
+      failed[#failed + 1] = jids[i]
+    elseif job.err then
+      leave_out(jids[i], 'server', job.err)
+    else
+      strays[#strays + 1] = jids[i]
+      leave_out(jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. list.name)
+    end
+  end
+  return failed
+end
+
+-- Does something with each job that exists: do_it gets its jid and some of its fields, and returns why
+-- it is impossible, and the code of that, or nil.
+local function each_job(jids, fields, do_it)
+  local done = 0
+  for i = 1, #jids do
+    local jid = jids[i]
+    local job = try('hmget', job_key(jid), unpack(fields))
+    if not job[1] then
+      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+    else
+      local problem, code = do_it(jid, job)
+      if problem then
+        leave_out(jid, code or 'server', problem)
+      else
+        done = done + 1
+      end
+    end
+  end
+  return done
+end
+
+local function unfail_all(jids)
+  local given = read_gift('Repair', last + 1, #ARGV)
+  local jobs = read_all_failed(reversed(jids))
+  unfail(jobs, given)
+  if kind == 'oldest' then
+    gone = #jids -- what is there by mistake leaves the group too
+    for i = 1, #jids do
+      try('lrem', list.key, -1, jids[i])
+    end
+    drop_empty_group(list.name)
+    return #jobs
+  end
+  for i = 1, #jobs do
+    leave_group(jobs[i].jid, list_of(jobs[i].failure))
+  end
+  return #jobs
+end
+
+-- Reads a job that is to be moved, or leaves it out.
+local function add_moved(puts, items, jid)
+  local job = try('hmget', job_key(jid), 'klass', 'data')
+  if not job[1] or not job[2] then
+    return leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+  end
+  local given = options('Repair', last + 1, #ARGV) -- which each job gets for itself
+  local item = {
+    queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false,
+    delay = given.delay and number('Repair', 'delay', given.delay) or 0,
+  }
+  add_given(puts, item, given)
+  items[#items + 1] = item
+end
+
+local function move_all(jids)
+  named('Queue', 'queue', value)
+  local puts = new_puts(options('Repair', last + 1, #ARGV).worker or '')
+  local items = puts.items
+  puts.groups[1] = items
+  for i = 1, #jids do
+    add_moved(puts, items, jids[i])
+  end
+  local moved = #items
+  for _, refused in ipairs(moved > 0 and put(puts) or none) do
+    leave_out(refused[2], 'exists', 'the job is ' .. refused[3])
+    moved = moved - 1
+  end
+  return moved
+end
+
+local function time_out_all(jids)
+  must_publish()
+  return each_job(jids, {'state', 'queue'}, function(jid, job)
+    if job[1] ~= 'running' or not job[2] then
+      return 'the job is ' .. job[1], 'not_running'
+    end
+    local broken = try('zcard', queue_key(job[2], 'work'))
+    if type(broken) == 'table' then
+      return broken.err
+    end
+    time_out(jid, read_running(call, jid))
+  end)
+end
+
+local function set_priorities(jids)
+  local priority = number('Repair', 'priority', value)
+  must_write() -- a full server then refuses no job of several
+  return each_job(jids, PRIORITY_FIELDS, function(jid, job)
+    return set_priority(try, jid, job, priority)
+  end)
+end
+
+local function tag_all(jids)
+  local tags = names('Repair', 'tags', value)
+  return each_job(jids, {'tags'}, function(jid, job)
+    call('hset', job_key(jid), 'tags', change_tags(jid, job[1], action == 'tag', tags, 1))
+  end)
+end
+
+local function track_all(jids)
+  must_publish()
+  local tracked = prefix .. 'tracked'
+  call('zcard', tracked) -- fails before anything is written
+  local done = each_job(jids, {'state'}, function(jid)
+    call('zadd', tracked, stamp, jid)
+    publish('track', jid)
+  end)
+  untrack_gone(#jids)
+  return done
+end
+
+local function untrack_all(jids)
+  must_publish()
+  local tracked, done = prefix .. 'tracked', 0
+  for i = 1, #jids do
+    if call('zrem', tracked, jids[i]) == 1 or call('exists', job_key(jids[i])) == 1 then
+      publish('untrack', jids[i])
+      done = done + 1
+    else
+      leave_out(jids[i], 'not_found', 'no such job')
+    end
+  end
+  return done
+end
+
+local function promote_all(jids)
+  must_publish()
+  return promote(jids)
+end
+
+local function cancel_all(jids)
+  return cancel_each(jids, kind == 'oldest' and -1 or nil)
+end
+
+local actions = {
+  cancel = cancel_all, move = move_all, priority = set_priorities, promote = promote_all,
+  tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all,
+  untrack = untrack_all,
+}
+if not actions[action] then
+  reject('Repair', 'Unknown action "' .. action .. '"')
+end
+local jids, looked, next_cursor = search('Repair', list, cursor, within_groups(), limit, filters)
+if kind == 'oldest' and action ~= 'unfail' then
+  jids = without_strays(jids)
+end
+local done = actions[action](jids)
+for i = 1, #strays do
+  leave_group(strays[i], {group = list.name}, -1)
+end
+if kind == 'oldest' and next_cursor ~= '' then
+  if action == 'cancel' or action == 'move' then
+    gone = done
+  end
+  next_cursor = string.format('%d', next_cursor - #strays - gone)
+end
+return report(done, ',"looked":' .. looked .. ',"total":' .. list.total .. ',"cursor":' ..
+  cjson.encode(next_cursor))

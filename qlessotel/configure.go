@@ -1,0 +1,74 @@
+package qlessotel
+
+import (
+	"context"
+	"maps"
+
+	"github.com/qless/qless-go"
+)
+
+// Configure has the clients of a config record their calls. It sets Headers, NextHeaders, Observer
+// and PutObserver. The functions that the config has are called as well, and their headers are kept
+// unless a trace has the same ones.
+func (i *Instrumentation) Configure(config *qless.ClientConfig) {
+	config.Headers = i.wrapHeaders(config.Headers)
+	config.NextHeaders = i.wrapNextHeaders(config.NextHeaders)
+	config.Observer = i.wrapObserver(config.Observer)
+	config.PutObserver = i.wrapPutObserver(config.PutObserver)
+}
+
+func (i *Instrumentation) wrapHeaders(
+	next func(context.Context) map[string]string,
+) func(context.Context) map[string]string {
+	if next == nil {
+		return i.Headers
+	}
+	return func(ctx context.Context) map[string]string {
+		headers := map[string]string{}
+		maps.Copy(headers, next(ctx))
+		maps.Copy(headers, i.Headers(ctx))
+		return headers
+	}
+}
+
+func (i *Instrumentation) wrapNextHeaders(
+	next func(context.Context, map[string]string) map[string]string,
+) func(context.Context, map[string]string) map[string]string {
+	if next == nil {
+		return i.nextHeaders
+	}
+	return func(ctx context.Context, headers map[string]string) map[string]string {
+		return i.nextHeaders(ctx, next(ctx, headers))
+	}
+}
+
+func (i *Instrumentation) wrapObserver(
+	next func(context.Context, qless.Call),
+) func(context.Context, qless.Call) {
+	if next == nil {
+		return i.observeCall
+	}
+	return func(ctx context.Context, call qless.Call) {
+		i.observeCall(ctx, call)
+		next(ctx, call)
+	}
+}
+
+// wrapPutObserver has the span of a put begin before the other function, and end after it.
+func (i *Instrumentation) wrapPutObserver(
+	next func(context.Context, qless.Call) (context.Context, func(qless.Call)),
+) func(context.Context, qless.Call) (context.Context, func(qless.Call)) {
+	if next == nil {
+		return i.beginPut
+	}
+	return func(ctx context.Context, put qless.Call) (context.Context, func(qless.Call)) {
+		ctx, end := i.beginPut(ctx, put)
+		ctx, nextEnd := next(ctx, put)
+		return ctx, func(put qless.Call) {
+			if nextEnd != nil {
+				nextEnd(put)
+			}
+			end(put)
+		}
+	}
+}

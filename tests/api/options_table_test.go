@@ -1,0 +1,213 @@
+package api
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/jobopts"
+)
+
+// root is the folder of package qless.
+const root = "../.."
+
+// samples are values of options of which those of other options of their kind make no sense.
+var samples = map[string]string{
+	"depends": `["waiting"]`,
+	"unique":  `["x", 1]`,
+}
+
+// sampleOf returns a value of an option, in JSON.
+func sampleOf(t *testing.T, row jobopts.Row) string {
+	t.Helper()
+	if sample := samples[row.Key]; sample != "" {
+		return sample
+	}
+	text := map[jobopts.Kind]string{
+		jobopts.Bool: "true", jobopts.Duration: "90m", jobopts.List: "a", jobopts.Number: "2",
+		jobopts.Pairs: "k=v", jobopts.Text: "mine", jobopts.Time: "2040-01-02T12:00:00Z",
+	}[row.Kind()]
+	if row.Words != nil {
+		text = row.Words[len(row.Words)-1]
+	}
+	raw, err := row.JSON(nil, text)
+	require.NoError(t, err)
+	return string(raw)
+}
+
+// besides has the options without which others can't be given.
+var besides = map[string]string{
+	"keep_due":             `"unique": ["x"], "replace": true`,
+	"replace":              `"unique": ["x"]`,
+	"unique_for":           `"unique": ["x"]`,
+	"unique_until_started": `"unique": ["x"]`,
+	"weight":               `"tenant": "ann"`,
+	"within":               `"unique": ["x"], "replace": true`,
+}
+
+func TestEachOptionHasARow(t *testing.T) {
+	var given []string
+	for _, row := range jobopts.Table {
+		name, _, _ := strings.Cut(row.Name, ".")
+		given = append(given, strings.TrimSuffix(name, "Option"))
+	}
+	for _, option := range putOptions(t) {
+		require.Contains(t, given, strings.TrimSuffix(option, "Option"))
+	}
+}
+
+// putOptions returns the exported types of package qless that are options of a put.
+func putOptions(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(root + "/*.go")
+	require.NoError(t, err)
+	var names []string
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		require.NoError(t, err)
+		for _, declared := range file.Decls {
+			method, ok := declared.(*ast.FuncDecl)
+			if !ok || method.Recv == nil || method.Name.Name != "applyPut" {
+				continue
+			}
+			if name := method.Recv.List[0].Type.(*ast.Ident).Name; ast.IsExported(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	require.Greater(t, len(names), 15)
+	return names
+}
+
+func TestEachOptionOfAJobIsShown(t *testing.T) {
+	shown := []string{"Parents"} // the dependencies of OnFailure
+	for _, row := range jobopts.Table {
+		field, _, _ := strings.Cut(row.Field, ".")
+		shown = append(shown, field)
+		require.Equal(t, row.Field == "", row.Label == "", row.Name)
+		if row.Letter != "" && row.Name != "" && row.Name != "Headers" {
+			require.NotEmpty(t, row.Field, row.Name)
+		}
+	}
+	options := reflect.TypeFor[qless.JobOptions]()
+	for i := range options.NumField() {
+		require.Contains(t, shown, options.Field(i).Name)
+	}
+}
+
+// Each option is put as a file says it, read back, and put again as the job is.
+func TestEachOptionIsKept(t *testing.T) {
+	for _, row := range jobopts.Table {
+		if row.Key == "" {
+			continue
+		}
+		t.Run(row.Key, func(t *testing.T) {
+			e := newEnv(t)
+			e.put("q", qless.JID("waiting"))
+			text := `{"klass": "K", "` + row.Key + `": ` + sampleOf(t, row) + `}`
+			if more := besides[row.Key]; more != "" {
+				text = strings.TrimSuffix(text, "}") + ", " + more + "}"
+			}
+			var spec qless.JobSpec
+			require.NoError(t, json.Unmarshal([]byte(text), &spec))
+			jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
+			require.NoError(t, err)
+			job, stored := e.job(jids[0]), e.stored(jids[0])
+			_, values, _ := strings.Cut(stored, "|")
+			require.Contains(t, stored, row.Letter)
+			if row.Field != "" {
+				require.Contains(t, labels(job), row.Label)
+			}
+			e.putAgain(job)
+			require.Equal(t, job.Options, e.job(jids[0]).Options)
+			_, valuesAgain, _ := strings.Cut(e.stored(jids[0]), "|")
+			if values != "" {
+				require.JSONEq(t, values, valuesAgain)
+			}
+		})
+	}
+}
+
+// labels returns the names for people of the options that a job has.
+func labels(job *qless.Job) []string {
+	var labels []string
+	for _, option := range jobopts.Show(job.Options) {
+		labels = append(labels, option.Label)
+	}
+	return labels
+}
+
+func TestAJobSpecIsReadFromJSON(t *testing.T) {
+	for text, message := range map[string]string{
+		`{"klass": 7}`:                    "cannot unmarshal number",
+		`{"colour": "blue"}`:              `there is no option "colour"`,
+		`{"delay": "soon"}`:               `delay: time: invalid duration "soon"`,
+		`{"delay": []}`:                   "delay: [] is no time",
+		`{"priority": "high"}`:            "priority: json: cannot unmarshal",
+		`{"": 1}`:                         `there is no option ""`,
+		`{"klass": "K", "retries": null}`: "",
+		`[]`:                              "cannot unmarshal array",
+	} {
+		var spec qless.JobSpec
+		err := json.Unmarshal([]byte(text), &spec)
+		if message == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, message)
+		require.Empty(t, spec)
+	}
+	e := newEnv(t)
+	var spec qless.JobSpec
+	require.NoError(t, json.Unmarshal([]byte(`{"klass": "K", "data": [1], "weight": 2}`), &spec))
+	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
+	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "the tenant of Fair is empty")
+}
+
+// The script has names for the letters of the options that it looks at.
+func TestTheLettersOfTheScript(t *testing.T) {
+	text, err := os.ReadFile(root + "/lua/lib/letters.lua")
+	require.NoError(t, err)
+	var letters, ends []string
+	for _, row := range jobopts.Table {
+		if row.Letter == "" {
+			continue
+		}
+		require.NotContains(t, letters, row.Letter)
+		letters = append(letters, row.Letter)
+		if row.Ends {
+			ends = append(ends, row.Letter)
+		}
+	}
+	for _, name := range regexp.MustCompile(`(?m)^local \w+ = '(\w)'`).FindAllStringSubmatch(string(text), -1) {
+		require.Contains(t, letters, name[1])
+	}
+	lives := regexp.MustCompile(`OF_A_LIFE = '(\w+)'`).FindStringSubmatch(string(text))
+	require.NotNil(t, lives)
+	require.ElementsMatch(t, strings.Split(lives[1], ""), ends)
+}
+
+func TestTheOptionsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(root + "/docs/extensions.md")
+	require.NoError(t, err)
+	lines := strings.Split(string(text), "\n")
+	for _, row := range jobopts.Table {
+		require.True(t, slices.Contains(lines, row.Line()), "docs/extensions.md lacks the line\n%s", row.Line())
+	}
+	overview, err := os.ReadFile(root + "/doc.go")
+	require.NoError(t, err)
+	for _, option := range putOptions(t) {
+		require.Contains(t, string(overview), "["+strings.TrimSuffix(option, "Option")+"]")
+	}
+}

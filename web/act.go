@@ -1,0 +1,213 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web/internal/actions"
+)
+
+// maxForm is the longest form: some thousand jids, or the data of a job.
+const maxForm = 8 << 20
+
+// act does what the form on a page asks for: at once, after a question, or while a page tells how
+// far it is. The page that asks has a URL of its own, so that a link leads there.
+func (s *site) act(w http.ResponseWriter, r *http.Request) {
+	q, err := s.readRequest(w, r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if r.Method != http.MethodPost || !q.IsReady() {
+		s.ask(w, r, q)
+		return
+	}
+	if err := q.CountJobs(r.Context()); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if !q.IsTyped() {
+		s.ask(w, r, q)
+		return
+	}
+	run, err := s.space.History.Start(actions.NewRun(q, s.requestLog(r, q)))
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.answer(w, r, q, run)
+}
+
+// readRequest reads what a form asks for, unless it is not allowed.
+func (s *site) readRequest(w http.ResponseWriter, r *http.Request) (*actions.Request, error) {
+	info := actions.All[r.PathValue("action")]
+	if info == nil {
+		return nil, notFound("there is no action %q", r.PathValue("action"))
+	}
+	if err := s.check(r, info.Name); err != nil {
+		return nil, err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return nil, invalid("the form can't be read: %v", err)
+	}
+	form := r.PostForm
+	if r.Method != http.MethodPost {
+		form = r.URL.Query()
+		form.Del("sure")
+	}
+	form, err := actions.Unhide(form)
+	if err != nil {
+		return nil, err
+	}
+	return s.space.NewRequest(info, form)
+}
+
+// answer answers a request with what has become of a run, or if it takes long, by a page that tells
+// how far it is.
+func (s *site) answer(w http.ResponseWriter, r *http.Request, q *actions.Request, run *actions.Run) {
+	if run.IsLong {
+		s.answerRun(w, r, run)
+		return
+	}
+	done := run.Outcome()
+	if errors.Is(done.Err, qless.ErrInvalid) && done.Count == 0 && len(q.Info.Fields) > 0 {
+		q.Form.Refuse("", "%s", actions.Plainly(done.Err))
+		s.ask(w, r, q)
+		return
+	}
+	if !prefersJSON(r) {
+		http.Redirect(w, r, s.back(q.Form.Get("back"), done.ID), http.StatusSeeOther)
+		return
+	}
+	status := http.StatusOK
+	switch {
+	case done.Err == nil || done.Count > 0:
+	case actions.IsDenial(done.Err):
+		status = http.StatusForbidden
+	default:
+		status = statusOf(done.Err)
+	}
+	writeJSON(w, status, done)
+}
+
+// answerRun answers a request with what tells how far a run is.
+func (s *site) answerRun(w http.ResponseWriter, r *http.Request, run *actions.Run) {
+	page := s.Base + "/runs/" + run.ID
+	if prefersJSON(r) {
+		w.Header().Set("Location", page)
+		writeJSON(w, http.StatusAccepted, run.Progress())
+		return
+	}
+	http.Redirect(w, r, page, http.StatusSeeOther)
+}
+
+// back returns where an action goes back to: the page that it came from, with its outcome.
+func (s *site) back(page, outcome string) string {
+	back := s.ownPage(page)
+	query := back.Query()
+	query.Set("outcome", outcome)
+	back.RawQuery = query.Encode()
+	return back.RequestURI()
+}
+
+// ownPage returns a page of the site, or the overview if it is none.
+func (s *site) ownPage(page string) *url.URL {
+	own, err := url.Parse(page)
+	isOwn := err == nil && !own.IsAbs() && own.Host == "" && own.Opaque == "" &&
+		strings.HasPrefix(own.EscapedPath(), s.Base+"/") && !strings.HasPrefix(own.Path, "//")
+	if !isOwn {
+		own, _ = url.Parse(s.Base + "/")
+	}
+	return own
+}
+
+// A runData is how far a run is.
+type runData struct {
+	*actions.Progress
+	Label string `json:"-"`
+	Back  string `json:"-"`
+}
+
+// runPage shows how far a run is.
+func (s *site) runPage(r *http.Request) (*view, error) {
+	run, err := s.space.History.Run(s.space, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	data := &runData{run.Progress(), run.Info.Label, s.back(run.Back, run.ID)}
+	v := &view{template: "run", Title: data.Label, Data: data, isStill: data.IsDone()}
+	if !data.IsDone() {
+		v.refresh = 2
+	}
+	return v, nil
+}
+
+// stopRun stops a run before its next step.
+func (s *site) stopRun(w http.ResponseWriter, r *http.Request) {
+	run, err := s.space.History.Run(s.space, r.PathValue("id"))
+	if err == nil {
+		err = s.check(r, run.Info.Name)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	run.Stop()
+	s.log(r, run.Info.Name).Info("dashboard: an action was stopped")
+	s.answerRun(w, r, run)
+}
+
+// download sends a receipt as lines of JSON.
+func (s *site) download(w http.ResponseWriter, r *http.Request) {
+	if s.IsRedacted() {
+		s.fail(w, r, fmt.Errorf("%w: data of jobs is hidden; the jobs can be put again", errDenied))
+		return
+	}
+	receipt, err := s.space.History.Receipt(s.space, r.PathValue("id"))
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jsonl; charset=utf-8")
+	w.Header().Set("Content-Disposition",
+		`attachment; filename="canceled-`+receipt.Began.UTC().Format("20060102-150405")+`.jsonl"`)
+	_ = receipt.Write(w) // the browser has gone
+}
+
+// ended notes what an action has changed, or that the server did not permit it.
+func (s *site) ended(done *actions.Outcome) {
+	if actions.IsDenial(done.Err) {
+		s.denials.add(Action(done.Action))
+	}
+	s.samples.forget()
+	s.groups.forget()
+}
+
+// log returns a log with who does what.
+func (s *site) log(r *http.Request, action string) *slog.Logger {
+	options := &s.handler.options
+	return options.Logger.With("action", action, "user", options.User(r), "namespace", s.Name)
+}
+
+// requestLog returns a log with what a request is about, but never with data.
+func (s *site) requestLog(r *http.Request, q *actions.Request) *slog.Logger {
+	log := s.log(r, q.Info.Name)
+	for _, field := range q.Info.Fields {
+		if value := q.Form.Get(field.Name); value != "" && !field.Secret {
+			log = log.With(field.Name, actions.Short(value))
+		}
+	}
+	for _, name := range actions.ScopeFields {
+		isData := name == "data" || name == "q" && q.Form.Get("in") == "data"
+		if value := q.Form.Get(name); value != "" && q.Form.Has("scope") && !isData {
+			log = log.With("scope."+name, actions.Short(value))
+		}
+	}
+	return log
+}

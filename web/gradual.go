@@ -1,0 +1,70 @@
+package web
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// A gradual keeps values, of which a page reads a few with each view: first those that are missing,
+// then the oldest. The zero value is ready.
+type gradual[K comparable, V any] struct {
+	mu  sync.Mutex
+	all map[K]reading[V]
+}
+
+// A reading is a value, and when it was read.
+type reading[V any] struct {
+	value V
+	at    time.Time
+}
+
+// get returns the value of a key.
+func (g *gradual[K, V]) get(key K) (got reading[V], isKnown bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	got, isKnown = g.all[key]
+	return got, isKnown
+}
+
+// set keeps a value. If they are too many, those read longest ago are dropped.
+func (g *gradual[K, V]) set(key K, value V, at time.Time, most int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.all == nil {
+		g.all = map[K]reading[V]{}
+	}
+	g.all[key] = reading[V]{value, at}
+	if len(g.all) <= most {
+		return
+	}
+	for other, got := range g.all {
+		if at.Sub(got.at) > gradualAge {
+			delete(g.all, other)
+		}
+	}
+}
+
+// gradualAge is how long values are kept at least.
+const gradualAge = 30 * time.Second
+
+// due returns at most n of the keys that are missing or to be read again.
+func (g *gradual[K, V]) due(keys []K, n int, isOld func(key K, at time.Time) bool) []K {
+	var due []K
+	at := map[K]time.Time{}
+	for _, key := range keys {
+		got, isKnown := g.get(key)
+		if !isKnown || isOld(key, got.at) {
+			due, at[key] = append(due, key), got.at
+		}
+	}
+	slices.SortStableFunc(due, func(a, b K) int { return at[a].Compare(at[b]) })
+	return part(due, 0, n)
+}
+
+// forget drops all values, because something has been changed.
+func (g *gradual[K, V]) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all = nil
+}

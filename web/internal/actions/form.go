@@ -1,0 +1,272 @@
+package actions
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/jobopts"
+)
+
+// A Field is something that an action needs to know.
+type Field struct {
+	Name     string `json:"name"`
+	Label    string `json:"label"`
+	Kind     Kind   `json:"-"`
+	Hint     string `json:"hint"`     // after that of its kind
+	Optional bool   `json:"optional"` // it may be empty
+	Subject  bool   `json:"-"`        // it is what the action is about: it is not asked if it is known
+	Secret   bool   `json:"-"`        // it is not logged
+	IsRare   bool   `json:"-"`        // it is not shown at first
+
+	Choices []string `json:"choices,omitempty"` // of the kind Choice
+
+	option *jobopts.Row // of a job, if it gives one
+}
+
+// A Kind says what the text of a field has to be.
+type Kind string
+
+const (
+	Text     Kind = "text"
+	Number   Kind = "number"
+	Duration Kind = "duration"
+	Tags     Kind = "tags"
+	JIDs     Kind = "jids"
+	JSON     Kind = "json"
+	Box      Kind = "checkbox"
+	Choice   Kind = "choice"
+)
+
+var kindHints = map[Kind]string{
+	Duration: "Seconds, or a time such as 90s, 15m, 12h or 7d.",
+	Tags:     "Separated by commas.",
+	JIDs:     "Separated by spaces or commas.",
+}
+
+// Input is the type of the field's input.
+func (f Field) Input() string {
+	switch f.Kind {
+	case Number, Box:
+		return string(f.Kind)
+	}
+	return "text"
+}
+
+// subject returns the field that says what an action is about.
+func subject(name, label string) Field {
+	return Field{Name: name, Label: label, Kind: Text, Subject: true}
+}
+
+// A Form has the fields of an action, and what is wrong with them.
+type Form struct {
+	url.Values
+	Problems map[string]string // by the name of the field, or "" for all
+	Once     string            // by what a form is known that is sent again
+}
+
+// Refuse notes that a field can't be used. The first reason counts.
+func (f *Form) Refuse(name, format string, args ...any) {
+	if f.Problems == nil {
+		f.Problems = map[string]string{}
+	}
+	if f.Problems[name] == "" {
+		f.Problems[name] = fmt.Sprintf(format, args...)
+	}
+}
+
+// isNeeded is the problem of a field that is empty.
+const isNeeded = "This is needed."
+
+// check checks the fields by their kinds.
+func (f *Form) check(fields []Field) {
+	for _, field := range fields {
+		if !field.Optional && f.Get(field.Name) == "" {
+			f.Refuse(field.Name, isNeeded)
+		}
+		text := f.word(field.Name)
+		if text == "" {
+			continue
+		}
+		switch field.Kind {
+		case Number:
+			if _, err := strconv.Atoi(text); err != nil {
+				f.Refuse(field.Name, "This is not a whole number.")
+			}
+		case Duration:
+			isEver := field.option != nil && text == "forever"
+			if d, err := parseTime(text); !isEver && (err != nil || d < 0) {
+				f.Refuse(field.Name, "This is not a time: write seconds, or 90s, 15m, 12h, 7d.")
+			}
+		case JSON:
+			if err := json.Compact(&bytes.Buffer{}, []byte(text)); err != nil {
+				f.Refuse(field.Name, "This is not JSON: %v.", err)
+			}
+		case Choice:
+			if !slices.Contains(field.Choices, text) {
+				f.Refuse(field.Name, "This is not one of: %s.", strings.Join(field.Choices, ", "))
+			}
+		case Tags:
+			if len(f.tags(field.Name)) == 0 && !field.Optional {
+				f.Refuse(field.Name, isNeeded)
+			}
+		}
+	}
+}
+
+func (f *Form) has(name string) bool { return f.word(name) != "" }
+
+func (f *Form) word(name string) string { return strings.TrimSpace(f.Get(name)) }
+
+// number returns a whole number, or 0 if there is none.
+func (f *Form) number(name string) int {
+	n, _ := strconv.Atoi(f.word(name))
+	return n
+}
+
+// duration returns a time, written as a number of seconds or as text such as "90s".
+func (f *Form) duration(name string) time.Duration {
+	d, _ := parseTime(f.word(name))
+	return d
+}
+
+func parseTime(text string) (time.Duration, error) {
+	unit := "s"
+	number, isDays := strings.CutSuffix(text, "d")
+	n, err := strconv.ParseFloat(number, 64)
+	if isDays {
+		n, unit = n*24, "h"
+	}
+	if err == nil {
+		text = strconv.FormatFloat(n, 'f', -1, 64) + unit
+	}
+	return time.ParseDuration(text)
+}
+
+// tags returns texts that are separated by commas.
+func (f *Form) tags(name string) []string {
+	return split(f.Get(name), func(r rune) bool { return r == ',' || r == '\n' })
+}
+
+// jids returns jids, which have no spaces or commas here.
+func (f *Form) jids(name string) []string {
+	return split(f.Get(name), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
+func split(text string, isBetween func(rune) bool) []string {
+	var parts []string
+	for _, part := range strings.FieldsFunc(text, isBetween) {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// data returns JSON, in one line, or nil if there is none.
+func (f *Form) data(name string) json.RawMessage {
+	var line bytes.Buffer
+	if err := json.Compact(&line, []byte(f.word(name))); err != nil || line.Len() == 0 {
+		return nil
+	}
+	return line.Bytes()
+}
+
+// jobData returns the data of a new job.
+func (f *Form) jobData() any {
+	if data := f.data("data"); data != nil {
+		return data
+	}
+	return nil
+}
+
+// isFresh reports whether a form says what an action is about, and nothing else.
+func (f *Form) isFresh(fields []Field) bool {
+	for _, field := range fields {
+		if field.Subject && f.Get(field.Name) == "" || !field.Subject && f.Has(field.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// fill sets values that an input can hold. The pairs are names and values.
+func (f *Form) fill(pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if isPlain(pairs[i+1]) {
+			f.Set(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+// EscapedMark is at the end of the name of an input whose value is escaped as in a URL. A form in
+// HTML can't hold every value: browsers change line ends, and what is no UTF-8.
+const EscapedMark = "%"
+
+func isPlain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsAny(text, "\x00\r\n\ufffd")
+}
+
+// A Hidden is an input that is not shown.
+type Hidden struct{ Name, Value string }
+
+// Hide returns an input that is not shown. It can have any value.
+func Hide(name, value string) Hidden {
+	if isPlain(value) {
+		return Hidden{name, value}
+	}
+	return Hidden{name + EscapedMark, url.QueryEscape(value)}
+}
+
+// Unhide returns the values of a form as they were before they were hidden.
+func Unhide(form url.Values) (url.Values, error) {
+	plain := url.Values{}
+	for name, values := range form {
+		name, isEscaped := strings.CutSuffix(name, EscapedMark)
+		for _, value := range values {
+			if isEscaped {
+				var err error
+				if value, err = url.QueryUnescape(value); err != nil {
+					return nil, invalid("the form can't be read: %v", err)
+				}
+			}
+			plain[name] = append(plain[name], value)
+		}
+	}
+	return plain, nil
+}
+
+// Pick returns the value of the input "job" that selects a job in the state that a page shows.
+func Pick(state qless.State, jid string) string {
+	hidden := Hide(string(state), jid)
+	return hidden.Name + ":" + hidden.Value
+}
+
+// picked returns a job that was selected, and the state that the page showed.
+func picked(value string) (state qless.State, jid string, err error) {
+	shown, jid, found := strings.Cut(value, ":")
+	if !found {
+		return "", "", invalid("the job %q has no state", value)
+	}
+	if plain, isEscaped := strings.CutSuffix(shown, EscapedMark); isEscaped {
+		shown = plain
+		if jid, err = url.QueryUnescape(jid); err != nil {
+			return "", "", invalid("the form can't be read: %v", err)
+		}
+	}
+	return qless.State(shown), jid, nil
+}
+
+func invalid(format string, args ...any) error {
+	return &qless.Error{
+		Code: qless.ErrInvalid, Op: "web.action", Message: fmt.Sprintf(format, args...),
+	}
+}

@@ -1,0 +1,96 @@
+package actions
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/qless/qless-go"
+)
+
+// The number of runs that are remembered, and of those that take long and are under way at a time.
+const (
+	maxRuns     = 200
+	maxLongRuns = 4
+)
+
+// A History has the last runs of a dashboard.
+type History struct {
+	// MaxReceipt is the largest size of a receipt.
+	MaxReceipt ReceiptSize
+
+	mu       sync.Mutex
+	runs     []*Run
+	receipts []*Receipt
+	underWay sync.WaitGroup
+}
+
+// NewHistory returns an empty history.
+func NewHistory() *History {
+	return &History{MaxReceipt: ReceiptSize{Jobs: 100_000, Bytes: 64 << 20}}
+}
+
+// Start starts a run, and returns it, or the one that the same form has started before. A form that
+// has done nothing may be sent again.
+func (h *History) Start(r *Run) (*Run, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	long := 0
+	for _, other := range h.runs {
+		if r.once != "" && other.once == r.once && !other.hasFailed() {
+			return other, nil
+		}
+		if other.IsLong && !other.hasEnded() {
+			long++
+		}
+	}
+	if r.IsLong && long >= maxLongRuns {
+		return nil, invalid("%d actions are under way: wait until one has ended, or stop one", long)
+	}
+	h.runs = append(h.runs, r)
+	if over := len(h.runs) - maxRuns; over > 0 {
+		h.runs = slices.DeleteFunc(h.runs, func(other *Run) bool {
+			isOver := over > 0 && other.hasEnded()
+			over--
+			return isOver
+		})
+	}
+	h.underWay.Go(r.do)
+	return r, nil
+}
+
+// Run returns a run of a namespace.
+func (h *History) Run(s *Space, id string) (*Run, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, run := range h.runs {
+		if run.ID == id && run.Space == s {
+			return run, nil
+		}
+	}
+	return nil, notFound("there is no such run, or it ended long ago")
+}
+
+// Outcome returns the outcome of a run that has ended, or nil.
+func (h *History) Outcome(s *Space, id string) *Outcome {
+	run, err := h.Run(s, id)
+	if err != nil || !run.hasEnded() {
+		return nil
+	}
+	return run.done
+}
+
+// Close stops all runs after the step that they are at, and waits for that.
+func (h *History) Close() {
+	h.mu.Lock()
+	for _, run := range h.runs {
+		run.Stop()
+	}
+	h.mu.Unlock()
+	h.underWay.Wait()
+}
+
+func notFound(format string, args ...any) error {
+	err := invalid(format, args...).(*qless.Error)
+	err.Code = qless.ErrNotFound
+	return err
+}

@@ -1,0 +1,268 @@
+package actions
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/words"
+)
+
+// The states of jobs that fit several actions.
+var (
+	unended = []qless.State{
+		qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateRunning,
+		qless.StateTimedOut, qless.StateFailed,
+	}
+	pending  = []qless.State{qless.StateWaiting, qless.StateScheduled, qless.StateTimedOut}
+	depends  = []qless.State{qless.StateDepends}
+	editable = []qless.State{
+		qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateFailed,
+	}
+)
+
+// jobActions are the actions on jobs that exist.
+func jobActions() []*Info {
+	tags := Field{Name: "tags", Label: "Tags", Kind: Tags}
+	return []*Info{
+		{
+			Name: "job.retry", Label: "Retry", Done: "retried", Primary: true,
+			Hint:   "Each goes back into its own queue, with fresh retries.",
+			States: []qless.State{qless.StateFailed},
+			Action: bulkWith(func(ctx context.Context, s inspect.Selection, _ *Form) (inspect.Result, error) {
+				return s.Unfail(ctx)
+			}),
+		},
+		{
+			Name: "job.promote", Label: "Promote", Done: "promoted", Primary: true,
+			Hint:   "They can be popped now.",
+			States: []qless.State{qless.StateScheduled},
+			Action: bulk(inspect.Selection.Promote),
+		},
+		{
+			Name: "job.timeout", Label: "Time out", Done: "timed out", Primary: true,
+			Hint:   "They are taken from their workers, and are the next to be popped.",
+			States: []qless.State{qless.StateRunning},
+			Action: bulk(inspect.Selection.Timeout),
+		},
+		{
+			Name: "job.move", Label: "Move", Done: "moved", Primary: true,
+			Hint: "They are put into the queue, whatever their state; workers that run them lose them.",
+			Fields: []Field{
+				{Name: "to", Label: "Into the queue", Kind: Text},
+				{Name: "delay", Label: "Delay", Kind: Duration, Optional: true},
+			},
+			Action: bulkWith(move),
+		},
+		{
+			Name: "job.cancel", Label: "Cancel", Done: "canceled", Destructive: true, Primary: true,
+			Hint:   "They are deleted; a receipt of them is kept for a while.",
+			States: unended,
+			Action: bulk(inspect.Selection.Cancel),
+		},
+		{
+			Name: "job.reschedule", Label: "Reschedule", Done: "rescheduled", States: pending,
+			Fields: []Field{{Name: "delay", Label: "Due in", Kind: Duration}},
+			Action: each(func(ctx context.Context, r *Run, job *qless.Job) error {
+				return job.Reschedule(ctx, r.Form.duration("delay"))
+			}),
+		},
+		{
+			Name: "job.priority", Label: "Set priority", Done: "changed", States: unended,
+			Fields: []Field{{Name: "priority", Label: "Priority", Kind: Number,
+				Hint: "The highest is popped first."}},
+			Action: bulkWith(func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+				return s.SetPriority(ctx, f.number("priority"))
+			}),
+		},
+		{
+			Name: "job.tag", Label: "Tag", Done: "tagged", Fields: []Field{tags},
+			Action: bulkWith(func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+				return s.Tag(ctx, f.tags("tags")...)
+			}),
+		},
+		{
+			Name: "job.untag", Label: "Untag", Done: "untagged", Fields: []Field{tags},
+			Action: bulkWith(func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+				return s.Untag(ctx, f.tags("tags")...)
+			}),
+		},
+		{
+			Name: "job.track", Label: "Track", Done: "tracked", Action: bulk(inspect.Selection.Track),
+		},
+		{
+			Name: "job.untrack", Label: "Untrack", Done: "untracked",
+			Action: bulk(inspect.Selection.Untrack),
+		},
+		{
+			Name: "job.depend", Label: "Depend", Done: "changed", States: depends,
+			Fields: []Field{{Name: "jids", Label: "Wait also for", Kind: JIDs}},
+			Action: each(func(ctx context.Context, r *Run, job *qless.Job) error {
+				return job.Depend(ctx, r.Form.jids("jids")...)
+			}),
+		},
+		{
+			Name: "job.undepend", Label: "Undepend", Done: "changed", States: depends,
+			Fields: []Field{{Name: "jids", Label: "No longer wait for", Kind: JIDs, Optional: true,
+				Hint: "If it is empty, they wait for nothing any more."}},
+			Action: each(undepend),
+		},
+		{
+			Name: "job.log", Label: "Add a note", Done: "noted", SingleJob: true, Creates: true,
+			Hint:   "It is added to the history of the job.",
+			Fields: []Field{{Name: "message", Label: "Note", Kind: Text, Secret: true}},
+			Action: each(func(ctx context.Context, r *Run, job *qless.Job) error {
+				return job.Log(ctx, r.Form.Get("message"), nil)
+			}),
+		},
+		{
+			Name: "job.edit", Label: "Edit data", Done: "changed", SingleJob: true, States: editable,
+			Hint: "The job is put again into its queue with all that it had: a waiting one becomes the " +
+				"last of its priority, and one that has failed is tried again.",
+			Fields: []Field{{Name: "data", Label: "Data, as JSON", Kind: JSON, Secret: true}},
+			Fill:   fillEdit, Action: edit{editJob},
+		},
+		{
+			Name: "job.copy", Label: "Copy", Done: "copied", SingleJob: true, Confirm: true,
+			Creates: true,
+			Hint:    "A new job like this one is put, with another jid.",
+			Fields: []Field{{Name: "to", Label: "Into the queue", Kind: Text, Optional: true,
+				Hint: "If it is empty, into the job's own."}},
+			Action: each(copyJob),
+		},
+	}
+}
+
+// move puts jobs into a queue. The field has a name of its own, because a scope has a queue too.
+func move(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+	var options []qless.PutOption
+	if f.has("delay") {
+		options = append(options, qless.Delay(f.duration("delay")))
+	}
+	return s.Move(ctx, f.Get("to"), options...)
+}
+
+func undepend(ctx context.Context, r *Run, job *qless.Job) error {
+	jids := r.Form.jids("jids")
+	if len(jids) == 0 {
+		return job.UndependAll(ctx)
+	}
+	return job.Undepend(ctx, jids...)
+}
+
+// An edit changes the data of one job, unless it is not what the page has shown.
+type edit struct{ each }
+
+func (edit) Check(f *Form) {
+	if len(f.Values["job"]) > 1 || f.Has("scope") {
+		f.Refuse("", "The data of one job can be changed at a time.")
+	}
+}
+
+// fillEdit sets the data of the job, and the digest of it, by which edit knows whether it is still
+// the same.
+func fillEdit(ctx context.Context, s *Space, f *Form) error {
+	if len(f.Values["job"]) != 1 {
+		return nil
+	}
+	_, jid, err := picked(f.Get("job"))
+	if err != nil {
+		return err
+	}
+	job, err := s.Client.Job(ctx, jid)
+	if err != nil {
+		return err
+	}
+	f.Set("digest", digest(job.Data))
+	if !s.HidesData {
+		f.Set("data", words.JSON(job.Data))
+	}
+	return nil
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func editJob(ctx context.Context, r *Run, job *qless.Job) error {
+	if err := canEdit(job, r.Form.Get("digest")); err != nil {
+		return err
+	}
+	data := r.Form.data("data")
+	if isSame(job.Data, data) {
+		return nil
+	}
+	if err := job.SetData(data); err != nil {
+		return err
+	}
+	return job.Move(ctx, job.Queue, keepOptions(job)...)
+}
+
+// isSame reports whether data is what it was, but for spaces.
+func isSame(before, now json.RawMessage) bool {
+	var line bytes.Buffer
+	return json.Compact(&line, before) == nil && bytes.Equal(line.Bytes(), now)
+}
+
+func canEdit(job *qless.Job, shown string) error {
+	refused := &qless.Error{Op: "edit", JID: job.JID, Code: qless.ErrExists}
+	switch {
+	case !slices.Contains(editable, job.State):
+		refused.Code, refused.Message = qless.ErrRunning, "the job is "+string(job.State)
+	case shown == "" || shown != digest(job.Data):
+		refused.Message = "its data has changed since the page was shown, or was not shown"
+	case !utf8.Valid(job.Data):
+		refused.Message = "its data is not UTF-8, so that it can't be changed in a browser"
+	default:
+		return nil
+	}
+	return refused
+}
+
+// keepOptions returns the options that put a job again to where it is.
+func keepOptions(job *qless.Job) []qless.PutOption {
+	options := []qless.PutOption{qless.IfNotRunning}
+	if len(job.Dependencies) > 0 {
+		options = append(options, qless.DependsOn(job.Dependencies))
+	}
+	isPending := job.State == qless.StateScheduled || job.State == qless.StateDepends
+	if isPending && !job.Due.IsZero() && job.Parked == "" {
+		options = append(options, qless.At(job.Due))
+	}
+	return options
+}
+
+// copyJob puts a new job like another one.
+func copyJob(ctx context.Context, r *Run, job *qless.Job) error {
+	queue := r.Form.Get("to")
+	if queue == "" {
+		queue = QueueOf(job)
+	}
+	job.BatchSize = nil // the copy is no callback
+	spec := job.Spec()
+	options := slices.DeleteFunc(spec.Options, func(option qless.PutOption) bool {
+		_, isJID := option.(qless.JID)
+		return isJID
+	})
+	return r.put(r.Space.Client.Queue(queue).Put(ctx, spec.Klass, spec.Data, options...))
+}
+
+// QueueOf returns the queue of a job, or the last one of a job that is complete.
+func QueueOf(job *qless.Job) string {
+	if job.Queue != "" {
+		return job.Queue
+	}
+	for _, entry := range slices.Backward(job.History) {
+		if entry.Queue != "" {
+			return entry.Queue
+		}
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+package actions
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/words"
+)
+
+// An Outcome is what a run has done.
+type Outcome struct {
+	ID      string            `json:"id"`
+	Action  string            `json:"action"`
+	Time    time.Time         `json:"time"`
+	Count   int               `json:"count"`               // of the jobs that were changed
+	Left    int               `json:"left"`                // of those left as they were
+	Why     map[string]string `json:"why,omitempty"`       // they were left, by jid
+	Error   string            `json:"error,omitempty"`     // what has ended it early
+	JIDs    []string          `json:"jids,omitempty"`      // of new jobs
+	Recur   string            `json:"recurring,omitempty"` // the jid of a new recurring job
+	Receipt string            `json:"receipt,omitempty"`   // the ID of the receipt of canceled jobs
+
+	Err error `json:"-"`
+
+	info *Info
+}
+
+const (
+	maxReasons = 100 // the largest number of jobs with a reason
+	maxNewJobs = 20  // the largest number of new jobs that are named
+)
+
+func (o *Outcome) add(done inspect.Result) {
+	o.Count += done.Changed
+	before := o.Left
+	for jid, err := range done.Why {
+		o.leave(jid, err)
+	}
+	o.Left = before + done.Left
+}
+
+// leave notes that a job was left as it is.
+func (o *Outcome) leave(jid string, why error) {
+	o.Left++
+	if o.Why == nil {
+		o.Why = map[string]string{}
+	}
+	if len(o.Why) < maxReasons {
+		o.Why[jid] = Plainly(why)
+	}
+}
+
+// forgive forgets that jobs were left.
+func (o *Outcome) forgive(jids []string) {
+	o.Left -= len(jids)
+	for _, jid := range jids {
+		delete(o.Why, jid)
+	}
+}
+
+// put notes that a job was put.
+func (o *Outcome) put(jid string) {
+	if len(o.JIDs) < maxNewJobs {
+		o.JIDs = append(o.JIDs, jid)
+	}
+}
+
+// Sentence says what was done, or is empty if nothing was.
+func (o *Outcome) Sentence() string {
+	switch {
+	case o.Count == 0 && (o.Left > 0 || o.Err != nil):
+		return ""
+	case strings.HasSuffix(o.info.Done, "."):
+		return o.info.Done
+	}
+	return words.Plural(o.Count, "job") + " " + o.info.Done + "."
+}
+
+// reasonOf says what has ended a run early, or is empty.
+func reasonOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case IsDenial(err):
+		return "Redis does not permit this to the dashboard's user. Its buttons are off for a minute. (" +
+			Plainly(err) + ")"
+	}
+	return Plainly(err)
+}
+
+// Plainly returns the text of an error, without the names of commands.
+func Plainly(err error) string {
+	var cause *qless.Error
+	if errors.As(err, &cause) && cause.Message != "" {
+		return cause.Message
+	}
+	return err.Error()
+}
+
+// IsDenial reports whether the server refused a command because of its user.
+func IsDenial(err error) bool {
+	if !errors.Is(err, qless.ErrServer) && !errors.Is(err, qless.ErrInvalid) {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "NOPERM") || strings.Contains(text, "ACL failure in script") ||
+		strings.Contains(text, "The user executing the script can't")
+}

@@ -1,0 +1,152 @@
+package actions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/jobopts"
+)
+
+// newJobActions are the actions that put jobs.
+func newJobActions() []*Info {
+	return []*Info{
+		{
+			Name: "job.put", Label: "New job", Done: "The job was put.", Creates: true,
+			Fields: putFields,
+			Action: checked{putJob, func(f *Form) { f.spec() }},
+		},
+		{
+			Name: "job.restore", Label: "Put again", Done: "put again",
+			Hint:   "The jobs of the receipt are put as they were. Those that exist are left alone.",
+			Fields: []Field{subject("receipt", "Receipt")},
+			IsLong: isLongReceipt, Action: restore{},
+		},
+	}
+}
+
+// putFields are the fields of a new job.
+var putFields = withOptions([]Field{
+	subject("queue", "Queue"),
+	{Name: "klass", Label: "Klass", Kind: Text},
+	{Name: "data", Label: "Data, as JSON", Kind: JSON, Optional: true, Secret: true},
+	{Name: "priority", Label: "Priority", Kind: Number, Optional: true},
+	{Name: "delay", Label: "Delay", Kind: Duration, Optional: true},
+	{Name: "tags", Label: "Tags", Kind: Tags, Optional: true},
+	{Name: "retries", Label: "Retries", Kind: Number, Optional: true, Hint: "5 if it is empty."},
+	{Name: "depends", Label: "Wait for the jobs", Kind: JIDs, Optional: true},
+})
+
+// withOptions adds the options of jobs that have no field yet. A form gives no jid, and so no
+// condition about a job that has it.
+func withOptions(fields []Field) []Field {
+	own := map[string]int{}
+	for i, field := range fields {
+		own[field.Name] = i
+	}
+	for _, row := range jobopts.Table {
+		switch i, isOwn := own[row.Key]; {
+		case row.Key == "" || row.Key == "jid" || row.Key == "if":
+		case isOwn:
+			fields[i].option = &row
+		default:
+			fields = append(fields, optionField(&row))
+		}
+	}
+	return fields
+}
+
+// optionKinds are the kinds of fields for the options that are not texts.
+var optionKinds = map[jobopts.Kind]Kind{
+	jobopts.Bool: Choice, jobopts.Duration: Duration, jobopts.List: Tags, jobopts.Pairs: Tags,
+}
+
+func optionField(row *jobopts.Row) Field {
+	label := strings.ReplaceAll(row.Key, "_", " ")
+	if strings.EqualFold(label, row.Name) { // such as TTL
+		label = row.Name
+	}
+	usage, _, _ := strings.Cut(strings.ReplaceAll(row.Usage, "--", ""), ";")
+	field := Field{
+		Name: row.Key, Label: strings.ToUpper(label[:1]) + label[1:], Kind: optionKinds[row.Kind()],
+		Hint: strings.ToUpper(usage[:1]) + usage[1:] + ".", Optional: true, IsRare: true,
+		Choices: row.Words, option: row,
+	}
+	switch {
+	case row.Kind() == jobopts.Bool:
+		field.Choices = []string{"yes"}
+	case row.Words != nil:
+		field.Kind = Choice
+	}
+	return field
+}
+
+// spec returns the job that a form describes, and notes what can't be used.
+func (f *Form) spec() (spec qless.JobSpec) {
+	values := map[string]json.RawMessage{}
+	for _, field := range putFields {
+		if field.option == nil {
+			continue
+		}
+		for _, text := range f.texts(field) {
+			value, err := field.option.JSON(values[field.Name], text)
+			if err != nil {
+				f.Refuse(field.Name, "This can't be used: %v.", err)
+				continue
+			}
+			values[field.Name] = value
+		}
+	}
+	text, err := json.Marshal(values)
+	if err == nil {
+		err = spec.UnmarshalJSON(text)
+	}
+	if err != nil {
+		f.Refuse("", "%v", err)
+	}
+	spec.Klass, spec.Data = f.Get("klass"), f.jobData()
+	return spec
+}
+
+// texts returns the texts that a field has for its option.
+func (f *Form) texts(field Field) []string {
+	text := f.word(field.Name)
+	switch field.Kind {
+	case Tags:
+		return f.tags(field.Name)
+	case JIDs:
+		return f.jids(field.Name)
+	case Number:
+		if n, err := strconv.Atoi(text); err == nil {
+			text = strconv.Itoa(n) // as in JSON
+		}
+	case Duration:
+		if d, err := parseTime(text); err == nil {
+			text = d.String()
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+func putJob(ctx context.Context, r *Run) error {
+	spec, once := r.Form.spec(), r.Form.Once
+	if r.Form.has("replace") { // a job that replaces itself is there once
+		once = ""
+	}
+	if once != "" { // another process may have done it
+		spec.Options = append(spec.Options, qless.JID(once), qless.IfAbsent)
+	}
+	queue := r.Space.Client.Queue(r.Form.Get("queue"))
+	jid, err := queue.Put(ctx, spec.Klass, spec.Data, spec.Options...)
+	var refused *qless.Error
+	if once != "" && errors.As(err, &refused) && refused.Code == qless.ErrExists && refused.JID == once {
+		jid, err = once, nil
+	}
+	return r.put(jid, err)
+}

@@ -1,0 +1,129 @@
+package actions
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/words"
+)
+
+// queueActions are the actions on queues.
+func queueActions() []*Info {
+	queue := subject("queue", "Queue")
+	return []*Info{
+		{
+			Name: "queue.pause", Label: "Pause", Done: "The queue is paused.",
+			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Pause),
+		},
+		{
+			Name: "queue.unpause", Label: "Unpause", Done: "The queue is open.",
+			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Resume),
+		},
+		{
+			Name: "queue.forget", Label: "Forget", Done: "The queue is forgotten.", Destructive: true,
+			Hint:   "It leaves the list of queues until a job is put into it. Its jobs are kept.",
+			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Forget),
+		},
+		{
+			Name: "queue.concurrency", Label: "Set concurrency", Done: "The concurrency is set.",
+			Fields: []Field{queue, {Name: "value", Label: "Jobs at once", Kind: Number,
+				Hint: "0 means any number."}},
+			Fill: fillQueue, Action: single(func(ctx context.Context, r *Run) error {
+				return r.queue().SetMaxConcurrency(ctx, r.Form.number("value"))
+			}),
+		},
+		{
+			Name: "queue.heartbeat", Label: "Set heartbeat", Done: "The heartbeat is set.",
+			Fields: []Field{queue, {Name: "value", Label: "Locks last", Kind: Duration,
+				Hint: "0 removes the queue's own setting."}},
+			Fill: fillHeartbeat, Action: single(func(ctx context.Context, r *Run) error {
+				return r.queue().SetHeartbeat(ctx, r.Form.duration("value"))
+			}),
+		},
+		{
+			Name: "queue.rate", Label: "Set rate", Done: "The rate is set.",
+			Fields: []Field{queue,
+				{Name: "value", Label: "Jobs started", Kind: Number, Hint: "0 means any number."},
+				{Name: "per", Label: "In each", Kind: Duration, Optional: true}},
+			Fill: fillRate, Action: checked{setRate, checkRate},
+		},
+		{
+			Name: "queue.unfail", Label: "Unfail into this queue", Done: "put into the queue",
+			Hint: "Jobs of the group go into this queue, the oldest failures first, with fresh retries.",
+			Fields: []Field{queue,
+				{Name: "group", Label: "Failure group", Kind: Text},
+				{Name: "count", Label: "At most", Kind: Number, Hint: "10,000 at most."}},
+			IsLong: func(_ *Space, f *Form) bool { return f.number("count") > doneAtOnce },
+			Action: unfail{},
+		},
+	}
+}
+
+// queue returns the queue that a form is about.
+func (r *Run) queue() *qless.Queue { return r.Space.Client.Queue(r.Form.Get("queue")) }
+
+// onQueue returns an action that does something with a queue.
+func onQueue(do func(q *qless.Queue, ctx context.Context) error) Action {
+	return single(func(ctx context.Context, r *Run) error { return do(r.queue(), ctx) })
+}
+
+func checkRate(f *Form) {
+	if f.number("value") > 0 && f.duration("per") == 0 {
+		f.Refuse("per", isNeeded)
+	}
+}
+
+func setRate(ctx context.Context, r *Run) error {
+	return r.queue().SetMaxRate(ctx, r.Form.number("value"), r.Form.duration("per"))
+}
+
+// maxUnfail is the largest number of jobs that are put into a queue at once.
+const maxUnfail = 10_000
+
+// An unfail puts jobs of a failure group into a queue.
+type unfail struct{}
+
+func (unfail) Check(f *Form) {
+	if n := f.number("count"); n < 1 || n > maxUnfail {
+		f.Refuse("count", "This has to be from 1 to %d.", maxUnfail)
+	}
+}
+
+func (unfail) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Result, error) {
+	before := 0
+	failed := r.Space.Failed(r.Form.Get("group")).AtMost(r.Form.number("count"))
+	_, err := failed.OnStep(func(soFar inspect.Result) error {
+		r.add(inspect.Result{Changed: soFar.Changed - before})
+		before = soFar.Changed
+		return r.checkStopped()
+	}).Move(ctx, r.Form.Get("queue"))
+	return inspect.Result{}, err
+}
+
+func fillQueue(ctx context.Context, s *Space, f *Form) error {
+	settings, err := s.Client.Queue(f.Get("queue")).Settings(ctx)
+	if err == nil {
+		f.fill("value", strconv.Itoa(settings.MaxConcurrency))
+	}
+	return err
+}
+
+func fillHeartbeat(ctx context.Context, s *Space, f *Form) error {
+	settings, err := s.Client.Queue(f.Get("queue")).Settings(ctx)
+	if err == nil {
+		f.fill("value", words.Exact(settings.Heartbeat))
+	}
+	return err
+}
+
+func fillRate(ctx context.Context, s *Space, f *Form) error {
+	settings, err := s.Client.Queue(f.Get("queue")).Settings(ctx)
+	if err == nil && settings.MaxRate > 0 {
+		f.fill("value", strconv.Itoa(settings.MaxRate), "per", words.Exact(settings.Per))
+	} else if err == nil {
+		f.fill("value", "0")
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package actions
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"strings"
+)
+
+// A Request asks for an action.
+type Request struct {
+	Info   *Info
+	Form   *Form
+	Space  *Space
+	Target *Target // the jobs, if the action is about jobs
+	Count  *Count  // of these, once they were counted
+}
+
+// OnceName is the name of the input by which a form is known that is sent twice: by a double click,
+// or because a page that followed it was loaded again. It is done once. Actions that change nothing
+// when they are done twice have no need of it.
+const OnceName = "once"
+
+// NewRequest returns a request for an action with the values of a form.
+func (s *Space) NewRequest(info *Info, values url.Values) (*Request, error) {
+	q := &Request{Info: info, Form: &Form{Values: values}, Space: s}
+	if info.Creates && values.Get(OnceName) != "" {
+		sum := sha256.Sum256([]byte(s.Base + "\n" + info.Name + "\n" + values.Encode()))
+		q.Form.Once = hex.EncodeToString(sum[:16])
+	}
+	var err error
+	if info.OnJobs {
+		q.Target, err = s.targetOf(q.Form)
+	}
+	return q, err
+}
+
+// IsReady reports whether there is nothing to ask: all is said, and it is confirmed or does no harm.
+// It notes in the form what can't be used.
+func (q *Request) IsReady() bool {
+	isSure := q.Form.Get("sure") != ""
+	if !isSure && (q.Info.asks(q.Form) || q.Target != nil && !q.Target.isOne()) {
+		return false
+	}
+	q.Form.check(q.Info.Fields)
+	q.Info.Check(q.Form)
+	return len(q.Form.Problems) == 0
+}
+
+// CountJobs counts the jobs of the request, once.
+func (q *Request) CountJobs(ctx context.Context) error {
+	if q.Target == nil || q.Count != nil {
+		return nil
+	}
+	count, err := q.Target.count(ctx)
+	q.Count = &count
+	return err
+}
+
+// Fill adds to the form what is set now, unless it says something itself.
+func (q *Request) Fill(ctx context.Context) error {
+	if q.Info.Fill == nil || !q.Form.isFresh(q.Info.Fields) {
+		return nil
+	}
+	return q.Info.Fill(ctx, q.Space, q.Form)
+}
+
+// typedFrom is the number of jobs above which one has to type a name.
+const typedFrom = 1000
+
+// MustType reports whether one has to type a name, since the jobs are many.
+func (q *Request) MustType() bool {
+	return q.Count != nil && (q.Count.IsMore || q.Count.Jobs > typedFrom)
+}
+
+// Typed is the name that one has to type: of the queue, group, tag or worker, or else of the action.
+func (q *Request) Typed() string {
+	name := strings.TrimSpace(printable(q.Target.Name))
+	if name == "" {
+		return q.Info.Name
+	}
+	return name
+}
+
+// IsTyped reports whether the name was typed if it has to be. It notes in the form if it was not.
+func (q *Request) IsTyped() bool {
+	if !q.MustType() || strings.TrimSpace(printable(q.Form.Get("typed"))) == q.Typed() {
+		return true
+	}
+	q.Form.Refuse("typed", "This is not the name: %s", q.Typed())
+	return false
+}
+
+// printable returns a text as a browser shows it.
+func printable(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	return strings.NewReplacer("\x00", "\ufffd", "\r", " ", "\n", " ").Replace(text)
+}
+
+// isLong reports whether it may take long.
+func (q *Request) isLong() bool {
+	if q.Target != nil {
+		return q.Count != nil && (q.Count.IsMore || q.Count.Jobs > doneAtOnce)
+	}
+	return q.Info.IsLong != nil && q.Info.IsLong(q.Space, q.Form)
+}

@@ -1,0 +1,361 @@
+package actions
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+)
+
+const (
+	doneAtOnce   = 500       // the number of jobs that are changed in one step, and while a browser waits
+	readAtOnce   = 25        // the number of jobs read by one script, since their data may be long
+	maxCollected = 1_000_000 // the largest number of jobs of a run
+)
+
+// The time that the server may take for one step of a run, and for all of one that takes long and
+// has no steps of its own.
+const (
+	stepTimeout = time.Minute
+	longTimeout = time.Hour
+)
+
+var (
+	errStale   = errors.New("the job has changed since the page was shown")
+	errStopped = errors.New("stopped: the rest was left as it was")
+)
+
+// A Run does an action, in steps.
+type Run struct {
+	ID     string
+	Info   *Info
+	Space  *Space
+	Form   *Form         // until the run has ended
+	Back   string        // the page that it goes back to
+	IsLong bool          // it may take long
+	Ended  chan struct{} // closed when the outcome is final
+
+	once    string // by what the form is known
+	target  *Target
+	log     *slog.Logger
+	receipt *Receipt
+	stopped atomic.Bool
+
+	mu       sync.Mutex
+	now      Progress
+	done     *Outcome
+	selected int      // the number of jobs that it is about
+	logged   []string // the jids of some of them
+}
+
+// NewRun returns a run that does what is asked for. It logs to a logger.
+func NewRun(q *Request, log *slog.Logger) *Run {
+	r := &Run{
+		ID: NewID(), Info: q.Info, Space: q.Space, Form: q.Form, Back: q.Form.Get("back"),
+		IsLong: q.isLong(), Ended: make(chan struct{}), once: q.Form.Once, target: q.Target, log: log,
+	}
+	r.now = Progress{ID: r.ID, Action: r.Info.Name, Began: time.Now(), Phase: "collecting"}
+	if q.Target != nil {
+		r.now.What = q.Target.What
+	}
+	r.done = &Outcome{ID: r.ID, Action: r.Info.Name, info: r.Info}
+	return r
+}
+
+// NewID returns a word that nothing else is called.
+func NewID() string { return rand.Text() }
+
+// hasEnded reports whether the outcome is final.
+func (r *Run) hasEnded() bool {
+	select {
+	case <-r.Ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// hasFailed reports whether the run has ended and done nothing.
+func (r *Run) hasFailed() bool { return r.hasEnded() && r.done.Err != nil && r.done.Count == 0 }
+
+// do does the action, and notes the outcome.
+func (r *Run) do() {
+	defer close(r.Ended)
+	if r.IsLong {
+		r.log.Info("dashboard: an action has begun")
+	}
+	err := r.guarded()
+	r.change(func(done *Outcome) {
+		r.now.Phase, done.Time, done.Err, done.Error = "done", time.Now(), err, reasonOf(err)
+		if r.receipt != nil && r.receipt.size().Jobs > 0 {
+			done.Receipt = r.ID
+		}
+	})
+	r.Form, r.target = nil, nil // they may be long
+	r.logOutcome()
+	r.Space.Ended(r.done)
+}
+
+// guarded turns a panic into an error: it must not end the program.
+func (r *Run) guarded() (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			r.log.Error("dashboard: an action has panicked",
+				"reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			err = errors.New("the dashboard has failed: see its log")
+		}
+	}()
+	if r.Info.OnJobs {
+		return r.onJobs()
+	}
+	r.enter("working", 0)
+	most := stepTimeout
+	if r.IsLong {
+		most = longTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	done, err := r.Info.Do(ctx, r, nil)
+	r.add(done)
+	return err
+}
+
+// onJobs changes the jobs of the request. It collects them first, because a change may remove jobs
+// from the list that they are in.
+func (r *Run) onJobs() error {
+	isCancel := r.Info.Name == "job.cancel"
+	if isCancel {
+		r.receipt = r.Space.History.newReceipt(r)
+	}
+	jids, err := r.collect()
+	if err != nil {
+		return err
+	}
+	r.enter("working", len(jids))
+	r.selects(jids)
+	for len(jids) > 0 {
+		blocked, err := r.pass(jids)
+		if err != nil || !isCancel || len(blocked) == len(jids) {
+			return err
+		}
+		r.change(func(done *Outcome) { done.forgive(blocked) })
+		jids = blocked // others depended on them, which are canceled now
+	}
+	return nil
+}
+
+// collect returns the jobs of the request, each once.
+func (r *Run) collect() (all []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), longTimeout)
+	defer cancel()
+	seen := map[string]bool{}
+	for jid, err := range r.target.jobs(ctx) {
+		if err == nil {
+			err = r.checkStopped()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if seen[jid] {
+			continue
+		}
+		seen[jid] = true
+		all = append(all, jid)
+		if len(all)%doneAtOnce == 0 {
+			r.enter("collecting", len(all))
+		}
+		if len(all) == maxCollected {
+			break
+		}
+	}
+	return all, nil
+}
+
+// Stop stops the run before its next step.
+func (r *Run) Stop() { r.stopped.Store(true) }
+
+func (r *Run) checkStopped() error {
+	if r.stopped.Load() {
+		return errStopped
+	}
+	return nil
+}
+
+// pass changes jobs, step by step, and returns those that others depend on.
+func (r *Run) pass(jids []string) (blocked []string, err error) {
+	for some := range slices.Chunk(jids, doneAtOnce) {
+		if err := r.checkStopped(); err != nil {
+			return nil, err
+		}
+		done, err := r.step(some)
+		if err != nil {
+			return nil, err
+		}
+		for jid, why := range done.Why {
+			if why.Code == qless.ErrHasDependents {
+				blocked = append(blocked, jid)
+			}
+		}
+	}
+	return blocked, nil
+}
+
+// step changes those jobs that are still what the page has shown.
+func (r *Run) step(jids []string) (done inspect.Result, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	defer cancel()
+	var jobs []*qless.Job
+	for some := range slices.Chunk(jids, readAtOnce) {
+		read, err := r.Space.Client.Jobs(ctx, some...)
+		if err != nil {
+			return done, err
+		}
+		jobs = append(jobs, read...)
+	}
+	if jobs = r.unchanged(jids, jobs); len(jobs) == 0 {
+		return done, nil
+	}
+	if r.receipt != nil {
+		if err := r.receipt.checkRoom(jobs); err != nil {
+			return done, err
+		}
+	}
+	done, err = r.Info.Do(ctx, r, jobs)
+	if r.receipt != nil {
+		r.receipt.add(jobs, done.Why)
+	}
+	r.add(done)
+	return done, err
+}
+
+// unchanged returns the jobs that are still what the page has shown, and notes the others.
+func (r *Run) unchanged(jids []string, jobs []*qless.Job) []*qless.Job {
+	same := map[string]bool{}
+	jobs = slices.DeleteFunc(jobs, func(job *qless.Job) bool {
+		same[job.JID] = r.target.holds(job)
+		return !same[job.JID]
+	})
+	r.change(func(done *Outcome) {
+		for _, jid := range jids {
+			if !same[jid] {
+				done.leave(jid, errStale)
+			}
+		}
+	})
+	return jobs
+}
+
+// selection returns the jobs of a step.
+func (r *Run) selection(jobs []*qless.Job) inspect.Selection {
+	return r.Space.JIDs(jidsOf(jobs)...)
+}
+
+func jidsOf(jobs []*qless.Job) []string {
+	jids := make([]string, len(jobs))
+	for i, job := range jobs {
+		jids[i] = job.JID
+	}
+	return jids
+}
+
+// change changes the outcome.
+func (r *Run) change(do func(done *Outcome)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do(r.done)
+}
+
+func (r *Run) add(done inspect.Result) { r.change(func(o *Outcome) { o.add(done) }) }
+
+// put notes that a job was put, unless there was an error, which it returns.
+func (r *Run) put(jid string, err error) error {
+	if err == nil {
+		r.change(func(done *Outcome) { done.put(jid) })
+	}
+	return err
+}
+
+func (r *Run) enter(phase string, found int) {
+	r.change(func(*Outcome) { r.now.Phase, r.now.Found = phase, found })
+}
+
+// Outcome returns what a run that has ended has done.
+func (r *Run) Outcome() *Outcome {
+	<-r.Ended
+	return r.done
+}
+
+// A Progress says how far a run is.
+type Progress struct {
+	ID       string    `json:"id"`
+	Action   string    `json:"action"`
+	What     string    `json:"what,omitempty"`
+	Began    time.Time `json:"began"`
+	Phase    string    `json:"phase"` // collecting, working or done
+	Found    int       `json:"found"`
+	Handled  int       `json:"handled"`
+	Count    int       `json:"count"`
+	Left     int       `json:"left"`
+	Outcome  *Outcome  `json:"outcome,omitempty"` // at the end
+	IsHalted bool      `json:"stopping,omitempty"`
+}
+
+// IsDone reports whether the run has ended.
+func (p *Progress) IsDone() bool { return p.Outcome != nil }
+
+// Progress returns how far the run is.
+func (r *Run) Progress() *Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.now
+	p.Count, p.Left, p.Handled = r.done.Count, r.done.Left, r.done.Count+r.done.Left
+	p.IsHalted = r.stopped.Load()
+	if p.Phase == "done" {
+		p.Outcome = r.done
+	}
+	return &p
+}
+
+// The number of jids in a record of the log, and the length of a text in it.
+const (
+	loggedJobs = 20
+	loggedText = 200
+)
+
+// Short returns a text as the log has it.
+func Short(text string) string {
+	if len(text) > loggedText {
+		return text[:loggedText] + "…"
+	}
+	return text
+}
+
+// selects notes for the log which jobs a run is about.
+func (r *Run) selects(jids []string) {
+	r.selected = len(jids)
+	for _, jid := range jids[:min(len(jids), loggedJobs)] {
+		r.logged = append(r.logged, Short(jid))
+	}
+}
+
+// logOutcome logs what has become of the run.
+func (r *Run) logOutcome() {
+	log := r.log.With("changed", r.done.Count, "left", r.done.Left)
+	if r.selected > 0 {
+		log = log.With("jobs", r.logged, "selected", r.selected)
+	}
+	if r.done.Err != nil {
+		log.Error("dashboard: an action failed", "error", r.done.Err)
+		return
+	}
+	log.Info("dashboard: an action was done")
+}

@@ -1,0 +1,295 @@
+package actions
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/find"
+)
+
+// A Target is the jobs that an action is about.
+type Target struct {
+	What string // which jobs, in words
+	Name string // what has to be typed if they are many, or empty
+
+	space *Space
+	jids  []string    // the jobs that were picked on a page
+	lists []find.List // or the lists in which they are
+	query *find.Query // or what is looked for in all lists
+	holds func(*qless.Job) bool
+}
+
+// A Count is the number of jobs of a target.
+type Count struct {
+	Jobs   int      `json:"jobs"`
+	IsMore bool     `json:"is_more,omitempty"` // there may be more of them
+	Looked int      `json:"looked"`            // the number of jobs looked at
+	Total  int      `json:"total"`             // of how many
+	Sample []string `json:"sample,omitempty"`  // some of the jids
+}
+
+// The largest number of jobs that are counted one by one, and of those that are named.
+const (
+	maxCounted = 20_000
+	sampleSize = 10
+)
+
+// ScopeFields are the inputs of a scope besides its kind.
+var ScopeFields = []string{
+	"queue", "list", "group", "worker", "klass", "tag", "jid", "data", "q", "in", "state",
+}
+
+// targetOf returns the jobs that a form selects.
+func (s *Space) targetOf(f *Form) (*Target, error) {
+	switch kind := f.Get("scope"); kind {
+	case "":
+		return s.picked(f)
+	case "found":
+		return s.found(f)
+	default:
+		return s.scoped(f, kind)
+	}
+}
+
+// picked returns jobs that were picked on a page.
+func (s *Space) picked(f *Form) (*Target, error) {
+	states := map[string]qless.State{}
+	t := &Target{space: s, holds: func(job *qless.Job) bool { return states[job.JID] == job.State }}
+	for _, value := range f.Values["job"] {
+		state, jid, err := picked(value)
+		if err != nil {
+			return nil, err
+		}
+		if _, isThere := states[jid]; !isThere {
+			t.jids = append(t.jids, jid)
+		}
+		states[jid] = state
+	}
+	if len(t.jids) == 0 {
+		return nil, invalid("no job is selected")
+	}
+	return t, nil
+}
+
+// found returns all jobs that match what is looked for, in whatever lists they are.
+func (s *Space) found(f *Form) (*Target, error) {
+	q := &find.Query{
+		Text: f.Get("q"), In: f.Get("in"), State: f.Get("state"), Queue: f.Get("queue"),
+	}
+	if !q.IsAsked() {
+		return nil, invalid("the scope found needs a q, a state or a queue")
+	}
+	return &Target{
+		space: s, What: q.String(), Name: cmp.Or(q.Text, q.Queue), query: q, holds: q.Holds,
+	}, q.Check(s.HidesData)
+}
+
+// A scope is all jobs of a list.
+type scope struct {
+	field  string // with the name of what the list is of, or empty
+	what   string // in words; % is the name
+	states []qless.State
+	jobs   func(in *inspect.Inspector, name string) inspect.Selection
+	holds  func(job *qless.Job, name string) bool // besides the state, if not nil
+}
+
+var scopes = map[string]scope{
+	"failed": {
+		"group", "jobs that failed in the group %", []qless.State{qless.StateFailed},
+		(*inspect.Inspector).Failed,
+		func(job *qless.Job, name string) bool { return job.Failure != nil && job.Failure.Group == name },
+	},
+	"tagged": {
+		"tag", "jobs with the tag %", nil, (*inspect.Inspector).Tagged,
+		func(job *qless.Job, name string) bool { return slices.Contains(job.Tags, name) },
+	},
+	"worker": {
+		"worker", "jobs that the worker % runs", []qless.State{qless.StateRunning},
+		(*inspect.Inspector).HeldBy,
+		func(job *qless.Job, name string) bool { return job.Worker == name },
+	},
+	"completed": {
+		"", "completed jobs", []qless.State{qless.StateComplete},
+		func(in *inspect.Inspector, _ string) inspect.Selection { return in.Completed() }, nil,
+	},
+	"tracked": {
+		"", "tracked jobs", nil,
+		func(in *inspect.Inspector, _ string) inspect.Selection { return in.Tracked() },
+		func(job *qless.Job, _ string) bool { return job.Tracked },
+	},
+}
+
+// scopeOf returns the scope of a kind. The list is one of a queue.
+func scopeOf(kind, list string) (scope, error) {
+	if kind != "queue" {
+		found, isKnown := scopes[kind]
+		if !isKnown {
+			return scope{}, invalid("there is no scope %q", kind)
+		}
+		return found, nil
+	}
+	switch inspect.List(list) {
+	case inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled, inspect.Depends:
+	default:
+		return scope{}, invalid("the jobs of the list %q can't be changed all at once", list)
+	}
+	return scope{
+		"queue", list + " jobs of the queue %", find.StatesOf(list),
+		func(in *inspect.Inspector, name string) inspect.Selection {
+			return in.Queue(name, inspect.List(list))
+		},
+		func(job *qless.Job, name string) bool {
+			isStalled := list != string(inspect.Stalled) || job.Expires.Before(time.Now())
+			return job.Queue == name && isStalled
+		},
+	}, nil
+}
+
+// StatesOf returns the states of the jobs of a scope, or nil for any.
+func StatesOf(kind, list string) []qless.State {
+	found, _ := scopeOf(kind, list)
+	return found.states
+}
+
+// scoped returns all jobs of a list that match a filter.
+func (s *Space) scoped(f *Form, kind string) (*Target, error) {
+	c, err := scopeOf(kind, f.Get("list"))
+	if err != nil {
+		return nil, err
+	}
+	filter := inspect.Filter{
+		Klass: f.Get("klass"), Tag: f.Get("tag"), JID: f.Get("jid"), Data: f.Get("data"),
+	}
+	name := ""
+	if c.field != "" {
+		name = f.Get(c.field)
+	}
+	if c.field == "tag" {
+		filter.Tag = ""
+	}
+	switch {
+	case filter.Data != "" && s.HidesData:
+		return nil, invalid("data is not searched here")
+	case c.field != "" && name == "":
+		return nil, invalid("the scope %s needs a %s", kind, c.field)
+	}
+	return &Target{
+		What: strings.Replace(c.what, "%", name, 1) + inWords(filter), Name: name, space: s,
+		lists: []find.List{{Jobs: c.jobs(s.Inspector, name), Filter: filter}},
+		holds: func(job *qless.Job) bool {
+			return (filter.Klass == "" || job.Klass == filter.Klass) &&
+				(filter.Tag == "" || slices.Contains(job.Tags, filter.Tag)) &&
+				(c.states == nil || slices.Contains(c.states, job.State)) &&
+				(c.holds == nil || c.holds(job, name))
+		},
+	}, nil
+}
+
+func inWords(filter inspect.Filter) (text string) {
+	for _, one := range []struct{ what, value string }{
+		{"klass", filter.Klass}, {"tag", filter.Tag}, {"jid with", filter.JID},
+		{"data with", filter.Data},
+	} {
+		if one.value != "" {
+			text += ", " + one.what + " " + one.value
+		}
+	}
+	return text
+}
+
+// isOne reports whether it is a single job.
+func (t *Target) isOne() bool { return len(t.jids) == 1 }
+
+// open finds out in which lists the jobs are.
+func (t *Target) open(ctx context.Context) error {
+	if t.query == nil || t.lists != nil {
+		return nil
+	}
+	seen, err := t.space.Overview(ctx, inspect.OverviewQuery{})
+	if err == nil {
+		t.lists = t.query.Lists(t.space.Inspector, &seen)
+	}
+	return err
+}
+
+// count counts the jobs: of a long list only in the beginning.
+func (t *Target) count(ctx context.Context) (c Count, err error) {
+	if err := t.open(ctx); err != nil {
+		return c, err
+	}
+	isAll := len(t.lists) == 1 && t.query == nil && t.lists[0].Filter == inspect.Filter{}
+	if jobs := t.space.JIDs(t.jids...); t.jids != nil || isAll {
+		if isAll {
+			jobs = t.lists[0].Jobs
+		}
+		page, err := jobs.JIDs(ctx, inspect.Range{Limit: sampleSize})
+		n := page.Total
+		return Count{Jobs: n, Looked: n, Total: n, Sample: page.Items}, err
+	}
+	if c.Total, err = t.total(ctx); err != nil {
+		return c, err
+	}
+	bounds := find.Bounds{Items: math.MaxInt32, Lists: math.MaxInt32, Jobs: maxCounted}
+	found := find.New(bounds, t.space.Redact)
+	err = found.Run(ctx, t.lists, "")
+	for _, row := range found.Items[:min(len(found.Items), sampleSize)] {
+		c.Sample = append(c.Sample, row.JID)
+	}
+	c.Jobs, c.Looked, c.IsMore = len(found.Items), found.Sum(), found.Next != ""
+	return c, err
+}
+
+// total returns the number of jobs of all lists.
+func (t *Target) total(ctx context.Context) (int, error) {
+	if t.query == nil {
+		return t.lists[0].Jobs.Count(ctx)
+	}
+	n, hasCompleted := find.Total(t.lists)
+	if !hasCompleted {
+		return n, nil
+	}
+	completed, err := t.space.Completed().Count(ctx)
+	return n + completed, err
+}
+
+// jobs iterates over the jids. One may come twice.
+func (t *Target) jobs(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, jid := range t.jids {
+			if !yield(jid, nil) {
+				return
+			}
+		}
+		if err := t.open(ctx); err != nil {
+			yield("", err)
+			return
+		}
+		for _, l := range t.lists {
+			for row, err := range l.Selection().Each(ctx) {
+				if err == nil && !t.space.matches(&l, row) {
+					continue
+				}
+				if !yield(row.JID, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// matches reports whether a job of a list matches, by what is shown of it.
+func (s *Space) matches(l *find.List, row inspect.Row) bool {
+	if l.Matches == nil {
+		return true
+	}
+	one := []inspect.Row{row}
+	s.Redact(one)
+	return l.Matches(&one[0])
+}

@@ -1,0 +1,195 @@
+package charts
+
+import (
+	"fmt"
+	"html/template"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/units"
+	"github.com/qless/qless-go/web/internal/words"
+)
+
+// maxVisits is how many visits of queues are drawn: the last ones.
+const maxVisits = 40
+
+// A timeline is the way of a job through its queues, one visit after another.
+type timeline struct {
+	from, to time.Time
+	visits   []visit
+}
+
+// A visit is what happened to a job from a put to the next.
+type visit struct {
+	queue string
+	spans []span
+	marks []mark
+}
+
+// A span is a time in which a job waited or ran.
+type span struct {
+	from, to time.Time
+	isRun    bool
+	title    string
+}
+
+// A mark is something that happened at one time.
+type mark struct {
+	at          time.Time
+	sign, title string
+}
+
+// Timeline draws the way of a job through its queues.
+func Timeline(job *qless.Job, now time.Time) template.HTML { return timelineOf(job, now).draw() }
+
+// timelineOf reads the history of a job. A retry has no entry there, so a run that another one
+// follows lasts until the failure that is known, or else until the next.
+func timelineOf(job *qless.Job, now time.Time) *timeline {
+	t := &timeline{}
+	if len(job.History) == 0 {
+		return t
+	}
+	t.from = job.History[0].When
+	for i := range job.History {
+		t.add(&job.History[i])
+	}
+	t.end(job, now)
+	return t
+}
+
+func (t *timeline) add(entry *qless.HistoryEntry) {
+	t.to = entry.When
+	if entry.What == "put" || len(t.visits) == 0 {
+		t.close(entry.When)
+		t.visits = append(t.visits, visit{queue: entry.Queue})
+	}
+	switch entry.What {
+	case "put":
+		t.open(entry.When, false, "Waits")
+	case "popped":
+		if last := t.last(); last != nil && last.isRun {
+			t.mark(entry.When, "↻", "Retried")
+		}
+		t.close(entry.When)
+		t.open(entry.When, true, "Runs by "+entry.Worker)
+	case "done":
+		t.close(entry.When)
+		t.mark(entry.When, "✓", "Done")
+	case "failed":
+		t.close(entry.When)
+		t.mark(entry.When, "✕", "Failed: "+entry.Group)
+	case "timed-out":
+		t.close(entry.When)
+		t.mark(entry.When, "!", "The lock was lost")
+		t.open(entry.When, false, "Waits after a lost lock")
+	case "dependency-failed":
+		t.mark(entry.When, "✕", "One that it waited for has failed")
+	default:
+		t.mark(entry.When, "•", "Log: "+words.Short(entry.What, 100))
+	}
+}
+
+// end draws what lasts until now.
+func (t *timeline) end(job *qless.Job, now time.Time) {
+	last := t.last()
+	switch job.State {
+	case qless.StateComplete, qless.StateFailed:
+		t.close(t.to)
+		return
+	case qless.StateRunning:
+	default:
+		if last != nil && last.isRun { // it was retried or released
+			ended := last.from
+			if f := job.Failure; f != nil && f.When.After(ended) {
+				ended = f.When
+			}
+			t.close(ended)
+			t.mark(ended, "↻", "Retried or released")
+			t.open(ended, false, "Waits again")
+		}
+	}
+	if now.After(t.to) {
+		t.to = now
+	}
+	t.close(t.to)
+}
+
+// last returns the span that has not ended, or nil.
+func (t *timeline) last() *span {
+	if len(t.visits) == 0 {
+		return nil
+	}
+	spans := t.visits[len(t.visits)-1].spans
+	if len(spans) == 0 || !spans[len(spans)-1].to.IsZero() {
+		return nil
+	}
+	return &spans[len(spans)-1]
+}
+
+func (t *timeline) open(at time.Time, isRun bool, title string) {
+	v := &t.visits[len(t.visits)-1]
+	v.spans = append(v.spans, span{from: at, isRun: isRun, title: title})
+}
+
+func (t *timeline) close(at time.Time) {
+	if last := t.last(); last != nil {
+		last.to = at
+	}
+}
+
+func (t *timeline) mark(at time.Time, sign, title string) {
+	v := &t.visits[len(t.visits)-1]
+	v.marks = append(v.marks, mark{at, sign, title})
+}
+
+// The sizes of a timeline.
+const (
+	visitHeight = 26.0
+	visitLeft   = 130.0
+	visitWidth  = chartWidth - visitLeft - chartRight
+)
+
+func (t *timeline) draw() template.HTML {
+	visits := t.visits[max(0, len(t.visits)-maxVisits):]
+	if len(visits) == 0 {
+		return ""
+	}
+	from := t.from
+	if len(visits) < len(t.visits) && len(visits[0].spans) > 0 {
+		from = visits[0].spans[0].from
+	}
+	whole := max(t.to.Sub(from), time.Second)
+	x := func(at time.Time) float64 {
+		return visitLeft + visitWidth*min(1, max(0, at.Sub(from).Seconds()/whole.Seconds()))
+	}
+	d := newChart(fmt.Sprintf("Timeline: %d visits of queues in %s", len(visits), units.Age(whole)))
+	d.Height = visitHeight*float64(len(visits)) + chartBottom
+	for i, v := range visits {
+		d.visit(&v, visitHeight*float64(i), x)
+	}
+	d.text(visitLeft, d.Height-5, "start", from.UTC().Format(time.DateTime))
+	d.text(chartWidth-chartRight, d.Height-5, "end", from.Add(whole).UTC().Format(time.DateTime))
+	return d.html("chart")
+}
+
+// visit draws a visit: low bars where the job waited, high ones where it ran, and marks above them.
+func (d *drawing) visit(v *visit, top float64, x func(time.Time) float64) {
+	d.text(visitLeft-8, top+17, "end", words.Short(v.queue, 18))
+	for _, s := range v.spans {
+		bar := shape{
+			Kind: "rect", Class: "wait", X: x(s.from), Y: top + 11, Height: 6,
+			Title: fmt.Sprintf("%s for %s", s.title, units.Age(s.to.Sub(s.from))),
+		}
+		if s.isRun {
+			bar.Class, bar.Y, bar.Height = "run", top+7, 14
+		}
+		bar.Width = max(1.5, x(s.to)-bar.X)
+		d.add(bar)
+	}
+	for _, m := range v.marks {
+		d.add(shape{
+			Kind: "middle", Class: "mark", X: x(m.at), Y: top + 9, Text: m.sign,
+			Title: m.title + " at " + words.Clock(m.at),
+		})
+	}
+}

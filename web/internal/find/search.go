@@ -1,0 +1,156 @@
+// Package find searches lists of jobs, a bounded part of them at a time.
+package find
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+)
+
+// The largest numbers of lists and jobs that a request looks at, of jobs if their data is read, and
+// the time that it may take.
+const (
+	MaxLists          = 70
+	MaxLooked         = 10_000
+	maxLookedWithData = 1_000
+	maxTime           = 2 * time.Second
+)
+
+// A List is a list of jobs to be searched.
+type List struct {
+	Name    string // for people
+	Total   int    // the length of the list
+	Jobs    inspect.Selection
+	Filter  inspect.Filter
+	Matches func(*inspect.Row) bool // a condition that the server can't check, or nil
+
+	// The place of the list in a search. Lists are searched in the order of their places, so that a
+	// search continues where it was, whatever lists come and go.
+	place   string
+	isAgain bool // it was searched before, with another filter
+}
+
+// Selection returns the jobs of the list that match its filter.
+func (l *List) Selection() inspect.Selection {
+	if l.Filter == (inspect.Filter{}) {
+		return l.Jobs
+	}
+	return l.Jobs.Where(l.Filter)
+}
+
+// Bounds limit a search.
+type Bounds struct {
+	Items int // jobs found
+	Lists int // lists looked at
+	Jobs  int // jobs looked at
+}
+
+// A Search is what was found so far.
+type Search struct {
+	Items  []inspect.Row
+	Looked []Report
+	Next   string // where to continue; empty at the end
+
+	redact func([]inspect.Row)
+	bounds Bounds
+	until  time.Time
+}
+
+// A Report says how far a list was searched.
+type Report struct {
+	List   string `json:"list"`
+	Looked int    `json:"looked"`
+	Total  int    `json:"total"`
+	IsDone bool   `json:"is_done"` // to the end of the list
+}
+
+// New returns a search that has not begun. Rows are redacted before they are matched.
+func New(bounds Bounds, redact func([]inspect.Row)) *Search {
+	return &Search{
+		Items: []inspect.Row{}, Looked: []Report{}, redact: redact, bounds: bounds,
+		until: time.Now().Add(maxTime),
+	}
+}
+
+// Run searches lists from where another search has ended, or from the beginning.
+func (s *Search) Run(ctx context.Context, lists []List, from string) error {
+	begin, err := url.ParseQuery(from)
+	if err != nil || from != "" && !begin.Has("at") {
+		return invalid("a search can't go on at %q", from)
+	}
+	at, cursor := begin.Get("at"), inspect.Cursor(begin.Get("after"))
+	for i := range lists {
+		l := &lists[i]
+		if l.place < at || l.place == at && cursor == "" && at != "" {
+			continue
+		}
+		if l.place != at {
+			cursor = ""
+		}
+		rest, err := s.Scan(ctx, l, cursor)
+		if err != nil {
+			return err
+		}
+		if rest != "" || s.isOver() || len(s.Looked) >= s.bounds.Lists {
+			s.Next = url.Values{"at": {l.place}, "after": {string(rest)}}.Encode()
+			return nil
+		}
+	}
+	return nil
+}
+
+// Scan searches a list from a cursor on, and returns the cursor at which to continue.
+func (s *Search) Scan(
+	ctx context.Context, l *List, after inspect.Cursor,
+) (rest inspect.Cursor, err error) {
+	if l.Filter.Data != "" {
+		s.bounds.Jobs = min(s.bounds.Jobs, maxLookedWithData)
+	}
+	report := Report{List: l.Name}
+	for {
+		most := s.bounds.Items - len(s.Items)
+		if l.Matches != nil {
+			most = 100 // some of them match
+		}
+		found, err := l.Selection().AtMost(max(most, 1)).Find(ctx, after)
+		if err != nil {
+			return "", err
+		}
+		s.redact(found.Items)
+		for _, row := range found.Items {
+			if l.Matches == nil || l.Matches(&row) {
+				s.Items = append(s.Items, row)
+			}
+		}
+		report.Looked += found.Looked
+		s.bounds.Jobs -= found.Looked
+		if after = found.Next; after == "" || s.isOver() {
+			report.Total, report.IsDone = max(l.Total, report.Looked), after == ""
+			s.Looked = append(s.Looked, report)
+			return after, nil
+		}
+	}
+}
+
+// isOver reports whether enough was found or looked at.
+func (s *Search) isOver() bool {
+	return len(s.Items) >= s.bounds.Items || s.bounds.Jobs <= 0 || time.Now().After(s.until)
+}
+
+// Sum returns the number of jobs looked at.
+func (s *Search) Sum() (n int) {
+	for _, report := range s.Looked {
+		n += report.Looked
+	}
+	return n
+}
+
+func invalid(format string, args ...any) error {
+	return &qless.Error{
+		Code: qless.ErrInvalid, Op: "web.find", Message: fmt.Sprintf(format, args...),
+	}
+}

@@ -1,0 +1,123 @@
+package rates
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/qless/qless-go/inspect"
+	"github.com/stretchr/testify/require"
+)
+
+func TestATallyReadsEachMinuteThatIsOverOnce(t *testing.T) {
+	limitLooks(t, 0)
+	for _, span := range append(Spans, QueueHours, LastMinutes) {
+		t.Run(span.Length.String(), func(t *testing.T) {
+			reads := map[int64]int{}
+			one := &tally{span: span}
+			one.read = func(_ context.Context, from, to time.Time) ([]Part, error) {
+				sum := 0
+				for at := from; at.Before(to); at = at.Add(time.Minute) {
+					reads[at.Unix()]++
+					sum++
+				}
+				require.LessOrEqual(t, sum, 2, "of one look at a slow server")
+				group := inspect.RateGroup{Name: "Send", Rates: inspect.Rates{Completed: sum}}
+				return []Part{{from, to, []inspect.RateGroup{group}}}, nil
+			}
+			if span.Cell == time.Minute {
+				one.read = byMinute(one.read)
+			}
+			begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			now := begin
+			var known Known
+			for looks := 0; looks == 0 || known.Since.After(known.Begin); looks++ {
+				var err error
+				known, err = one.update(t.Context(), now)
+				require.NoError(t, err)
+				now = now.Add(2 * time.Second)
+				require.Less(t, looks, 5000)
+			}
+			sum, at := 0, known.Begin
+			for _, p := range known.Parts {
+				require.Equal(t, at, p.From)
+				at = p.To
+				for _, group := range p.Groups {
+					sum += group.Completed
+				}
+			}
+			require.WithinDuration(t, known.To, at, span.Keep+2*time.Second)
+			require.Equal(t, int((at.Sub(known.Begin)+time.Minute-1)/time.Minute), sum)
+			for at, count := range reads {
+				if at < begin.Add(-rateLate-time.Minute).Unix() {
+					require.Equal(t, 1, count, time.Unix(at, 0).UTC())
+				}
+			}
+		})
+	}
+}
+
+func TestALightLookReadsLittle(t *testing.T) {
+	limitLooks(t, time.Hour)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	minute := now.Truncate(time.Minute)
+	var reads []time.Time
+	one := &tally{span: LastMinutes}
+	one.read = byMinute(func(_ context.Context, from, to time.Time) ([]Part, error) {
+		reads = append(reads, from)
+		return []Part{{From: from, To: to}}, nil
+	})
+	for _, want := range []struct {
+		since, to time.Time
+		reads     []time.Time
+	}{
+		{minute.Add(-time.Minute), minute, []time.Time{minute.Add(-time.Minute)}},
+		{minute.Add(-2 * time.Minute), now.Add(2 * time.Second), []time.Time{
+			minute.Add(-time.Minute), minute, minute.Add(-2 * time.Minute),
+		}},
+		{minute.Add(-3 * time.Minute), now.Add(2 * time.Second), []time.Time{
+			minute.Add(-3 * time.Minute),
+		}},
+	} {
+		reads = nil
+		known, err := one.update(t.Context(), now)
+		require.NoError(t, err)
+		require.Equal(t, want.reads, reads)
+		require.Equal(t, want.since, known.Since)
+		require.Equal(t, want.to, known.To)
+		now = now.Add(2 * time.Second)
+	}
+}
+
+// byMinute returns a reader that returns the minutes of another one apart.
+func byMinute(read Reader) Reader {
+	return func(ctx context.Context, from, to time.Time) (all []Part, err error) {
+		for ; from.Before(to); from = from.Add(time.Minute) {
+			part, err := read(ctx, from, latest(from, from.Add(min(time.Minute, to.Sub(from)))))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, part...)
+		}
+		return all, nil
+	}
+}
+
+func TestATallyThatSomebodyLooksAtIsKept(t *testing.T) {
+	var all Tallies
+	begin := time.Unix(0, 0)
+	first := all.get("first", QueueHours, nil, begin)
+	for i := range 2 * maxTallies {
+		now := begin.Add(time.Duration(i+1) * time.Second)
+		all.get(time.Duration(i).String(), QueueHours, nil, now)
+		require.Same(t, first, all.get("first", QueueHours, nil, now))
+	}
+	require.Len(t, all.all, maxTallies)
+}
+
+// limitLooks changes the time that a look at rates may take, for a test.
+func limitLooks(t *testing.T, most time.Duration) {
+	before := ReadTime
+	ReadTime = most
+	t.Cleanup(func() { ReadTime = before })
+}

@@ -1,0 +1,123 @@
+// Package words writes numbers, times and schedules for people.
+package words
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go/internal/units"
+)
+
+// Number writes a number with its thousands apart.
+func Number(n int) string {
+	text := strconv.Itoa(n)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "\u202f" + text[at:]
+	}
+	return text
+}
+
+// Plural writes a number of things: "1 job", "3 jobs".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Number(n) + " " + noun + "s"
+}
+
+// Percent writes a part of a whole.
+func Percent(part float64) string {
+	if part > 0 && part < 0.001 {
+		return "<0.1 %"
+	}
+	return strconv.FormatFloat(100*part, 'f', 1, 64) + " %"
+}
+
+// Ago writes a time from now, such as "7m12s ago" or "in 3s".
+func Ago(t time.Time) string {
+	switch d := time.Since(t); {
+	case t.IsZero():
+		return "–"
+	case d > time.Second:
+		return units.Age(d) + " ago"
+	case d < -time.Second:
+		return "in " + units.Age(-d)
+	}
+	return "now"
+}
+
+// Clock writes a time exactly.
+func Clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000 UTC")
+}
+
+// Took writes a duration, such as "3.2ms", "1.25s" or "7m12s".
+func Took(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "–"
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(100 * time.Microsecond).String()
+	case d < time.Minute:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return units.Age(d)
+}
+
+// Exact writes a duration with nothing left out, such as "1h", "1m30s" or "36h", as inputs take it.
+func Exact(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if cut, found := strings.CutSuffix(text, zero); found {
+			text = cut + zero[:1]
+		}
+	}
+	return text
+}
+
+// Bytes writes an amount of memory.
+func Bytes(n float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for ; n >= 1024 && i < len(units)-1; i++ {
+		n /= 1024
+	}
+	return strconv.FormatFloat(n, 'f', min(i, 1), 64) + " " + units[i]
+}
+
+// Short returns the beginning of a text, of at most n characters.
+func Short(text string, n int) string {
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	return string(runes[:n-1]) + "…"
+}
+
+// maxShown is the largest part of data, results and failures that is shown. The JSON has all of it.
+const maxShown = 256 << 10
+
+// JSON indents JSON. It leaves numbers and strings as they are written.
+func JSON(text json.RawMessage) string {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, text, "", "  "); err != nil {
+		return Shown(string(text))
+	}
+	return Shown(indented.String())
+}
+
+// Shown returns the part of a text that is shown.
+func Shown(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxShown], "") + "\n… The rest is in the JSON of this page."
+}

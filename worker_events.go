@@ -1,0 +1,346 @@
+package qless
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A workerLog writes the log of a worker, with one method for each message. They are called without
+// a mutex held, because a logger may call the worker's methods.
+type workerLog struct {
+	logger *slog.Logger
+
+	mu        sync.Mutex
+	unknownAt map[string]time.Time // when a klass without a handler was last reported
+}
+
+// withHint returns the attributes to log for an error: the server's answer, and what to do about
+// it.
+func withHint(err error, args ...any) []any {
+	if answer := redisx.Answer(err); answer != "" {
+		args = append(args, "error", answer)
+	} else {
+		args = append(args, "error", err)
+	}
+	if hint := hints[refusalOf(err)]; hint != "" {
+		args = append(args, "hint", hint)
+	}
+	return args
+}
+
+// The server.
+
+func (l *workerLog) serverRefuses(err error) {
+	l.logger.Warn("qless: the server refuses", withHint(err)...)
+}
+
+func (l *workerLog) serverAway(err error) {
+	l.logger.Warn("qless: the server does not answer", "error", err)
+}
+
+func (l *workerLog) answerLost(asked, next int, err error) {
+	l.logger.Warn("qless: no answer to a question for jobs: fewer are asked for at once",
+		"asked", asked, "next", next, "error", err, "hint", "if the answer was too long for the "+
+			"client's ReadTimeout, raise that, or lower the concurrency or the size of the data")
+}
+
+func (l *workerLog) serverBack() { l.logger.Info("qless: the server is back") }
+
+func (l *workerLog) cantRelay(err error) {
+	l.logger.Warn("qless: the worker can't listen for jobs of other clients yet", withHint(err)...)
+}
+
+func (l *workerLog) cantWake(queues []string, err error) {
+	l.logger.Warn("qless: could not wake a worker", withHint(err, "queues", queues)...)
+}
+
+func (l *workerLog) tooManyQueues(matched int) {
+	l.logger.Warn("qless: the patterns match more queues than a worker asks at once; "+
+		"those that have jobs come first, the others in turns", "queues", matched, "asked", maxReserve)
+}
+
+// Jobs and their locks.
+
+func (l *workerLog) unknownKlass(a *activeJob, delay time.Duration) {
+	if l.isNews(a.klass) {
+		l.logger.Warn("qless: no handler for the klass: its jobs are released",
+			"klass", a.klass, "queue", a.queue, "delay", delay)
+	}
+}
+
+// isNews reports whether an unknown klass was not logged within the last minute.
+func (l *workerLog) isNews(klass string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if now.Sub(l.unknownAt[klass]) < time.Minute {
+		return false
+	}
+	if l.unknownAt == nil || len(l.unknownAt) > 1000 {
+		l.unknownAt = map[string]time.Time{}
+	}
+	l.unknownAt[klass] = now
+	return true
+}
+
+func (l *workerLog) progressRefused(err error) {
+	l.logger.Warn("qless: the server refuses the progress of jobs", withHint(err)...)
+}
+
+func (l *workerLog) renewalFailed(jobs int, err error) {
+	l.logger.Warn("qless: could not renew locks", "jobs", jobs, "error", err)
+}
+
+func (l *workerLog) lockLost(a *activeJob, problem string) {
+	l.logger.Warn("qless: lost the lock of a job",
+		"jid", a.jid, "klass", a.klass, "queue", a.queue, "error", problem)
+}
+
+func (l *workerLog) lockExpired(a *activeJob) {
+	l.logger.Warn("qless: a lock expired before it could be renewed",
+		"jid", a.jid, "klass", a.klass, "queue", a.queue)
+}
+
+func (l *workerLog) canceled(a *activeJob) {
+	l.logger.Info("qless: a job was canceled while it ran",
+		"jid", a.jid, "klass", a.klass, "queue", a.queue)
+}
+
+func (l *workerLog) releasedStray(jid string) {
+	l.logger.Warn("qless: released a job whose reservation got no answer", "jid", jid)
+}
+
+// Outcomes.
+
+// discarded logs an outcome that is not sent, because its job is no longer held. That is expected
+// if the worker has released the job to stop.
+func (l *workerLog) discarded(a *activeJob, outcome Outcome, cause error) {
+	level := slog.LevelWarn
+	if errors.Is(cause, ErrStopped) {
+		level = slog.LevelInfo
+	}
+	l.logger.Log(context.Background(), level,
+		"qless: discarded the outcome of a job that is not held any more",
+		"jid", a.jid, "klass", a.klass, "queue", a.queue, "outcome", outcome.Action, "error", cause)
+}
+
+func (l *workerLog) refusedAgain(r *report, problem string) {
+	l.logger.Info("qless: the server refused an outcome that it may already have",
+		"jid", r.jid, "queue", r.queue, "outcome", r.Action, "error", problem)
+}
+
+func (l *workerLog) notTaken(r *report, problem string) {
+	l.logger.Warn("qless: the server did not take an outcome",
+		"jid", r.jid, "queue", r.queue, "outcome", r.Action, "error", problem)
+}
+
+func (l *workerLog) outcomeRefused(r *report, err error) {
+	l.logger.Warn("qless: the server refuses an outcome",
+		withHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
+}
+
+// abandoned logs an outcome that the server never accepted. That is expected of a late one.
+func (l *workerLog) abandoned(r *report, err error) {
+	level := slog.LevelError
+	if r.late {
+		level = slog.LevelInfo
+	}
+	l.logger.Log(context.Background(), level, "qless: gave up an outcome",
+		withHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
+}
+
+func (l *workerLog) undelivered(outcomes int) {
+	l.logger.Warn("qless: the worker stopped before the server took all outcomes",
+		"outcomes", outcomes)
+}
+
+func (l *workerLog) cantRegister(err error) {
+	l.logger.Warn("qless: the worker can't register; it is listed without its queues",
+		withHint(err)...)
+}
+
+func (l *workerLog) ratesRefused(err error) {
+	l.logger.Warn("qless: the server does not take the rates of the worker's jobs", withHint(err)...)
+}
+
+func (l *workerLog) cantDeregister(err error) {
+	l.logger.Warn("qless: the worker could not deregister", "error", err)
+}
+
+// Schedules.
+
+func (l *workerLog) cantFollow(s *schedule, err error) {
+	l.logger.Error("qless: a schedule can't be followed", "schedule", s.ID, "error", err)
+}
+
+func (l *workerLog) followedDifferently(s *schedule) {
+	l.logger.Warn("qless: another worker follows another schedule with the same ID",
+		"schedule", s.ID, "spec", s.Spec)
+}
+
+func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {
+	l.logger.Error("qless: a scheduled job can't be put",
+		"schedule", s.ID, "due", due, "error", err)
+}
+
+// A JobEventKind is what happened to a running job.
+type JobEventKind string
+
+// The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last event.
+const (
+	JobEventStarted  JobEventKind = "started"   // its handler is about to be called
+	JobEventPanicked JobEventKind = "panicked"  // its handler panicked: Err is the *PanicError
+	JobEventLockLost JobEventKind = "lock_lost" // its lock was lost while it ran
+	JobEventCanceled JobEventKind = "canceled"  // it was canceled while it ran
+	JobEventEnded    JobEventKind = "ended"     // its handler has returned, and its outcome is final
+)
+
+// A JobEvent is what the Observer of [WorkerConfig] receives.
+type JobEvent struct {
+	Kind   JobEventKind
+	Worker string // the name of the worker
+
+	// JID, Klass, Queue and Attempt describe the job as it was popped.
+	JID     string
+	Klass   string
+	Queue   string
+	Attempt int
+
+	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job itself, it
+	// is the outcome of that call; the Action is empty if that was Cancel, Move or Timeout.
+	Outcome Outcome
+
+	// Waited is how long the job waited until it was popped, as [Job.Waited] returns it, or 0 if
+	// unknown.
+	Waited time.Duration
+
+	// Ran is how long the handler ran, for JobEventEnded.
+	Ran time.Duration
+
+	// Err is why the lock was lost, or what the handler panicked with. For JobEventEnded, it is nil if
+	// the server accepted the outcome. Otherwise it is [ErrLockLost] or [ErrCanceled] if the job
+	// was lost while it ran, [ErrStopped] if the worker stopped before the outcome was delivered,
+	// or the server's error.
+	Err error
+
+	// Ending says in one word how the run has ended, for the labels of metrics, traces and logs. For
+	// JobEventEnded, it is one of these; for other events it is empty:
+	//
+	//   - complete, next: the job is complete, for good or into another queue
+	//   - retry, exhausted: it is retried, or has failed because it had no retries left
+	//   - fail: it has failed at once
+	//   - release: it was put back without using up a retry
+	//   - moved: its handler has moved, timed out or canceled it
+	//   - canceled: it was canceled while it ran
+	//   - lost: the server did not take the outcome, or the lock was lost before
+	//   - stopped: the worker stopped before the outcome was delivered
+	Ending string
+
+	// Exhausted reports, for JobEventEnded, that the job was to be retried, but has failed because it had
+	// no retries left.
+	Exhausted bool
+
+	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the JID,
+	// it tells the runs of a job apart.
+	PoppedAt time.Time
+
+	// Headers are those of the job as it was popped. They must not be changed.
+	Headers map[string]string
+
+	// Time is when the event happened.
+	Time time.Time
+}
+
+// ending returns the Ending of a run that has ended.
+func (e *JobEvent) ending() string {
+	switch {
+	case errors.Is(e.Err, ErrCanceled):
+		return "canceled"
+	case errors.Is(e.Err, ErrStopped):
+		return "stopped"
+	case e.Err != nil:
+		return "lost"
+	case e.Exhausted:
+		return "exhausted"
+	case e.Outcome.Action == ActionComplete && e.Outcome.Queue != "":
+		return "next"
+	case e.Outcome.Action == "":
+		return "moved"
+	}
+	return string(e.Outcome.Action)
+}
+
+// An observer passes on events, one at a time for each job. It is called without a mutex held.
+type observer struct {
+	worker string
+	notify func(JobEvent) // nil if there is no Observer
+	logger *slog.Logger
+}
+
+func (o *observer) send(a *activeJob, event JobEvent) {
+	event.Worker, event.Time = o.worker, time.Now()
+	event.JID, event.Klass, event.Queue = a.jid, a.klass, a.queue
+	event.Attempt, event.Waited = a.attempt, a.waited
+	event.PoppedAt, event.Headers = a.poppedAt, a.headers
+	defer panicHarmless(o.logger, "the observer of jobs")
+	o.notify(event)
+}
+
+func (o *observer) started(a *activeJob) {
+	if o.notify != nil {
+		o.send(a, JobEvent{Kind: JobEventStarted})
+	}
+}
+
+func (o *observer) panicked(a *activeJob, err *PanicError) {
+	if o.notify != nil {
+		o.send(a, JobEvent{Kind: JobEventPanicked, Err: err})
+	}
+}
+
+func (o *observer) canceled(a *activeJob) {
+	if o.notify != nil {
+		o.send(a, JobEvent{Kind: JobEventCanceled, Err: ErrCanceled})
+	}
+}
+
+// lost reports that a job was lost while it ran, unless the worker released it to stop. The method
+// ended waits for it.
+func (o *observer) lost(a *activeJob, cause error) {
+	if o.notify == nil {
+		return
+	}
+	defer close(a.lossKnown)
+	switch {
+	case errors.Is(cause, ErrCanceled):
+		o.canceled(a)
+	case !errors.Is(cause, ErrStopped):
+		o.send(a, JobEvent{Kind: JobEventLockLost, Err: cause})
+	}
+}
+
+// ended reports the end of a job, once. The job may be nil.
+func (o *observer) ended(a *activeJob, outcome Outcome, err error) {
+	o.end(a, JobEvent{Outcome: outcome, Err: err})
+}
+
+// exhausted reports the end of a job that failed because it had no retries left.
+func (o *observer) exhausted(a *activeJob, outcome Outcome) {
+	o.end(a, JobEvent{Outcome: outcome, Exhausted: true})
+}
+
+func (o *observer) end(a *activeJob, event JobEvent) {
+	if o.notify == nil || a == nil || a.over.Swap(true) {
+		return
+	}
+	if a.hold.lost.Load() {
+		<-a.lossKnown
+	}
+	event.Kind, event.Ran, event.Ending = JobEventEnded, a.ran, event.ending()
+	o.send(a, event)
+}
