@@ -181,13 +181,12 @@ func (c *conn) watch(cancel context.CancelFunc) (stop func()) {
 		}
 	})
 	return func() {
-		if timer.Stop() {
-			c.noteEnd(hasEnded(c.net))
-			return
+		if !timer.Stop() {
+			close(quit)
+			c.interrupt()
+			<-done
 		}
-		close(quit)
-		c.interrupt()
-		<-done
+		c.noteEnd(hasEnded(c.net)) // what watched may have been interrupted before it saw the end
 	}
 }
 

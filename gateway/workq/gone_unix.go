@@ -29,13 +29,13 @@ func hasEnded(connection net.Conn) bool {
 	return ended
 }
 
-// control calls f with the descriptor of a TCP connection.
+// control calls f with the descriptor of a connection that has one.
 func control(connection net.Conn, f func(fd int)) error {
-	tcp, ok := connection.(*net.TCPConn)
+	socket, ok := connection.(syscall.Conn)
 	if !ok {
 		return nil
 	}
-	raw, err := tcp.SyscallConn()
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return err
 	}
