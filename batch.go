@@ -24,9 +24,6 @@ type Batch struct {
 	shards *Shards // nil if it was not made by shards
 }
 
-// openBatch is on the list of the jobs that the callback of a batch waits for until [Batch.Commit].
-const openBatch = jobopts.OpenBatch
-
 // NewBatch puts the callback of a new batch into a queue: a job that waits until the batch is
 // committed and has no members left to wait for. Then it runs once, or after its [Delay]. Its jid
 // is the id of the batch.
@@ -177,7 +174,7 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	}
 	return BatchStatus{
 		Failed: failuresOf(reply.Failed), Open: reply.Open, Pending: reply.Pending.Int(),
-		State: stateOf(reply.State), Total: reply.Total.Int(),
+		State: State(wire.State(reply.State)), Total: reply.Total.Int(),
 	}, nil
 }
 

@@ -21,7 +21,7 @@ const DefaultNamespace = "ql:"
 // can be used for several clients. Its functions must be safe for concurrent use.
 //
 // A number or duration of 0 means the default. Where a field can be disabled, -1 does so; other
-// negative values are invalid. A function that is to be called besides another one wraps it.
+// negative values are invalid. To add a function to one that is set, wrap that one.
 type ClientConfig struct {
 	// Clock is the source of the time. It is meant for tests.
 	//
@@ -72,8 +72,8 @@ type ClientConfig struct {
 	// those with the context of the run that sends it on. It gets the context of the call and a
 	// copy of the headers that the job has, or nil if the call gives it headers: those are added
 	// to its result, and win. It is not called if the call has Headers(nil), nor for a handler that
-	// returns [Next], to which a middleware can add headers. If the job would have more than 8 KiB
-	// of headers, it goes on with those that it would have without the function.
+	// returns [Next], to which a middleware can add headers. Its result is ignored if the job would
+	// have more than 8 KiB of headers with it.
 	//
 	// Defaults to nil, which leaves the headers as they are.
 	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
@@ -100,8 +100,8 @@ type ClientConfig struct {
 	OldCodecs []Codec
 
 	// PutObserver is called before each call that puts jobs: [Queue.Put], [Queue.PutMany],
-	// [Queue.Call] and [CallFor], [Client.NewBatch], [Batch.Add] and [Client.RunSchedule], and those
-	// of [Shards], once for each shard. Its argument describes the put: the Command is "put", or
+	// [Queue.Call], [Client.NewBatch], [Batch.Add] and [Client.RunSchedule], and the methods of
+	// [Shards], once for each shard. Its argument describes the put: the Command is "put", or
 	// "put.many" for PutMany and Add.
 	//
 	// The jobs are put with the context that it returns, which Headers gets too: so a span that
@@ -134,8 +134,7 @@ type ClientConfig struct {
 	ReplicaTimeout time.Duration
 
 	// Unbatched sends each put by itself. By default the puts of many goroutines share scripts:
-	// those that are made while another put of the client is in flight wait for it, and go out
-	// together with the next call. That saves most of the server's time, and makes no difference to
+	// while one is in flight, the others wait, and the next call takes them together. That saves most of the server's time, and makes no difference to
 	// a single goroutine. A put may have to wait for the one in flight, and a put whose context ends
 	// while it is in flight may have been done.
 	//

@@ -189,7 +189,7 @@ func (f *failureReply) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*plain)(f))
 }
 
-// A historyReply is one entry: its own fields, and those that [Job.Log] added.
+// A historyReply is one entry of a history, with the fields that [Job.Log] added.
 type historyReply map[string]json.RawMessage
 
 func (h *historyReply) UnmarshalJSON(raw []byte) error {
@@ -266,7 +266,7 @@ func (r *jobReply) job(c *Client) *Job {
 	j := &Job{
 		JID:          string(r.JID),
 		Klass:        string(r.Klass),
-		State:        stateOf(r.State),
+		State:        State(wire.State(r.State)),
 		Queue:        string(r.Queue),
 		Worker:       string(r.Worker),
 		Tracked:      r.Tracked,
@@ -297,8 +297,8 @@ func (r *jobReply) job(c *Client) *Job {
 	return j
 }
 
-// setRun sets what is known of the job's run: since when it runs, as the server says it or empty, and
-// when the job was put or last popped before, or zero.
+// setRun sets the fields of the job's run. since is its beginning, as the server writes it, or empty;
+// put is the time of the put or the pop before it, or zero.
 func (j *Job) setRun(since string, put time.Time) {
 	j.since, j.PoppedAt = since, wire.AsNumber(since).Time()
 	j.Attempt = max(j.Retries-max(j.Remaining, 0), 0) + 1
@@ -326,7 +326,7 @@ func decode[T any](op string, reply any) (T, error) {
 	return value, replyError(op, err)
 }
 
-// decodeJobs reads a reply of several jobs, and what it says of those that are not in it.
+// decodeJobs reads a reply of several jobs. rest is its part about jobs for which it had no room.
 func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err error) {
 	text, rest, large := largeData(reply)
 	replies, err := decode[wire.List[jobReply]](op, text)

@@ -104,8 +104,8 @@
 // # Other languages
 //
 // All state, and every decision about it, is in Lua scripts that run atomically on the server; this
-// package sends arguments and returns typed values. Keys and commands are those of the qless
-// clients for Ruby, Python and PHP, which can share the Redis server when they load the script
+// package sends arguments and returns typed values. The keys and commands are the same as in the
+// qless clients for Ruby, Python and PHP. These can share the Redis server if they load the script
 // that [DropInScript] returns.
 //
 // # Tools

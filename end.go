@@ -9,6 +9,7 @@ import (
 
 	"github.com/qless/qless-go/internal/batch"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // An End says how [Client.End] ends a job.
@@ -59,21 +60,18 @@ func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
 	if err != nil {
 		return "", err
 	}
-	if reply == nil {
-		return "", noSuchJob(op, jid)
+	text, err := stateIn(op, jid, reply)
+	if err != nil {
+		return "", err
 	}
-	text, ok := reply.(string)
-	if !ok {
-		return "", unexpected(op, reply)
+	if state, before := strings.CutPrefix(string(text), "!"); before {
+		return "", inState(op, jid, ErrFinished, State(state))
 	}
-	if state, before := strings.CutPrefix(text, "!"); before {
-		return "", &Error{Op: op, Code: ErrFinished, JID: jid, Message: "the job is " + state}
-	}
-	state, more := strings.CutSuffix(text, "+")
+	state, more := strings.CutSuffix(string(text), "+")
 	if more {
 		c.settleDeferred(ctx)
 	}
-	return stateOf(state), nil
+	return State(wire.State(state)), nil
 }
 
 // runEnd runs an end, perhaps in one round trip with those of other goroutines.
@@ -141,20 +139,26 @@ func (c *Client) Forget(ctx context.Context, jid string) error {
 	if err != nil {
 		return err
 	}
-	if reply == nil {
-		return noSuchJob(op, jid)
+	switch state, err := stateIn(op, jid, reply); {
+	case err != nil || state == StateComplete || state == StateFailed:
+		return err
+	case state == StateRunning:
+		return inState(op, jid, ErrRunning, state)
+	default:
+		return inState(op, jid, ErrUnfinished, state)
 	}
+}
+
+// stateIn returns the state of a job that a reply has, as the server calls it.
+func stateIn(op, jid string, reply any) (State, error) {
 	state, ok := reply.(string)
-	if !ok {
-		return unexpected(op, reply)
+	switch {
+	case reply == nil:
+		return "", noSuchJob(op, jid)
+	case !ok:
+		return "", unexpected(op, reply)
 	}
-	switch State(state) {
-	case StateComplete, StateFailed:
-		return nil
-	case StateRunning:
-		return &Error{Op: op, Code: ErrRunning, JID: jid, Message: "the job is running"}
-	}
-	return &Error{Op: op, Code: ErrUnfinished, JID: jid, Message: "the job is " + state}
+	return State(state), nil
 }
 
 // The limits of what goes together: ends, and the bytes of a result. Ends with larger results would
@@ -249,7 +253,7 @@ func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
 	const op = "complete"
 	problem := q.check(op)
 	errs := make([]error, len(jids))
-	var valid []int // indices of those that can be sent
+	var valid []int // the indices of valid jids
 	for i, jid := range jids {
 		if errs[i] = checkJobName(op, jid); errs[i] == nil {
 			valid = append(valid, i)
@@ -330,8 +334,7 @@ func leavesRest(answer string) bool {
 	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
 }
 
-// settleDeferred has the server go on with them, as far as ctx allows. Later calls go on with what
-// remains.
+// settleDeferred sweeps until nothing is deferred, or ctx ends. Later calls do the rest.
 func (c *Client) settleDeferred(ctx context.Context) {
 	for {
 		if n, err := c.Sweep(ctx); err != nil || n < settleBatchSize {

@@ -24,7 +24,7 @@ const (
 	// See [If] and [Unique].
 	ErrExists Code = "exists"
 
-	// ErrFailed means that the job whose result [ResultAs] decodes has failed for good.
+	// ErrFailed means that a job has failed, so that [ResultAs] has no result to decode.
 	ErrFailed Code = "failed"
 
 	// ErrFinished means that the job can't be withdrawn, or ended, because it is complete or has
@@ -216,6 +216,11 @@ const whatCancelSays = " but is not mentioned to be canceled"
 // noSuchJob returns the error of a call on a job that does not exist.
 func noSuchJob(op, jid string) *Error {
 	return &Error{Op: op, Code: ErrNotFound, JID: jid, Message: "no such job"}
+}
+
+// inState says that a job is in a state in which something can't be done.
+func inState(op, jid string, code Code, state State) *Error {
+	return &Error{Op: op, Code: code, JID: jid, Message: "the job is " + string(state)}
 }
 
 // codeOf returns the code for a script's message.

@@ -29,14 +29,6 @@ const (
 	StateWaiting   State = "waiting"
 )
 
-// stateOf returns a state by its name on the server.
-func stateOf[T ~string](name T) State {
-	if name == "stalled" {
-		return StateTimedOut
-	}
-	return State(name)
-}
-
 // A Job is a snapshot of a job on the server. Methods that take a context change the job on the
 // server and never the struct, except for [Job.Refresh], which reads it again. It is not safe for
 // concurrent use.

@@ -217,19 +217,12 @@ func (j *Job) Reschedule(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if reply == nil {
-		return noSuchJob(op, j.JID)
+	switch state, err := stateIn(op, j.JID, reply); {
+	case err != nil || state == StateWaiting || state == StateScheduled:
+		return err
+	case state == StateRunning:
+		return inState(op, j.JID, ErrRunning, state)
+	default:
+		return inState(op, j.JID, ErrNotScheduled, state)
 	}
-	state, ok := reply.(string)
-	if !ok {
-		return unexpected(op, reply)
-	}
-	code := ErrNotScheduled
-	switch State(state) {
-	case StateWaiting, StateScheduled:
-		return nil
-	case StateRunning:
-		code = ErrRunning
-	}
-	return &Error{Op: op, Code: code, JID: j.JID, Message: "the job is " + state}
 }

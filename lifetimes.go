@@ -51,7 +51,7 @@ type (
 // Forever is a time without end: with [KeepFailedFor], a failed job is kept until somebody deals
 // with it. With [StartBy], [TTL], [KeepFor] and [MaxRunTime], a job that is put again loses the
 // option.
-const Forever = -1
+const Forever = jobopts.Forever
 
 func (o StartBy) applyPut(given *jobopts.Options) {
 	given.StartBy = deadline(given, "StartBy", time.Duration(o))

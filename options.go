@@ -157,16 +157,6 @@ type Offset time.Duration
 
 func (o Offset) applyRecur(given *recurOptions) { given.offset = time.Duration(o) }
 
-// checkTags returns an error unless each of the tags can be one.
-func checkTags(op string, tags []string) error {
-	for _, tag := range tags {
-		if err := checkName(op, "tag", tag); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // checkNumber returns an error unless a number is in the range that replies preserve exactly.
 func checkNumber(op, jid, what string, n, least int) error {
 	return asInvalid(op, jid, jobopts.CheckNumber(what, n, least))
@@ -188,18 +178,10 @@ func (o Headers) applyPut(given *jobopts.Options) {
 		given.Clear("Headers")
 		return
 	}
-	given.Headers = joined(given.Headers, o)
+	given.Headers = jobopts.Joined(given.Headers, o)
 }
 
 func (o Headers) applyNext(given *jobopts.Options) { o.applyPut(given) }
-
-// joined returns the headers of two maps, of which the second one wins.
-func joined(first, second map[string]string) map[string]string {
-	all := make(map[string]string, len(first)+len(second))
-	maps.Copy(all, first)
-	maps.Copy(all, second)
-	return all
-}
 
 // addNextHeaders gives a job that goes on the NextHeaders of the config.
 func (j *Job) addNextHeaders(ctx context.Context, o *jobopts.Options) {
@@ -211,9 +193,9 @@ func (j *Job) addNextHeaders(ctx context.Context, o *jobopts.Options) {
 	if !isGiven {
 		own = maps.Clone(j.Headers)
 	}
-	all := jobopts.Options{Headers: joined(j.client.nextHeaders(ctx, own), o.Headers)}
-	if len(all.Headers) > 0 && all.Check() == nil {
-		o.Headers = all.Headers
+	all := jobopts.Joined(j.client.nextHeaders(ctx, own), o.Headers)
+	if len(all) > 0 && jobopts.CheckHeaders(all) == nil {
+		o.Headers = all
 	}
 }
 
@@ -228,12 +210,12 @@ func (c *Client) addHeaders(ctx context.Context, p *put) error {
 	if c.headers == nil || p.options.IsCleared("Headers") {
 		return nil
 	}
-	headers := maps.Clone(c.headers(ctx))
+	headers := c.headers(ctx)
 	if len(headers) == 0 {
 		return nil
 	}
-	p.options.Headers = joined(headers, p.options.Headers)
-	return checkOptions("put", p.jid, &p.options)
+	p.options.Headers = jobopts.Joined(headers, p.options.Headers)
+	return asInvalid("put", p.jid, jobopts.CheckHeaders(p.options.Headers))
 }
 
 // OnFailure says what becomes of a job when one that it waits for ([DependsOn]) fails for good: by

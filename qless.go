@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -188,13 +187,7 @@ func newWorkerName() string {
 // checkName returns an error if the name of a queue, a jid, a klass, a tag or the like is empty, or
 // would not survive the JSON of the replies.
 func checkName(op, what, name string) error {
-	if name == "" {
-		return invalid(op, "", "the %s is empty", what)
-	}
-	if !utf8.ValidString(name) {
-		return invalid(op, "", "the %s %q is not UTF-8", what, name)
-	}
-	return nil
+	return asInvalid(op, "", jobopts.CheckName(what, name))
 }
 
 // checkNames checks at least one name.

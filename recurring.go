@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -46,7 +47,7 @@ type RecurringJob struct {
 	Retries int `json:"retries"`
 
 	// Tags are the tags of each job.
-	Tags []string `json:"tags,omitempty"`
+	Tags Tags `json:"tags,omitempty"`
 
 	client *Client
 	was    *RecurringJob // as it was read
@@ -215,7 +216,8 @@ func (r *RecurringJob) changes(op string) ([]string, error) {
 			checkNumber(op, r.JID, "retries", r.Retries, 0)},
 		{"backlog", strconv.Itoa(r.Backlog), strconv.Itoa(r.was.Backlog),
 			checkNumber(op, r.JID, "backlog", r.Backlog, 0)},
-		{"tags", wire.JSONList(r.Tags), wire.JSONList(r.was.Tags), checkTags(op, r.Tags)},
+		{"tags", wire.JSONList(r.Tags), wire.JSONList(r.was.Tags),
+			checkOptions(op, r.JID, &jobopts.Options{Tags: r.Tags})},
 	} {
 		if field.is == field.was {
 			continue

@@ -674,18 +674,12 @@ func (c *Client) Withdraw(ctx context.Context, jid string) error {
 	if err != nil {
 		return err
 	}
-	if reply == nil {
-		return noSuchJob(op, jid)
-	}
-	state, ok := reply.(string)
-	if !ok {
-		return unexpected(op, reply)
-	}
-	switch State(state) {
+	state, err := stateIn(op, jid, reply)
+	switch state {
 	case StateRunning:
-		return &Error{Op: op, Code: ErrRunning, JID: jid, Message: "the job is running"}
+		return inState(op, jid, ErrRunning, state)
 	case StateComplete, StateFailed:
-		return &Error{Op: op, Code: ErrFinished, JID: jid, Message: "the job is " + state}
+		return inState(op, jid, ErrFinished, state)
 	}
-	return nil
+	return err
 }

@@ -19,8 +19,12 @@ type JobSpec struct {
 
 // UnmarshalJSON reads an object with klass, data and options: see the table in docs/extensions.md.
 // Times of a length are numbers of seconds, or texts such as "90s". An unknown field, or a value that
-// does not fit, is an error.
+// does not fit, is [ErrInvalid].
 func (s *JobSpec) UnmarshalJSON(text []byte) error {
+	return asInvalid("", "", s.read(text))
+}
+
+func (s *JobSpec) read(text []byte) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(text, &values); err != nil {
 		return err
@@ -102,13 +106,13 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 		o.DependsOn = slices.Clone(j.Options.Parents)
 	}
 	for _, jid := range j.Dependencies {
-		if jid != openBatch && !slices.Contains(o.DependsOn, jid) {
+		if jid != jobopts.OpenBatch && !slices.Contains(o.DependsOn, jid) {
 			o.DependsOn = append(o.DependsOn, jid)
 		}
 	}
 	if j.BatchSize != nil {
 		o.Batch = &jobopts.Batch{Total: wire.Number(*j.BatchSize)}
-		o.OpensBatch = slices.Contains(j.Dependencies, openBatch)
+		o.OpensBatch = slices.Contains(j.Dependencies, jobopts.OpenBatch)
 	}
 }
 
@@ -116,49 +120,49 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 // field means that the option was not given.
 type JobOptions struct {
 	// GoneBy is when the job is deleted in any state: see [TTL].
-	GoneBy time.Time
+	GoneBy time.Time `json:"gone_by,omitzero"`
 
 	// KeepFailedFor is the time for which the job is kept after it has failed, or [Forever]. Nil means
 	// that of the configuration: see [KeepFailedFor].
-	KeepFailedFor *time.Duration
+	KeepFailedFor *time.Duration `json:"keep_failed_for,omitempty"`
 
 	// KeepFor is the time for which the job is kept after it is complete. Nil means that of the
 	// configuration: see [KeepFor].
-	KeepFor *time.Duration
+	KeepFor *time.Duration `json:"keep_for,omitempty"`
 
 	// Limits are the limits that the job needs room in to be started: see [Limits].
-	Limits Limits
+	Limits Limits `json:"limits,omitempty"`
 
 	// LockTime is the duration of each lock on the job. 0 means that of its queue: see [LockTime].
-	LockTime time.Duration
+	LockTime time.Duration `json:"lock_time,omitempty"`
 
 	// MaxRunTime is the time after which the context of the handler ends. 0 means that of the worker:
 	// see [MaxRunTime].
-	MaxRunTime time.Duration
+	MaxRunTime time.Duration `json:"max_run_time,omitempty"`
 
 	// OnFailure decides about the job when one that it waits for fails: see [OnFailure].
-	OnFailure OnFailure
+	OnFailure OnFailure `json:"on_failure,omitempty"`
 
 	// OnLost is the place to which the job returns when its worker loses the lock. Empty means
 	// [OnLostFirst].
-	OnLost OnLost
+	OnLost OnLost `json:"on_lost,omitempty"`
 
 	// Parents are the jids of [DependsOn], in their order, complete or not, if the job was put with an
 	// OnFailure. Jobs that [Job.Depend] added are not among them.
-	Parents []string
+	Parents []string `json:"parents,omitempty"`
 
 	// StartBy is when the job is deleted unless a worker has taken it: see [StartBy].
-	StartBy time.Time
+	StartBy time.Time `json:"start_by,omitzero"`
 
 	// Tenant is the tenant of the job among those that share its queue: see [Fair].
-	Tenant string
+	Tenant string `json:"tenant,omitempty"`
 
 	// Unique is the key that the job was put with. The job need not hold it any more: see [Unique] and
 	// [Client.Holder].
-	Unique *UniqueClaim
+	Unique *UniqueClaim `json:"unique,omitempty"`
 
 	// Weight is the number of turns that the Tenant gets, or 0 without one.
-	Weight Weight
+	Weight Weight `json:"weight,omitempty"`
 }
 
 // A UniqueClaim is the key that a job claims: see [Unique].
@@ -170,42 +174,26 @@ type UniqueClaim struct {
 	UntilStarted bool `json:"until_started,omitempty"`
 
 	// For is the time for which the job holds the key after its put, or 0.
-	For time.Duration `json:"-"`
+	For time.Duration `json:"for,omitempty"`
 }
 
-// jobOptionsJSON is the JSON of JobOptions. Times of a length are in seconds.
+// jobOptionsJSON has the durations in seconds.
 type jobOptionsJSON struct {
-	GoneBy        time.Time        `json:"gone_by,omitzero"`
-	KeepFailedFor *jobopts.Span    `json:"keep_failed_for,omitempty"`
-	KeepFor       *jobopts.Span    `json:"keep_for,omitempty"`
-	Limits        Limits           `json:"limits,omitempty"`
-	LockTime      jobopts.Span     `json:"lock_time,omitempty"`
-	MaxRunTime    jobopts.Span     `json:"max_run_time,omitempty"`
-	OnFailure     OnFailure        `json:"on_failure,omitempty"`
-	OnLost        OnLost           `json:"on_lost,omitempty"`
-	Parents       []string         `json:"parents,omitempty"`
-	StartBy       time.Time        `json:"start_by,omitzero"`
-	Tenant        string           `json:"tenant,omitempty"`
-	Unique        *uniqueClaimJSON `json:"unique,omitempty"`
-	Weight        Weight           `json:"weight,omitempty"`
+	optionFields
+	KeepFailedFor *jobopts.Span `json:"keep_failed_for,omitempty"`
+	KeepFor       *jobopts.Span `json:"keep_for,omitempty"`
+	LockTime      jobopts.Span  `json:"lock_time,omitempty"`
+	MaxRunTime    jobopts.Span  `json:"max_run_time,omitempty"`
 }
 
-type uniqueClaimJSON struct {
-	UniqueClaim
-	For jobopts.Span `json:"for,omitempty"`
-}
+type optionFields JobOptions
 
 // MarshalJSON writes durations in seconds.
 func (o JobOptions) MarshalJSON() ([]byte, error) {
-	shown := jobOptionsJSON{
-		o.GoneBy, (*jobopts.Span)(o.KeepFailedFor), (*jobopts.Span)(o.KeepFor), o.Limits,
-		jobopts.Span(o.LockTime), jobopts.Span(o.MaxRunTime), o.OnFailure, o.OnLost, o.Parents,
-		o.StartBy, o.Tenant, nil, o.Weight,
-	}
-	if o.Unique != nil {
-		shown.Unique = &uniqueClaimJSON{*o.Unique, jobopts.Span(o.Unique.For)}
-	}
-	return marshalFields(shown)
+	return marshalFields(jobOptionsJSON{
+		optionFields(o), (*jobopts.Span)(o.KeepFailedFor), (*jobopts.Span)(o.KeepFor),
+		jobopts.Span(o.LockTime), jobopts.Span(o.MaxRunTime),
+	})
 }
 
 // UnmarshalJSON reads the output of MarshalJSON.
@@ -214,17 +202,34 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &read); err != nil {
 		return err
 	}
-	*o = JobOptions{
-		read.GoneBy, (*time.Duration)(read.KeepFailedFor), (*time.Duration)(read.KeepFor), read.Limits,
-		time.Duration(read.LockTime), time.Duration(read.MaxRunTime), read.OnFailure, read.OnLost,
-		read.Parents, read.StartBy, read.Tenant, nil, read.Weight,
-	}
-	if read.Unique != nil {
-		o.Unique = &read.Unique.UniqueClaim
-		o.Unique.For = time.Duration(read.Unique.For)
-	}
+	*o = JobOptions(read.optionFields)
+	o.KeepFailedFor, o.KeepFor = (*time.Duration)(read.KeepFailedFor), (*time.Duration)(read.KeepFor)
+	o.LockTime, o.MaxRunTime = time.Duration(read.LockTime), time.Duration(read.MaxRunTime)
 	return nil
 }
+
+// MarshalJSON writes the duration in seconds.
+func (c UniqueClaim) MarshalJSON() ([]byte, error) {
+	return marshalFields(uniqueClaimJSON{claimFields(c), jobopts.Span(c.For)})
+}
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (c *UniqueClaim) UnmarshalJSON(text []byte) error {
+	var read uniqueClaimJSON
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	*c = UniqueClaim(read.claimFields)
+	c.For = time.Duration(read.For)
+	return nil
+}
+
+type uniqueClaimJSON struct {
+	claimFields
+	For jobopts.Span `json:"for,omitempty"`
+}
+
+type claimFields UniqueClaim
 
 // applyStored sets the fields of a job that show its stored options. The others are set already.
 func (j *Job) applyStored(o *jobopts.Options) {
@@ -305,6 +310,6 @@ func (o *JobOptions) given() jobopts.Options {
 type givenOptions jobopts.Options
 
 func (o givenOptions) applyPut(given *jobopts.Options) {
-	*given = jobopts.Options(o)
-	given.DependsOn = slices.Clip(o.DependsOn)
+	later := jobopts.Options(o)
+	given.Merge(&later)
 }

@@ -210,7 +210,7 @@ func conflictIn(reply any) (conflict, bool) {
 	if !ok || len(parts) != 2 {
 		return conflict{}, false
 	}
-	return conflict{jid: wire.AsString(parts[0]), state: stateOf(wire.AsString(parts[1]))}, true
+	return conflict{jid: wire.AsString(parts[0]), state: State(wire.State(wire.AsString(parts[1])))}, true
 }
 
 // conflictsIn returns the jobs that were there by the reply of put.many.

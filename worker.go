@@ -386,8 +386,7 @@ func (w *Worker) checkQuiet() {
 	}
 }
 
-// settleDeferred has the server release jobs that waited, or tell them of a failure, when one script was
-// not enough for them.
+// settleDeferred releases or fails dependent jobs that were too many for one script.
 func (w *Worker) settleDeferred(ctx context.Context) {
 	for {
 		select {

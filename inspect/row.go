@@ -118,18 +118,10 @@ func (s Selection) rows(replies []rowReply) []Row {
 	return rows
 }
 
-// stateOf returns a state by its name on the server.
-func stateOf(name wire.Text) qless.State {
-	if name == "stalled" {
-		return qless.StateTimedOut
-	}
-	return qless.State(name)
-}
-
 func (s Selection) row(r *rowReply) Row {
 	row := Row{
 		JID: string(r.JID), Klass: string(r.Klass), Queue: string(r.Queue),
-		State: stateOf(r.State), Priority: r.Priority.LargeInt(), Tags: wire.Strings(r.Tags),
+		State: qless.State(wire.State(r.State)), Priority: r.Priority.LargeInt(), Tags: wire.Strings(r.Tags),
 		Retries: r.Retries.Int(), Remaining: r.Remaining.Int(), Worker: string(r.Worker),
 		Since: r.Since.Time(), Expires: r.Expires.Time(), Due: r.Due.Time(), IsDue: r.IsDue,
 		Parked: string(r.Parked), Interval: max(r.Interval.Duration(), 0), DataSize: r.Size.Int(),

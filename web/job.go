@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"html/template"
 	"net/url"
 	"slices"
@@ -180,8 +179,9 @@ func (j *jobData) Rules() []pair {
 	var all []pair
 	options := j.Options
 	options.Limits = nil // they have links
-	for _, option := range jobopts.Show(options) {
-		all = append(all, pair{option.Label, optionText(option.Value)})
+	style := jobopts.Style{Duration: words.Took, Time: words.Clock}
+	for _, option := range style.Show(options) {
+		all = append(all, pair{option.Label, option.Text})
 	}
 	if !j.Until.IsZero() {
 		all = append(all, pair{"Its life ends", words.Clock(j.Until)})
@@ -193,22 +193,6 @@ func (j *jobData) Rules() []pair {
 		all = append(all, pair{"Ends by other programs", words.Number(j.Ends)})
 	}
 	return all
-}
-
-// optionText writes an option of a job.
-func optionText(value any) string {
-	switch v := value.(type) {
-	case time.Time:
-		return words.Clock(v)
-	case time.Duration:
-		if v == qless.Forever {
-			return "ever"
-		}
-		return words.Took(v)
-	case bool:
-		return "yes"
-	}
-	return fmt.Sprint(value)
 }
 
 // SafeLinks are the links that lead to the web or to a path.

@@ -38,12 +38,12 @@ var ifNames = map[string]string{
 	ifAbsent: "IfAbsent", ifFinished: "IfFinished", ifNotRunning: "IfNotRunning",
 }
 
+// checked has the rows with a check.
+var checked = rowsWith(func(r *Row) bool { return r.check != nil })
+
 // Check returns an error if an option is invalid, or does not go with another one.
 func (o *Options) Check() error {
-	for _, row := range Table {
-		if row.check == nil {
-			continue
-		}
+	for _, row := range checked {
 		if err := row.check(o); err != nil {
 			return err
 		}
@@ -88,6 +88,9 @@ func CheckJID(jid string) error {
 // OpenBatch is on the list of the jobs that the callback of an open batch waits for. No job has this
 // jid.
 const OpenBatch = "x:open"
+
+// maxNumber is the largest number that replies preserve exactly.
+const maxNumber = math.MaxInt32
 
 // CheckNumber returns an error unless a number is in the range that replies preserve exactly.
 func CheckNumber(what string, n, least int) error {
@@ -166,9 +169,12 @@ func checkOnLost(o *Options) error {
 	return fmt.Errorf("OnLost(%q) is not OnLostFirst, OnLostLast or OnLostInPlace", o.OnLost)
 }
 
-func checkHeaders(o *Options) error {
+func checkHeaders(o *Options) error { return CheckHeaders(o.Headers) }
+
+// CheckHeaders returns an error if no job can have the headers.
+func CheckHeaders(headers map[string]string) error {
 	size := 0
-	for key, value := range o.Headers {
+	for key, value := range headers {
 		if err := CheckName("key of a header", key); err != nil {
 			return err
 		}

@@ -99,9 +99,9 @@ func (o *Options) Text() string {
 
 // given returns the letters of the options that are given, and the values of those that have one.
 func (o *Options) given() (letters string, values map[string]any) {
-	for _, row := range Table {
+	for _, row := range stored {
 		field := row.fieldOf(o)
-		if field == nil || !isGiven(field) {
+		if !isGiven(field) {
 			continue
 		}
 		letters += row.Letter
@@ -120,17 +120,15 @@ func (o *Options) given() (letters string, values map[string]any) {
 	return letters, values
 }
 
-// fieldOf returns a pointer to the value of a row's letter, or nil if it has none.
+// stored has the rows of the options that the server stores and Go reads.
+var stored = rowsWith(func(r *Row) bool { return r.Letter != "" && (r.stored != nil || r.value != nil) })
+
+// fieldOf returns a pointer to the value of a row's letter.
 func (r *Row) fieldOf(o *Options) any {
-	switch {
-	case r.Letter == "":
-		return nil
-	case r.stored != nil:
+	if r.stored != nil {
 		return r.stored(o)
-	case r.value != nil:
-		return r.value(o)
 	}
-	return nil
+	return r.value(o)
 }
 
 // isGiven reports whether a field has a value.
@@ -167,13 +165,12 @@ func (o *Options) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &values) != nil {
 		return nil
 	}
-	for _, row := range Table {
+	for _, row := range stored {
 		value, isStored := values[row.Letter]
-		field := row.fieldOf(o)
-		if !isStored || field == nil || row.Value == "" {
+		if !isStored || row.Value == "" {
 			continue
 		}
-		if json.Unmarshal(value, field) != nil {
+		if field := row.fieldOf(o); json.Unmarshal(value, field) != nil {
 			reflect.ValueOf(field).Elem().SetZero()
 		}
 	}

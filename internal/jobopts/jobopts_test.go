@@ -52,6 +52,27 @@ func TestAJobLosesOptionsThatAreClearedAndNotGiven(t *testing.T) {
 	require.Equal(t, []any{"o", `ht|{"h":{"a":"b"},"t":60}`, "drop", "q"}, o.StoredArgs(nil))
 }
 
+func TestMergeKeepsWhatIsNotGivenLater(t *testing.T) {
+	one, two := 1, 2
+	o := Options{
+		DependsOn: []string{"a"}, Headers: map[string]string{"a": "1", "b": "1"}, If: []string{"absent"},
+		KeepFor: new(Span), Priority: &one, Retries: &one, Tags: []string{"old"}, TTL: After(time.Hour),
+	}
+	later := Options{
+		DependsOn: []string{"b"}, Headers: map[string]string{"b": "2"}, Priority: &two, Tags: []string{},
+	}
+	later.Clear("TTL")
+	o.Merge(&later)
+	require.Equal(t, Options{
+		DependsOn: []string{"a", "b"}, Headers: map[string]string{"a": "1", "b": "2"},
+		If: []string{"absent"}, KeepFor: new(Span), Priority: &two, Retries: &one, Tags: []string{},
+		cleared: "t",
+	}, o)
+	later.Clear("Headers")
+	o.Merge(&later)
+	require.Equal(t, map[string]string{"b": "2"}, o.Headers)
+}
+
 func TestAFlagThatIsGivenAgainAdds(t *testing.T) {
 	for _, c := range []struct {
 		key   string
@@ -62,6 +83,7 @@ func TestAFlagThatIsGivenAgainAdds(t *testing.T) {
 		{"headers", []string{"a=b=c", "d="}, `{"a":"b=c","d":""}`},
 		{"priority", []string{"1", "-2"}, `-2`},
 		{"replace", []string{"true"}, `true`},
+		{"replace", []string{"true", "false"}, `false`},
 		{"tags", []string{"a,b", "c"}, `["a,b","c"]`},
 		{"unique", []string{"7", "x", `{"a":1}`}, `[7,"x",{"a":1}]`},
 	} {
@@ -83,7 +105,7 @@ func TestAFlagThatIsGivenAgainAdds(t *testing.T) {
 	}
 }
 
-func rowOf(t *testing.T, key string) Row {
+func rowOf(t *testing.T, key string) *Row {
 	t.Helper()
 	for _, row := range Table {
 		if row.Key == key {
@@ -91,5 +113,5 @@ func rowOf(t *testing.T, key string) Row {
 		}
 	}
 	t.Fatalf("there is no row %s", key)
-	return Row{}
+	return nil
 }

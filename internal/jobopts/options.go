@@ -4,7 +4,9 @@ package jobopts
 
 import (
 	"encoding/json"
-	"math"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,12 +60,43 @@ func (o *Options) IsCleared(name string) bool { return strings.Contains(o.cleare
 
 // letterOf returns the letter of the option with a name.
 func letterOf(name string) string {
-	for _, row := range Table {
-		if row.Name == name && row.Letter != "" {
+	for _, row := range stored {
+		if row.Name == name {
 			return row.Letter
 		}
 	}
 	panic("jobopts: no letter for " + name)
+}
+
+// Merge adds options that come later in a call: lists are joined, and others take the place of those
+// that o has.
+func (o *Options) Merge(later *Options) {
+	for _, row := range stored {
+		if strings.Contains(later.cleared, row.Letter) {
+			reflect.ValueOf(row.fieldOf(o)).Elem().SetZero()
+		}
+	}
+	before := *o
+	into, from := reflect.ValueOf(o).Elem(), reflect.ValueOf(later).Elem()
+	for i := range from.NumField() {
+		if given := from.Field(i); !given.IsZero() && from.Type().Field(i).IsExported() {
+			into.Field(i).Set(given)
+		}
+	}
+	o.DependsOn = slices.Concat(before.DependsOn, later.DependsOn)
+	o.If = slices.Concat(before.If, later.If)
+	if before.Headers != nil {
+		o.Headers = Joined(before.Headers, later.Headers)
+	}
+	o.cleared += later.cleared
+}
+
+// Joined returns the headers of two maps, of which the second one wins.
+func Joined(first, second map[string]string) map[string]string {
+	all := make(map[string]string, len(first)+len(second))
+	maps.Copy(all, first)
+	maps.Copy(all, second)
+	return all
 }
 
 // A Span is the time that something lasts. In JSON it is a number of seconds, and -1 for Forever.
@@ -190,6 +223,3 @@ func (o *Options) Remembered(d time.Duration) bool {
 	short := func(s *Span) bool { return s != nil && *s != Forever && time.Duration(*s) < d }
 	return !short(o.KeepFor) && !short(o.KeepFailedFor) && (o.TTL == nil || o.TTL.IsTime || o.TTL.Seconds.Duration() >= d)
 }
-
-// maxNumber is the largest number that replies preserve exactly.
-const maxNumber = math.MaxInt32

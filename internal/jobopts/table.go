@@ -1,5 +1,7 @@
 package jobopts
 
+import "slices"
+
 // A Row describes an option.
 type Row struct {
 	Name string // in package qless
@@ -27,15 +29,20 @@ type Row struct {
 	check  func(o *Options) error // nil if all values are valid
 }
 
+// rowsWith returns the rows of the table that have something.
+func rowsWith(has func(r *Row) bool) []*Row {
+	return slices.DeleteFunc(slices.Clone(Table), func(r *Row) bool { return !has(r) })
+}
+
 // Table has a row for each option. Their order is that of checks, of letters and of what people see.
-var Table = []Row{
+var Table = []*Row{
 	{
 		Name: "JID", Doc: "`JID`", Key: "jid", Usage: "its id (default: a new random one)",
 		value: func(o *Options) any { return &o.JID },
 	},
 	{
 		Name: "If", Doc: "[`If`](#put-if-absent)", Key: "if", Words: []string{ifAbsent, ifFinished, ifNotRunning},
-		Usage: "refuse if there is a job with its jid that is not", Moves: true,
+		Usage: "put it only if the job with its jid is in this state", Moves: true,
 		value: func(o *Options) any { return &o.If }, check: checkIf,
 	},
 	{

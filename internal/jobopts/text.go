@@ -167,12 +167,17 @@ func readDuration(raw json.RawMessage) (time.Duration, error) {
 func (r *Row) JSON(before json.RawMessage, text string) (json.RawMessage, error) {
 	switch r.Kind() {
 	case Bool:
-		return json.RawMessage("true"), nil
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s is neither true nor false", text)
+		}
+		return json.Marshal(b)
 	case Number:
-		if _, err := strconv.ParseFloat(text, 64); err != nil {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
 			return nil, fmt.Errorf("%s is no number", text)
 		}
-		return json.RawMessage(text), nil
+		return json.Marshal(n)
 	case Duration:
 		raw := quoted(text)
 		_, err := readDuration(raw)
@@ -229,23 +234,44 @@ func grownPairs(before json.RawMessage, key, value string) (json.RawMessage, err
 }
 
 // A Shown is an option of a job, for people.
-type Shown struct {
-	Label string
-	Value any
+type Shown struct{ Label, Text string }
+
+// A Style writes the times and durations of options that are shown.
+type Style struct {
+	Duration func(time.Duration) string
+	Time     func(time.Time) string
 }
 
 // Show returns the options in a qless.JobOptions that are given.
-func Show(jobOptions any) []Shown {
+func (s Style) Show(jobOptions any) []Shown {
 	var shown []Shown
 	for _, row := range Table {
 		if row.Field == "" {
 			continue
 		}
 		if value := at(reflect.ValueOf(jobOptions), row.Field); value.IsValid() && !value.IsZero() {
-			shown = append(shown, Shown{row.Label, reflect.Indirect(value).Interface()})
+			shown = append(shown, Shown{row.Label, s.text(reflect.Indirect(value))})
 		}
 	}
 	return shown
+}
+
+func (s Style) text(value reflect.Value) string {
+	switch v := value.Interface().(type) {
+	case time.Time:
+		return s.Time(v)
+	case time.Duration:
+		if v == Forever {
+			return "ever"
+		}
+		return s.Duration(v)
+	case bool:
+		return "yes"
+	}
+	if list := reflect.TypeFor[[]string](); value.CanConvert(list) {
+		return strings.Join(value.Convert(list).Interface().([]string), ",")
+	}
+	return fmt.Sprint(value)
 }
 
 // at returns the field at a path, or the zero value if a pointer on the way is nil.

@@ -275,3 +275,12 @@ func JSONList(names []string) string {
 	}
 	return string(text)
 }
+
+// State returns the name in Go of a job's state on the server. "stalled" there is a job that was
+// taken from its worker; in Go, it is one that still runs with a lock that has ended.
+func State[T ~string](name T) string {
+	if name == "stalled" {
+		return "timed_out"
+	}
+	return string(name)
+}

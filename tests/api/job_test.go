@@ -151,7 +151,7 @@ func TestUpdateWritesWhatWasChangedInARecurringJob(t *testing.T) {
 	require.NoError(t, job.Refresh(t.Context()))
 	require.Equal(t, "K3", job.Klass)
 	require.Equal(t, 2, job.Priority, "what the other one has not changed stays")
-	require.Equal(t, []string{"b"}, job.Tags)
+	require.Equal(t, qless.Tags{"b"}, job.Tags)
 	e.unchanged(func() { require.NoError(t, seen.Update(t.Context()), "nothing was changed again") })
 
 	require.NoError(t, json.Unmarshal([]byte(`{"klass":"K4","interval":60}`), job))

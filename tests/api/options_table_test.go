@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,7 +30,7 @@ var samples = map[string]string{
 }
 
 // sampleOf returns a value of an option, in JSON.
-func sampleOf(t *testing.T, row jobopts.Row) string {
+func sampleOf(t *testing.T, row *jobopts.Row) string {
 	t.Helper()
 	if sample := samples[row.Key]; sample != "" {
 		return sample
@@ -142,7 +143,8 @@ func TestEachOptionIsKept(t *testing.T) {
 // labels returns the names for people of the options that a job has.
 func labels(job *qless.Job) []string {
 	var labels []string
-	for _, option := range jobopts.Show(job.Options) {
+	style := jobopts.Style{Duration: time.Duration.String, Time: time.Time.String}
+	for _, option := range style.Show(job.Options) {
 		labels = append(labels, option.Label)
 	}
 	return labels
@@ -166,6 +168,7 @@ func TestAJobSpecIsReadFromJSON(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, message)
+		require.ErrorIs(t, err, qless.ErrInvalid)
 		require.Empty(t, spec)
 	}
 	e := newEnv(t)

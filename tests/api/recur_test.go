@@ -47,7 +47,7 @@ func TestRecurReadsBack(t *testing.T) {
 	require.Equal(t, 90*time.Second, job.Interval)
 	require.Equal(t, 3, job.Priority)
 	require.Equal(t, 2, job.Retries)
-	require.Equal(t, []string{"b", "a"}, job.Tags)
+	require.Equal(t, qless.Tags{"b", "a"}, job.Tags)
 	require.Equal(t, 4, job.Backlog)
 	require.Zero(t, job.Count)
 }
@@ -160,7 +160,7 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	require.Equal(t, 9, job.Backlog)
 	require.Equal(t, time.Minute, job.Interval)
 	require.Equal(t, "other", job.Queue)
-	require.Equal(t, []string{"a", "c"}, job.Tags)
+	require.Equal(t, qless.Tags{"a", "c"}, job.Tags)
 	require.Equal(t, 1, job.Count)
 	require.Equal(t, e.recurring("r"), job)
 
@@ -249,7 +249,7 @@ func TestRecurOfAnExistingRecurringJobKeepsItsTimeUnlessTheIntervalChanges(t *te
 	job := e.recur(time.Hour, qless.Retries(7), qless.Tags{"b"}, qless.Offset(5*time.Hour))
 	require.Equal(t, 7, job.Retries)
 	require.Zero(t, job.Priority)
-	require.Equal(t, []string{"b"}, job.Tags)
+	require.Equal(t, qless.Tags{"b"}, job.Tags)
 	e.clock.Advance(10 * time.Minute)
 	e.popAndComplete("r-2") // it keeps its time
 

@@ -106,6 +106,20 @@ func withoutPutTime(t *testing.T, stored string) map[string]any {
 	return values
 }
 
+func TestOptionsBeforeThoseOfASpecCount(t *testing.T) {
+	e := newEnv(t)
+	spec := e.job(e.put("q", qless.Priority(7))).Spec()
+	spec.Options = append([]qless.PutOption{
+		qless.Priority(1), qless.DependsOn{"x"}, qless.KeepFor(time.Minute), qless.Limits{"l"},
+	}, append(spec.Options, qless.JID("again"))...)
+	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
+	require.NoError(t, err)
+	job := e.job("again")
+	require.Equal(t, 7, job.Priority)
+	require.Equal(t, time.Minute, *job.Options.KeepFor)
+	require.Equal(t, qless.Limits{"l"}, job.Options.Limits)
+}
+
 func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
 	for name, option := range map[string]qless.PutOption{
 		"StartBy": qless.StartBy(time.Minute), "TTL": qless.TTL(time.Minute),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/qless/qless-go"
@@ -51,9 +50,9 @@ func withOptions(fields []Field) []Field {
 		switch i, isOwn := own[row.Key]; {
 		case row.Key == "" || row.Key == "jid" || row.Key == "if":
 		case isOwn:
-			fields[i].option = &row
+			fields[i].option = row
 		default:
-			fields = append(fields, optionField(&row))
+			fields = append(fields, optionField(row))
 		}
 	}
 	return fields
@@ -100,12 +99,10 @@ func (f *Form) spec() (spec qless.JobSpec) {
 			values[field.Name] = value
 		}
 	}
-	text, err := json.Marshal(values)
-	if err == nil {
-		err = spec.UnmarshalJSON(text)
-	}
-	if err != nil {
-		f.Refuse("", "%v", err)
+	text, _ := json.Marshal(values) // what they are was checked
+	err := spec.UnmarshalJSON(text)
+	if own := (*qless.Error)(nil); errors.As(err, &own) {
+		f.Refuse("", "%s", own.Message)
 	}
 	spec.Klass, spec.Data = f.Get("klass"), f.jobData()
 	return spec
@@ -119,9 +116,9 @@ func (f *Form) texts(field Field) []string {
 		return f.tags(field.Name)
 	case JIDs:
 		return f.jids(field.Name)
-	case Number:
-		if n, err := strconv.Atoi(text); err == nil {
-			text = strconv.Itoa(n) // as in JSON
+	case Choice:
+		if field.option.Kind() == jobopts.Bool && text != "" {
+			text = "true"
 		}
 	case Duration:
 		if d, err := parseTime(text); err == nil {

@@ -135,7 +135,7 @@ func (j *fileJob) read(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	err = j.job.UnmarshalJSON(rest)
+	j.job, err = readSpec(rest)
 	if j.Data != nil {
 		j.job.Data = j.Data // byte for byte
 	}

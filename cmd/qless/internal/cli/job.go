@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -160,8 +159,9 @@ func jobTable(job *qless.Job) *table {
 		set("tracked", "yes")
 	}
 	set("life ends", at(job.Until))
-	for _, option := range jobopts.Show(job.Options) {
-		set(strings.ToLower(option.Label), optionText(option.Value))
+	style := jobopts.Style{Duration: units.Duration, Time: at}
+	for _, option := range style.Show(job.Options) {
+		set(strings.ToLower(option.Label), option.Text)
 	}
 	set("parents", list(job.Options.Parents))
 	if p := job.Progress; p != nil {
@@ -176,24 +176,6 @@ func jobTable(job *qless.Job) *table {
 		set("failed by", f.Worker)
 	}
 	return t
-}
-
-// optionText writes an option of a job.
-func optionText(value any) string {
-	switch v := value.(type) {
-	case time.Time:
-		return at(v)
-	case time.Duration:
-		if v == qless.Forever {
-			return "ever"
-		}
-		return units.Duration(v)
-	case qless.Limits:
-		return list(v)
-	case bool:
-		return "yes"
-	}
-	return fmt.Sprint(value)
 }
 
 func progressText(p *qless.Progress) string {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -132,14 +133,22 @@ func (f putFlags) options() ([]qless.PutOption, error) {
 	if err != nil {
 		return nil, err
 	}
-	var spec qless.JobSpec
-	err = spec.UnmarshalJSON(text)
+	spec, err := readSpec(text)
 	return spec.Options, err
+}
+
+// readSpec reads a job from JSON. The error is in words for people.
+func readSpec(text []byte) (spec qless.JobSpec, err error) {
+	err = spec.UnmarshalJSON(text)
+	if own := (*qless.Error)(nil); errors.As(err, &own) {
+		err = errors.New(own.Message)
+	}
+	return spec, err
 }
 
 // An optionFlag is the flag of one option.
 type optionFlag struct {
-	row    jobopts.Row
+	row    *jobopts.Row
 	values putFlags
 }
 
