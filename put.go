@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go/internal/batch"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/script"
 )
 
 // A put is a job to be put.
@@ -459,4 +460,23 @@ func putError(jid string, err error) error {
 	own := *cause
 	own.Op, own.JID = "put", jid
 	return &own
+}
+
+// runReplicated runs a command that puts, and waits until the replicas have what it wrote.
+func (c *Client) runReplicated(
+	ctx context.Context, op, jid string, isNew bool, args []any,
+) (any, error) {
+	run := c.runner.RunReplicated
+	if isNew {
+		run = c.runner.RunNewReplicated
+	}
+	reply, err := run(ctx, *c.replicas, op, args...)
+	var missing *script.ReplicasError
+	if errors.As(err, &missing) {
+		return reply, &Error{
+			Op: op, Code: ErrNotReplicated, JID: jid,
+			Message: "the job was put, but " + missing.Error(), Err: missing.Err,
+		}
+	}
+	return reply, wrap(op, jid, err)
 }

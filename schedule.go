@@ -224,7 +224,7 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration, again signal) boo
 		return true
 	case <-again:
 		return true
-	case <-w.quit.c:
+	case <-w.shutdown.stopping.c:
 	case <-ctx.Done():
 	}
 	return false
