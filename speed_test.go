@@ -117,3 +117,14 @@ func BenchmarkClientDecodeJobs(b *testing.B) {
 		}
 	}
 }
+
+// A client without an observer is as cheap as one of before there were any.
+func TestNoObserverCostsNothing(t *testing.T) {
+	client := offline(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	args := []any{"q"}
+	without := testing.AllocsPerRun(100, func() { _, _ = client.Send(ctx, "length", "", args) })
+	with := testing.AllocsPerRun(100, func() { _, _ = client.Run(ctx, "length", "", args...) })
+	require.LessOrEqual(t, with, without)
+}
