@@ -124,14 +124,6 @@ func TestReservedFieldsAreReadByTheirNames(t *testing.T) {
 	}
 }
 
-// jsonOf returns a value as JSON.
-func jsonOf(t testing.TB, value any) string {
-	t.Helper()
-	text, err := json.Marshal(value)
-	require.NoError(t, err)
-	return string(text)
-}
-
 // requireJSON requires that a value is written as this JSON, and read from it again.
 func requireJSON[T any](t *testing.T, value T, want string) {
 	t.Helper()

@@ -55,10 +55,10 @@ func TestHandlersAndMiddlewareSeeHeaders(t *testing.T) {
 		return nil
 	})
 	w.start()
-	w.ends(e.put("q", qless.Headers(want)))
+	w.ends(e.Put("q", qless.Headers(want)))
 	require.Equal(t, want, soon(t, "the middleware", seen))
 	require.Equal(t, want, soon(t, "the handler", seen))
-	w.ends(e.put("q"))
+	w.ends(e.Put("q"))
 	require.Nil(t, soon(t, "the middleware", seen))
 }
 
