@@ -163,7 +163,7 @@ func afterFirst(t *testing.T, g *gate, client *qless.Client, jids ...string) (*p
 
 type contextKey struct{}
 
-func TestASingleGoroutineSendsEachPutAtOnceAndInItsContext(t *testing.T) {
+func TestSinglePutIsSentAtOnceInItsContext(t *testing.T) {
 	g, client := newGate(t)
 	ctx := context.WithValue(t.Context(), contextKey{}, "mine")
 	go func() {
@@ -325,7 +325,7 @@ func TestABatchHasTheLatestDeadlineOfItsPuts(t *testing.T) {
 }
 
 // Each put gets an error of its own, as if it had been sent alone.
-func TestTheOutcomeOfABatchWhoseConnectionBreaksIsUnknown(t *testing.T) {
+func TestOutcomeOfABrokenBatchIsUnknown(t *testing.T) {
 	g, client := newGate(t)
 	p, first := afterFirst(t, g, client, "a", "b")
 	first.answer <- nil
@@ -340,7 +340,7 @@ func TestTheOutcomeOfABatchWhoseConnectionBreaksIsUnknown(t *testing.T) {
 	require.NoError(t, p.result("first"))
 }
 
-func TestNewJobsOfABatchWhoseConnectionBreaksAreSentAgain(t *testing.T) {
+func TestNewJobsOfABrokenBatchAreSentAgain(t *testing.T) {
 	g, client := newGate(t)
 	p, first := afterFirst(t, g, client, "a", "b")
 	fresh := make(chan string, 2)
@@ -598,7 +598,7 @@ func TestAScriptCompletesOnlySoManyJobs(t *testing.T) {
 	require.Equal(t, []int{1, 200, 1}, h.jobs)
 }
 
-func TestACallThatIsCanceledBeforeItIsSentCompletesNothing(t *testing.T) {
+func TestCompleteThatIsCanceledBeforeItIsSent(t *testing.T) {
 	client, h, first := newCompletes(t, qless.ClientConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan []error, 1)
@@ -730,7 +730,7 @@ func (e *endsTest) finish() {
 	require.NoError(e, testkit.Soon(e, "the first end", e.first))
 }
 
-func TestEndsOfManyGoroutinesShareARoundTripAndHaveTheirOwnResults(t *testing.T) {
+func TestEndsShareARoundTripAndHaveTheirOwnResults(t *testing.T) {
 	e := newEndsTest(t, qless.ClientConfig{})
 	var jids []string
 	for i := range 20 {

@@ -244,7 +244,7 @@ func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestAMemberOthersDependOnKeepsABatchFromBeingCanceled(t *testing.T) {
+func TestBatchWithANeededMemberIsNotCanceled(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch()
 		e.Put("q", qless.DependsOn(e.adds(b, 1)))

@@ -121,7 +121,7 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	}
 }
 
-func TestACallWhoseContextEndsWithdrawsAJobThatNobodyRuns(t *testing.T) {
+func TestEndedCallWithdrawsAJobThatNobodyRuns(t *testing.T) {
 	for state, c := range map[string]struct {
 		options []qless.PutOption
 		bring   func(t *testing.T, e *env)

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-func TestARecurringJobThatIsMadeAgainLeavesItsEarlierJobsAlone(t *testing.T) {
+func TestRemadeRecurringJobLeavesItsEarlierJobsAlone(t *testing.T) {
 	e := newEnv(t)
 	r := e.recur(time.Hour)
 	running := e.Pop("q")
@@ -93,7 +93,7 @@ func TestTheJobsOfAFractionalIntervalAreThatFarApart(t *testing.T) {
 	require.InDelta(t, float64(noon.Unix())+7.5, due, 0.01)
 }
 
-func TestARecurringJobThatIsMovedToItsOwnQueueMakesItKnown(t *testing.T) {
+func TestRecurringJobMovedToItsOwnQueueMakesItKnown(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour)
 	require.NoError(t, e.Queue("q").Forget(t.Context()))

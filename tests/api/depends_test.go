@@ -191,7 +191,7 @@ func TestAJobCalledAllIsADependencyLikeAnother(t *testing.T) {
 	}
 }
 
-func TestDependenciesOfAJobThatDoesNotWaitCanNotBeChanged(t *testing.T) {
+func TestOnlyDependingJobsChangeTheirDependencies(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("a"))
 	e.Put("q", qless.JID("j"))
@@ -208,7 +208,7 @@ func TestDependenciesOfAJobThatDoesNotWaitCanNotBeChanged(t *testing.T) {
 	requireCode(t, qless.ErrNotFound, job.UndependAll(t.Context()))
 }
 
-func TestADependencyIsCanceledOnlyTogetherWithItsDependents(t *testing.T) {
+func TestDependencyIsCanceledOnlyWithItsDependents(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("a"))
 	e.Put("q", qless.JID("b"), qless.DependsOn{"a"})

@@ -253,7 +253,7 @@ func canceling(state qless.State) []string {
 	return []string{"ql:log " + payload, "ql:w:w1 " + payload, "ql:canceled j"}
 }
 
-func TestAJobLivesOnThroughNextQueuesAndRetriesUntilItsTTL(t *testing.T) {
+func TestTTLCountsThroughNextQueuesAndRetries(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.TTL(time.Hour))
 		e.Clock.Advance(10 * time.Second)
@@ -1012,7 +1012,7 @@ func TestAnExpiredJobThatFailsHasNoGracePeriodLeft(t *testing.T) {
 	})
 }
 
-func TestAJobWhoseLifeWasOverHasItsKeyAgainWhenItIsPutAgain(t *testing.T) {
+func TestExpiredJobThatIsPutAgainHasItsKeyAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.TTL(time.Minute), qless.Unique("key"))
 		e.Clock.Advance(time.Minute)

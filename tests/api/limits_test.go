@@ -676,7 +676,7 @@ func TestAWorkerTakesNoLimitedJobsAhead(t *testing.T) {
 	}
 }
 
-func TestAThrottledJobGoesBackForNothingAndHoldsItsLimits(t *testing.T) {
+func TestThrottledJobUsesNoRetryAndHoldsItsLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		names  string
 		limits []string

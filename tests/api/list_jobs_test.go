@@ -177,7 +177,7 @@ func TestWhatAListTellsOfAJob(t *testing.T) {
 	})
 }
 
-func TestAListTellsWhenAScheduledJobIsDueWhereverItIsListed(t *testing.T) {
+func TestEveryListTellsWhenAScheduledJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.Tags{"t"}, qless.Delay(time.Minute))
 		page, err := inspect.New(e.Client).Tagged("t").List(t.Context(), inspect.Range{})

@@ -308,7 +308,7 @@ func TestAnOldTimeKeepsThePriorityOfAJobThatIsPutAgain(t *testing.T) {
 	})
 }
 
-func TestLostJobsThatBecomeTheLastKeepTheOrderInWhichTheyWereLost(t *testing.T) {
+func TestLostJobsPutLastKeepTheOrderOfTheirLoss(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
 		for _, jid := range want {
@@ -326,7 +326,7 @@ func TestLostJobsThatBecomeTheLastKeepTheOrderInWhichTheyWereLost(t *testing.T) 
 	})
 }
 
-func TestJobsThatFallDueTogetherKeepTheOrderOfTheirDelays(t *testing.T) {
+func TestJobsDueTogetherKeepTheOrderOfTheirDelays(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
 		for i, jid := range want {

@@ -28,7 +28,7 @@ func heard(t *testing.T, rdb *redis.Client, channel string) func() string {
 	return func() string { return testkit.Soon(t, "a message on "+channel, messages).Payload }
 }
 
-func TestMessagesAboutReadyJobsShowThatTheirScriptWakesAWorker(t *testing.T) {
+func TestMessagesOfReadyJobsShowThatTheScriptWakes(t *testing.T) {
 	e := newEnv(t)
 	message := heard(t, e.Redis, "ql:log")
 	e.Put("q", qless.JID("j"))
@@ -107,7 +107,7 @@ func orders(texts ...string) [][]string {
 
 // A subscriber to a pattern hears of a new queue only what other clients' script says, unless
 // somebody listens to new queues.
-func TestTheDropInPublishesNewQueuesOnlyToThoseWhoListen(t *testing.T) {
+func TestDropInPublishesNewQueuesOnlyToListeners(t *testing.T) {
 	e := newEnv(t)
 	all := e.Redis.PSubscribe(t.Context(), "*")
 	defer all.Close()
@@ -125,7 +125,7 @@ func TestTheDropInPublishesNewQueuesOnlyToThoseWhoListen(t *testing.T) {
 }
 
 // A dropped list is empty, in the reply of a single command and of the drop-in.
-func TestEmptyListsAreListsToCommandsAndObjectsToTheDropIn(t *testing.T) {
+func TestOnlyTheDropInHasObjectsForEmptyLists(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("j"))
 	for line, want := range map[string]string{

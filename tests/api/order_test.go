@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
-func TestJobsOfOnePutManyArePoppedInTheirOrderWhateverTheirPriority(t *testing.T) {
+func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
 	for _, priority := range []int{0, 1, 10, 1000, 100_000, 1 << 30, -1, -16, -1000} {
 		t.Run(fmt.Sprint(priority), func(t *testing.T) {
 			e := newEnv(t)

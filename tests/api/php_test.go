@@ -67,7 +67,7 @@ func TestAJobIsPoppedByItsID(t *testing.T) {
 	require.Equal(t, 2, e.Counts("q").Running)
 }
 
-func TestAJobThatDoesNotWaitInTheQueueIsNotPoppedByItsID(t *testing.T) {
+func TestOnlyJobsWaitingInTheQueueArePoppedByID(t *testing.T) {
 	e := stage(t)
 	e.Put("other", qless.JID("elsewhere"))
 	e.Put("q", qless.JID("later"), qless.Delay(time.Minute))

@@ -241,7 +241,7 @@ func TestRecurAtEveryStartOfAProgramChangesNothing(t *testing.T) {
 	require.Empty(t, e.Pops("q", 5))
 }
 
-func TestRecurOfAnExistingRecurringJobKeepsItsTimeUnlessTheIntervalChanges(t *testing.T) {
+func TestRecurAgainKeepsTheTimeOfTheSameInterval(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour, qless.Priority(3))
 	e.popAndComplete("r-1")
@@ -296,7 +296,7 @@ func TestTheCommandRecurOfOtherClientsStartsOver(t *testing.T) {
 	require.Equal(t, "r-1", e.Pop("q").JID)
 }
 
-func TestRecurThatFailsInTheNextQueueLeavesTheJobWhereItIs(t *testing.T) {
+func TestFailedMoveLeavesTheRecurringJobInItsQueue(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour)
 	require.NoError(t, e.Redis.Set(t.Context(), "ql:q:damaged-recur", "no sorted set", 0).Err())

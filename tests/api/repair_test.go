@@ -43,7 +43,7 @@ func does(t *testing.T, r inspect.Result, err error, count int, others left) {
 // waiting returns the jids of what waits in a queue, in order.
 func (e *env) waiting(queue string) []string { return e.lists(inspect.Waiting, queue) }
 
-func TestRetryPutsJobsBackIntoTheQueuesInWhichTheyFailed(t *testing.T) {
+func TestRetryPutsJobsBackWhereTheyFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i := range 5 {
 			e.fail(fmt.Sprint("q", i%2), "g", qless.JID(fmt.Sprint("j", i)), qless.Retries(2))
@@ -318,7 +318,7 @@ func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
 }
 
 // Only the best parked job of a limit falls due when there is room, so another one has to follow it.
-func TestTheNextParkedJobTakesTheRoomOfOneThatIsRescheduled(t *testing.T) {
+func TestParkedJobTakesTheRoomOfARescheduledOne(t *testing.T) {
 	for name, at := range map[string]time.Duration{
 		"before there is room": 5 * time.Second, "when there is": 11 * time.Second,
 	} {

@@ -236,7 +236,7 @@ func TestWithinBoundsHowLongAJobIsPutOff(t *testing.T) {
 }
 
 // A job that was popped, or put by another client, has been waiting only since then.
-func TestWithinCountsFromWhenTheJobWasPoppedOrPutOtherwise(t *testing.T) {
+func TestWithinCountsFromTheLastPopOrForeignPut(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		options := []qless.PutOption{again().Within(20 * time.Second), qless.Delay(15 * time.Second)}
 		jid := e.trigger(0, options...)

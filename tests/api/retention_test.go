@@ -102,7 +102,7 @@ func TestEveryWayToFailCounts(t *testing.T) {
 	}
 }
 
-func TestJobsThatOtherScriptsFailedAreClearedByAFailureInTheirGroup(t *testing.T) {
+func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Set(qless.ConfigJobsFailedHistory, time.Hour)
 		for _, jid := range []string{"a", "b"} {

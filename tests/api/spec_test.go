@@ -129,7 +129,7 @@ func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
 	}
 }
 
-func TestAJobThatHasEndedIsPutAgainWithoutTheEndsOfItsLife(t *testing.T) {
+func TestEndedJobIsPutAgainWithoutItsLifetimes(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q", qless.TTL(time.Hour), qless.KeepFor(time.Minute))
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))

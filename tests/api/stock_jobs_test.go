@@ -65,7 +65,7 @@ func TestPrioritiesOfOtherClientsAreReadInFull(t *testing.T) {
 	}
 }
 
-func TestPrioritiesOfRecurringJobsOfOtherClientsAreReadInFull(t *testing.T) {
+func TestForeignRecurringPrioritiesAreReadInFull(t *testing.T) {
 	e := newEnv(t)
 	recurring := e.recur(time.Minute)
 	for stored, want := range foreignPriorities {

@@ -129,7 +129,7 @@ func TestAUniqueKeyUntilStartedIsFreeWhileItsJobRuns(t *testing.T) {
 	})
 }
 
-func TestAUniqueKeyForSomeTimeIsHeldWhateverBecomesOfItsJob(t *testing.T) {
+func TestTimedUniqueKeyIsHeldWhateverItsJobDoes(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		key := qless.Unique("k").For(time.Minute)
 		e.Put("q", qless.JID("j"), key)
@@ -152,7 +152,7 @@ func TestAUniqueKeyForSomeTimeIsHeldWhateverBecomesOfItsJob(t *testing.T) {
 }
 
 // What another script leaves behind holds nothing.
-func TestAUniqueKeyOfAJobThatAnotherScriptHasEndedIsFree(t *testing.T) {
+func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 	for what, left := range map[string][]any{
 		"complete": {"hset", "ql:j:j", "state", "complete"},
 		"failed":   {"hset", "ql:j:j", "state", "failed"},
@@ -425,7 +425,7 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	})
 }
 
-func TestAJobThatIsPutAgainWhileItRunsHasItsUniqueKeyBeforeLaterPuts(t *testing.T) {
+func TestRunningJobPutAgainGetsItsKeyBeforeLaterPuts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("old"), qless.Unique("k"))
 		require.NoError(t, e.Pop("q").Complete(t.Context()))

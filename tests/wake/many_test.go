@@ -70,7 +70,7 @@ func (e *env) reserveAs(worker, count, polls string, queues ...string) (wait flo
 }
 
 // A put that finds no idle worker of a list takes its entry out of the queue, and says so.
-func TestTheEntryOfAListIsMissingWhileAllOfItsWorkersAreBusy(t *testing.T) {
+func TestListHasNoEntryWhileAllItsWorkersAreBusy(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx, queues := t.Context(), many(40)
 	entries := func() int64 { return e.Redis.ZCard(ctx, "ql:x:idle:q").Val() }

@@ -126,7 +126,7 @@ func TestOneLostLockDoesNotSpoilABatch(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-func TestAnOutcomeThatTheServerRefusesDoesNotSpoilABatch(t *testing.T) {
+func TestRefusedOutcomeDoesNotSpoilABatch(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	end, running := make(chan bool), make(chan bool, 10)

@@ -95,7 +95,7 @@ func (e *env) keepEmpty() {
 	})
 }
 
-func TestAJobOfAnotherClientIsFoundBeforeTheWorkerBecomesIdle(t *testing.T) {
+func TestForeignJobIsFoundBeforeTheWorkerIsIdle(t *testing.T) {
 	for _, order := range orders {
 		e := newEnv(t)
 		e.keepEmpty()
@@ -108,7 +108,7 @@ func TestAJobOfAnotherClientIsFoundBeforeTheWorkerBecomesIdle(t *testing.T) {
 	}
 }
 
-func TestABusyWorkerFindsAJobOfAnotherClientWithinASecond(t *testing.T) {
+func TestBusyWorkerFindsAForeignJobWithinASecond(t *testing.T) {
 	e := newEnv(t)
 	e.Put("C")
 	until(t, "empty queues are known", func() bool {

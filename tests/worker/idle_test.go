@@ -182,7 +182,7 @@ func (e *env) awaitNoSubscribers(worker string) {
 	}
 }
 
-func TestAWorkerThatTakesAllItWantsWakesAnotherForTheRest(t *testing.T) {
+func TestFullWorkerWakesAnotherForTheRest(t *testing.T) {
 	for name, fill := range map[string]func(e *env){
 		"waiting":   func(e *env) { e.Put("q"); e.Put("q") },
 		"scheduled": func(e *env) { e.Put("q", qless.Delay(time.Second)); e.Put("q", qless.Delay(time.Second)) },

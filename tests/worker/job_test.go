@@ -62,7 +62,7 @@ func TestHandlersAndMiddlewareSeeHeaders(t *testing.T) {
 	require.Nil(t, soon(t, "the middleware", seen))
 }
 
-func TestAJobThatAHandlerSendsOnKeepsOrChangesItsHeaders(t *testing.T) {
+func TestNextKeepsOrChangesHeaders(t *testing.T) {
 	before := map[string]string{"a": "1"}
 	for name, c := range map[string]struct {
 		next error

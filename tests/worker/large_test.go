@@ -83,7 +83,7 @@ func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 }
 
 // So has one with children of a recurring job.
-func TestAReserveOfRecurringJobsStopsAtTwoMebibytesOfData(t *testing.T) {
+func TestReserveOfRecurringJobsStopsAtTwoMebibytes(t *testing.T) {
 	e := newEnv(t)
 	data := strings.Repeat("x", mebibyte-2)
 	_, err := e.Queue("q").Recur(t.Context(), "K", data, time.Minute)

@@ -77,7 +77,7 @@ func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
 	w.log.await(t, "the server did not take an outcome", 1)
 }
 
-func TestALoggerMayAskTheWorkerAboutAReservationThatWasNotHeardOf(t *testing.T) {
+func TestLoggerMayAskTheWorkerAboutALostReservation(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.askedWorker(qless.WorkerConfig{})
 	w.Handle("K", nothing)

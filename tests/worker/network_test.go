@@ -121,7 +121,7 @@ func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 
 // The server counts a worker among the idle ones, and the worker does not know: it never heard the
 // answer. When it is paused, it leaves them all the same.
-func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *testing.T) {
+func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())
 	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})

@@ -9,7 +9,7 @@ import (
 )
 
 // With one slot in the queue, a reserve that overtakes an outcome finds nothing.
-func TestAWorkerWhoseServerForgotTheScriptsTellsOutcomesBeforeItAsks(t *testing.T) {
+func TestOutcomesAreSentFirstAfterScriptsWereFlushed(t *testing.T) {
 	for _, when := range []string{"before its start", "idle", "busy"} {
 		t.Run(when, func(t *testing.T) {
 			e := newLiveEnv(t)

@@ -370,7 +370,7 @@ func TestFailGroupMayBeReplaced(t *testing.T) {
 	}
 }
 
-func TestNextWithADependencyNamedLikeAListOfAJobFailsTheJob(t *testing.T) {
+func TestNextWithADependencyNamedLikeAListFails(t *testing.T) {
 	e := newLiveEnv(t)
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
 		job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("q2", qless.DependsOn{"x" + suffix})))
@@ -380,7 +380,7 @@ func TestNextWithADependencyNamedLikeAListOfAJobFailsTheJob(t *testing.T) {
 	}
 }
 
-func TestADelayAndDependenciesOfANextQueueThatAreComplete(t *testing.T) {
+func TestNextWithADelayAndCompleteDependencies(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("other", qless.JID("done"))
 	require.NoError(t, e.Pop("other").Complete(t.Context()))

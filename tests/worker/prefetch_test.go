@@ -135,7 +135,7 @@ func (e *env) idle(worker, queue string) {
 	require.NoError(e.T, e.Redis.ZAdd(e.T.Context(), "ql:x:idle:"+queue, zmember(1, worker)).Err())
 }
 
-func TestReserveTakesJobsAheadWhileWorkersOfOtherQueuesAreIdle(t *testing.T) {
+func TestReserveTakesAheadWhileOtherQueuesAreIdle(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
 		e.fill(abc)
@@ -173,7 +173,7 @@ func TestReserveLooksForIdleWorkersOnlySoLong(t *testing.T) {
 	require.Empty(t, e.take("0", "3", "ordered", queues...))
 }
 
-func TestReserveTakesNothingAheadIfItCanNotTellWhoIsIdle(t *testing.T) {
+func TestReserveTakesNothingAheadIfIdlersAreUnknown(t *testing.T) {
 	for key, damage := range map[string]func(e *env) error{
 		"x:idle":   func(e *env) error { return e.Redis.Set(e.T.Context(), "ql:x:idle", "", 0).Err() },
 		"x:idle:q": func(e *env) error { return e.Redis.Set(e.T.Context(), "ql:x:idle:q", "", 0).Err() },

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-func TestAWorkerSendsTheFirstProgressOfARunAtOnceAndTheLastBeforeItsOutcome(t *testing.T) {
+func TestFirstProgressAtOnceAndLastBeforeTheOutcome(t *testing.T) {
 	for name, err := range map[string]error{"complete": nil, "failed": qless.FailWith("g", errors.New("m"))} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
@@ -41,7 +41,7 @@ func TestAWorkerSendsTheFirstProgressOfARunAtOnceAndTheLastBeforeItsOutcome(t *t
 	}
 }
 
-func TestAWorkerSendsProgressOnceASecondAndAllAtOnceWhenDone(t *testing.T) {
+func TestProgressIsSentOnceASecondAndAtOnceWhenDone(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	end := make(chan bool)

@@ -105,7 +105,7 @@ func (e *env) settle(workers ...*testWorker) {
 }
 
 // One of the workers that hear of a new queue looks at all of theirs, and the others trust it.
-func TestAWorkerThatHearsOfANewQueueTrustsTheLookOfAnother(t *testing.T) {
+func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "new-*"}})
 	w.Handle("K", nothing)

@@ -107,7 +107,7 @@ func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-func TestARefusedOutcomeIsForgottenWhenItsJobIsTakenAgain(t *testing.T) {
+func TestRefusedOutcomeIsForgottenIfItsJobIsRetaken(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	handler, running, end := hold()

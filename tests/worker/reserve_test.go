@@ -344,7 +344,7 @@ func TestAWorkerWithoutAnyQueueYetWaitsForOne(t *testing.T) {
 	require.Equal(t, "complete", w.outcome(jid).action)
 }
 
-func TestAWorkerOfAPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
+func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.JID("j"))
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
@@ -373,7 +373,7 @@ func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool
 	return config, arm, sync.OnceFunc(func() { close(opened) })
 }
 
-func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
+func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.JID("new"))
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))

@@ -250,7 +250,7 @@ func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 	require.Equal(t, 1, w.log.count("a schedule can't be followed"))
 }
 
-func TestJobsOfAScheduleHaveItsHeadersAndThoseOfTheClient(t *testing.T) {
+func TestScheduleAddsItsHeadersToTheClients(t *testing.T) {
 	e := newEnv(t)
 	s := schedule("* * * * *", qless.Headers{"a": "1"})
 	e.missed(time.Minute, s)
@@ -346,7 +346,7 @@ func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
 }
 
 // A replica that becomes the master may have a clock that is a little behind.
-func TestAServerClockThatIsPutBackALittlePutsNothingTwice(t *testing.T) {
+func TestClockPutBackALittlePutsNothingTwice(t *testing.T) {
 	e := newEnv(t)
 	e.missed(5*time.Minute, schedule("* * * * *"))
 	e.follower(schedule("* * * * *")).puts(1)

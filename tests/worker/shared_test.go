@@ -133,7 +133,7 @@ func TestAClientListensByOneConnection(t *testing.T) {
 }
 
 // No word of a job comes while the connection is broken.
-func TestAllWorkersOfAClientHearAfterTheirConnectionBroke(t *testing.T) {
+func TestAllWorkersHearAfterTheirConnectionBroke(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 5)
 	for range 3 {
@@ -323,7 +323,7 @@ func (d *deafness) isNew(worker string) bool {
 }
 
 // Several workers that are not heard have their connection replaced once.
-func TestWorkersThatAreNotHeardReplaceTheirConnectionOnce(t *testing.T) {
+func TestUnheardWorkersReplaceTheirConnectionOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 5)
 	s.wake(s.queues...)

@@ -304,7 +304,7 @@ func TestAWorkerThatNeverFoundItsServerStopsSoon(t *testing.T) {
 }
 
 // A worker whose reservation was lost has to ask what it locked, which nobody can tell.
-func TestAWorkerThatMayHoldJobsStopsSoonWhenTheServerIsAway(t *testing.T) {
+func TestWorkerThatMayHoldJobsStopsWithoutServer(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
 	w.beforeItHears("j", func() error { e.Server.Suspend(); return errOffline })

@@ -47,7 +47,7 @@ func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("r-2").action)
 }
 
-func TestAnIdleWorkerWakesForALongDelayThatWasThereBefore(t *testing.T) {
+func TestIdleWorkerWakesForAnEarlierLongDelay(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.JID("j"), qless.Delay(300*time.Millisecond))
 	w := e.idleWorker()
@@ -178,7 +178,7 @@ func (s *relaySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // Of many workers that start together, most find that others relay. They don't wait for their turn to
 // learn that.
-func TestAWorkerThatWaitsForItsTurnToRelayLooksWhetherOthersDo(t *testing.T) {
+func TestWorkerThatWaitsToRelayLooksForOtherRelays(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()
 	require.NoError(t, e.Redis.Set(ctx, "ql:x:relay", "another", 0).Err())
