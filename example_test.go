@@ -63,7 +63,7 @@ func ExampleError() {
 	// qless: get no-such-jid: no such job
 }
 
-// The trace in which a job was put goes on where the job runs.
+// A job runs in the trace in which it was put.
 func ExampleClientConfig_headers() {
 	server, err := qlesstest.Start()
 	if err != nil {
