@@ -19,9 +19,19 @@ import (
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
+// A passing is a hook that lets connections and pipelines pass.
+type passing struct{}
+
+func (passing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (passing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
 // A gate is a hook that stands in for the server: every call waits at it until the test lets it
 // through, with an answer.
 type gate struct {
+	passing
 	t     *testing.T
 	calls chan *gatedCall
 }
@@ -33,12 +43,6 @@ type gatedCall struct {
 	worker string   // its first argument
 	jids   []string // of the jobs
 	answer chan error
-}
-
-func (g *gate) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 func (g *gate) ProcessHook(redis.ProcessHook) redis.ProcessHook {
@@ -474,18 +478,11 @@ func TestPutsThatWaitAreSentAfterOneThatPanics(t *testing.T) {
 
 // A firstFinish is a hook that holds the first script finish, and counts the jobs of each.
 type firstFinish struct {
+	passing
 	arrived chan struct{}
 	release chan struct{}
 	mu      sync.Mutex
 	jobs    []int
-}
-
-func (h *firstFinish) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *firstFinish) ProcessPipelineHook(
-	next redis.ProcessPipelineHook,
-) redis.ProcessPipelineHook {
-	return next
 }
 
 func (h *firstFinish) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -625,6 +622,7 @@ func TestWithoutBatchingJobsAreCompletedAtOnce(t *testing.T) {
 
 // A firstEnd is a hook that holds the first end that is sent alone, and notes the others.
 type firstEnd struct {
+	passing
 	arrived   chan struct{}
 	release   chan struct{}
 	mu        sync.Mutex
@@ -636,8 +634,6 @@ type firstEnd struct {
 func isEnd(cmd redis.Cmder) bool {
 	return scripts.CommandOf(cmd.Args()) == "end"
 }
-
-func (h *firstEnd) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (h *firstEnd) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {

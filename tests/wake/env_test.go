@@ -36,6 +36,7 @@ type env struct {
 func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	t.Helper()
 	e := &env{testbed.NewOn(t, server), make(chan string, 100)}
+	e.Live = true
 	e.Client = e.client(namespace)
 	return e
 }
@@ -109,18 +110,15 @@ func (e *env) runs(jid string) {
 // put puts a job.
 func (e *env) put(queue, jid string, options ...qless.PutOption) {
 	e.T.Helper()
-	_, err := e.Queue(queue).Put(e.T.Context(), "K", nil, append(options, qless.JID(jid))...)
-	require.NoError(e.T, err)
+	e.Put(queue, append(options, qless.JID(jid))...)
 }
 
 // pop locks a job for the env's own client, which is no worker.
 func (e *env) pop(queue, jid string) *qless.Job {
 	e.T.Helper()
-	jobs, err := e.Queue(queue).Pop(e.T.Context(), 1)
-	require.NoError(e.T, err)
-	require.Len(e.T, jobs, 1)
-	require.Equal(e.T, jid, jobs[0].JID)
-	return jobs[0]
+	job := e.Pop(queue)
+	require.Equal(e.T, jid, job.JID)
+	return job
 }
 
 var until = testkit.Until

@@ -198,13 +198,13 @@ func ways() []way {
 			must(e, errOf(inspect.New(e.Client).JIDs("j").Move(e.T.Context(), "q")))
 		}},
 		{"promote", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
-			must(e, errOf(inspect.New(e.Client).JIDs(e.job("j").JID).Promote(e.T.Context())))
+			must(e, errOf(inspect.New(e.Client).JIDs(e.Read("j").JID).Promote(e.T.Context())))
 		}},
 		{"reschedule to now", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
-			must(e, e.job("j").Reschedule(e.T.Context(), 0))
+			must(e, e.Read("j").Reschedule(e.T.Context(), 0))
 		}},
 		{"reschedule", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
-			must(e, e.job("j").Reschedule(e.T.Context(), soon))
+			must(e, e.Read("j").Reschedule(e.T.Context(), soon))
 		}},
 		{"cancel of several that frees a slot", h.full, func(e *env) {
 			must(e, e.Cancel(e.T.Context(), h.job.JID, "another"))
@@ -217,9 +217,9 @@ func ways() []way {
 			e.put("q", "j")
 		}, func(e *env) { must(e, e.Queue("q").Resume(e.T.Context())) }},
 		{"the end of one dependency", dependent, func(e *env) {
-			must(e, e.job("j").Undepend(e.T.Context(), "parent"))
+			must(e, e.Read("j").Undepend(e.T.Context(), "parent"))
 		}},
-		{"the end of all dependencies", dependent, func(e *env) { must(e, e.job("j").UndependAll(e.T.Context())) }},
+		{"the end of all dependencies", dependent, func(e *env) { must(e, e.Read("j").UndependAll(e.T.Context())) }},
 		{"recur", nil, func(e *env) {
 			_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"))
 			must(e, err)
@@ -328,13 +328,6 @@ func recurring(e *env, queue string, offset time.Duration) {
 func (e *env) recurring(jid string) *qless.RecurringJob {
 	e.T.Helper()
 	job, err := e.RecurringJob(e.T.Context(), jid)
-	must(e, err)
-	return job
-}
-
-func (e *env) job(jid string) *qless.Job {
-	e.T.Helper()
-	job, err := e.Job(e.T.Context(), jid)
 	must(e, err)
 	return job
 }
