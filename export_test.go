@@ -2,6 +2,7 @@ package qless
 
 import (
 	"context"
+	"time"
 
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -10,6 +11,7 @@ import (
 
 var (
 	EncodeData = encodeData
+	Unreadable = unreadable
 	Wrap       = wrap
 )
 
@@ -33,9 +35,6 @@ func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
 	}
 	return jobs, err
 }
-
-// EndingOf returns the Ending of a run that has ended.
-func (e *JobEvent) EndingOf() string { return e.ending() }
 
 // DecodeEvent decodes a message published on a channel.
 func (c *Client) DecodeEvent(channel, payload string) Event { return c.decodeEvent(channel, payload) }
@@ -75,3 +74,19 @@ func (c *Client) WaitingEnds() int { return c.endBatcher.Waiting() }
 
 // WaitingCompletes returns how many calls that complete jobs wait for the one that is in flight.
 func (c *Client) WaitingCompletes() int { return c.completeBatcher.Waiting() }
+
+// InStep shortens a time, so that several workers come together.
+func InStep(now, wait, interval time.Duration) time.Duration { return inStep(now, wait, interval) }
+
+// SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
+func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }
+
+// OverrunPrefetch does what happens when the jobs that were taken ahead have waited for too long.
+func (w *Worker) OverrunPrefetch() {
+	w.mu.Lock()
+	for _, a := range w.ahead.jobs {
+		a.held = time.Time{}
+	}
+	w.mu.Unlock()
+	w.releaseOverdue()
+}

@@ -9,7 +9,7 @@ import (
 
 // The answer to a renewal and an event come by different connections. An event that overtakes the
 // answer is about what happened since.
-func TestASuspicionOutlivesARenewalThatWasAskedForBefore(t *testing.T) {
+func TestSuspicionOutlivesAnEarlierRenewal(t *testing.T) {
 	var lost []lostLock
 	k := newLockKeeper(nil, nil, func(l lostLock) { lost = append(lost, l) })
 	a := &activeJob{jid: "j"}

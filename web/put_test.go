@@ -79,7 +79,7 @@ func TestAFormHasAllOptionsOfAJob(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCanNotBeUsedAreToldBesideTheirInputs(t *testing.T) {
+func TestInvalidOptionsAreToldBesideTheirInputs(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	page := d.page("/actions/job.put?queue=mail")
 	require.Contains(t, page, `<details id="more-options"><summary>More options</summary>`)

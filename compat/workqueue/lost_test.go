@@ -175,7 +175,7 @@ func TestLeasesAreRenewedWithoutMemory(t *testing.T) {
 	}
 }
 
-func TestAnItemThatComesAsTheContextEndsKeepsItsPlaceOrIsLeased(t *testing.T) {
+func TestItemThatComesAsTheContextEndsIsNotLost(t *testing.T) {
 	e := newEnv(t)
 	e.add("x")
 	e.take()

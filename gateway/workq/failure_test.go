@@ -165,7 +165,7 @@ func TestJobsOutliveARedisThatKeepsItsData(t *testing.T) {
 	require.Equal(t, "+OK", p.ask("complete %s 0\r\n", leased))
 }
 
-func TestPipelinedCommandsThatChangeThingsAreDoneInOrder(t *testing.T) {
+func TestPipelinedChangesAreDoneInOrder(t *testing.T) {
 	const n = 500
 	e := newEnv(t)
 	p := e.dial()

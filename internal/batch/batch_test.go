@@ -162,7 +162,7 @@ func TestACallWhoseContextEndsInFlightHarmsNoOther(t *testing.T) {
 }
 
 // What comes when all calls that waited have gone is sent by itself again.
-func TestWhenAllThatWaitedHaveLeftTheNextCallGoesOutAlone(t *testing.T) {
+func TestNextCallGoesAloneWhenAllWaitingOnesLeft(t *testing.T) {
 	b := newBench(t)
 	one := b.call(t.Context(), 1)
 	first := b.next(1)

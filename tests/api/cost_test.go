@@ -65,7 +65,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			require.LessOrEqual(t, c.exact, c.limit)
 			e := newEnv(t)
-			for queue, client := range map[string]*qless.Client{"q": e.Client, "real": e.liveClient(e.rdb, qless.ClientConfig{})} {
+			for queue, client := range map[string]*qless.Client{"q": e.Client, "real": e.NewLiveClient(e.Redis, qless.ClientConfig{})} {
 				q := client.Queue(queue)
 				require.NoError(t, popOne(t, q).Complete(t.Context())) // the queue and the day are not new
 				var job *qless.Job
@@ -76,7 +76,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 				if client == e.Client {
 					want--
 				}
-				commands := e.server.Commands(t, func() { c.run(t, q, job) })
+				commands := e.Server.Commands(t, func() { c.run(t, q, job) })
 				require.Len(t, commands, want, "%v", commands)
 			}
 		})
@@ -91,7 +91,7 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 		for i := range queues {
 			args = append(args, fmt.Sprint("q", i))
 		}
-		return len(e.server.Commands(t, func() {
+		return len(e.Server.Commands(t, func() {
 			_, err := e.Run(t.Context(), "reserve", "", args...)
 			require.NoError(t, err)
 		}))

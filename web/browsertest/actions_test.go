@@ -187,7 +187,7 @@ func TestEachActionCanBeDone(t *testing.T) {
 	p.faultless()
 }
 
-func TestAllThatAreFoundAreCanceledWhileAPageTellsHowFarThatIs(t *testing.T) {
+func TestPageShowsProgressWhileAllFoundAreCanceled(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, web.Options{})
 	const count = 1501

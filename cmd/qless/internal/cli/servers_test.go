@@ -135,7 +135,7 @@ func TestServeRunsSeveralServersOnOneRedis(t *testing.T) {
 	}
 }
 
-func TestServeUnderLoadAnswersWhatIsUnderWayAndHalfDoesNothing(t *testing.T) {
+func TestServeUnderLoadEndsWhatItHasBegun(t *testing.T) {
 	e := newRealEnv(t)
 	s := e.serving(3, "serve", "--lmstfy", anywhere, "--workq", anywhere, "--metrics", anywhere,
 		"--skip-tokens")
@@ -207,7 +207,7 @@ func addJobs(t *testing.T, address string, client int, added func()) {
 	}
 }
 
-func TestServeIsNotReadyBeforeItStopsAndASecondSignalEndsIt(t *testing.T) {
+func TestServeIsUnreadyBeforeItStops(t *testing.T) {
 	e := newEnv(t)
 	s := e.serving(2, "serve", "--lmstfy", anywhere, "--metrics", anywhere, "--skip-tokens",
 		"--shutdown-delay", "1h")

@@ -17,18 +17,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/scripts"
 )
-
-// newLiveEnv is newEnv with the server's own clock: locks end by themselves.
-func newLiveEnv(t testing.TB, arguments ...string) *env {
-	t.Helper()
-	e := newEnvOn(t, testkit.Start(t, arguments...))
-	e.live = true
-	e.Client = e.liveClient(e.rdb, qless.ClientConfig{})
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err()) // one trip, not two
-	return e
-}
 
 // A testWorker is a worker with a connection of its own, whose scripts and log the test sees.
 type testWorker struct {
@@ -46,17 +35,17 @@ var workersMade atomic.Int32
 // worker makes a worker of the server. Only wake-ups can make it ask again: its poll interval
 // is an hour unless the config says otherwise. It is stopped with the test.
 func (e *env) worker(config qless.WorkerConfig) *testWorker {
-	e.t.Helper()
-	return e.workerAt(e.server.Addr(), config, qless.ClientConfig{})
+	e.T.Helper()
+	return e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
 }
 
 // workerAt makes a worker that reaches the server at an address. Its clock is the server's unless the
 // client's config has one.
 func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.ClientConfig) *testWorker {
-	e.t.Helper()
+	e.T.Helper()
 	connection := testkit.Options(addr)
 	connection.ClientName = fmt.Sprint("worker", workersMade.Add(1))
-	w := &testWorker{t: e.t, tap: newTap(e.rdb), log: newJournal(), rdb: redis.NewClient(connection)}
+	w := &testWorker{t: e.T, tap: newTap(e.Redis), log: newJournal(), rdb: redis.NewClient(connection)}
 	w.rdb.AddHook(w.tap)
 	if config.Queues == nil {
 		config.Queues = []string{"q"}
@@ -65,8 +54,8 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.Clie
 		config.PollInterval = time.Hour
 	}
 	client.Logger = cmp.Or(client.Logger, slog.New(w.log))
-	w.Worker = newWorker(e.t, e.liveClient(w.rdb, client), config)
-	e.t.Cleanup(func() {
+	w.Worker = newWorker(e.T, e.NewLiveClient(w.rdb, client), config)
+	e.T.Cleanup(func() {
 		w.stopNow()
 		_ = w.rdb.Close()
 	})
@@ -182,14 +171,14 @@ func (w *testWorker) ends(jid string) reported {
 // works runs one job through a worker with a handler, and returns the job as it is after
 // that, and what the worker reported.
 func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ...qless.PutOption) (*qless.Job, reported) {
-	e.t.Helper()
+	e.T.Helper()
 	w := e.worker(config)
 	w.Handle("K", handler)
 	w.start()
-	jid := e.put("q", options...)
+	jid := e.Put("q", options...)
 	got := w.outcome(jid)
 	w.stop()
-	return e.job(jid), got
+	return e.Read(jid), got
 }
 
 // A journal keeps what is logged.
