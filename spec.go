@@ -184,16 +184,27 @@ type jobOptionsJSON struct {
 	KeepFor       *jobopts.Span `json:"keep_for,omitempty"`
 	LockTime      jobopts.Span  `json:"lock_time,omitempty"`
 	MaxRunTime    jobopts.Span  `json:"max_run_time,omitempty"`
+
+	Unique *uniqueClaimJSON `json:"unique,omitempty"`
 }
 
 type optionFields JobOptions
 
+type uniqueClaimJSON struct {
+	UniqueClaim
+	For jobopts.Span `json:"for,omitempty"`
+}
+
 // MarshalJSON writes durations in seconds.
 func (o JobOptions) MarshalJSON() ([]byte, error) {
-	return marshalFields(jobOptionsJSON{
+	shown := jobOptionsJSON{
 		optionFields(o), (*jobopts.Span)(o.KeepFailedFor), (*jobopts.Span)(o.KeepFor),
-		jobopts.Span(o.LockTime), jobopts.Span(o.MaxRunTime),
-	})
+		jobopts.Span(o.LockTime), jobopts.Span(o.MaxRunTime), nil,
+	}
+	if o.Unique != nil {
+		shown.Unique = &uniqueClaimJSON{*o.Unique, jobopts.Span(o.Unique.For)}
+	}
+	return marshalFields(shown)
 }
 
 // UnmarshalJSON reads the output of MarshalJSON.
@@ -205,31 +216,12 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 	*o = JobOptions(read.optionFields)
 	o.KeepFailedFor, o.KeepFor = (*time.Duration)(read.KeepFailedFor), (*time.Duration)(read.KeepFor)
 	o.LockTime, o.MaxRunTime = time.Duration(read.LockTime), time.Duration(read.MaxRunTime)
-	return nil
-}
-
-// MarshalJSON writes the duration in seconds.
-func (c UniqueClaim) MarshalJSON() ([]byte, error) {
-	return marshalFields(uniqueClaimJSON{claimFields(c), jobopts.Span(c.For)})
-}
-
-// UnmarshalJSON reads the output of MarshalJSON.
-func (c *UniqueClaim) UnmarshalJSON(text []byte) error {
-	var read uniqueClaimJSON
-	if err := json.Unmarshal(text, &read); err != nil {
-		return err
+	if read.Unique != nil {
+		o.Unique = &read.Unique.UniqueClaim
+		o.Unique.For = time.Duration(read.Unique.For)
 	}
-	*c = UniqueClaim(read.claimFields)
-	c.For = time.Duration(read.For)
 	return nil
 }
-
-type uniqueClaimJSON struct {
-	claimFields
-	For jobopts.Span `json:"for,omitempty"`
-}
-
-type claimFields UniqueClaim
 
 // applyStored sets the fields of a job that show its stored options. The others are set already.
 func (j *Job) applyStored(o *jobopts.Options) {
