@@ -67,9 +67,6 @@ func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, err
 	return c.send(ctx, op, jid, false, args)
 }
 
-// Wakes reports whether the script that published a message also wakes a worker.
-func Wakes(payload string) bool { return wakes(payload) }
-
 // WaitingEnds returns how many ends wait for the one that is in flight.
 func (c *Client) WaitingEnds() int { return c.endBatcher.Waiting() }
 

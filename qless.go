@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/script"
 	"github.com/qless/qless-go/internal/wire"
@@ -41,7 +42,7 @@ type Client struct {
 
 	unbatched bool             // each put is sent alone
 	replicas  *script.Replicas // nil if puts don't wait for any
-	hub       *hub             // shared by all copies of the client, as are these two
+	hub       *hub.Hub         // shared by all copies of the client, as are these two
 	waits     *waits
 	receivers *receivers
 
@@ -89,7 +90,7 @@ func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 		maxData:     full.MaxData,
 	}
 	c.startBatching()
-	c.hub = newHub(c)
+	c.hub = hub.New(c.hubConfig())
 	c.waits = newWaits(c)
 	c.receivers = newReceivers(c)
 	return c, nil
@@ -136,6 +137,13 @@ func (c *Client) as(worker string) *Client {
 	other.worker = worker
 	other.startBatching()
 	return &other
+}
+
+// hubConfig returns the client as a hub needs it.
+func (c *Client) hubConfig() hub.Config {
+	return hub.Config{
+		Redis: c.rdb, Prefix: c.prefix, Worker: c.worker, Warn: c.warn, Do: c.Do, PutInto: c.putInto,
+	}
 }
 
 // Config returns the settings of the namespace, which all of its clients share.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/hub"
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
@@ -78,7 +80,7 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 }
 
 // newWorker returns a worker that listens by a hub.
-func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
+func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
 	}
 	cfg := config.withDefaults(client)
 	own := client.as(cmp.Or(cfg.Name, newWorkerName()))
-	own.hub = hub
+	own.hub = listens
 	own.guardObserver()
 	w := &Worker{
 		client:    own,
@@ -307,7 +309,7 @@ func (w *Worker) setPaused(paused bool) {
 	w.mu.Unlock()
 	w.releaseAhead(ahead)
 	w.loop.jobsReady()
-	w.registry.again.notify()
+	w.registry.again.Notify()
 }
 
 func (w *Worker) isPaused() bool {
@@ -423,9 +425,9 @@ func (w *Worker) run(ctx context.Context) {
 	w.releaseAhead(w.setState(workerStopping))
 	w.checkQuiet()
 	if !w.isQuiet() {
-		w.registry.again.notify()
+		w.registry.again.Notify()
 	}
-	w.loop.due.notify()
+	w.loop.due.Notify()
 	looped := closedAfter(loop.Wait)
 	select {
 	case <-looped:
@@ -578,10 +580,10 @@ func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error)
 
 // sharedHubs are the hubs of clients that share a go-redis client. On a cluster there are none, as
 // namespaces may be on different servers.
-type sharedHubs map[*redis.Client]*hub
+type sharedHubs map[*redis.Client]*hub.Hub
 
 // of returns the hub for a client's worker.
-func (h sharedHubs) of(c *Client) *hub {
+func (h sharedHubs) of(c *Client) *hub.Hub {
 	rdb, single := c.rdb.(*redis.Client)
 	if !single {
 		return c.hub

@@ -14,9 +14,6 @@ func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time, int) {
 	return checked.due(last, now)
 }
 
-// InStep shortens a time, so that several workers come together.
-func InStep(now, wait, interval time.Duration) time.Duration { return inStep(now, wait, interval) }
-
 // SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
 func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -23,7 +24,7 @@ type lockKeeper struct {
 	client *Client
 	log    *workerLog
 	lost   func(lost lostLock) // called without the mutex
-	due    signal              // a lock may be due earlier than the keeper knows
+	due    hub.Signal          // a lock may be due earlier than the keeper knows
 
 	mu      sync.Mutex
 	jobs    map[string]*activeJob // by jid
@@ -53,7 +54,7 @@ type lostLock struct {
 
 func newLockKeeper(client *Client, log *workerLog, lost func(lostLock)) *lockKeeper {
 	return &lockKeeper{
-		client: client, log: log, lost: lost, due: newSignal(),
+		client: client, log: log, lost: lost, due: hub.NewSignal(),
 		jobs: map[string]*activeJob{}, leaving: map[*activeJob]bool{},
 	}
 }
@@ -103,7 +104,7 @@ func (k *lockKeeper) track(a *activeJob) (replaced *activeJob, ok bool) {
 	a.lock.expiry = time.AfterFunc(time.Until(a.lock.until), func() { k.expire(a) })
 	k.jobs[a.jid] = a
 	if a.lock.renewAt.Before(k.next) {
-		k.due.notify()
+		k.due.Notify()
 	}
 	return replaced, true
 }
@@ -186,7 +187,7 @@ func (k *lockKeeper) suspect(jid string, cause error) {
 		a.lock.doubt()
 	}
 	k.mu.Unlock()
-	k.due.notify()
+	k.due.Notify()
 }
 
 // suspectAll has all locks renewed at once, to find out which are still held.
@@ -196,7 +197,7 @@ func (k *lockKeeper) suspectAll() {
 		a.lock.doubt()
 	}
 	k.mu.Unlock()
-	k.due.notify()
+	k.due.Notify()
 }
 
 // run renews locks until the context ends.
@@ -350,9 +351,6 @@ func (k *lockKeeper) expire(a *activeJob) {
 const (
 	channelWake   = "x:wake:"  // followed by the worker's name: a job is ready
 	channelQueues = "x:queues" // the name of a queue that has appeared
-	channelListen = "x:listen" // nothing is published: its subscribers are counted
-	channelLog    = "log"
-	channelMore   = "x:log" // what other clients' scripts do not publish
 )
 
 // wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
@@ -365,10 +363,10 @@ type listener struct {
 	client    *Client
 	locks     *lockKeeper
 	patterns  queues.Patterns
-	jobsReady func() // asks for jobs
-	recheck   func() // has the schedules look at the clock
-	wakes     string // the channel where the worker is woken
-	relay     *relay // set by begin
+	jobsReady func()     // asks for jobs
+	recheck   func()     // has the schedules look at the clock
+	wakes     string     // the channel where the worker is woken
+	relay     *hub.Relay // set by begin
 
 	mu   sync.Mutex
 	news queueEvents // of queues that the patterns may match
@@ -385,14 +383,13 @@ func newListener(
 
 // begin begins to listen.
 func (l *listener) begin() {
-	l.relay = l.client.hub.joinRelay(l.client)
-	l.client.hub.subscribe(l, l.channels()...)
+	l.relay = l.client.hub.Join(l.client.hubConfig(), l, l.channels()...)
 }
 
 // end ends listening. It returns when the server was told of that, or the context has ended, and
 // reports whether another worker has to relay.
 func (l *listener) end(ctx context.Context) (relayed bool) {
-	return l.client.hub.leave(ctx, l, l.relay, l.channels()...)
+	return l.client.hub.Leave(ctx, l, l.relay, l.channels()...)
 }
 
 // channels returns what the worker listens to. All are heard when the first is, as they are
@@ -407,10 +404,10 @@ func (l *listener) channels() []string {
 
 // resubscribe is called when the server says that this worker is not subscribed. If it has been
 // since before the question, it is, on a cluster, at a former master.
-func (l *listener) resubscribe(asked time.Time) { l.client.hub.restart(l.wakes, asked) }
+func (l *listener) resubscribe(asked time.Time) { l.client.hub.Restart(l.wakes, asked) }
 
-// hear acts on what the worker hears.
-func (l *listener) hear(notice redisx.Notice) {
+// Notify acts on a message for the worker.
+func (l *listener) Notify(notice redisx.Notice) {
 	switch {
 	case notice.Kind == redisx.Published && notice.Channel == l.wakes:
 		l.woken(notice.Payload)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -124,8 +125,8 @@ type outbox struct {
 	counters *counters
 	observer *observer
 	rates    *rateKeeper
-	ready    signal // there is something to send again
-	rest     signal // jobs that waited for others are still to be released
+	ready    hub.Signal // there is something to send again
+	rest     hub.Signal // jobs that waited for others are still to be released
 
 	mu      sync.Mutex
 	queued  []*report
@@ -134,11 +135,11 @@ type outbox struct {
 }
 
 func newOutbox(
-	log *workerLog, counters *counters, observer *observer, rates *rateKeeper, ready signal,
+	log *workerLog, counters *counters, observer *observer, rates *rateKeeper, ready hub.Signal,
 ) *outbox {
 	return &outbox{
 		log: log, counters: counters, observer: observer, rates: rates, ready: ready,
-		rest: newSignal(), held: map[*report]*time.Timer{},
+		rest: hub.NewSignal(), held: map[*report]*time.Timer{},
 	}
 }
 
@@ -157,7 +158,7 @@ func (b *outbox) take() []*report {
 	n := countReports(b.queued)
 	b.sending, b.queued = b.queued[:n], append([]*report(nil), b.queued[n:]...)
 	if len(b.queued) > 0 {
-		b.ready.notify()
+		b.ready.Notify()
 	}
 	return b.sending
 }
@@ -228,7 +229,7 @@ func (b *outbox) close() int {
 // requeue queues reports to be sent again at once.
 func (b *outbox) requeue(reports []*report) {
 	b.add(reports...)
-	b.ready.notify()
+	b.ready.Notify()
 }
 
 // hold queues a report again after a time, without delaying the others.
@@ -246,7 +247,7 @@ func (b *outbox) unhold(r *report) {
 		b.queued = append(b.queued, r)
 	}
 	b.mu.Unlock()
-	b.ready.notify()
+	b.ready.Notify()
 }
 
 // answered handles the reply to reports that were sent in one script, or the error that came
@@ -303,7 +304,7 @@ func (b *outbox) settle(reports []*report, answers []string) {
 		}
 	}
 	if slices.ContainsFunc(answers, leavesRest) {
-		b.rest.notify()
+		b.rest.Notify()
 	}
 }
 

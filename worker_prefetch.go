@@ -164,7 +164,7 @@ func (w *Worker) releaseAhead(jobs []*activeJob) {
 		}
 	}
 	w.checkQuiet()
-	w.loop.due.notify()
+	w.loop.due.Notify()
 }
 
 // dropUnstarted reports whether the handler of a job that is lost was not called. Then it never is.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/runs"
 	"github.com/stretchr/testify/require"
 )
@@ -64,7 +65,7 @@ func (s *rateServer) seen() (calls, sum int) {
 func withRates(t *testing.T, during func(k *rateKeeper, s *rateServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &rateServer{counted: map[runs.Key]int{}}
-		k := &rateKeeper{log: quietLog(), send: s.send, now: time.Now, run: "run", again: newSignal()}
+		k := &rateKeeper{log: quietLog(), send: s.send, now: time.Now, run: "run", again: hub.NewSignal()}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := closedAfter(func() { k.keep(ctx) })
 		during(k, s)

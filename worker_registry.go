@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -41,7 +42,7 @@ type registrar struct {
 	send     func(ctx context.Context, info workerInfo, age time.Duration) error
 	now      func() time.Time
 	inStep   func(wait, interval time.Duration) time.Duration
-	again    signal // something may have changed
+	again    hub.Signal // something may have changed
 
 	// Used only by the goroutine of run.
 	started  time.Time
@@ -53,7 +54,7 @@ type registrar struct {
 func newRegistrar(client *Client, log *workerLog, describe func() workerInfo) *registrar {
 	return &registrar{
 		log: log, describe: describe, send: client.register, now: client.now,
-		inStep: client.hub.inStep, again: newSignal(),
+		inStep: client.hub.InStep, again: hub.NewSignal(),
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/hub"
 )
 
 // quietLog returns a log that nobody reads.
@@ -32,7 +34,7 @@ func newTestRegistrar(answer func() error, paused *atomic.Bool) (*registrar, fun
 	var mu sync.Mutex
 	var calls []registerCall
 	r := &registrar{
-		log: quietLog(), now: time.Now, again: newSignal(), inStep: newHub(nil).inStep,
+		log: quietLog(), now: time.Now, again: hub.NewSignal(), inStep: hub.New(hub.Config{}).InStep,
 		describe: func() workerInfo { return workerInfo{Paused: paused.Load()} },
 		send: func(_ context.Context, info workerInfo, age time.Duration) error {
 			mu.Lock()
@@ -80,12 +82,12 @@ func TestAWorkerThatChangesRegistersAtOnce(t *testing.T) {
 		r, calls := newTestRegistrar(func() error { return nil }, &paused)
 		r.maxRunTime(t, func() {
 			for range 5 {
-				r.again.notify() // nothing has changed
+				r.again.Notify() // nothing has changed
 				synctest.Wait()
 			}
 			require.Len(t, calls(), 1)
 			paused.Store(true)
-			r.again.notify()
+			r.again.Notify()
 			synctest.Wait()
 			require.Len(t, calls(), 2)
 			require.True(t, calls()[1].info.Paused)

@@ -276,7 +276,7 @@ func (w *Worker) finish(a *activeJob, r *report) {
 	}
 	w.locks.left(a)
 	w.checkQuiet()
-	w.loop.due.notify()
+	w.loop.due.Notify()
 	if ended {
 		w.observer.ended(a, a.hold.outcome, nil)
 	} else if !held {
@@ -306,7 +306,7 @@ func (w *Worker) retryLate(a *activeJob) {
 	r := a.report(Outcome{Action: ActionRetry})
 	r.job, r.late, r.until = nil, true, time.Now().Add(unknownLock)
 	w.outbox.add(r)
-	w.loop.due.notify()
+	w.loop.due.Notify()
 }
 
 // lost cancels the run of a job whose lock was lost. Its outcome will be discarded.
@@ -338,7 +338,7 @@ func (w *Worker) lost(lost lostLock) {
 func (w *Worker) leaveLate(a *activeJob) {
 	if a.lock.expired {
 		w.release(a, true)
-		w.loop.due.notify()
+		w.loop.due.Notify()
 	}
 	w.checkQuiet()
 }
@@ -359,7 +359,7 @@ func (w *Worker) releaseAll() {
 		a.cancel(ErrStopped)
 	}
 	w.checkQuiet()
-	w.loop.due.notify()
+	w.loop.due.Notify()
 	for _, a := range all {
 		w.observer.lost(a, ErrStopped)
 	}

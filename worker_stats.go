@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/runs"
 	"github.com/qless/qless-go/internal/wire"
@@ -293,8 +294,8 @@ type rateKeeper struct {
 	log   *workerLog
 	send  func(ctx context.Context, run string, part *ratePart, age time.Duration) error
 	now   func() time.Time
-	run   string // tells what this worker sends from what others send
-	again signal // send now
+	run   string     // tells what this worker sends from what others send
+	again hub.Signal // send now
 
 	// Used only by the goroutine that sends.
 	sent    int  // how many parts were sent
@@ -308,7 +309,7 @@ type rateKeeper struct {
 
 func newRateKeeper(client *Client, log *workerLog) *rateKeeper {
 	return &rateKeeper{
-		log: log, send: client.sendRates, now: client.now, run: rand.Text(), again: newSignal(),
+		log: log, send: client.sendRates, now: client.now, run: rand.Text(), again: hub.NewSignal(),
 	}
 }
 
@@ -375,7 +376,7 @@ func (k *rateKeeper) ask() {
 	k.mu.Lock()
 	k.asked = k.current != nil || len(k.closed) > 0
 	k.mu.Unlock()
-	k.again.notify()
+	k.again.Notify()
 }
 
 // isAsked reports whether the counts are about to be sent because of ask.
