@@ -166,7 +166,7 @@ func (k *progressKeeper) take(outcomes []*report) []*progressReport {
 	}
 	var due []*progressReport
 	for h, r := range k.waiting {
-		gone := h.lost.Load() || h.ended.Load()
+		gone := h.Lost.Load() || h.Ended.Load()
 		if !gone && !ending[h] && k.wait(r) > 0 {
 			continue
 		}

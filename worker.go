@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/leases"
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
@@ -32,7 +33,7 @@ type Worker struct {
 	counters counters
 	health   health
 	listener *listener
-	locks    *lockKeeper
+	locks    *leases.Keeper[*activeJob]
 	log      *workerLog
 	loop     *workLoop
 	observer *observer
@@ -105,7 +106,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 		abandon:   newLatch(),
 		closed:    newLatch(),
 	}
-	w.locks = newLockKeeper(own, w.log, w.lost)
+	w.locks = w.newLocks()
 	w.ahead = newPrefetch(cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
@@ -372,7 +373,7 @@ func (w *Worker) load() workload {
 // isQuiet reports whether no handler runs, no lock is held, and the server knows all outcomes. Jobs
 // move from the handlers and the lock keeper to the outbox, so they are checked in that order.
 func (w *Worker) isQuiet() bool {
-	return !w.runsHandlers() && w.locks.isEmpty() && w.outbox.isEmpty()
+	return !w.runsHandlers() && w.locks.IsEmpty() && w.outbox.isEmpty()
 }
 
 func (w *Worker) runsHandlers() bool {
@@ -410,7 +411,7 @@ func (w *Worker) run(ctx context.Context) {
 	tellers.Go(func() { w.registry.run(telling) })
 	tellers.Go(func() { w.rates.keep(telling) })
 	tellers.Go(func() { w.settleDeferred(telling) })
-	others.Go(func() { w.locks.run(base) })
+	others.Go(func() { w.locks.Run(base) })
 	for _, schedule := range w.schedules {
 		following.Go(func() { w.follow(base, schedule) })
 	}

@@ -335,7 +335,7 @@ func (o *observer) end(a *activeJob, event JobEvent) {
 	if o.notify == nil || a == nil || a.over.Swap(true) {
 		return
 	}
-	if a.hold.lost.Load() {
+	if a.hold.Lost.Load() {
 		<-a.lossKnown
 	}
 	event.Kind, event.Ran, event.Ending = JobEventEnded, a.ran, event.ending()

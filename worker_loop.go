@@ -372,7 +372,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 	}
 	l.stranded = false
 	for _, jid := range held {
-		if w.locks.holds(jid) || w.outbox.has(jid) {
+		if w.locks.Holds(jid) || w.outbox.has(jid) {
 			continue
 		}
 		w.outbox.add(&report{

@@ -121,7 +121,7 @@ func (w *Worker) admit(a *activeJob) {
 // startNext starts the first job that was taken ahead, unless it was lost. The mutex is held.
 func (w *Worker) startNext() {
 	for a := w.ahead.pop(); a != nil; a = w.ahead.pop() {
-		if !a.hold.lost.Load() {
+		if !a.hold.Lost.Load() {
 			w.start(a)
 			return
 		}
@@ -158,9 +158,9 @@ func (w *Worker) releaseAhead(jobs []*activeJob) {
 		return
 	}
 	for _, a := range jobs {
-		if w.locks.take(a) {
+		if w.locks.Take(&a.hold.Lease) {
 			w.release(a, false)
-			w.locks.left(a)
+			w.locks.Left(&a.hold.Lease)
 		}
 	}
 	w.checkQuiet()

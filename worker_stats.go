@@ -107,7 +107,7 @@ func (w *Worker) Stats() WorkerStats {
 
 // running returns the jobs that run and are held, and how many were taken ahead.
 func (w *Worker) running() (running []RunningJob, ahead int) {
-	held := w.locks.held()
+	held := w.locks.Holders()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range held {
