@@ -325,7 +325,7 @@ func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 		},
 		calls: list.New(), places: map[*receiveCall]*list.Element{},
 	}
-	r.outbox = newOutbox(r.log, &counters{}, &observer{}, &rateKeeper{}, r.due)
+	r.outbox = newOutbox(r.log, r.due, nil)
 	return r
 }
 

@@ -112,7 +112,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 	w.progress = newProgressKeeper(w.loop.due)
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = newRateKeeper(own, w.log)
-	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.rates, w.loop.due)
+	w.outbox = newOutbox(w.log, w.loop.due, w.reported)
 	w.listener = newListener(own, w.locks, w.loop.lookup.choice.Patterns, w.loop.jobsReady, w.recheck)
 	return w, nil
 }
@@ -494,9 +494,10 @@ func (w *Worker) setUnfinished() {
 func (w *Worker) close() {
 	w.setState(workerClosed)
 	undelivered := w.outbox.close()
+	w.undone(undelivered, ErrStopped)
 	w.setUnfinished() // a handler that has lost its lock may still be running
 	w.mu.Lock()
-	w.stopErr = stopError(w.unfinished, undelivered, w.cutShort)
+	w.stopErr = stopError(w.unfinished, len(undelivered), w.cutShort)
 	w.mu.Unlock()
 	w.freeName()
 	w.closed.open()

@@ -321,16 +321,12 @@ func (o *observer) lost(a *activeJob, cause error) {
 	}
 }
 
-// ended reports the end of a job, once. The job may be nil.
+// ended reports the end of a job. The job may be nil.
 func (o *observer) ended(a *activeJob, outcome Outcome, err error) {
 	o.end(a, JobEvent{Outcome: outcome, Err: err})
 }
 
-// exhausted reports the end of a job that failed because it had no retries left.
-func (o *observer) exhausted(a *activeJob, outcome Outcome) {
-	o.end(a, JobEvent{Outcome: outcome, Exhausted: true})
-}
-
+// end reports the end of a job, once, as a JobEventEnded.
 func (o *observer) end(a *activeJob, event JobEvent) {
 	if o.notify == nil || a == nil || a.over.Swap(true) {
 		return

@@ -84,7 +84,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		replaced.cancel(ErrLockLost)
 		w.observer.lost(replaced, ErrLockLost)
 	}
-	w.outbox.forget(a.jid)
+	w.undone(w.outbox.forget(a.jid), ErrLockLost)
 	w.admit(a)
 }
 
@@ -292,6 +292,29 @@ func (w *Worker) discard(a *activeJob, r *report, cause error) {
 		w.log.discarded(a, r.Outcome, cause)
 	}
 	w.observer.ended(a, r.Outcome, cause)
+}
+
+// reported notes that the server has ended a job by an action, or has not because of an error.
+func (w *Worker) reported(r *report, action Action, err error) {
+	switch {
+	case err == nil:
+		w.rates.count(r.job, action)
+		w.counters.add(actions[r.Action].count)
+	case errors.Is(err, ErrCanceled):
+		w.counters.add(countCanceled)
+		w.log.canceled(r.job)
+		w.observer.canceled(r.job)
+	case !r.late:
+		w.counters.add(countLost)
+	}
+	w.observer.end(r.job, JobEvent{Outcome: r.Outcome, Err: err, Exhausted: action != r.Action})
+}
+
+// undone notes that reports will not reach the server.
+func (w *Worker) undone(reports []*report, cause error) {
+	for _, r := range reports {
+		w.observer.ended(r.job, r.Outcome, cause)
+	}
 }
 
 // isLoss reports whether a job was lost, rather than canceled or released to stop.
