@@ -203,22 +203,18 @@ func (c *ReceiveConfig) key(worker string) receiveKey {
 // receivers are those that ask for jobs on behalf of the calls of Receive of a client and its
 // copies, one for each kind of call.
 type receivers struct {
-	client  *Client
 	started sync.WaitGroup
-
-	base   context.Context // of the receivers
-	cancel context.CancelFunc
+	base    context.Context // of the receivers
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
 	byKey  map[receiveKey]*receiver
 }
 
-func newReceivers(client *Client) *receivers {
+func newReceivers() *receivers {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &receivers{
-		client: client, byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel,
-	}
+	return &receivers{byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel}
 }
 
 // join has a receiver ask for jobs for a call, and returns it.
