@@ -21,7 +21,7 @@ const (
 // that name has schedules look more often than they need to.
 const wakeClock = "clock"
 
-// A listener hears what is meant for a worker: that a job is ready, that a lock was lost, that a
+// A listener receives the messages for a worker: that a job is ready, that a lock was lost, that a
 // queue is new. It shares the client's subscription with others, and keeps nobody waiting.
 type listener struct {
 	client    *Client
@@ -37,7 +37,8 @@ type listener struct {
 }
 
 func newListener(
-	client *Client, locks *leases.Keeper[*activeJob], patterns queues.Patterns, jobsReady, recheck func(),
+	client *Client, locks *leases.Keeper[*activeJob], patterns queues.Patterns,
+	jobsReady, recheck func(),
 ) *listener {
 	return &listener{
 		client: client, locks: locks, patterns: patterns, jobsReady: jobsReady, recheck: recheck,
@@ -56,8 +57,8 @@ func (l *listener) end(ctx context.Context) (relayed bool) {
 	return l.client.hub.Leave(ctx, l, l.relay, l.channels()...)
 }
 
-// channels returns what the worker listens to. All are heard when the first is, as they are
-// subscribed to together.
+// channels returns what the worker listens to. The server sends the messages of all when it sends
+// those of the first, as they are subscribed to together.
 func (l *listener) channels() []string {
 	channels := []string{l.wakes, l.client.prefix + "w:" + l.client.worker}
 	if l.patterns.Watch() {
@@ -84,8 +85,8 @@ func (l *listener) Notify(notice redisx.Notice) {
 	}
 }
 
-// missed is called when the worker hears its events again, or for the first time. It may have missed
-// that jobs, queues or schedules are due, or that jobs were canceled or lost.
+// missed is called when the worker receives its events again, or for the first time. It may have
+// missed that jobs, queues or schedules are due, or that jobs were canceled or lost.
 func (l *listener) missed() {
 	l.missedQueues()
 	l.recheck()
@@ -141,7 +142,7 @@ func (l *listener) missedQueues() {
 	l.jobsReady()
 }
 
-// takeNews returns what was heard of queues, and forgets it.
+// takeNews returns the news of queues, and forgets them.
 func (l *listener) takeNews() queueEvents {
 	l.mu.Lock()
 	defer l.mu.Unlock()

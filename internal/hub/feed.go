@@ -171,8 +171,8 @@ func (f *feed) changes(subscribed map[string]bool) (added, removed []string) {
 	return added, removed
 }
 
-// settled waits until the server was told of the channels, if there is a connection, or the feed
-// has ended because there are none, or the context ends.
+// settled waits until the server knows the channels, if there is a connection, or the feed has
+// ended because there are none, or the context ends.
 func (f *feed) settled(ctx context.Context) {
 	if f == nil || f.isRetrying() {
 		return

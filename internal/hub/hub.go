@@ -117,8 +117,8 @@ func (h *Hub) Unsubscribe(s Subscriber, channels ...string) (closed <-chan struc
 	return nil
 }
 
-// remove removes a subscriber from channels, and returns the feed that tells the server, or nil. If
-// no subscriber is left, the feed ends.
+// remove removes a subscriber from channels, and returns the feed that passes that on to the
+// server, or nil. If no subscriber is left, the feed ends.
 func (h *Hub) remove(s Subscriber, channels []string) *feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +161,7 @@ func (h *Hub) relayOf(config Config) *Relay {
 	return r
 }
 
-// Leave removes a user of a relay from channels. It returns when the server was told of that, or the
+// Leave removes a user of a relay from channels. It returns when the server knows that, or the
 // context has ended, and reports whether another relay has to take over.
 func (h *Hub) Leave(
 	ctx context.Context, s Subscriber, r *Relay, channels ...string,
@@ -185,8 +185,7 @@ func (h *Hub) leaveRelay(ctx context.Context, r *Relay) (relayed bool) {
 }
 
 // Restart has the subscription begin again on another connection, if it has had a channel since
-// before a time: then the server, which says that nobody is subscribed, is not the one that it
-// reaches.
+// before a time: the server, which knows no subscriber, is not the one that it reaches.
 func (h *Hub) Restart(channel string, before time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,8 +198,8 @@ func (h *Hub) Restart(channel string, before time.Time) {
 }
 
 // InStep shortens the time until a worker does again what it does at intervals, by a tenth of the
-// interval at most, so that many of a hub do so together: that costs the server little more than half
-// of what it would cost one by one. Those that began together do not always do so.
+// interval at most, so that many of a hub do so together: that costs the server little more than
+// half of what it would cost one by one. Those that began together do not always do so.
 func (h *Hub) InStep(wait, interval time.Duration) time.Duration {
 	early := time.Duration(rand.IntN(2)) * interval / steps
 	return inStep(time.Since(h.made), wait-early, interval)

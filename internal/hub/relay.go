@@ -17,8 +17,8 @@ import (
 // relays is how many workers of a namespace should relay.
 const relays = 2
 
-// relayLease is how long a relay that begins or ends keeps others from doing so. By then, the server
-// has counted it.
+// relayLease is how long a relay that begins or ends keeps others from doing so. By then, the
+// server has counted it.
 const relayLease = 2 * time.Second
 
 // keyRelay is held by the relay that begins or ends.
@@ -79,8 +79,7 @@ func (r *Relay) stop(ctx context.Context) (relayed bool) {
 	return relayed
 }
 
-// Adjust has it begin to relay if too few do, and stop if too many do, by the number of those that
-// are there.
+// Adjust has the relay begin if too few are there, and stop if too many are.
 func (r *Relay) Adjust(there int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +136,7 @@ func (r *Relay) subscribed() {
 	r.wakeAll()
 }
 
-// wakeAll has a worker woken for each queue that has jobs: some may have been put while no worker
+// wakeAll has a worker woken for each queue that has jobs: some may have been put while no relay
 // was subscribed.
 func (r *Relay) wakeAll() {
 	r.mu.Lock()
@@ -265,8 +264,8 @@ func (r *Relay) listen(begin bool) {
 	}
 }
 
-// claim reports whether it may begin or end: no other relay does, and there are still too few or too
-// many. If another one begins, it tries again later.
+// claim reports whether it may begin or end: no other relay does, and there are still too few or
+// too many. If another one begins, it tries again later.
 func (r *Relay) claim(ctx context.Context, begin bool) (bool, error) {
 	if begin && r.contested > 0 { // others have begun meanwhile
 		if there, err := r.count(ctx); err == nil && there >= relays {

@@ -69,9 +69,9 @@ func (k *Keeper[T]) notify() {
 	}
 }
 
-// Track begins to keep a lease. It returns the holder of an earlier lease with the same ID if that was
-// still tracked: it must have ended for the server to give another one. Ok is false if the keeper
-// accepts no more leases.
+// Track begins to keep a lease. It returns the holder of an earlier lease with the same ID if that
+// was still tracked: it must have ended for the server to give another one. Ok is false if the
+// keeper accepts no more leases.
 func (k *Keeper[T]) Track(l *Lease[T]) (replaced T, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,8 +167,8 @@ func (k *Keeper[T]) Holds(id string) bool {
 	return k.leases[id] != nil
 }
 
-// Suspect has a lease renewed at once, because an event says that it is lost. The event may be about
-// an earlier lease with the same ID, so the server has to decide.
+// Suspect has a lease renewed at once, because an event says that it is lost. The event may be
+// about an earlier lease with the same ID, so the server has to decide.
 func (k *Keeper[T]) Suspect(id string, cause error) {
 	k.mu.Lock()
 	if l, ok := k.leases[id]; ok {
@@ -217,8 +217,8 @@ func (k *Keeper[T]) Run(ctx context.Context) {
 	}
 }
 
-// dueLeases returns the leases that are due for renewal, and how long it is until the next one. Those
-// that fall due soon are renewed with them.
+// dueLeases returns the leases that are due for renewal, and how long it is until the next one.
+// Those that fall due soon are renewed with them.
 func (k *Keeper[T]) dueLeases() ([]*Lease[T], time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

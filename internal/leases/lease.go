@@ -56,8 +56,8 @@ func (l *Lease[T]) renewed(asked time.Time, lasts time.Duration) {
 	l.expiry.Reset(time.Until(l.Until))
 }
 
-// postpone has the lease renewed after a tenth of the time that is left of it: the server refuses to
-// renew it, but the holder may have ended it, and not have the server's answer yet.
+// postpone has the lease renewed after a tenth of the time that is left of it: the server refuses
+// to renew it, but the holder may have ended it, and not have the server's answer yet.
 func (l *Lease[T]) postpone() {
 	now := time.Now()
 	l.renewAt = now.Add(l.Until.Sub(now) / 10)
