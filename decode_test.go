@@ -219,21 +219,6 @@ func TestJSONOfWhatIsRead(t *testing.T) {
 	}
 }
 
-// A relay wakes a worker for a put unless the script has done so.
-func TestMessagesShowWhetherTheirScriptWakesAWorker(t *testing.T) {
-	for payload, wakes := range map[string]bool{
-		`{"queue":"q","event":"put","jid":"j"}`:                       true,
-		`{"queue":"q","to":"q2","event":"advanced","jid":"j"}`:        true,
-		`{"jid":"j","event":"put","queue":"q"}`:                       false,
-		`{"jid":"j","event":"put","queue":"q"} `:                      false,
-		`{"jid":"j","to":"q2","event":"advanced","queue":"q"}`:        false,
-		`{"event":"put","jid":"{\"queue\":","queue":"{\"queue\":"}`:   false,
-		`{"jid":"{\"queue\":","event":"put","queue":"{\"queue\":\""}`: false,
-	} {
-		require.Equal(t, wakes, qless.Wakes(payload), payload)
-	}
-}
-
 // replies are seeds: what scripts reply, and what they never should.
 var replies = []string{
 	`[{"jid":"j","klass":"K","state":"running","queue":"q","worker":"w","tracked":true,"priority":1,"expires":1704196860.1235,` +

@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -62,12 +63,11 @@ type Event struct {
 	Value   string    `json:"value,omitempty"`   // what it was set to
 }
 
-// wakingPrefix begins a message about a job that is ready if its script also wakes a worker. In the
-// messages of other clients' scripts, the keys are in another order.
-const wakingPrefix = `{"queue":`
-
-// wakes reports whether the script that published a message also wakes a worker.
-func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix) }
+// Channels of events.
+const (
+	channelLog  = "log"
+	channelMore = "x:log" // what other clients' scripts do not publish
+)
 
 // Events subscribes to the events of all jobs, including those of tracked jobs. Events that occur
 // after the call returns are delivered. The channel is closed when ctx ends.
@@ -78,7 +78,7 @@ func (c *Client) Events(ctx context.Context) (<-chan Event, error) {
 	sent := time.Now()
 	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
 		Backoff:  redisx.WhileAway,
-		Broken:   c.subscriptionBroke,
+		Broken:   func(err error) { c.warn("the subscription to events broke", err) },
 		Buffer:   256,
 		Channels: c.eventChannels(),
 		Decode:   c.decodeNotice,
@@ -91,10 +91,6 @@ func (c *Client) Events(ctx context.Context) (<-chan Event, error) {
 		return nil, err
 	}
 	return subscription.C(), nil
-}
-
-func (c *Client) subscriptionBroke(err error) {
-	c.logger.Warn("qless: the subscription to events broke", "error", err)
 }
 
 // eventChannels returns the channels that Events subscribes to.
@@ -131,6 +127,15 @@ func eventKind(word string) EventKind {
 		return EventUntracked
 	}
 	return EventKind(word)
+}
+
+// putInto returns the queue into which a job was put, by a published message, or the empty string.
+func (c *Client) putInto(channel, payload string) string {
+	event := c.decodeEvent(channel, payload)
+	if event.Kind != EventPut && event.Kind != EventAdvanced {
+		return ""
+	}
+	return cmp.Or(event.To, event.Queue)
 }
 
 // decodeEvent decodes a published message. A message about a tracked job is its jid; messages on

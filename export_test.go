@@ -66,17 +66,11 @@ func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, err
 	return c.send(ctx, op, jid, false, args)
 }
 
-// Wakes reports whether the script that published a message also wakes a worker.
-func Wakes(payload string) bool { return wakes(payload) }
-
 // WaitingEnds returns how many ends wait for the one that is in flight.
 func (c *Client) WaitingEnds() int { return c.endBatcher.Waiting() }
 
 // WaitingCompletes returns how many calls that complete jobs wait for the one that is in flight.
 func (c *Client) WaitingCompletes() int { return c.completeBatcher.Waiting() }
-
-// InStep shortens a time, so that several workers come together.
-func InStep(now, wait, interval time.Duration) time.Duration { return inStep(now, wait, interval) }
 
 // SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
 func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }

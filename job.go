@@ -8,10 +8,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -182,11 +182,9 @@ func (j Job) MarshalJSON() ([]byte, error) {
 
 // A hold is the state of a run that its worker and its handler share.
 type hold struct {
-	ending  atomic.Int32 // how many commands of the handler that may end the job are under way
-	ended   atomic.Bool  // the handler has ended the job
-	outcome Outcome      // how it ended; set before ended
-	lost    atomic.Bool  // the worker has dropped the run
+	leases.Lease[*activeJob] // of the job's lock
 
+	outcome      Outcome         // how the handler has ended the job; set before Ended
 	progress     *progressKeeper // nil if the job has no worker
 	progressSent time.Time       // guarded by the keeper
 }
@@ -226,12 +224,12 @@ func (j *Job) endBy(outcome Outcome, command func() error) error {
 	if j.hold == nil {
 		return command()
 	}
-	j.hold.ending.Add(1)
-	defer j.hold.ending.Add(-1)
+	j.hold.Ending.Add(1)
+	defer j.hold.Ending.Add(-1)
 	err := command()
-	if err == nil && !j.hold.ended.Load() {
+	if err == nil && !j.hold.Ended.Load() {
 		j.hold.outcome = outcome
-		j.hold.ended.Store(true)
+		j.hold.Ended.Store(true)
 	}
 	return err
 }
@@ -251,7 +249,7 @@ func (j *Job) held(op string) error {
 	if err := j.usable(op); err != nil {
 		return err
 	}
-	if j.hold == nil || !j.hold.lost.Load() {
+	if j.hold == nil || !j.hold.Lost.Load() {
 		return nil
 	}
 	return &Error{Op: op, Code: ErrLockLost, JID: j.JID,

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -116,14 +117,14 @@ const progressPause = time.Second
 
 // A progressKeeper holds the progress of a worker's jobs that is not sent yet.
 type progressKeeper struct {
-	ready signal // there is something to send
+	ready hub.Signal // there is something to send
 
 	mu      sync.Mutex
 	waiting map[*hold]*progressReport
 	refused bool // the last call was
 }
 
-func newProgressKeeper(ready signal) *progressKeeper {
+func newProgressKeeper(ready hub.Signal) *progressKeeper {
 	return &progressKeeper{ready: ready, waiting: map[*hold]*progressReport{}}
 }
 
@@ -135,9 +136,9 @@ func (k *progressKeeper) set(r *progressReport) {
 	wait := k.wait(r)
 	k.mu.Unlock()
 	if wait <= 0 {
-		k.ready.notify()
+		k.ready.Notify()
 	} else if !before {
-		time.AfterFunc(wait, k.ready.notify)
+		time.AfterFunc(wait, k.ready.Notify)
 	}
 }
 
@@ -165,7 +166,7 @@ func (k *progressKeeper) take(outcomes []*report) []*progressReport {
 	}
 	var due []*progressReport
 	for h, r := range k.waiting {
-		gone := h.lost.Load() || h.ended.Load()
+		gone := h.Lost.Load() || h.Ended.Load()
 		if !gone && !ending[h] && k.wait(r) > 0 {
 			continue
 		}
@@ -188,7 +189,7 @@ func (k *progressKeeper) restore(reports []*progressReport) {
 			k.waiting[r.hold] = r
 		}
 	}
-	time.AfterFunc(progressPause, k.ready.notify)
+	time.AfterFunc(progressPause, k.ready.Notify)
 }
 
 // isNews records how a call went, and reports whether it is the first that was refused.

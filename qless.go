@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/script"
 	"github.com/qless/qless-go/internal/wire"
@@ -30,27 +31,32 @@ import (
 // Unless it says otherwise, every method that takes a context runs one script, atomically, on the
 // server. Errors are of type [*Error].
 type Client struct {
-	rdb    redis.UniversalClient
-	owned  bool // the pool was made by Dial
-	prefix string
-	clock  func() time.Time // nil to use the server's clock
-	runner *script.Runner
-	worker string
-	logger *slog.Logger
-
-	unbatched bool             // each put is sent alone
-	replicas  *script.Replicas // nil if puts don't wait for any
-	hub       *hub             // shared by all copies of the client, as are these two
-	waits     *waits
-	receivers *receivers
+	*connection
+	worker  string
+	hub     *hub.Hub                             // that of another client for a worker of a group
+	observe func(ctx context.Context, call Call) // nil if the config has none
 
 	// These are nil if unbatched; endBatcher also if each end waits for replicas.
 	batcher         *putBatcher
 	endBatcher      *endBatcher
 	completeBatcher *completeBatcher
+}
+
+// A connection is what a client and its copies, which have other worker names, share.
+type connection struct {
+	rdb    redis.UniversalClient
+	owned  bool // the pool was made by Dial
+	prefix string
+	clock  func() time.Time // nil to use the server's clock
+	runner *script.Runner
+	logger *slog.Logger
+
+	unbatched bool             // each put is sent alone
+	replicas  *script.Replicas // nil if puts don't wait for any
+	waits     *waits
+	receivers *receivers
 
 	// These are nil if the config has none.
-	observe     func(ctx context.Context, call Call)
 	headers     func(ctx context.Context) map[string]string
 	nextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 	putObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
@@ -70,27 +76,25 @@ func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 	if err := full.check(rdb); err != nil {
 		return nil, err
 	}
-	c := &Client{
+	c := &Client{worker: full.WorkerName, observe: full.Observer, connection: &connection{
 		rdb:         rdb,
 		prefix:      full.Namespace,
 		clock:       full.Clock,
 		runner:      script.NewRunner(commands, rdb, full.Namespace, full.Clock),
-		worker:      full.WorkerName,
 		logger:      full.Logger,
 		unbatched:   full.Unbatched,
 		replicas:    full.replicas(),
-		observe:     full.Observer,
 		headers:     full.Headers,
 		nextHeaders: full.NextHeaders,
 		putObserver: full.PutObserver,
 		codec:       full.Codec,
 		codecs:      full.codecs(),
 		maxData:     full.MaxData,
-	}
+	}}
 	c.startBatching()
-	c.hub = newHub(c)
+	c.hub = hub.New(c.hubConfig())
 	c.waits = newWaits(c)
-	c.receivers = newReceivers(c)
+	c.receivers = newReceivers()
 	return c, nil
 }
 
@@ -131,10 +135,16 @@ func (c *Client) Queue(name string) *Queue {
 
 // as returns a client for the same namespace with another worker name.
 func (c *Client) as(worker string) *Client {
-	other := *c
-	other.worker = worker
+	other := &Client{connection: c.connection, worker: worker, hub: c.hub, observe: c.observe}
 	other.startBatching()
-	return &other
+	return other
+}
+
+// hubConfig returns the client as a hub needs it.
+func (c *Client) hubConfig() hub.Config {
+	return hub.Config{
+		Redis: c.rdb, Prefix: c.prefix, Worker: c.worker, Warn: c.warn, Do: c.Do, PutInto: c.putInto,
+	}
 }
 
 // Config returns the settings of the namespace, which all of its clients share.

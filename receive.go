@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
@@ -202,22 +203,18 @@ func (c *ReceiveConfig) key(worker string) receiveKey {
 // receivers are those that ask for jobs on behalf of the calls of Receive of a client and its
 // copies, one for each kind of call.
 type receivers struct {
-	client  *Client
 	started sync.WaitGroup
-
-	base   context.Context // of the receivers
-	cancel context.CancelFunc
+	base    context.Context // of the receivers
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
 	byKey  map[receiveKey]*receiver
 }
 
-func newReceivers(client *Client) *receivers {
+func newReceivers() *receivers {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &receivers{
-		client: client, byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel,
-	}
+	return &receivers{byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel}
 }
 
 // join has a receiver ask for jobs for a call, and returns it.
@@ -286,12 +283,12 @@ type receiver struct {
 	name    string // under which it is idle
 	channel string // where it is woken
 	poll    time.Duration
-	due     signal // there is something to exchange
+	due     hub.Signal // there is something to exchange
 	outbox  *outbox
 	log     *workerLog
 
 	// Used only by the goroutine of run.
-	relay       *relay
+	relay       *hub.Relay
 	reservation reservation
 	appetite    appetite
 	alarm       *time.Timer // fires when to ask again at the latest, or to end
@@ -316,7 +313,7 @@ func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 		all: all, client: c.guarded(), key: config.key(c.worker),
 		name: name, channel: c.prefix + channelWake + name,
 		poll: config.PollInterval,
-		due:  newSignal(),
+		due:  hub.NewSignal(),
 		log:  &workerLog{logger: c.logger.With("worker", c.worker)},
 
 		reservation: reservation{
@@ -324,7 +321,7 @@ func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 		},
 		calls: list.New(), places: map[*receiveCall]*list.Element{},
 	}
-	r.outbox = newOutbox(r.log, &counters{}, &observer{}, &rateKeeper{}, r.due)
+	r.outbox = newOutbox(r.log, r.due, nil)
 	return r
 }
 
@@ -340,15 +337,15 @@ func lockPairs(owner string, d time.Duration) []string {
 	return append(pairs, "lock", wire.FormatSeconds(d))
 }
 
-// hear has the receiver ask for jobs: somebody wakes it, or may have done so.
-func (r *receiver) hear(redisx.Notice) { r.ask() }
+// Notify has the receiver ask for jobs: a script wakes it, or may have done so.
+func (r *receiver) Notify(redisx.Notice) { r.ask() }
 
 // ask has the receiver ask for jobs.
 func (r *receiver) ask() {
 	r.mu.Lock()
 	r.ready = true
 	r.mu.Unlock()
-	r.due.notify()
+	r.due.Notify()
 }
 
 // add adds a call that waits for jobs.
@@ -358,7 +355,7 @@ func (r *receiver) add(call *receiveCall) {
 	r.places[call] = r.calls.PushBack(call)
 	r.want += call.want
 	r.ready = true
-	r.due.notify()
+	r.due.Notify()
 }
 
 // withdraw removes a call, and reports whether it got no answer before.
@@ -378,7 +375,7 @@ func (r *receiver) remove(call *receiveCall) {
 	delete(r.places, call)
 	r.want -= call.want
 	if r.want == 0 {
-		r.due.notify()
+		r.due.Notify()
 	}
 }
 
@@ -402,7 +399,7 @@ func (r *receiver) close() {
 	r.closed = true
 	r.mu.Unlock()
 	r.fail(closedError(), false)
-	r.due.notify()
+	r.due.Notify()
 }
 
 // fail ends all calls, or those that take what there is, with an error.
@@ -449,7 +446,7 @@ func (r *receiver) took(call *receiveCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.handed--; r.handed == 0 {
-		r.due.notify()
+		r.due.Notify()
 	}
 }
 
@@ -460,7 +457,7 @@ func (r *receiver) release(jobs []*Job) {
 			Outcome: Outcome{Action: ActionRelease}, jid: job.JID, queue: job.Queue, since: job.since,
 			until: job.Expires, unstarted: true,
 		})
-		r.due.notify()
+		r.due.Notify()
 	}
 }
 
@@ -480,8 +477,7 @@ func (r *receiver) found() {
 // run makes exchanges until there has been no call for some time, the client is closed, or the
 // context ends.
 func (r *receiver) run(ctx context.Context) {
-	r.relay = r.client.hub.joinRelay(r.client)
-	r.client.hub.subscribe(r, r.channel)
+	r.relay = r.client.hub.Join(r.client.hubConfig(), r, r.channel)
 	r.alarm = time.NewTimer(r.poll)
 	defer r.alarm.Stop()
 	for redisx.Sleep(ctx, time.Until(r.notBefore)) {
@@ -637,7 +633,7 @@ func mayHeal(err error) bool {
 // gave, or when something wakes the receiver.
 func (r *receiver) rest(got reserved, sent time.Time) {
 	if got.listeners >= 0 {
-		r.relay.needRelays(got.listeners)
+		r.relay.Adjust(got.listeners)
 	}
 	if got.wait == 0 {
 		r.alarm.Stop()
@@ -651,7 +647,7 @@ func (r *receiver) rest(got reserved, sent time.Time) {
 	}
 	if got.listeners < 0 {
 		r.unheard++
-		r.client.hub.restart(r.channel, sent)
+		r.client.hub.Restart(r.channel, sent)
 		wait = min(wait, 50*time.Millisecond<<min(r.unheard, 16))
 	} else {
 		r.unheard = 0
@@ -687,7 +683,7 @@ func (r *receiver) retire(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	relays := "0"
-	if r.client.hub.leave(ctx, r, r.relay, r.channel) {
+	if r.client.hub.Leave(ctx, r, r.relay, r.channel) {
 		relays = "1"
 	}
 	args := anys([]any{r.name, r.reservation.claim, relays}, r.reservation.queues...)

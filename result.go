@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -391,7 +392,6 @@ type publishedEnd struct {
 const (
 	channelDone     = "x:done:"     // followed by a jid: the job has ended
 	channelProgress = "x:progress:" // followed by a jid: how far the job is
-	channelWaits    = "x:waits"     // nothing is published: a subscription begins with it
 )
 
 // idleWaits is how long what is shared by waits, or by calls of [Client.Receive], is kept after the
@@ -400,9 +400,9 @@ var idleWaits = 10 * time.Second
 
 // A waiter waits for the end of a job, and perhaps for its progress.
 type waiter struct {
-	channels []string // of its end, and of its progress
-	ready    signal   // there is a message, or it is time to ask
-	doubted  bool     // messages may be about an earlier end of the job, and only mean that it is time
+	channels []string   // of its end, and of its progress
+	ready    hub.Signal // there is a message, or it is time to ask
+	doubted  bool       // messages may be about an earlier end of the job, and only mean that it is time
 
 	mu       sync.Mutex
 	message  string // the last one about its end
@@ -439,8 +439,8 @@ func (w *waiter) listen(
 	}
 }
 
-// hear is called when there is a message, or it is time to ask.
-func (w *waiter) hear(notice redisx.Notice) {
+// Notify is called when there is a message, or it is time to ask.
+func (w *waiter) Notify(notice redisx.Notice) {
 	w.mu.Lock()
 	switch {
 	case notice.Payload == "":
@@ -451,13 +451,13 @@ func (w *waiter) hear(notice redisx.Notice) {
 		w.progress = notice.Payload
 	}
 	w.mu.Unlock()
-	w.ready.notify()
+	w.ready.Notify()
 }
 
 // waits are those that wait for jobs with a client and its copies. They keep the subscription until
 // some seconds after the last wait.
 type waits struct {
-	hub     *hub
+	hub     *hub.Hub
 	channel string // by which they keep the subscription
 
 	mu      sync.Mutex
@@ -468,30 +468,30 @@ type waits struct {
 
 func newWaits(client *Client) *waits {
 	s := &waits{
-		hub: client.hub, channel: client.prefix + channelWaits, waiters: map[*waiter]bool{},
+		hub: client.hub, channel: client.prefix + hub.Idle, waiters: map[*waiter]bool{},
 	}
 	s.idle = time.AfterFunc(idleWaits, s.rest)
 	s.idle.Stop()
 	return s
 }
 
-// hear is never called with anything of interest.
-func (s *waits) hear(redisx.Notice) {}
+// Notify ignores that the connection was made, or broken: each waiter is notified too.
+func (s *waits) Notify(redisx.Notice) {}
 
 // join adds a waiter for channels. The waiter hears when the server begins to send the messages of
 // each.
 func (s *waits) join(channels ...string) *waiter {
-	w := &waiter{channels: channels, ready: newSignal()}
+	w := &waiter{channels: channels, ready: hub.NewSignal()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		w.hear(redisx.Notice{})
+		w.Notify(redisx.Notice{})
 		return w
 	}
 	s.idle.Stop()
 	s.waiters[w] = true
-	s.hub.subscribe(s, s.channel)
-	s.hub.subscribe(w, channels...)
+	s.hub.Subscribe(s, s.channel)
+	s.hub.Subscribe(w, channels...)
 	return w
 }
 
@@ -499,7 +499,7 @@ func (s *waits) join(channels ...string) *waiter {
 func (s *waits) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hub.unsubscribe(w, w.channels...)
+	s.hub.Unsubscribe(w, w.channels...)
 	delete(s.waiters, w)
 	if len(s.waiters) == 0 && !s.closed {
 		s.idle.Reset(idleWaits)
@@ -511,7 +511,7 @@ func (s *waits) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiters) == 0 {
-		s.hub.unsubscribe(s, s.channel)
+		s.hub.Unsubscribe(s, s.channel)
 	}
 }
 
@@ -527,12 +527,14 @@ func (s *waits) close() {
 	s.closed = true
 	s.idle.Stop()
 	for w := range s.waiters {
-		w.hear(redisx.Notice{}) // it finds out why
-		s.hub.unsubscribe(w, w.channels...)
+		w.Notify(redisx.Notice{}) // it finds out why
+		s.hub.Unsubscribe(w, w.channels...)
 	}
-	feed := s.hub.unsubscribe(s, s.channel)
+	closed := s.hub.Unsubscribe(s, s.channel)
 	s.mu.Unlock()
-	feed.finished()
+	if closed != nil {
+		<-closed
+	}
 }
 
 // Call puts a job as [Queue.Put] does, waits until it has ended, and returns how, as [Client.Wait]

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/cron"
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -77,7 +78,7 @@ type Schedule struct {
 type schedule struct {
 	Schedule
 	times cron.Schedule
-	again signal // look again at once: the clock may have moved
+	again hub.Signal // look again at once: the clock may have moved
 
 	registration *registration // nil if it can't put its job
 	unregistered bool          // registering it has failed
@@ -135,7 +136,7 @@ func newSchedule(s Schedule) (*schedule, error) {
 		_, err = newPut(s.Queue, s.Klass, s.Data, s.Options)
 	}
 	if err == nil {
-		return &schedule{Schedule: s, times: times, again: newSignal()}, nil
+		return &schedule{Schedule: s, times: times, again: hub.NewSignal()}, nil
 	}
 	message := err.Error()
 	var cause *Error
@@ -207,16 +208,16 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 
 // recheck has each schedule check whether it is due, and whatever else is done from time to time.
 func (w *Worker) recheck() {
-	w.registry.again.notify()
+	w.registry.again.Notify()
 	w.rates.ask()
 	for _, s := range w.schedules {
-		s.again.notify()
+		s.again.Notify()
 	}
 }
 
 // idleFor waits for a time, or for a signal. It returns false if the worker stops or the context
 // ends first.
-func (w *Worker) idleFor(ctx context.Context, d time.Duration, again signal) bool {
+func (w *Worker) idleFor(ctx context.Context, d time.Duration, again hub.Signal) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

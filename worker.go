@@ -12,9 +12,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
-	"github.com/redis/go-redis/v9"
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
@@ -42,7 +45,7 @@ type Worker struct {
 	counters counters
 	health   health
 	listener *listener
-	locks    *lockKeeper
+	locks    *leases.Keeper[*activeJob]
 	log      *workerLog
 	loop     *workLoop
 	observer *observer
@@ -87,7 +90,7 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 }
 
 // newWorker returns a worker that listens by a hub.
-func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
+func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
@@ -97,7 +100,7 @@ func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
 	}
 	cfg := config.withDefaults(client)
 	own := client.as(cmp.Or(cfg.Name, newWorkerName()))
-	own.hub = hub
+	own.hub = listens
 	own.guardObserver()
 	w := &Worker{
 		client:    own,
@@ -109,13 +112,13 @@ func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
 		active:    map[*activeJob]bool{},
 		shutdown:  newShutdown(),
 	}
-	w.locks = newLockKeeper(own, w.log, w.lost)
+	w.locks = w.newLocks()
 	w.ahead = newPrefetch(cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = newRateKeeper(own, w.log)
-	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.rates, w.loop.due)
+	w.outbox = newOutbox(w.log, w.loop.due, w.reported)
 	w.listener = newListener(own, w.locks, w.loop.lookup.choice.Patterns, w.loop.jobsReady, w.recheck)
 	return w, nil
 }
@@ -249,7 +252,7 @@ func (w *Worker) setPaused(paused bool) {
 	w.mu.Unlock()
 	w.releaseAhead(ahead)
 	w.loop.jobsReady()
-	w.registry.again.notify()
+	w.registry.again.Notify()
 }
 
 func (w *Worker) isPaused() bool {
@@ -361,10 +364,10 @@ func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error)
 
 // sharedHubs are the hubs of clients that share a go-redis client. On a cluster there are none, as
 // namespaces may be on different servers.
-type sharedHubs map[*redis.Client]*hub
+type sharedHubs map[*redis.Client]*hub.Hub
 
 // of returns the hub for a client's worker.
-func (h sharedHubs) of(c *Client) *hub {
+func (h sharedHubs) of(c *Client) *hub.Hub {
 	rdb, single := c.rdb.(*redis.Client)
 	if !single {
 		return c.hub

@@ -33,6 +33,11 @@ func withHint(err error, args ...any) []any {
 	return args
 }
 
+// warn logs an error of the client's hub.
+func (c *Client) warn(message string, err error, args ...any) {
+	c.logger.Warn("qless: "+message, withHint(err, args...)...)
+}
+
 // The server.
 
 func (l *workerLog) serverRefuses(err error) {
@@ -50,14 +55,6 @@ func (l *workerLog) answerLost(asked, next int, err error) {
 }
 
 func (l *workerLog) serverBack() { l.logger.Info("qless: the server is back") }
-
-func (l *workerLog) cantRelay(err error) {
-	l.logger.Warn("qless: the worker can't listen for jobs of other clients yet", withHint(err)...)
-}
-
-func (l *workerLog) cantWake(queues []string, err error) {
-	l.logger.Warn("qless: could not wake a worker", withHint(err, "queues", queues)...)
-}
 
 func (l *workerLog) tooManyQueues(matched int) {
 	l.logger.Warn("qless: the patterns match more queues than a worker asks at once; "+
@@ -324,21 +321,17 @@ func (o *observer) lost(a *activeJob, cause error) {
 	}
 }
 
-// ended reports the end of a job, once. The job may be nil.
+// ended reports the end of a job. The job may be nil.
 func (o *observer) ended(a *activeJob, outcome Outcome, err error) {
 	o.end(a, JobEvent{Outcome: outcome, Err: err})
 }
 
-// exhausted reports the end of a job that failed because it had no retries left.
-func (o *observer) exhausted(a *activeJob, outcome Outcome) {
-	o.end(a, JobEvent{Outcome: outcome, Exhausted: true})
-}
-
+// end reports the end of a job, once, as a JobEventEnded.
 func (o *observer) end(a *activeJob, event JobEvent) {
 	if o.notify == nil || a == nil || a.over.Swap(true) {
 		return
 	}
-	if a.hold.lost.Load() {
+	if a.hold.Lost.Load() {
 		<-a.lossKnown
 	}
 	event.Kind, event.Ran, event.Ending = JobEventEnded, a.ran, event.ending()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -18,7 +19,7 @@ import (
 // exchange goes out with the next.
 type workLoop struct {
 	w   *Worker
-	due signal // there is something to exchange
+	due hub.Signal // there is something to exchange
 
 	// Used only by the goroutine of run.
 	reservation reservation
@@ -56,7 +57,7 @@ const (
 
 func newWorkLoop(w *Worker) *workLoop {
 	l := &workLoop{
-		w: w, due: newSignal(),
+		w: w, due: hub.NewSignal(),
 		reservation: reservation{order: w.cfg.Order},
 		lookup:      queueLookup{choice: queues.NewChoice(queues.NewPatterns(w.cfg.Queues))},
 		logged:      map[string]bool{},
@@ -155,7 +156,7 @@ func (l *workLoop) wait(ctx context.Context) bool {
 // jobsReady has the loop ask for jobs.
 func (l *workLoop) jobsReady() {
 	l.setDemand(wanting)
-	l.due.notify()
+	l.due.Notify()
 }
 
 func (l *workLoop) setDemand(d demand) {
@@ -324,19 +325,19 @@ func (l *workLoop) setAlarm(got reserved, e exchange, sent time.Time) {
 	if got.wait == 0 {
 		l.alarm.Stop()
 		l.jobsReady()
-		l.w.listener.relay.needRelays(got.listeners) // a busy worker can relay too
+		l.w.listener.relay.Adjust(got.listeners) // a busy worker can relay too
 		return
 	}
 	wait := got.wait
 	if got.claim == "" {
-		wait = l.w.client.hub.inStep(wait, l.w.cfg.PollInterval)
+		wait = l.w.client.hub.InStep(wait, l.w.cfg.PollInterval)
 	}
 	if got.listeners < 0 {
 		l.w.listener.resubscribe(sent)
 		l.unheard++
 		wait = min(wait, 50*time.Millisecond<<min(l.unheard, 16))
 	} else {
-		l.w.listener.relay.needRelays(got.listeners)
+		l.w.listener.relay.Adjust(got.listeners)
 		l.unheard = 0
 	}
 	l.alarm.Reset(wait)
@@ -387,7 +388,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 	}
 	l.stranded = false
 	for _, jid := range held {
-		if w.locks.holds(jid) || w.outbox.has(jid) {
+		if w.locks.Holds(jid) || w.outbox.has(jid) {
 			continue
 		}
 		w.outbox.add(&report{
@@ -396,7 +397,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 		})
 		w.log.releasedStray(jid)
 	}
-	l.due.notify()
+	l.due.Notify()
 	return nil
 }
 
@@ -437,17 +438,5 @@ func (l *workLoop) leave(ctx context.Context, relayed bool) {
 	args := anys([]any{l.w.client.worker, l.claimed(), relays}, l.askedQueues()...)
 	if _, err := l.w.client.run(ctx, "depart", "", args...); err != nil {
 		l.w.log.cantDeregister(err)
-	}
-}
-
-// A signal wakes a goroutine that waits for it. Notifications sent before it wakes are merged.
-type signal chan struct{}
-
-func newSignal() signal { return make(signal, 1) }
-
-func (s signal) notify() {
-	select {
-	case s <- struct{}{}:
-	default:
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -120,12 +121,13 @@ var refusedBackoff = redisx.Backoff{First: 200 * time.Millisecond, Longest: 10 *
 
 // An outbox holds the reports that the server does not know yet, and handles its answers.
 type outbox struct {
-	log      *workerLog
-	counters *counters
-	observer *observer
-	rates    *rateKeeper
-	ready    signal // there is something to send again
-	rest     signal // jobs that waited for others are still to be released
+	log   *workerLog
+	ready hub.Signal // there is something to send again
+	rest  hub.Signal // jobs that waited for others are still to be released
+
+	// reported is called when the server has ended a job by an action, or has not because of an
+	// error. It may be nil.
+	reported func(r *report, action Action, err error)
 
 	mu      sync.Mutex
 	queued  []*report
@@ -134,11 +136,11 @@ type outbox struct {
 }
 
 func newOutbox(
-	log *workerLog, counters *counters, observer *observer, rates *rateKeeper, ready signal,
+	log *workerLog, ready hub.Signal, reported func(r *report, action Action, err error),
 ) *outbox {
 	return &outbox{
-		log: log, counters: counters, observer: observer, rates: rates, ready: ready,
-		rest: newSignal(), held: map[*report]*time.Timer{},
+		log: log, ready: ready, rest: hub.NewSignal(), reported: reported,
+		held: map[*report]*time.Timer{},
 	}
 }
 
@@ -157,7 +159,7 @@ func (b *outbox) take() []*report {
 	n := countReports(b.queued)
 	b.sending, b.queued = b.queued[:n], append([]*report(nil), b.queued[n:]...)
 	if len(b.queued) > 0 {
-		b.ready.notify()
+		b.ready.Notify()
 	}
 	return b.sending
 }
@@ -188,9 +190,9 @@ func (b *outbox) has(jid string) bool {
 	return slices.ContainsFunc(b.queued, func(r *report) bool { return r.jid == jid })
 }
 
-// forget drops the reports about a job whose lock has ended, and that was popped again.
-func (b *outbox) forget(jid string) {
-	var forgotten []*report
+// forget drops the reports about a job whose lock has ended, and that was popped again. It returns
+// them.
+func (b *outbox) forget(jid string) (forgotten []*report) {
 	about := func(r *report) bool {
 		if r.jid == jid {
 			forgotten = append(forgotten, r)
@@ -198,18 +200,16 @@ func (b *outbox) forget(jid string) {
 		return r.jid == jid
 	}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.queued = slices.DeleteFunc(b.queued, about)
 	maps.DeleteFunc(b.held, func(r *report, _ *time.Timer) bool { return about(r) })
-	b.mu.Unlock()
-	for _, r := range forgotten {
-		b.observer.ended(r.job, r.Outcome, ErrLockLost)
-	}
+	return forgotten
 }
 
-// close drops all reports, and returns how many there were.
-func (b *outbox) close() int {
+// close drops all reports, and returns them.
+func (b *outbox) close() (undelivered []*report) {
 	b.mu.Lock()
-	undelivered := slices.Concat(b.queued, b.sending)
+	undelivered = slices.Concat(b.queued, b.sending)
 	for r, timer := range b.held {
 		timer.Stop()
 		undelivered = append(undelivered, r)
@@ -219,16 +219,13 @@ func (b *outbox) close() int {
 	if len(undelivered) > 0 {
 		b.log.undelivered(len(undelivered))
 	}
-	for _, r := range undelivered {
-		b.observer.ended(r.job, r.Outcome, ErrStopped)
-	}
-	return len(undelivered)
+	return undelivered
 }
 
 // requeue queues reports to be sent again at once.
 func (b *outbox) requeue(reports []*report) {
 	b.add(reports...)
-	b.ready.notify()
+	b.ready.Notify()
 }
 
 // hold queues a report again after a time, without delaying the others.
@@ -246,7 +243,7 @@ func (b *outbox) unhold(r *report) {
 		b.queued = append(b.queued, r)
 	}
 	b.mu.Unlock()
-	b.ready.notify()
+	b.ready.Notify()
 }
 
 // answered handles the reply to reports that were sent in one script, or the error that came
@@ -293,7 +290,7 @@ func (b *outbox) settle(reports []*report, answers []string) {
 		problem, refused := strings.CutPrefix(answers[i], "!")
 		switch {
 		case !refused:
-			b.taken(r, answers[i])
+			b.end(r, r.endedAs(answers[i]), nil)
 		case codeOf(problem) == ErrServer: // a key is damaged, perhaps not for long
 			r.alone = true
 			err := &Error{Op: "finish", Code: ErrServer, JID: r.jid, Message: problem}
@@ -303,19 +300,14 @@ func (b *outbox) settle(reports []*report, answers []string) {
 		}
 	}
 	if slices.ContainsFunc(answers, leavesRest) {
-		b.rest.notify()
+		b.rest.Notify()
 	}
 }
 
-// taken records that the server accepted a report, with its answer if that is known.
-func (b *outbox) taken(r *report, answer string) {
-	action := r.endedAs(answer)
-	b.rates.count(r.job, action)
-	b.counters.add(actions[r.Action].count)
-	if action != r.Action {
-		b.observer.exhausted(r.job, r.Outcome)
-	} else {
-		b.observer.ended(r.job, r.Outcome, nil)
+// end passes on how the server has ended a job, or why it has not.
+func (b *outbox) end(r *report, action Action, err error) {
+	if b.reported != nil {
+		b.reported(r, action, err)
 	}
 }
 
@@ -325,17 +317,12 @@ func (b *outbox) notTaken(r *report, problem string) {
 	case r.late || r.unstarted: // nobody waits for it
 	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, problem)
-		b.taken(r, "")
+		b.end(r, r.Action, nil)
 	case code == ErrNotFound && r.job != nil:
-		b.counters.add(countCanceled)
-		b.log.canceled(r.job)
-		b.observer.canceled(r.job)
-		b.observer.ended(r.job, r.Outcome, ErrCanceled)
+		b.end(r, r.Action, ErrCanceled)
 	default:
-		b.counters.add(countLost)
 		b.log.notTaken(r, problem)
-		err := &Error{Op: "finish", Code: code, JID: r.jid, Message: problem}
-		b.observer.ended(r.job, r.Outcome, err)
+		b.end(r, r.Action, &Error{Op: "finish", Code: code, JID: r.jid, Message: problem})
 	}
 }
 
@@ -379,11 +366,8 @@ func (b *outbox) refused(r *report, err error, general bool) {
 
 // abandon drops a report that the server does not accept, and leaves the job's lock to expire.
 func (b *outbox) abandon(r *report, err error) {
-	if !r.late {
-		b.counters.add(countLost)
-	}
 	b.log.abandoned(r, err)
-	b.observer.ended(r.job, r.Outcome, err)
+	b.end(r, r.Action, err)
 }
 
 // requeueLocked requeues the reports whose locks have not ended, and abandons the others.

@@ -8,10 +8,13 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // An activeJob is a running job.
@@ -29,7 +32,6 @@ type activeJob struct {
 	route    *route            // nil if the klass has no handler
 	ran      time.Duration     // set when the handler has returned
 	hold     hold
-	lock     lock // guarded by the lock keeper
 
 	// Guarded by the worker's mutex until the handler is called, and then not changed.
 	held    time.Time // since when it waits for a slot
@@ -58,9 +60,9 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		a.lossKnown = make(chan struct{})
 		a.poppedAt, a.headers = job.PoppedAt, maps.Clone(job.Headers)
 	}
-	a.hold.progress = w.progress
+	a.hold.ID, a.hold.Holder, a.hold.progress = a.jid, a, w.progress
 	job.hold = &a.hold
-	a.lock.extend(sent, reserved.heartbeat)
+	a.hold.Extend(sent, reserved.heartbeat)
 	return a
 }
 
@@ -73,7 +75,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		w.release(a, late)
 		return
 	}
-	replaced, ok := w.locks.track(a)
+	replaced, ok := w.locks.Track(&a.hold.Lease)
 	if !ok {
 		w.release(a, false)
 		return
@@ -82,14 +84,14 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		replaced.cancel(ErrLockLost)
 		w.observer.lost(replaced, ErrLockLost)
 	}
-	w.outbox.forget(a.jid)
+	w.undone(w.outbox.forget(a.jid), ErrLockLost)
 	w.admit(a)
 }
 
 // release releases a job that is not started.
 func (w *Worker) release(a *activeJob, late bool) {
 	r := a.report(Outcome{Action: ActionRelease})
-	r.job, r.late, r.unstarted, r.until = nil, late, true, a.lock.until
+	r.job, r.late, r.unstarted, r.until = nil, late, true, a.hold.Until
 	w.outbox.add(r)
 }
 
@@ -255,32 +257,32 @@ func (w *Worker) backoffOf(a *activeJob) Backoff {
 func (w *Worker) finish(a *activeJob, r *report) {
 	w.finishing.Add(1)
 	defer w.finishing.Add(-1)
-	ended := a.hold.ended.Load()
-	held := w.locks.take(a)
+	ended := a.hold.Ended.Load()
+	held := w.locks.Take(&a.hold.Lease)
 	switch {
 	case held && ended:
 		w.counters.add(countEnded)
 		w.rates.count(a, a.hold.outcome.Action)
 		w.retire(a)
 	case held:
-		r.until = a.lock.until
+		r.until = a.hold.Until
 		w.retire(a, r)
 	default:
-		if !ended && isLoss(a.lock.cause) {
+		if !ended && isLoss(a.hold.Cause) {
 			w.counters.add(countLost)
 		}
-		if !ended && a.lock.expired && !w.locks.holds(a.jid) {
+		if !ended && a.hold.Expired && !w.locks.Holds(a.jid) {
 			w.retryLate(a)
 		}
 		w.retire(a)
 	}
-	w.locks.left(a)
+	w.locks.Left(&a.hold.Lease)
 	w.checkQuiet()
-	w.loop.due.notify()
+	w.loop.due.Notify()
 	if ended {
 		w.observer.ended(a, a.hold.outcome, nil)
 	} else if !held {
-		w.discard(a, r, a.lock.cause)
+		w.discard(a, r, a.hold.Cause)
 	}
 }
 
@@ -290,6 +292,29 @@ func (w *Worker) discard(a *activeJob, r *report, cause error) {
 		w.log.discarded(a, r.Outcome, cause)
 	}
 	w.observer.ended(a, r.Outcome, cause)
+}
+
+// reported notes that the server has ended a job by an action, or has not because of an error.
+func (w *Worker) reported(r *report, action Action, err error) {
+	switch {
+	case err == nil:
+		w.rates.count(r.job, action)
+		w.counters.add(actions[r.Action].count)
+	case errors.Is(err, ErrCanceled):
+		w.counters.add(countCanceled)
+		w.log.canceled(r.job)
+		w.observer.canceled(r.job)
+	case !r.late:
+		w.counters.add(countLost)
+	}
+	w.observer.end(r.job, JobEvent{Outcome: r.Outcome, Err: err, Exhausted: action != r.Action})
+}
+
+// undone notes that reports will not reach the server.
+func (w *Worker) undone(reports []*report, cause error) {
+	for _, r := range reports {
+		w.observer.ended(r.job, r.Outcome, cause)
+	}
 }
 
 // isLoss reports whether a job was lost, rather than canceled or released to stop.
@@ -306,16 +331,60 @@ func (w *Worker) retryLate(a *activeJob) {
 	r := a.report(Outcome{Action: ActionRetry})
 	r.job, r.late, r.until = nil, true, time.Now().Add(unknownLock)
 	w.outbox.add(r)
-	w.loop.due.notify()
+	w.loop.due.Notify()
+}
+
+// newLocks returns what keeps the locks of the worker's jobs.
+func (w *Worker) newLocks() *leases.Keeper[*activeJob] {
+	return leases.NewKeeper(leases.Config[*activeJob]{
+		Renew:   w.client.renew,
+		IsOfOne: func(err error) bool { return errors.Is(err, ErrServer) },
+		Failed:  w.log.renewalFailed,
+		Backoff: redisx.WhileAway.After,
+		Cause:   causeOfLoss,
+		Lost:    w.lost,
+	})
+}
+
+// renew renews locks of the client's worker.
+func (c *Client) renew(ctx context.Context, jids []string) ([]leases.Renewal, error) {
+	reply, err := c.run(ctx, "renew", "", anys([]any{c.worker}, jids...)...)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := decodeStrings("renew", reply)
+	if err != nil {
+		return nil, err
+	}
+	if len(answers) != len(jids) {
+		return nil, unexpected("renew", reply)
+	}
+	renewals := make([]leases.Renewal, len(answers))
+	for i, answer := range answers {
+		if problem, refused := strings.CutPrefix(answer, "!"); refused {
+			renewals[i].Problem = problem
+		} else {
+			renewals[i].Lasts = wire.AsNumber(answer).Duration()
+		}
+	}
+	return renewals, nil
+}
+
+// causeOfLoss returns why a lock was lost that the server does not renew.
+func causeOfLoss(problem string) error {
+	if codeOf(problem) == ErrNotFound {
+		return ErrCanceled
+	}
+	return ErrLockLost
 }
 
 // lost cancels the run of a job whose lock was lost. Its outcome will be discarded.
-func (w *Worker) lost(lost lostLock) {
-	a, cause := lost.job, lost.cause
+func (w *Worker) lost(a *activeJob) {
 	if w.dropUnstarted(a) {
 		w.leaveLate(a)
 		return
 	}
+	cause := a.hold.Cause
 	canceled := errors.Is(cause, ErrCanceled)
 	if canceled {
 		w.counters.add(countCanceled)
@@ -324,10 +393,10 @@ func (w *Worker) lost(lost lostLock) {
 	switch {
 	case canceled:
 		w.log.canceled(a)
-	case lost.problem == "":
+	case a.hold.Problem == "":
 		w.log.lockExpired(a)
 	default:
-		w.log.lockLost(a, lost.problem)
+		w.log.lockLost(a, a.hold.Problem)
 	}
 	w.observer.lost(a, cause)
 	w.checkQuiet()
@@ -336,30 +405,30 @@ func (w *Worker) lost(lost lostLock) {
 // leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal that
 // was still in flight may have locked it again.
 func (w *Worker) leaveLate(a *activeJob) {
-	if a.lock.expired {
+	if a.hold.Expired {
 		w.release(a, true)
-		w.loop.due.notify()
+		w.loop.due.Notify()
 	}
 	w.checkQuiet()
 }
 
 // releaseAll ends the contexts of the jobs that are still running, and releases the jobs.
 func (w *Worker) releaseAll() {
-	all := w.locks.takeAll(ErrStopped)
+	all := w.locks.TakeAll(ErrStopped)
 	for _, a := range all {
-		if !a.hold.ended.Load() {
+		if !a.hold.Ended.Load() {
 			r := a.report(Outcome{Action: ActionRelease})
-			r.job, r.until = nil, a.lock.until
+			r.job, r.until = nil, a.hold.Until
 			w.outbox.add(r)
 		}
-		w.locks.left(a)
+		w.locks.Left(&a.hold.Lease)
 	}
 	all = slices.DeleteFunc(all, w.dropUnstarted)
 	for _, a := range all {
 		a.cancel(ErrStopped)
 	}
 	w.checkQuiet()
-	w.loop.due.notify()
+	w.loop.due.Notify()
 	for _, a := range all {
 		w.observer.lost(a, ErrStopped)
 	}
@@ -481,7 +550,7 @@ func (w *Worker) admit(a *activeJob) {
 // startNext starts the first job that was taken ahead, unless it was lost. The mutex is held.
 func (w *Worker) startNext() {
 	for a := w.ahead.pop(); a != nil; a = w.ahead.pop() {
-		if !a.hold.lost.Load() {
+		if !a.hold.Lost.Load() {
 			w.start(a)
 			return
 		}
@@ -518,13 +587,13 @@ func (w *Worker) releaseAhead(jobs []*activeJob) {
 		return
 	}
 	for _, a := range jobs {
-		if w.locks.take(a) {
+		if w.locks.Take(&a.hold.Lease) {
 			w.release(a, false)
-			w.locks.left(a)
+			w.locks.Left(&a.hold.Lease)
 		}
 	}
 	w.checkQuiet()
-	w.loop.due.notify()
+	w.loop.due.Notify()
 }
 
 // dropUnstarted reports whether the handler of a job that is lost was not called. Then it never is.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/runs"
 	"github.com/qless/qless-go/internal/wire"
@@ -113,7 +114,7 @@ func (w *Worker) Stats() WorkerStats {
 
 // running returns the jobs that run and are held, and how many were taken ahead.
 func (w *Worker) running() (running []RunningJob, ahead int) {
-	held := w.locks.held()
+	held := w.locks.Holders()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range held {
@@ -300,8 +301,8 @@ type rateKeeper struct {
 	log   *workerLog
 	send  func(ctx context.Context, run string, part *ratePart, age time.Duration) error
 	now   func() time.Time
-	run   string // tells what this worker sends from what others send
-	again signal // send now
+	run   string     // tells what this worker sends from what others send
+	again hub.Signal // send now
 
 	// Used only by the goroutine that sends.
 	sent    int  // how many parts were sent
@@ -315,7 +316,7 @@ type rateKeeper struct {
 
 func newRateKeeper(client *Client, log *workerLog) *rateKeeper {
 	return &rateKeeper{
-		log: log, send: client.sendRates, now: client.now, run: rand.Text(), again: newSignal(),
+		log: log, send: client.sendRates, now: client.now, run: rand.Text(), again: hub.NewSignal(),
 	}
 }
 
@@ -382,7 +383,7 @@ func (k *rateKeeper) ask() {
 	k.mu.Lock()
 	k.asked = k.current != nil || len(k.closed) > 0
 	k.mu.Unlock()
-	k.again.notify()
+	k.again.Notify()
 }
 
 // isAsked reports whether the counts are about to be sent because of ask.
@@ -489,7 +490,7 @@ type registrar struct {
 	send     func(ctx context.Context, info workerInfo, age time.Duration) error
 	now      func() time.Time
 	inStep   func(wait, interval time.Duration) time.Duration
-	again    signal // something may have changed
+	again    hub.Signal // something may have changed
 
 	// Used only by the goroutine of run.
 	started  time.Time
@@ -501,7 +502,7 @@ type registrar struct {
 func newRegistrar(client *Client, log *workerLog, describe func() workerInfo) *registrar {
 	return &registrar{
 		log: log, describe: describe, send: client.register, now: client.now,
-		inStep: client.hub.inStep, again: newSignal(),
+		inStep: client.hub.InStep, again: hub.NewSignal(),
 	}
 }
 

@@ -53,7 +53,7 @@ func (w *Worker) startParts() *parts {
 	p.reporters.Go(func() { w.registry.run(reporting) })
 	p.reporters.Go(func() { w.rates.keep(reporting) })
 	p.reporters.Go(func() { w.settleDeferred(reporting) })
-	p.renewals.Go(func() { w.locks.run(p.all) })
+	p.renewals.Go(func() { w.locks.Run(p.all) })
 	for _, schedule := range w.schedules {
 		p.schedules.Go(func() { w.follow(p.all, schedule) })
 	}
@@ -76,9 +76,9 @@ func (w *Worker) drain(p *parts) {
 	w.releaseAhead(w.setState(workerStopping))
 	w.checkQuiet()
 	if !w.isQuiet() {
-		w.registry.again.notify()
+		w.registry.again.Notify()
 	}
-	w.loop.due.notify()
+	w.loop.due.Notify()
 	select {
 	case <-closedAfter(p.loop.Wait):
 	case <-w.shutdown.drained.c:
@@ -196,7 +196,7 @@ const cutTimeout = 100 * time.Millisecond
 // isQuiet reports whether no handler runs, no lock is held, and the server knows all outcomes. Jobs
 // move from the handlers and the lock keeper to the outbox, so they are checked in that order.
 func (w *Worker) isQuiet() bool {
-	return !w.runsHandlers() && w.locks.isEmpty() && w.outbox.isEmpty()
+	return !w.runsHandlers() && w.locks.IsEmpty() && w.outbox.isEmpty()
 }
 
 func (w *Worker) runsHandlers() bool {
@@ -238,9 +238,10 @@ func (w *Worker) setUnfinished() {
 func (w *Worker) close() {
 	w.setState(workerClosed)
 	undelivered := w.outbox.close()
+	w.undone(undelivered, ErrStopped)
 	w.setUnfinished() // a handler that has lost its lock may still be running
 	w.mu.Lock()
-	w.stopErr = stopError(w.unfinished, undelivered, w.cutShort)
+	w.stopErr = stopError(w.unfinished, len(undelivered), w.cutShort)
 	w.mu.Unlock()
 	w.freeName()
 	w.shutdown.closed.open()

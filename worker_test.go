@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/runs"
 )
 
@@ -69,7 +70,7 @@ func (s *rateServer) seen() (calls, sum int) {
 func withRates(t *testing.T, during func(k *rateKeeper, s *rateServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &rateServer{counted: map[runs.Key]int{}}
-		k := &rateKeeper{log: quietLog(), send: s.send, now: time.Now, run: "run", again: newSignal()}
+		k := &rateKeeper{log: quietLog(), send: s.send, now: time.Now, run: "run", again: hub.NewSignal()}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := closedAfter(func() { k.keep(ctx) })
 		during(k, s)
@@ -234,7 +235,7 @@ func newTestRegistrar(answer func() error, paused *atomic.Bool) (*registrar, fun
 	var mu sync.Mutex
 	var calls []registerCall
 	r := &registrar{
-		log: quietLog(), now: time.Now, again: newSignal(), inStep: newHub(nil).inStep,
+		log: quietLog(), now: time.Now, again: hub.NewSignal(), inStep: hub.New(hub.Config{}).InStep,
 		describe: func() workerInfo { return workerInfo{Paused: paused.Load()} },
 		send: func(_ context.Context, info workerInfo, age time.Duration) error {
 			mu.Lock()
@@ -282,12 +283,12 @@ func TestAWorkerThatChangesRegistersAtOnce(t *testing.T) {
 		r, calls := newTestRegistrar(func() error { return nil }, &paused)
 		r.maxRunTime(t, func() {
 			for range 5 {
-				r.again.notify() // nothing has changed
+				r.again.Notify() // nothing has changed
 				synctest.Wait()
 			}
 			require.Len(t, calls(), 1)
 			paused.Store(true)
-			r.again.notify()
+			r.again.Notify()
 			synctest.Wait()
 			require.Len(t, calls(), 2)
 			require.True(t, calls()[1].info.Paused)

@@ -422,25 +422,24 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 2})
-	runs, again, ended := make(chan bool, 2), make(chan bool), make(chan error, 1)
+	again, stop, ended := make(chan bool, 1), make(chan bool), make(chan error, 1)
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-		runs <- true
 		if job.Remaining == 4 {
-			<-again
+			again <- true
+			<-stop
 			return nil
 		}
 		if err := errOf(job.Retry(ctx, 0, "", "")); err != nil {
 			return err
 		}
-		soon(t, "the second run", runs)
+		soon(t, "the second run", again)
 		ended <- job.Complete(ctx)
 		return nil
 	})
 	w.start()
 	jid := e.Put("q")
-	soon(t, "the first run", runs)
 	requireCode(t, qless.ErrLockLost, soon(t, "the end of the first run", ended))
-	close(again)
+	close(stop)
 	require.Equal(t, reported{"complete", "complete"}, w.ends(jid))
 }
 

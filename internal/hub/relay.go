@@ -1,39 +1,46 @@
-package qless
+package hub
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // relays is how many workers of a namespace should relay.
 const relays = 2
 
-// relayLease is how long a relay that begins or ends keeps others from doing so. By then, the server
-// has counted it.
+// relayLease is how long a relay that begins or ends keeps others from doing so. By then, the
+// server has counted it.
 const relayLease = 2 * time.Second
 
 // keyRelay is held by the relay that begins or ends.
 const keyRelay = "x:relay"
 
-// A relay wakes workers for jobs that were put by the scripts of other qless clients, which wake
-// nobody, if it is told to. Two in a namespace are, so that one hears what the other misses while
-// its connection is broken. The workers and receivers of a hub have one for each namespace.
-type relay struct {
-	hub    *hub
-	client *Client
-	log    *workerLog
-	due    signal // there is something to relay, or relaying is to begin or end
+// Channels of relays.
+const (
+	channelListen = "x:listen" // nothing is published: its subscribers are counted
+	channelLog    = "log"
+)
+
+// A Relay wakes workers for jobs that were put by the scripts of other qless clients, which wake
+// nobody, if too few others do. Two in a namespace are enough: one receives the messages that the
+// other misses while its connection is broken. The workers and receivers of a hub have one for each
+// namespace.
+type Relay struct {
+	hub    *Hub
+	config Config
+	due    Signal // there is something to relay, or relaying is to begin or end
 	users  int    // guarded by the hub's mutex
 	cancel context.CancelFunc
-	ended  <-chan struct{}
+	ended  chan struct{}
 
 	contested int // consecutive times that another one was about to begin; used only by run
 
@@ -48,18 +55,18 @@ type relay struct {
 }
 
 // startRelay makes a relay, which begins when that is needed.
-func startRelay(h *hub, client *Client) *relay {
+func startRelay(h *Hub, config Config) *Relay {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &relay{
-		hub: h, client: client, log: &workerLog{logger: client.logger},
-		due: newSignal(), cancel: cancel, wakeQueues: map[string]bool{},
+	r := &Relay{
+		hub: h, config: config, due: NewSignal(), cancel: cancel, ended: make(chan struct{}),
+		wakeQueues: map[string]bool{},
 	}
-	r.ended = closedAfter(func() { r.run(ctx) })
+	go r.run(ctx)
 	return r
 }
 
 // stop ends the relay, and reports whether another one has to take its place.
-func (r *relay) stop(ctx context.Context) (relayed bool) {
+func (r *Relay) stop(ctx context.Context) (relayed bool) {
 	r.cancel()
 	select {
 	case <-r.ended:
@@ -72,8 +79,8 @@ func (r *relay) stop(ctx context.Context) (relayed bool) {
 	return relayed
 }
 
-// needRelays has it begin to relay if too few do, and stop if too many do.
-func (r *relay) needRelays(there int) {
+// Adjust has the relay begin if too few are there, and stop if too many are.
+func (r *Relay) Adjust(there int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -84,55 +91,63 @@ func (r *relay) needRelays(there int) {
 	default:
 		return
 	}
-	r.due.notify()
+	r.due.Notify()
 }
 
-// hear is called with what other clients publish, and when it begins to hear that.
-func (r *relay) hear(notice redisx.Notice) {
+// Notify is called with the messages of other clients, and when the server begins to send them.
+func (r *Relay) Notify(notice redisx.Notice) {
 	switch {
 	case notice.Kind == redisx.Gap:
 		r.wakeAll()
 	case notice.Kind == redisx.Published:
-		r.heard(notice)
-	case notice.Channel == r.client.prefix+channelListen:
-		r.listens()
+		r.published(notice)
+	case notice.Channel == r.config.Prefix+channelListen:
+		r.subscribed()
 	}
 }
 
-// heard has a worker woken for a job that was put, unless the script did so.
-func (r *relay) heard(notice redisx.Notice) {
+// wakingPrefix begins a message about a job that is ready if its script also wakes a worker. In the
+// messages of other clients' scripts, the keys are in another order.
+const wakingPrefix = `{"queue":`
+
+// wakes reports whether the script that published a message also wakes a worker.
+func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix) }
+
+// published has a worker woken for a job that was put, unless the script did so.
+func (r *Relay) published(notice redisx.Notice) {
 	if wakes(notice.Payload) {
 		return
 	}
-	event := r.client.decodeEvent(notice.Channel, notice.Payload)
-	if event.Kind != EventPut && event.Kind != EventAdvanced {
+	queue := r.config.PutInto(notice.Channel, notice.Payload)
+	if queue == "" {
 		return
 	}
 	r.mu.Lock()
-	r.wakeQueues[cmp.Or(event.To, event.Queue)] = true
+	r.wakeQueues[queue] = true
 	r.mu.Unlock()
-	r.due.notify()
+	r.due.Notify()
 }
 
-// listens is called when it hears the jobs of other clients from now on.
-func (r *relay) listens() {
+// subscribed is called when the server sends the messages of other clients from now on.
+func (r *Relay) subscribed() {
 	r.mu.Lock()
 	r.isCounted = true
 	r.mu.Unlock()
 	r.wakeAll()
 }
 
-// wakeAll has a worker woken for each queue that has jobs: some may have been put while no worker
-// was listening.
-func (r *relay) wakeAll() {
+// wakeAll has a worker woken for each queue that has jobs: some may have been put while no relay
+// was subscribed.
+func (r *Relay) wakeAll() {
 	r.mu.Lock()
 	r.wakeAny = true
 	r.mu.Unlock()
-	r.due.notify()
+	r.due.Notify()
 }
 
-// run does what needRelays, heard and wakeAll have requested.
-func (r *relay) run(ctx context.Context) {
+// run does what Adjust, published and wakeAll have requested.
+func (r *Relay) run(ctx context.Context) {
+	defer close(r.ended)
 	for failures := 0; ; {
 		select {
 		case <-r.due:
@@ -152,7 +167,7 @@ func (r *relay) run(ctx context.Context) {
 		}
 		failures++
 		if failures == 1 && ctx.Err() == nil {
-			r.log.cantWake(queues, err)
+			r.config.Warn("could not wake a worker", err, "queues", queues)
 		}
 		r.wakeAll() // it is not known which were woken
 		if !redisx.WhileAway.Wait(ctx, failures) {
@@ -162,7 +177,7 @@ func (r *relay) run(ctx context.Context) {
 }
 
 // takeWakes returns the queues whose jobs woke no worker, and whether there may be others.
-func (r *relay) takeWakes() (queues []string, wakeAny bool) {
+func (r *Relay) takeWakes() (queues []string, wakeAny bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	queues, wakeAny = slices.Sorted(maps.Keys(r.wakeQueues)), r.wakeAny
@@ -175,12 +190,16 @@ func (r *relay) takeWakes() (queues []string, wakeAny bool) {
 const wakeBatchSize = 500
 
 // wake wakes a worker for each of the queues or, with wakeAny, for each queue that has jobs.
-func (r *relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
+func (r *Relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
 	if wakeAny {
 		return r.wakeForAll(ctx)
 	}
 	for some := range slices.Chunk(queues, wakeBatchSize) {
-		if _, err := r.client.run(ctx, "wake", "", anys(nil, some...)...); err != nil {
+		args := make([]any, len(some))
+		for i, queue := range some {
+			args[i] = queue
+		}
+		if _, err := r.config.Do(ctx, "wake", args...); err != nil {
 			return err
 		}
 	}
@@ -188,15 +207,15 @@ func (r *relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
 }
 
 // wakeForAll wakes a worker for each queue that has jobs, in steps.
-func (r *relay) wakeForAll(ctx context.Context) error {
+func (r *Relay) wakeForAll(ctx context.Context) error {
 	for cursor := ""; ; {
-		reply, err := r.client.run(ctx, "wake", "", "", cursor)
+		reply, err := r.config.Do(ctx, "wake", "", cursor)
 		if err != nil {
 			return err
 		}
 		next, ok := reply.(string)
 		if !ok {
-			return unexpected("wake", reply)
+			return wire.Unexpected(reply)
 		}
 		if cursor = next; cursor == "" {
 			return nil
@@ -206,7 +225,7 @@ func (r *relay) wakeForAll(ctx context.Context) error {
 
 // changeRelaying begins or ends listening for the jobs of other clients. If the connection is
 // broken, that takes effect on the one that replaces it.
-func (r *relay) changeRelaying(ctx context.Context) {
+func (r *Relay) changeRelaying(ctx context.Context) {
 	r.mu.Lock()
 	change := r.change
 	r.change = 0
@@ -216,7 +235,7 @@ func (r *relay) changeRelaying(ctx context.Context) {
 	}
 	claimed, err := r.claim(ctx, change > 0)
 	if err != nil && ctx.Err() == nil {
-		r.log.cantRelay(err)
+		r.config.Warn("the worker can't listen for jobs of other clients yet", err)
 	}
 	if claimed {
 		r.setRelaying(change > 0)
@@ -224,7 +243,7 @@ func (r *relay) changeRelaying(ctx context.Context) {
 }
 
 // setRelaying begins or ends, unless the relay was stopped meanwhile.
-func (r *relay) setRelaying(begin bool) {
+func (r *Relay) setRelaying(begin bool) {
 	r.listen(begin)
 	r.mu.Lock()
 	r.relaying = begin
@@ -236,38 +255,38 @@ func (r *relay) setRelaying(begin bool) {
 }
 
 // listen begins or ends listening.
-func (r *relay) listen(begin bool) {
-	channels := []string{r.client.prefix + channelLog, r.client.prefix + channelListen}
+func (r *Relay) listen(begin bool) {
+	channels := []string{r.config.Prefix + channelLog, r.config.Prefix + channelListen}
 	if begin {
-		r.hub.subscribe(r, channels...)
+		r.hub.Subscribe(r, channels...)
 	} else {
-		r.hub.unsubscribe(r, channels...)
+		r.hub.Unsubscribe(r, channels...)
 	}
 }
 
-// claim reports whether it may begin or end: no other relay does, and there are still too few or too
-// many. If another one begins, it tries again later.
-func (r *relay) claim(ctx context.Context, begin bool) (bool, error) {
+// claim reports whether it may begin or end: no other relay does, and there are still too few or
+// too many. If another one begins, it tries again later.
+func (r *Relay) claim(ctx context.Context, begin bool) (bool, error) {
 	if begin && r.contested > 0 { // others have begun meanwhile
-		if there, err := r.client.countRelays(ctx); err == nil && there >= relays {
+		if there, err := r.count(ctx); err == nil && there >= relays {
 			r.contested = 0
 			return false, nil
 		}
 	}
-	key, now := r.client.prefix+keyRelay, time.Now()
-	free, err := r.client.rdb.SetNX(ctx, key, r.client.worker, relayLease).Result()
+	key, now := r.config.Prefix+keyRelay, time.Now()
+	free, err := r.config.Redis.SetNX(ctx, key, r.config.Worker, relayLease).Result()
 	if err != nil {
 		return false, err
 	}
 	if !free {
 		if begin {
 			r.contested++
-			time.AfterFunc(redisx.WhileAway.After(r.contested), func() { r.needRelays(0) })
+			time.AfterFunc(redisx.WhileAway.After(r.contested), func() { r.Adjust(0) })
 		}
 		return false, nil
 	}
 	r.contested = 0
-	there, err := r.client.countRelays(ctx)
+	there, err := r.count(ctx)
 	if err == nil && !begin && there > relays {
 		return true, nil
 	}
@@ -275,13 +294,13 @@ func (r *relay) claim(ctx context.Context, begin bool) (bool, error) {
 	defer r.mu.Unlock()
 	r.claimed, r.isCounted = now, err != nil || !begin || there >= relays
 	if r.isCounted {
-		r.due.notify()
+		r.due.Notify()
 	}
 	return !r.isCounted, err
 }
 
 // releaseLease gives up the lease when it is no longer needed.
-func (r *relay) releaseLease(ctx context.Context) {
+func (r *Relay) releaseLease(ctx context.Context) {
 	r.mu.Lock()
 	over := r.isCounted && time.Since(r.claimed) < relayLease
 	if r.isCounted {
@@ -289,22 +308,23 @@ func (r *relay) releaseLease(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	if over {
-		_ = r.client.rdb.Del(ctx, r.client.prefix+keyRelay).Err() // else it ends by itself
+		_ = r.config.Redis.Del(ctx, r.config.Prefix+keyRelay).Err() // else it ends by itself
 	}
 }
 
-// countRelays returns how many relays there are.
-func (c *Client) countRelays(ctx context.Context) (int, error) {
+// count returns how many relays there are.
+func (r *Relay) count(ctx context.Context) (int, error) {
 	var on interface {
 		PubSubNumSub(ctx context.Context, channels ...string) *redis.MapStringIntCmd
-	} = c.rdb
-	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
-		master, err := cluster.MasterForKey(ctx, c.prefix)
+	} = r.config.Redis
+	if cluster, ok := r.config.Redis.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, r.config.Prefix)
 		if err != nil {
 			return 0, err
 		}
 		on = master
 	}
-	counts, err := on.PubSubNumSub(ctx, c.prefix+channelListen).Result()
-	return int(counts[c.prefix+channelListen]), err
+	channel := r.config.Prefix + channelListen
+	counts, err := on.PubSubNumSub(ctx, channel).Result()
+	return int(counts[channel]), err
 }

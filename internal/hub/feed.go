@@ -1,4 +1,4 @@
-package qless
+package hub
 
 import (
 	"context"
@@ -15,31 +15,31 @@ const feedBuffer = 256
 // A feed passes messages on to the subscribers of a hub, until its context ends. It keeps a
 // connection that is subscribed to their channels.
 type feed struct {
-	hub     *hub
+	hub     *Hub
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{}      // closed when it has ended
-	changed signal             // channels are to be added or removed
+	changed Signal             // channels are to be added or removed
 	settle  chan chan struct{} // asks for that; what was sent is closed when it was done
 
 	// Guarded by the hub's mutex. The last two are nil without a connection.
 	pending      map[string]bool      // channels that are perhaps to be added or removed
-	heard        map[string]time.Time // since when the server sends messages of these channels
+	confirmed    map[string]time.Time // since when the server sends messages of these channels
 	subscription *redisx.Subscription[redisx.Notice]
 }
 
-func newFeed(h *hub) *feed {
+func newFeed(h *Hub) *feed {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &feed{
 		hub: h, ctx: ctx, cancel: cancel, done: make(chan struct{}),
-		changed: newSignal(), settle: make(chan chan struct{}), pending: map[string]bool{},
+		changed: NewSignal(), settle: make(chan chan struct{}), pending: map[string]bool{},
 	}
 }
 
 // change has a channel added or removed. The hub's mutex is held.
 func (f *feed) change(channel string) {
 	f.pending[channel] = true
-	f.changed.notify()
+	f.changed.Notify()
 }
 
 // run subscribes, and passes on messages. When the connection breaks, the subscription restores it
@@ -55,7 +55,7 @@ func (f *feed) run() {
 			continue
 		}
 		if failures == 1 && f.ctx.Err() == nil {
-			f.hub.client.logger.Warn("qless: can't listen for events", withHint(err)...)
+			f.hub.config.Warn("can't listen for events", err)
 		}
 		redisx.WhileAway.Wait(f.ctx, failures)
 	}
@@ -63,12 +63,12 @@ func (f *feed) run() {
 
 // subscribe opens a connection, to which all channels are to be added.
 func (f *feed) subscribe() (*redisx.Subscription[redisx.Notice], error) {
-	c := f.hub.client
-	subscription, err := redisx.Subscribe(f.ctx, c.rdb, redisx.SubscriptionConfig[redisx.Notice]{
+	c := f.hub.config
+	subscription, err := redisx.Subscribe(f.ctx, c.Redis, redisx.SubscriptionConfig[redisx.Notice]{
 		Backoff:  redisx.WhileAway,
-		Broken:   c.subscriptionBroke,
+		Broken:   func(err error) { c.Warn("the subscription to events broke", err) },
 		Buffer:   feedBuffer,
-		Channels: []string{c.prefix + channelWaits},
+		Channels: []string{c.Prefix + Idle},
 		Decode:   func(n redisx.Notice) (redisx.Notice, bool) { return n, true },
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func (f *feed) subscribe() (*redisx.Subscription[redisx.Notice], error) {
 	}
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
-	f.subscription, f.heard = subscription, map[string]time.Time{}
+	f.subscription, f.confirmed = subscription, map[string]time.Time{}
 	for channel := range f.hub.members {
 		f.change(channel)
 	}
@@ -87,13 +87,13 @@ func (f *feed) subscribe() (*redisx.Subscription[redisx.Notice], error) {
 func (f *feed) disconnected() {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
-	f.subscription, f.heard = nil, nil
+	f.subscription, f.confirmed = nil, nil
 }
 
 // pass passes messages on, and changes the channels, until the subscription or the context ends.
 func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
 	defer f.disconnected()
-	subscribed := map[string]bool{f.hub.client.prefix + channelWaits: true}
+	subscribed := map[string]bool{f.hub.config.Prefix + Idle: true}
 	for {
 		select {
 		case notice, open := <-subscription.C():
@@ -101,14 +101,14 @@ func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
 				return
 			}
 			for _, s := range f.concerned(notice, subscribed) {
-				s.hear(notice)
+				s.Notify(notice)
 			}
 		case <-f.changed:
 			f.follow(subscription, subscribed)
-		case told := <-f.settle:
+		case settled := <-f.settle:
 			f.follow(subscription, subscribed)
 			if f.ctx.Err() == nil { // else it ends
-				close(told)
+				close(settled)
 			}
 		case <-f.ctx.Done():
 			return
@@ -116,24 +116,24 @@ func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
 	}
 }
 
-// concerned returns the subscribers that a notice is for, and notes which channels are heard.
-func (f *feed) concerned(notice redisx.Notice, subscribed map[string]bool) []subscriber {
+// concerned returns the subscribers that a notice is for, and notes which channels are confirmed.
+func (f *feed) concerned(notice redisx.Notice, subscribed map[string]bool) []Subscriber {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if notice.Kind == redisx.Gap {
-		all := map[subscriber]bool{}
+		all := map[Subscriber]bool{}
 		for channel, members := range h.members {
 			maps.Copy(all, members)
 			if subscribed[channel] {
-				f.heard[channel] = time.Now()
+				f.confirmed[channel] = time.Now()
 			}
 		}
 		return slices.Collect(maps.Keys(all))
 	}
 	members := h.members[notice.Channel]
 	if notice.Kind == redisx.Subscribed && len(members) > 0 {
-		f.heard[notice.Channel] = time.Now()
+		f.confirmed[notice.Channel] = time.Now()
 	}
 	return slices.Collect(maps.Keys(members))
 }
@@ -164,26 +164,26 @@ func (f *feed) changes(subscribed map[string]bool) (added, removed []string) {
 		case !wanted && subscribed[channel]:
 			removed = append(removed, channel)
 			delete(subscribed, channel)
-			delete(f.heard, channel)
+			delete(f.confirmed, channel)
 		}
 	}
 	clear(f.pending)
 	return added, removed
 }
 
-// settled waits until the server was told of the channels, if there is a connection, or the feed
-// has ended because there are none, or the context ends.
+// settled waits until the server knows the channels, if there is a connection, or the feed has
+// ended because there are none, or the context ends.
 func (f *feed) settled(ctx context.Context) {
 	if f == nil || f.isRetrying() {
 		return
 	}
-	told := make(chan struct{})
+	settled := make(chan struct{})
 	settle := f.settle
 	for {
 		select {
-		case settle <- told:
+		case settle <- settled:
 			settle = nil
-		case <-told:
+		case <-settled:
 			return
 		case <-f.done:
 			return
@@ -198,11 +198,4 @@ func (f *feed) isRetrying() bool {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
 	return f.subscription == nil && f.ctx.Err() == nil
-}
-
-// finished waits until the feed has ended, if it is to.
-func (f *feed) finished() {
-	if f != nil && f.ctx.Err() != nil {
-		<-f.done
-	}
 }
