@@ -68,7 +68,7 @@ func (o *operations) time(
 	ctx context.Context, phase string, jobs, calls int, line func(i int) []any,
 ) (sample, []any, error) {
 	var replies []any
-	one, err := o.server.measure(ctx, phase, jobs, func() (err error) {
+	one, err := o.server.sample(ctx, phase, jobs, func() (err error) {
 		replies, err = o.send(ctx, calls, line)
 		return err
 	})
@@ -213,7 +213,7 @@ func (o *operations) reserveFrom(count int, order string, cursor int, queues []s
 // turns reserves and finishes count jobs at a time, so that the worker never has more locks.
 func (o *operations) turns(ctx context.Context, jobs, count int) (sample, error) {
 	phase := fmt.Sprintf("turn(%d)", count)
-	return o.server.measure(ctx, phase, jobs, func() error {
+	return o.server.sample(ctx, phase, jobs, func() error {
 		return batches(jobs, count, func(size int) error {
 			replies, err := o.send(ctx, 1, func(int) []any {
 				return o.reserveFrom(size, "ordered", 0, []string{queueName})
@@ -295,7 +295,7 @@ func (o *operations) progress(ctx context.Context, count int) (sample, error) {
 // finish completes every held job as our worker does, count per call.
 func (o *operations) finish(ctx context.Context, count int) (sample, error) {
 	phase := fmt.Sprintf("finish(%d)", count)
-	return o.server.measure(ctx, phase, len(o.held), func() error {
+	return o.server.sample(ctx, phase, len(o.held), func() error {
 		return o.finishHeld(ctx, phase, count)
 	})
 }

@@ -40,8 +40,8 @@ func claiming(name, mode string, pairs ...any) extension {
 // other is a job that those which are put wait for, or that waits for them.
 const other = "other"
 
-// tenants is how many share a queue.
-const tenants = 10
+// fairTenants is how many share a queue.
+const fairTenants = 10
 
 func extensions() []extension {
 	none := func(int64) []any { return nil }
@@ -61,7 +61,7 @@ func extensions() []extension {
 		claiming("Unique.UntilStarted", `,"m":"start"`),
 		claiming("Unique.Replace", "", "replace", "delay"),
 		{name: "Fair", put: func(n int64) []any {
-			return []any{"o", fmt.Sprintf(`g|{"g":{"t":"tenant-%d"}}`, n%tenants)}
+			return []any{"o", fmt.Sprintf(`g|{"g":{"t":"tenant-%d"}}`, n%fairTenants)}
 		}},
 		limited("Limits, concurrency", 1_000_000, 0, 0),
 		limited("Limits, rate", 0, 1_000_000, 60),

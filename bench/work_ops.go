@@ -111,12 +111,12 @@ func (b *bench) workerCommands(ctx context.Context, o *operations) ([]sample, er
 	return append(phases, empty), err
 }
 
-// depthGroups measures how the cost of commands grows with the number of waiting jobs.
-func (b *bench) depthGroups() []group {
+// waitingGroups measures how the cost of commands grows with the number of waiting jobs.
+func (b *bench) waitingGroups() []group {
 	var groups []group
 	for _, s := range b.scripts {
-		g := group{workload: "depth", label: s.name}
-		for _, depth := range b.depths {
+		g := group{workload: "waiting", label: s.name}
+		for _, depth := range b.waiting {
 			label := fmt.Sprintf("waiting=%d", depth)
 			g.runs = append(g.runs, b.operating(s, label, func(ctx context.Context, o *operations) ([]sample, error) {
 				if err := o.fill(ctx, "waiting", queueName, depth); err != nil {
