@@ -223,8 +223,12 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sharing says in words how many clients there are for a number of workers, or of other things.
-func sharing(things, clients int, thing string) string {
+// sharing says in words how many clients there are for workers, or for tenants.
+func (o *options) sharing(clients int, thing string) string {
+	things := o.workers
+	if thing == "tenant" {
+		things = o.tenants
+	}
 	switch clients {
 	case 0:
 		return fmt.Sprintf("%d %ss, a client each", things, thing)

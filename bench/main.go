@@ -77,16 +77,16 @@ var workloads = []workload{
 	{name: "pickup", peers: true, run: compared((*bench).pickUpGroups)},
 	{name: "rest", peers: true, run: compared((*bench).restGroup)},
 	{name: "memory", peers: true, run: compared((*bench).memoryGroup)},
-	{name: "idle", run: alone(idle)},
-	{name: "newqueues", run: alone(newQueues)},
+	{name: "idle", run: shared("worker", idle)},
+	{name: "newqueues", run: onServer(newQueues)},
 	{name: "queues", run: alone(manyQueues)},
-	{name: "depth", run: alone(depth)},
-	{name: "states", run: alone(states)},
-	{name: "tenants", run: alone(tenants)},
-	{name: "bulk", run: alone(bulk)},
+	{name: "depth", run: onServer(depth)},
+	{name: "states", run: onServer(states)},
+	{name: "tenants", run: shared("tenant", tenants)},
+	{name: "bulk", run: onServer(bulk)},
 	{name: "durability", run: alone(durability)},
-	{name: "load", run: alone(loadOnce)},
-	{name: "restart", run: alone(restart)},
+	{name: "load", run: onServer(loadOnce)},
+	{name: "restart", run: shared("worker", restart, "--appendonly", "yes")},
 	{name: "soak", run: alone(soak)},
 	{name: "lmstfy", run: alone(lmstfy)},
 }
@@ -117,4 +117,40 @@ func alone(
 	run func(ctx context.Context, o *options, r *report) error,
 ) func(context.Context, *bench, *report) error {
 	return func(ctx context.Context, b *bench, r *report) error { return run(ctx, b.options, r) }
+}
+
+// onServer returns a workload that is measured on one server of its own.
+func onServer(
+	run func(ctx context.Context, o *options, r *report, s *server) error, args ...string,
+) func(context.Context, *bench, *report) error {
+	return func(ctx context.Context, b *bench, r *report) error {
+		s, err := startFleet(ctx, b.options, args...)
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+		return run(ctx, b.options, r, s)
+	}
+}
+
+// shared returns a workload that is measured for each number of clients that the workers share, on
+// servers of their own.
+func shared(
+	thing string,
+	run func(ctx context.Context, o *options, r *report, s *server, clients int) error,
+	args ...string,
+) func(context.Context, *bench, *report) error {
+	return func(ctx context.Context, b *bench, r *report) error {
+		for _, clients := range b.clients {
+			r.of = b.sharing(clients, thing)
+			r.in("")
+			err := onServer(func(ctx context.Context, o *options, r *report, s *server) error {
+				return run(ctx, o, r, s, clients)
+			}, args...)(ctx, b, r)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }

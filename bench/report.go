@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -24,12 +25,15 @@ type report struct {
 	workload string
 	out      io.Writer
 	json     bool
+	of       string // what the cases have in common, if anything
 	inCase   string // of the figures that follow
 	figures  []figure
 }
 
 // in begins the figures of a case.
-func (r *report) in(format string, args ...any) { r.inCase = fmt.Sprintf(format, args...) }
+func (r *report) in(format string, args ...any) {
+	r.inCase = strings.Trim(r.of+", "+fmt.Sprintf(format, args...), ", ")
+}
 
 func (r *report) add(what string, value float64, unit string) {
 	r.figures = append(r.figures, figure{

@@ -87,12 +87,7 @@ var bulkCalls = []bulkCall{
 }
 
 // bulk measures calls at sizes at which one script would keep the server from all others.
-func bulk(ctx context.Context, o *options, r *report) error {
-	s, err := startFleet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
+func bulk(ctx context.Context, o *options, r *report, s *server) error {
 	c, err := newCrowd(s, 1, qless.ClientConfig{})
 	if err != nil {
 		return err

@@ -11,12 +11,7 @@ import (
 )
 
 // depth measures calls on a queue without other jobs, and on one with many that wait.
-func depth(ctx context.Context, o *options, r *report) error {
-	s, err := startFleet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
+func depth(ctx context.Context, o *options, r *report, s *server) error {
 	c, err := newCrowd(s, 1, qless.ClientConfig{Unbatched: true})
 	if err != nil {
 		return err
@@ -171,12 +166,7 @@ func worked(handler qless.Handler) func(context.Context, *server, *qless.Client,
 }
 
 // states measures the memory of jobs in each state.
-func states(ctx context.Context, o *options, r *report) error {
-	s, err := startFleet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
+func states(ctx context.Context, o *options, r *report, s *server) error {
 	c, err := newCrowd(s, 1, qless.ClientConfig{})
 	if err != nil {
 		return err

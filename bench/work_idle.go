@@ -8,24 +8,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// idle measures workers that wait for jobs of one queue, for each number of clients that they
-// share.
-func idle(ctx context.Context, o *options, r *report) error {
-	for _, clients := range o.clients {
-		r.in("%s", sharing(o.workers, clients, "worker"))
-		if err := idleWorkers(ctx, o, r, clients); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func idleWorkers(ctx context.Context, o *options, r *report, clients int) error {
-	s, err := startFleet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
+// idle measures workers that wait for jobs of one queue.
+func idle(ctx context.Context, o *options, r *report, s *server, clients int) error {
 	workers := float64(o.workers)
 	jobs := newErrands()
 	before := inUse()

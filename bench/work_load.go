@@ -14,12 +14,7 @@ import (
 
 // loadOnce measures how long the server takes to load the script, the longest call of a start, how much
 // memory that needs, and how long other clients wait while many send the script at once.
-func loadOnce(ctx context.Context, o *options, r *report) error {
-	s, err := startFleet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
+func loadOnce(ctx context.Context, o *options, r *report, s *server) error {
 	before, err := readScripts(ctx, s.admin)
 	if err != nil {
 		return err

@@ -92,12 +92,7 @@ const appearing = 20
 
 // newQueues measures queues that appear, one after the other, among workers that don't want them
 // and workers whose patterns match them.
-func newQueues(ctx context.Context, o *options, r *report) (failed error) {
-	s, err := startFleet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
+func newQueues(ctx context.Context, o *options, r *report, s *server) (failed error) {
 	config := qless.WorkerConfig{Queues: []string{"work"}, PollInterval: never}
 	others, err := hire(ctx, s, o.workers, 1, config, complete)
 	if err != nil {

@@ -13,38 +13,9 @@ import (
 
 // restart measures what a fleet does when its server goes away, while a job is put every 50 ms, and
 // what its killed workers leave behind.
-func restart(ctx context.Context, o *options, r *report) error {
-	for _, clients := range o.clients {
-		if err := disturb(ctx, o, r, clients); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// disturbances are what happens to the fleet.
-var disturbances = []struct {
-	name string
-	do   func(ctx context.Context, s *server) error
-}{
-	{"SCRIPT FLUSH", func(ctx context.Context, s *server) error {
-		return s.admin.ScriptFlush(ctx).Err()
-	}},
-	{"CLIENT KILL TYPE pubsub", func(ctx context.Context, s *server) error {
-		return s.admin.ClientKillByFilter(ctx, "TYPE", "pubsub").Err()
-	}},
-	{"restart", func(_ context.Context, s *server) error {
-		s.process.Restart()
-		return nil
-	}},
-}
-
-func disturb(ctx context.Context, o *options, r *report, clients int) (failed error) {
-	s, err := startFleet(ctx, o, "--appendonly", "yes")
-	if err != nil {
-		return err
-	}
-	defer s.stop()
+func restart(
+	ctx context.Context, o *options, r *report, s *server, clients int,
+) (failed error) {
 	jobs := newTally()
 	config := qless.WorkerConfig{Queues: []string{"work"}, PollInterval: o.poll}
 	c, err := hire(ctx, s, o.workers, clients, config, jobs.handle)
@@ -64,7 +35,7 @@ func disturb(ctx context.Context, o *options, r *report, clients int) (failed er
 	defer func() { failed = errors.Join(failed, steady.dismiss()) }()
 	queue := steady.clients[0].Queue("work")
 	for _, d := range disturbances {
-		r.in("%s, %s", sharing(o.workers, clients, "worker"), d.name)
+		r.in("%s", d.name)
 		jobs.forget()
 		err := keepPutting(ctx, jobs, queue, d.name, func() error {
 			return recovery(ctx, o, r, s, c, d.do)
@@ -86,12 +57,29 @@ func disturb(ctx context.Context, o *options, r *report, clients int) (failed er
 			return err
 		}
 	}
-	r.in("%s, killed", sharing(o.workers, clients, "worker"))
+	r.in("killed")
 	killed = true
 	if err := c.kill(); err != nil {
 		return err
 	}
 	return passDead(ctx, o, r, s)
+}
+
+// disturbances are what happens to the fleet.
+var disturbances = []struct {
+	name string
+	do   func(ctx context.Context, s *server) error
+}{
+	{"SCRIPT FLUSH", func(ctx context.Context, s *server) error {
+		return s.admin.ScriptFlush(ctx).Err()
+	}},
+	{"CLIENT KILL TYPE pubsub", func(ctx context.Context, s *server) error {
+		return s.admin.ClientKillByFilter(ctx, "TYPE", "pubsub").Err()
+	}},
+	{"restart", func(_ context.Context, s *server) error {
+		s.process.Restart()
+		return nil
+	}},
 }
 
 // keepPutting puts a job every 50 ms while it calls do.

@@ -10,24 +10,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// tenants measures a process that works many namespaces, for each number of clients that their
-// workers share.
-func tenants(ctx context.Context, o *options, r *report) error {
-	for _, clients := range o.clients {
-		r.in("%s", sharing(o.tenants, clients, "tenant"))
-		if err := workTenants(ctx, o, r, clients); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func workTenants(ctx context.Context, o *options, r *report, clients int) error {
-	s, err := startFleet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.stop()
+// tenants measures a process that works many namespaces.
+func tenants(ctx context.Context, o *options, r *report, s *server, clients int) error {
 	before := inUse()
 	var (
 		c     *crowd
