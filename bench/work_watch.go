@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 )
@@ -15,8 +14,8 @@ func (b *bench) watchGroups() []group {
 			g := group{workload: "watch", label: fmt.Sprintf("%s work-in=%s", s.name, place)}
 			for _, count := range b.watched {
 				label := fmt.Sprintf("queues=%d", count)
-				g.runs = append(g.runs, b.operating(s, label, func(ctx context.Context, o *operations) ([]sample, error) {
-					return b.watch(ctx, o, count, place)
+				g.runs = append(g.runs, b.operating(s, label, func(o *operations) {
+					b.watch(o, count, place)
 				}))
 			}
 			groups = append(groups, g)
@@ -26,13 +25,7 @@ func (b *bench) watchGroups() []group {
 }
 
 // watch fills the queues and takes all jobs. Its figures are per call.
-func (b *bench) watch(
-	ctx context.Context, o *operations, count int, place string,
-) ([]sample, error) {
-	jobs := b.operationJobs()
-	if !o.scripts.own {
-		jobs = batchUnit // a hundred queues need a hundred pops each
-	}
+func (b *bench) watch(o *operations, count int, place string) {
 	names := make([]string, count)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%03d", queueName, i)
@@ -47,66 +40,49 @@ func (b *bench) watch(
 		order = "round-robin"
 	}
 	if !o.scripts.own {
-		return b.watchSingly(ctx, o, names, filled, jobs)
+		o.watchSingly(names, filled)
+		return
 	}
-	var phases []sample
-	for _, reserve := range []func() (sample, error){
-		func() (sample, error) { return o.reserve(ctx, jobs, 1, order, names...) },
-		func() (sample, error) { return o.reserve(ctx, jobs, 16, order, names...) },
-		func() (sample, error) { return o.firstReserve(ctx, jobs, order, names) },
+	jobs := b.operationJobs()
+	for _, reserve := range []func(){
+		func() { o.reserve(jobs, 1, order, names...) },
+		func() { o.reserve(jobs, 16, order, names...) },
+		func() { o.firstReserve(jobs, order, names) },
 	} {
-		if _, err := o.send(ctx, jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) }); err != nil {
-			return nil, err
-		}
-		one, err := reserve()
-		if err != nil {
-			return nil, err
-		}
-		phases = append(phases, one)
+		o.send(jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) })
+		reserve()
 		o.held = nil
 	}
-	phases[1].jobs /= 16
-	return phases, nil
+	if o.err == nil {
+		o.phases[1].jobs /= 16
+	}
 }
 
 // firstReserve takes jobs one by one, each time as if no reserve had looked at the queues before.
 // Forgetting what one has found costs a command.
-func (o *operations) firstReserve(
-	ctx context.Context, jobs int, order string, queues []string,
-) (sample, error) {
+func (o *operations) firstReserve(jobs int, order string, queues []string) {
 	const phase = "first reserve(1)"
-	one, replies, err := o.time(ctx, phase, jobs, 2*jobs, func(i int) []any {
+	replies := o.time(phase, jobs, 2*jobs, func(i int) []any {
 		if i%2 == 0 {
 			return []any{"del", "ql:x:empty"}
 		}
 		return o.reserveFrom(1, order, i/2%len(queues), queues)
 	})
-	if err != nil {
-		return one, err
-	}
 	var reserved []any
 	for i := 1; i < len(replies); i += 2 {
 		reserved = append(reserved, replies[i])
 	}
-	return one, o.holdReserved(phase, jobs, reserved)
+	o.holdReserved(phase, jobs, reserved)
 }
 
-// watchSingly checks one queue after the other until one has work.
-func (b *bench) watchSingly(
-	ctx context.Context, o *operations, names, filled []string, jobs int,
-) ([]sample, error) {
-	if _, err := o.send(ctx, jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) }); err != nil {
-		return nil, err
-	}
+// watchSingly checks one queue after the other until one has work. Its jobs are few, because a
+// hundred queues need a hundred pops each.
+func (o *operations) watchSingly(names, filled []string) {
+	const jobs = batchUnit
+	o.send(jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) })
 	asked := slices.Index(names, filled[0]) + 1 // pops, the last of which finds work
-	one, replies, err := o.time(ctx, "pop(1)", jobs, jobs*asked, func(i int) []any {
-		if len(filled) > 1 {
-			return o.scripts.call("pop", names[i%len(names)], "w", 1)
-		}
-		return o.scripts.call("pop", names[i%asked], "w", 1)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return []sample{one}, o.hold("pop(1)", jobs, replies)
+	turns := max(len(filled), asked)
+	o.hold("pop(1)", jobs, o.time("pop(1)", jobs, jobs*asked, func(i int) []any {
+		return o.scripts.call("pop", names[i%turns], "w", 1)
+	}))
 }
