@@ -41,9 +41,9 @@ func (s sample) minus(other sample) sample {
 	return less
 }
 
-func (s sample) each(of float64) float64     { return of / float64(s.jobs) }
-func (s sample) cpuPerJob() float64          { return s.each(us(s.CPU)) }
-func (s sample) instructionsPerJob() float64 { return s.each(float64(s.instructions)) }
+func (s sample) perJob(of float64) float64   { return of / float64(s.jobs) }
+func (s sample) cpuPerJob() float64          { return s.perJob(us(s.CPU)) }
+func (s sample) instructionsPerJob() float64 { return s.perJob(float64(s.instructions)) }
 
 // speed is 0 if the elapsed time does not apply.
 func (s sample) speed() float64 {
@@ -73,13 +73,13 @@ var columns = []column{
 	{"instr/job", 0, "instr", sample.instructionsPerJob},
 	{"instr/call", 0, "", sample.perCall},
 	{"CPU us/job", 1, "CPU", sample.cpuPerJob},
-	{"client us/job", 1, "", func(s sample) float64 { return s.each(us(s.client)) }},
-	{"cmds/job", 2, "", func(s sample) float64 { return s.each(float64(s.Commands)) }},
-	{"scripts/job", 2, "", func(s sample) float64 { return s.each(float64(s.Scripts)) }},
+	{"client us/job", 1, "", func(s sample) float64 { return s.perJob(us(s.client)) }},
+	{"cmds/job", 2, "", func(s sample) float64 { return s.perJob(float64(s.Commands)) }},
+	{"scripts/job", 2, "", func(s sample) float64 { return s.perJob(float64(s.Scripts)) }},
 	{"jobs/s", 0, "speed", sample.speed},
 	{"p50 ms", 2, "", func(s sample) float64 { return longestOf(s.waits, 0.50) }},
 	{"p99 ms", 2, "", func(s sample) float64 { return longestOf(s.waits, 0.99) }},
-	{"B/job", 0, "B", func(s sample) float64 { return s.each(float64(s.memory)) }},
+	{"B/job", 0, "B", func(s sample) float64 { return s.perJob(float64(s.memory)) }},
 }
 
 // A row is one line of the results: what a phase of a workload costs with a peer, as medians over
@@ -194,8 +194,8 @@ func rowsOf(g group, measured []samples, against []string) []row {
 				}
 			}
 			for _, base := range bases {
-				one.Against = append(one.Against,
-					against1(joined(g.runs[base].peer, g.runs[base].label), rounds, measured[base].byPhase[phase]))
+				name := joined(g.runs[base].peer, g.runs[base].label)
+				one.Against = append(one.Against, ratioTo(name, rounds, measured[base].byPhase[phase]))
 			}
 			rows = append(rows, one)
 		}
@@ -203,8 +203,8 @@ func rowsOf(g group, measured []samples, against []string) []row {
 	return rows
 }
 
-// against1 compares rounds with those of a peer.
-func against1(peer string, rounds, base []sample) ratio {
+// ratioTo compares rounds with those of a peer.
+func ratioTo(peer string, rounds, base []sample) ratio {
 	compared := ratio{Peer: peer, Figures: map[string]spread{}}
 	for _, c := range columns {
 		if s := ratios(rounds, base, c.of); c.ratio != "" && s.Median != 0 {

@@ -231,7 +231,7 @@ func (l *lmstfyServer) publish(clients int, queue string, jobs int) error {
 func (l *lmstfyServer) consume(clients, jobs int) error {
 	var consumed atomic.Int64
 	var seen sync.Map
-	err := l.clients(clients, func(c *lmstfyClient) error {
+	return l.clients(clients, func(c *lmstfyClient) error {
 		for consumed.Add(1) <= int64(jobs) {
 			id, err := c.take("q")
 			if err != nil {
@@ -243,7 +243,6 @@ func (l *lmstfyServer) consume(clients, jobs int) error {
 		}
 		return nil
 	})
-	return err
 }
 
 // wake publishes jobs while clients wait, and returns how long each took to arrive.
