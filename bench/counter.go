@@ -45,7 +45,7 @@ func startCounted(ctx context.Context, profile string, args ...string) (*server,
 	if c.folder, err = os.MkdirTemp("", "callgrind-"); err != nil {
 		return nil, err
 	}
-	s, err := launch(ctx, c, append(quietSettings[:len(quietSettings):len(quietSettings)], args...))
+	s, err := startServer(ctx, c, append(quietSettings[:len(quietSettings):len(quietSettings)], args...)...)
 	if err != nil {
 		c.remove()
 		return nil, err

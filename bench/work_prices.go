@@ -95,7 +95,7 @@ func (b *bench) price(ctx context.Context, p price) (sample, error) {
 		if err := b.server.empty(ctx); err != nil {
 			return sample{}, err
 		}
-		both[i], err = b.server.measure(ctx, p.name, loops, func() error {
+		both[i], err = b.server.sample(ctx, p.name, loops, func() error {
 			return b.server.admin.EvalSha(ctx, sha, nil, loops).Err()
 		})
 		if err != nil {
@@ -103,6 +103,6 @@ func (b *bench) price(ctx context.Context, p price) (sample, error) {
 		}
 	}
 	one := both[1].minus(both[0])
-	one.commands, one.scripts = 0, 0 // the counts of one EVALSHA say nothing
+	one.Commands, one.Scripts = 0, 0 // the counts of one EVALSHA say nothing
 	return one, nil
 }

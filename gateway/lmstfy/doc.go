@@ -6,6 +6,6 @@
 // data is {"body": "..."}, in base64. What is put into such a queue by a client of qless is given
 // to consumers as well: the body is then the job's data, as JSON.
 //
-// [New] is for programs that have the server inside. The program cmd/lmstfy-server has the
-// flags of lmstfy's own server, and reads its configuration file: see [LoadFile].
+// [New] is for programs that have the server inside. The command qless serve lmstfy
+// reads the configuration file of lmstfy's own server: see [LoadFile].
 package lmstfy

@@ -11,8 +11,8 @@
 //	...
 //	err = server.Serve(listener)
 //
-// Any number of servers may share a namespace. The program workq-server takes the place of Workq's
-// own.
+// Any number of servers may share a namespace. The command qless serve workq takes the place
+// of Workq's own program.
 //
 // # Queues
 //
