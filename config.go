@@ -448,3 +448,6 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// Config returns the settings of the namespace, which all of its clients share.
+func (c *Client) Config() *Config { return &Config{client: c} }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/maphash"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -381,3 +382,10 @@ func replyError(op string, err error) error {
 
 // validText makes text fit for JSON: the message of a panic, for example, may hold raw bytes.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func secondsOf(d time.Duration) float64 { return float64(d) / float64(time.Second) }
+
+// durationOf rounds, so that seconds with a fraction survive being written and read.
+func durationOf(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
+}

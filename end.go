@@ -278,7 +278,7 @@ func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
 func (q *Queue) completePart(ctx context.Context, jids []string, part []int) completeAnswer {
 	args := make([]any, 0, len(part)*reportArgs)
 	for _, i := range part {
-		args = append(args, string(ActionComplete), jids[i], q.name, "", "0")
+		args = append(args, string(StateComplete), jids[i], q.name, "", "0")
 	}
 	b := q.client.completeBatcher
 	if b == nil {
@@ -324,6 +324,12 @@ func countCompletes(waiting []*waitingComplete) int {
 	}
 	return len(waiting)
 }
+
+// reportArgs is how many arguments the report of a completed job has.
+const reportArgs = 5
+
+// reportBatch is the maximum number of reports that one script takes.
+const reportBatch = 200
 
 // completeWithRest is the state of a complete job when jobs that waited for it, or for others, are
 // still to be released, or told of a failure: a script does not do so with very many.

@@ -219,7 +219,7 @@ func noSuchJob(op, jid string) *Error {
 }
 
 // inState says that a job is in a state in which something can't be done.
-func inState(op, jid string, code Code, state State) *Error {
+func inState[S ~string](op, jid string, code Code, state S) *Error {
 	return &Error{Op: op, Code: code, JID: jid, Message: "the job is " + string(state)}
 }
 
@@ -319,4 +319,18 @@ func refusalOf(err error) string {
 func isServerWide(err error) bool {
 	_, known := hints[refusalOf(err)]
 	return known || redisx.IsAnswer(err) && redisx.NeverRan(err)
+}
+
+// withHint returns the attributes to log for an error: the server's answer, and what to do about
+// it.
+func withHint(err error, args ...any) []any {
+	if answer := redisx.Answer(err); answer != "" {
+		args = append(args, "error", answer)
+	} else {
+		args = append(args, "error", err)
+	}
+	if hint := hints[refusalOf(err)]; hint != "" {
+		args = append(args, "hint", hint)
+	}
+	return args
 }

@@ -1,7 +1,6 @@
 package qless
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -127,15 +126,6 @@ func eventKind(word string) EventKind {
 		return EventUntracked
 	}
 	return EventKind(word)
-}
-
-// putInto returns the queue into which a job was put, by a published message, or the empty string.
-func (c *Client) putInto(channel, payload string) string {
-	event := c.decodeEvent(channel, payload)
-	if event.Kind != EventPut && event.Kind != EventAdvanced {
-		return ""
-	}
-	return cmp.Or(event.To, event.Queue)
 }
 
 // decodeEvent decodes a published message. A message about a tracked job is its jid; messages on

@@ -279,3 +279,25 @@ func fieldOf(err *json.UnmarshalTypeError) string {
 	}
 	return err.Field
 }
+
+// TypedResult returns a handler as [Typed] does. What work returns becomes the job's result
+// ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
+// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if
+// work is nil.
+func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
+	if work == nil {
+		panic("qless: HandleResult: nil function")
+	}
+	return Typed(func(ctx context.Context, job *Job, data T) error {
+		result, err := work(ctx, job, data)
+		if OutcomeOf(err).Action != ActionComplete {
+			return err
+		}
+		if err := job.SetResult(result); err != nil {
+			return FailWith(job.Klass+":result", err)
+		}
+		return err
+	})
+}
+
+func (b Backoff) applyHandle(r *route) { r.backoff = b }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
-	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -165,7 +164,7 @@ type Job struct {
 
 	client *Client
 	since  string // PoppedAt as the server says it; empty if unknown
-	hold   *hold  // shared with the worker that runs the job, if any
+	run    run    // by a worker of this process; nil otherwise
 	result string // what SetResult set, as JSON; empty if nothing
 
 	undecoded error    // why Data is still in its envelope; nil if it is not
@@ -178,15 +177,6 @@ func (j Job) MarshalJSON() ([]byte, error) {
 	type fields Job
 	j.Data = shownJSON(j.Data)
 	return marshalFields(fields(j))
-}
-
-// A hold is the state of a run that its worker and its handler share.
-type hold struct {
-	leases.Lease[*activeJob] // of the job's lock
-
-	outcome      Outcome         // how the handler has ended the job; set before Ended
-	progress     *progressKeeper // nil if the job has no worker
-	progressSent time.Time       // guarded by the keeper
 }
 
 // Failure is why a job failed.
@@ -219,19 +209,24 @@ type HistoryEntry struct {
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
+// A run is the run of a job by a worker of this process.
+type run interface {
+	// end calls a command that ends the job, and notes the outcome if it succeeds.
+	end(outcome Outcome, command func() error) error
+
+	// isLost reports whether the worker has lost the job.
+	isLost() bool
+
+	// setProgress has progress sent by the worker.
+	setProgress(r *progressReport)
+}
+
 // endBy runs a command by which the handler ends the job, and records the outcome if it succeeds.
 func (j *Job) endBy(outcome Outcome, command func() error) error {
-	if j.hold == nil {
+	if j.run == nil {
 		return command()
 	}
-	j.hold.Ending.Add(1)
-	defer j.hold.Ending.Add(-1)
-	err := command()
-	if err == nil && !j.hold.Ended.Load() {
-		j.hold.outcome = outcome
-		j.hold.Ended.Store(true)
-	}
-	return err
+	return j.run.end(outcome, command)
 }
 
 // usable returns an error if the job has no client.
@@ -249,7 +244,7 @@ func (j *Job) held(op string) error {
 	if err := j.usable(op); err != nil {
 		return err
 	}
-	if j.hold == nil || !j.hold.Lost.Load() {
+	if j.run == nil || !j.run.isLost() {
 		return nil
 	}
 	return &Error{Op: op, Code: ErrLockLost, JID: j.JID,
@@ -666,7 +661,7 @@ func (j *Job) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh.hold, fresh.result = j.hold, j.result
+	fresh.run, fresh.result = j.run, j.result
 	fresh.since, fresh.PoppedAt, fresh.Waited = j.since, j.PoppedAt, j.Waited
 	*j = *fresh
 	return nil

@@ -280,3 +280,19 @@ func lengthOf(reply any) int {
 	_ = json.Unmarshal([]byte(raw), &list)
 	return len(list)
 }
+
+// reserveArgs is how many arguments of the script reserve precede the pairs. The last one is how many
+// these are, and the queues come after them.
+const reserveArgs = 4
+
+// reservedHead is how many items precede the jobs in a reply of the script reserve.
+const reservedHead = 4
+
+// queueOfReserve returns the queue that some arguments of the script reserve name, if it is only one.
+func queueOfReserve(args []any) string {
+	pairs, err := strconv.Atoi(argument(args, reserveArgs-1))
+	if err != nil {
+		return ""
+	}
+	return only(args, reserveArgs+pairs)
+}

@@ -222,32 +222,27 @@ func (o *Outcome) hasNext() bool {
 		o.Retries != nil || o.Tags != nil || o.Headers != nil || o.OnFailure != ""
 }
 
-// An actionSpec is how an action is passed to the script finish, and counted.
+// An actionSpec is how an action is passed to the script finish.
 type actionSpec struct {
 	args      func(o *Outcome) []string // in pairs
 	hasResult bool                      // the job may have ended by it
-	count     func(s *WorkerStats) *int
 }
 
 var actions = map[Action]actionSpec{
 	ActionComplete: {
 		args:      (*Outcome).completeArgs,
 		hasResult: true,
-		count:     func(s *WorkerStats) *int { return &s.Completed },
 	},
 	ActionFail: {
 		args:      (*Outcome).failureArgs,
 		hasResult: true,
-		count:     func(s *WorkerStats) *int { return &s.Failed },
 	},
 	ActionRelease: {
-		args:  (*Outcome).releaseArgs,
-		count: func(s *WorkerStats) *int { return &s.Released },
+		args: (*Outcome).releaseArgs,
 	},
 	ActionRetry: {
 		args:      (*Outcome).retryArgs,
 		hasResult: true,
-		count:     func(s *WorkerStats) *int { return &s.Retried },
 	},
 }
 
@@ -296,8 +291,6 @@ func (o *Outcome) message() string {
 // A Backoff returns the delay before a job is retried. The attempt is 1 after the first failure. A
 // negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one klass.
 type Backoff func(job *Job, attempt int, err error) time.Duration
-
-func (b Backoff) applyHandle(r *route) { r.backoff = b }
 
 // ExponentialBackoff doubles the wait with each attempt, from first up to longest. Each wait varies
 // by up to a quarter, so that jobs that failed together are not retried together.

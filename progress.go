@@ -3,14 +3,10 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/qless/qless-go/internal/hub"
-	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -64,10 +60,10 @@ func (j *Job) SetProgress(ctx context.Context, done, total int, note string) err
 			len(note), maxNote)
 	}
 	r := &progressReport{
-		jid: j.JID, since: j.since, done: done, total: total, note: validText(note), hold: j.hold,
+		jid: j.JID, since: j.since, done: done, total: total, note: validText(note),
 	}
-	if j.hold != nil && j.hold.progress != nil {
-		j.hold.progress.set(r)
+	if j.run != nil {
+		j.run.setProgress(r)
 		return nil
 	}
 	problems, err := j.client.sendProgress(ctx, j.JID, r)
@@ -82,7 +78,6 @@ type progressReport struct {
 	jid, since  string
 	done, total int
 	note        string
-	hold        *hold // of the run
 }
 
 // isLast reports whether everything is done.
@@ -110,113 +105,6 @@ func (c *Client) sendProgress(
 		problems[i] = strings.TrimPrefix(problems[i], "!")
 	}
 	return problems, err
-}
-
-// progressPause is how long the progress of a job is not sent after it was.
-const progressPause = time.Second
-
-// A progressKeeper holds the progress of a worker's jobs that is not sent yet.
-type progressKeeper struct {
-	ready hub.Signal // there is something to send
-
-	mu      sync.Mutex
-	waiting map[*hold]*progressReport
-	refused bool // the last call was
-}
-
-func newProgressKeeper(ready hub.Signal) *progressKeeper {
-	return &progressKeeper{ready: ready, waiting: map[*hold]*progressReport{}}
-}
-
-// set keeps a job's progress until it is sent.
-func (k *progressKeeper) set(r *progressReport) {
-	k.mu.Lock()
-	_, before := k.waiting[r.hold]
-	k.waiting[r.hold] = r
-	wait := k.wait(r)
-	k.mu.Unlock()
-	if wait <= 0 {
-		k.ready.Notify()
-	} else if !before {
-		time.AfterFunc(wait, k.ready.Notify)
-	}
-}
-
-// wait returns how long it takes until a report is due. The mutex is held.
-func (k *progressKeeper) wait(r *progressReport) time.Duration {
-	if r.hold.progressSent.IsZero() || r.isLast() {
-		return 0
-	}
-	return time.Until(r.hold.progressSent.Add(progressPause))
-}
-
-// take returns the reports to be sent now: those that are due, and those about jobs whose outcomes
-// are sent. It drops those of jobs that were lost, or that have ended otherwise.
-func (k *progressKeeper) take(outcomes []*report) []*progressReport {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.waiting) == 0 {
-		return nil
-	}
-	ending := map[*hold]bool{}
-	for _, r := range outcomes {
-		if r.job != nil {
-			ending[&r.job.hold] = true
-		}
-	}
-	var due []*progressReport
-	for h, r := range k.waiting {
-		gone := h.Lost.Load() || h.Ended.Load()
-		if !gone && !ending[h] && k.wait(r) > 0 {
-			continue
-		}
-		delete(k.waiting, h)
-		if !gone {
-			h.progressSent = time.Now()
-			due = append(due, r)
-		}
-	}
-	return due
-}
-
-// restore keeps reports that could not be sent, unless there are newer ones, and has them sent
-// again after some time.
-func (k *progressKeeper) restore(reports []*progressReport) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, r := range reports {
-		if k.waiting[r.hold] == nil {
-			k.waiting[r.hold] = r
-		}
-	}
-	time.AfterFunc(progressPause, k.ready.Notify)
-}
-
-// isNews records how a call went, and reports whether it is the first that was refused.
-func (k *progressKeeper) isNews(err error) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	before := k.refused
-	k.refused = err != nil
-	return k.refused && !before
-}
-
-// sendProgress sends what the progressKeeper gave. What the server refuses is dropped, as the next
-// progress of the job tells more. It returns an error if the server is away.
-func (l *workLoop) sendProgress(ctx context.Context, reports []*progressReport) error {
-	if len(reports) == 0 {
-		return nil
-	}
-	keeper := l.w.progress
-	_, err := l.w.client.sendProgress(ctx, "", reports...)
-	switch {
-	case err != nil && !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
-		keeper.restore(reports)
-		return err
-	case keeper.isNews(err):
-		l.w.log.progressRefused(err)
-	}
-	return nil
 }
 
 // A progressReply is what the server keeps.

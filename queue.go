@@ -346,3 +346,6 @@ func checkSwept(queues []string) error {
 	}
 	return nil
 }
+
+// maxReserve is the maximum number of queues that one call asks, and of jobs that one asks for.
+const maxReserve = 1000

@@ -103,7 +103,11 @@ func (c *Client) receive(ctx context.Context, config ReceiveConfig) ([]*Job, err
 		return nil, notReceived(err)
 	}
 	call := &receiveCall{want: max(1, config.Count), once: config.NoWait, done: make(chan struct{})}
-	r, err := c.receivers.join(c, config, call)
+	all := c.startReceiving()
+	if all == nil {
+		return nil, closedError()
+	}
+	r, err := all.join(c, config, call)
 	if err != nil {
 		return nil, err
 	}
@@ -212,9 +216,14 @@ type receivers struct {
 	byKey  map[receiveKey]*receiver
 }
 
-func newReceivers() *receivers {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &receivers{byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel}
+// startReceiving returns the receivers of a client, or nil if it was closed before it had any.
+func (c *Client) startReceiving() *receivers {
+	c.receiving.Do(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		c.receivers = &receivers{byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel}
+	})
+	all, _ := c.receivers.(*receivers)
+	return all
 }
 
 // join has a receiver ask for jobs for a call, and returns it.

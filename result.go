@@ -100,26 +100,6 @@ func (j *Job) withResult(args ...any) []any {
 	return append(args, j.result)
 }
 
-// TypedResult returns a handler as [Typed] does. What work returns becomes the job's result
-// ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
-// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if
-// work is nil.
-func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
-	if work == nil {
-		panic("qless: HandleResult: nil function")
-	}
-	return Typed(func(ctx context.Context, job *Job, data T) error {
-		result, err := work(ctx, job, data)
-		if OutcomeOf(err).Action != ActionComplete {
-			return err
-		}
-		if err := job.SetResult(result); err != nil {
-			return FailWith(job.Klass+":result", err)
-		}
-		return err
-	})
-}
-
 // Result returns how a job has ended. If it is neither complete nor failed, the error is
 // [ErrUnfinished]; if there is no such job, or its record is no longer kept, [ErrNotFound].
 // [Client.Wait] waits for the end.
@@ -284,16 +264,13 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 		return nil, err
 	}
 	results, errs := c.results(ctx, "wait", jids)
-	var unfinished []int
+	var unfinished sync.WaitGroup
 	for i, err := range errs {
 		if errors.Is(err, ErrUnfinished) {
-			unfinished = append(unfinished, i)
+			unfinished.Go(func() { results[i], errs[i] = c.joinAndWait(ctx, jids[i], true, nil) })
 		}
 	}
-	_ = each(unfinished, func(i int) error {
-		results[i], errs[i] = c.joinAndWait(ctx, jids[i], true, nil)
-		return nil
-	})
+	unfinished.Wait()
 	return results, cmp.Or(errs...)
 }
 
@@ -557,22 +534,6 @@ func (q *Queue) Call(
 		return Result{}, err
 	}
 	return q.client.putAndWait(ctx, p)
-}
-
-// Call puts a job into its shard, as [ShardedQueue.Put] does, and waits for it as [Queue.Call]
-// does.
-func (q *ShardedQueue) Call(
-	ctx context.Context, klass string, data any, options ...PutOption,
-) (Result, error) {
-	p, err := newCall(q.name, klass, data, options)
-	if err != nil {
-		return Result{}, err
-	}
-	shard := q.shardOf(p)
-	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
-		return Result{}, err
-	}
-	return shard.putAndWait(ctx, p)
 }
 
 // newCall checks and encodes the arguments of a call.

@@ -476,3 +476,30 @@ func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
 	}
 	return sum, err
 }
+
+// Holder returns the jid of the job that holds the [Unique] key of these parts in any shard, as
+// [Client.Holder] does.
+func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
+	jid, _, err := askFirst(ctx, s.clients,
+		func(ctx context.Context, c *Client) (string, bool, error) {
+			jid, err := c.Holder(ctx, parts...)
+			return jid, jid != "", err
+		})
+	return jid, err
+}
+
+// Call puts a job into its shard, as [ShardedQueue.Put] does, and waits for it as [Queue.Call]
+// does.
+func (q *ShardedQueue) Call(
+	ctx context.Context, klass string, data any, options ...PutOption,
+) (Result, error) {
+	p, err := newCall(q.name, klass, data, options)
+	if err != nil {
+		return Result{}, err
+	}
+	shard := q.shardOf(p)
+	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
+		return Result{}, err
+	}
+	return shard.putAndWait(ctx, p)
+}

@@ -3,7 +3,6 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"strconv"
 	"time"
 
@@ -60,13 +59,6 @@ func (s *Summary) UnmarshalJSON(text []byte) error {
 		s.Histogram = append(s.Histogram, Bucket(b))
 	}
 	return err
-}
-
-func secondsOf(d time.Duration) float64 { return float64(d) / float64(time.Second) }
-
-// durationOf rounds, so that seconds with a fraction survive being written and read.
-func durationOf(seconds float64) time.Duration {
-	return time.Duration(math.Round(seconds * float64(time.Second)))
 }
 
 // Stats returns the queue's statistics for the day (UTC) of a time. [ConfigStatsHistory] says how

@@ -114,17 +114,6 @@ func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 	return jid, nil
 }
 
-// Holder returns the jid of the job that holds the [Unique] key of these parts in any shard, as
-// [Client.Holder] does.
-func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
-	jid, _, err := askFirst(ctx, s.clients,
-		func(ctx context.Context, c *Client) (string, bool, error) {
-			jid, err := c.Holder(ctx, parts...)
-			return jid, jid != "", err
-		})
-	return jid, err
-}
-
 // An If is a condition of a put on the job that has its [JID]. Without one, the put overwrites that
 // job and puts it again, even while it runs. A put takes one condition.
 //

@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A workerLog writes the log of a worker, with one method for each message. They are called without
@@ -17,25 +15,6 @@ type workerLog struct {
 
 	mu        sync.Mutex
 	unknownAt map[string]time.Time // when a klass without a handler was last reported
-}
-
-// withHint returns the attributes to log for an error: the server's answer, and what to do about
-// it.
-func withHint(err error, args ...any) []any {
-	if answer := redisx.Answer(err); answer != "" {
-		args = append(args, "error", answer)
-	} else {
-		args = append(args, "error", err)
-	}
-	if hint := hints[refusalOf(err)]; hint != "" {
-		args = append(args, "hint", hint)
-	}
-	return args
-}
-
-// warn logs an error of the client's hub.
-func (c *Client) warn(message string, err error, args ...any) {
-	c.logger.Warn("qless: "+message, withHint(err, args...)...)
 }
 
 // The server.

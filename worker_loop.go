@@ -97,7 +97,7 @@ func (l *workLoop) run(ctx context.Context) {
 // An exchange is what the loop has to do.
 type exchange struct {
 	reports  []*report
-	progress []*progressReport
+	progress []*heldProgress
 	room     int  // how many jobs to ask for
 	ahead    int  // how many more to ask for, which no idle worker could take
 	leave    bool // no more jobs are wanted: the worker is no longer idle

@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -76,12 +77,6 @@ func setPlaces(reports []*report) {
 		}
 	}
 }
-
-// reportArgs is how many arguments the report of a completed job has.
-const reportArgs = 5
-
-// reportBatch is the maximum number of reports that one script takes.
-const reportBatch = 200
 
 // inBatches splits reports into batches for one script each.
 func inBatches(reports []*report) [][]*report {
@@ -381,4 +376,121 @@ func (b *outbox) requeueLocked(reports []*report, err error) {
 		}
 	}
 	b.requeue(kept)
+}
+
+// progressPause is how long the progress of a job is not sent after it was.
+const progressPause = time.Second
+
+// A heldProgress is the progress of a job that runs.
+type heldProgress struct {
+	*progressReport
+	hold *hold
+}
+
+// A progressKeeper holds the progress of a worker's jobs that is not sent yet.
+type progressKeeper struct {
+	ready hub.Signal // there is something to send
+
+	mu      sync.Mutex
+	waiting map[*hold]*heldProgress
+	refused bool // the last call was
+}
+
+func newProgressKeeper(ready hub.Signal) *progressKeeper {
+	return &progressKeeper{ready: ready, waiting: map[*hold]*heldProgress{}}
+}
+
+// set keeps a job's progress until it is sent.
+func (k *progressKeeper) set(r *heldProgress) {
+	k.mu.Lock()
+	_, before := k.waiting[r.hold]
+	k.waiting[r.hold] = r
+	wait := k.wait(r)
+	k.mu.Unlock()
+	if wait <= 0 {
+		k.ready.Notify()
+	} else if !before {
+		time.AfterFunc(wait, k.ready.Notify)
+	}
+}
+
+// wait returns how long it takes until a report is due. The mutex is held.
+func (k *progressKeeper) wait(r *heldProgress) time.Duration {
+	if r.hold.progressSent.IsZero() || r.isLast() {
+		return 0
+	}
+	return time.Until(r.hold.progressSent.Add(progressPause))
+}
+
+// take returns the reports to be sent now: those that are due, and those about jobs whose outcomes
+// are sent. It drops those of jobs that were lost, or that have ended otherwise.
+func (k *progressKeeper) take(outcomes []*report) []*heldProgress {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.waiting) == 0 {
+		return nil
+	}
+	ending := map[*hold]bool{}
+	for _, r := range outcomes {
+		if r.job != nil {
+			ending[&r.job.hold] = true
+		}
+	}
+	var due []*heldProgress
+	for h, r := range k.waiting {
+		gone := h.Lost.Load() || h.Ended.Load()
+		if !gone && !ending[h] && k.wait(r) > 0 {
+			continue
+		}
+		delete(k.waiting, h)
+		if !gone {
+			h.progressSent = time.Now()
+			due = append(due, r)
+		}
+	}
+	return due
+}
+
+// restore keeps reports that could not be sent, unless there are newer ones, and has them sent
+// again after some time.
+func (k *progressKeeper) restore(reports []*heldProgress) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range reports {
+		if k.waiting[r.hold] == nil {
+			k.waiting[r.hold] = r
+		}
+	}
+	time.AfterFunc(progressPause, k.ready.Notify)
+}
+
+// isNews records how a call went, and reports whether it is the first that was refused.
+func (k *progressKeeper) isNews(err error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.refused
+	k.refused = err != nil
+	return k.refused && !before
+}
+
+// sendProgress sends what the progressKeeper gave. What the server refuses is dropped, as the next
+// progress of the job tells more. It returns an error if the server is away.
+func (l *workLoop) sendProgress(ctx context.Context, reports []*heldProgress) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	keeper := l.w.progress
+	sent := make([]*progressReport, len(reports))
+	for i, r := range reports {
+		sent[i] = r.progressReport
+	}
+	_, err := l.w.client.sendProgress(ctx, "", sent...)
+	switch {
+	case err != nil && !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
+		keeper.restore(reports)
+		return err
+	case keeper.isNews(err):
+		l.w.log.progressRefused(err)
+	}
+	return nil
 }

@@ -35,9 +35,6 @@ const (
 	OrderShuffled Order = "shuffled"
 )
 
-// maxReserve is the maximum number of queues that one call asks, and of jobs that one asks for.
-const maxReserve = 1000
-
 // reservedAtOnce is how many jobs a script reserves.
 const reservedAtOnce = 250
 
@@ -69,10 +66,6 @@ func (r *reservation) queuesFor(room int) []string {
 	return r.queues
 }
 
-// reserveArgs is how many arguments of the script reserve precede the pairs. The last one is how many
-// these are, and the queues come after them.
-const reserveArgs = 4
-
 // args returns the arguments of the script reserve, for a number of jobs and some more ahead.
 func (r *reservation) args(worker string, count, ahead int, poll time.Duration) []any {
 	count = min(count, reservedAtOnce)
@@ -96,15 +89,6 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 	args := make([]any, 0, reserveArgs+len(pairs)+len(queues))
 	args = append(args, worker, strconv.Itoa(count), wire.FormatSeconds(poll), strconv.Itoa(len(pairs)))
 	return anys(anys(args, pairs...), queues...)
-}
-
-// queueOfReserve returns the queue that some arguments of the script reserve name, if it is only one.
-func queueOfReserve(args []any) string {
-	pairs, err := strconv.Atoi(argument(args, reserveArgs-1))
-	if err != nil {
-		return ""
-	}
-	return only(args, reserveArgs+pairs)
 }
 
 // reserved is the reply of the script reserve.
@@ -143,9 +127,6 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	}
 	return out, nil
 }
-
-// reservedHead is how many items precede the jobs in a reply of the script reserve.
-const reservedHead = 4
 
 // decodeReservedJobs decodes the names of the fields, followed by the values of each job.
 func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {

@@ -43,6 +43,32 @@ type activeJob struct {
 	lossKnown chan struct{} // closed when the loss of the lock was reported
 }
 
+// A hold is the state of a run that its worker and its handler share.
+type hold struct {
+	leases.Lease[*activeJob] // of the job's lock
+
+	outcome      Outcome // how the handler has ended the job; set before Ended
+	progress     *progressKeeper
+	progressSent time.Time // guarded by the keeper
+}
+
+func (h *hold) end(outcome Outcome, command func() error) error {
+	h.Ending.Add(1)
+	defer h.Ending.Add(-1)
+	err := command()
+	if err == nil && !h.Ended.Load() {
+		h.outcome = outcome
+		h.Ended.Store(true)
+	}
+	return err
+}
+
+func (h *hold) isLost() bool { return h.Lost.Load() }
+
+func (h *hold) setProgress(r *progressReport) {
+	h.progress.set(&heldProgress{r, h})
+}
+
 func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 	job := reserved.job
 	a := &activeJob{
@@ -61,7 +87,7 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		a.poppedAt, a.headers = job.PoppedAt, maps.Clone(job.Headers)
 	}
 	a.hold.ID, a.hold.Holder, a.hold.progress = a.jid, a, w.progress
-	job.hold = &a.hold
+	job.run = &a.hold
 	a.hold.Extend(sent, reserved.heartbeat)
 	return a
 }
@@ -299,7 +325,7 @@ func (w *Worker) reported(r *report, action Action, err error) {
 	switch {
 	case err == nil:
 		w.rates.count(r.job, action)
-		w.counters.add(actions[r.Action].count)
+		w.counters.add(countActions[r.Action])
 	case errors.Is(err, ErrCanceled):
 		w.counters.add(countCanceled)
 		w.log.canceled(r.job)

@@ -157,6 +157,14 @@ type counters struct {
 	stats WorkerStats // only the counts are used
 }
 
+// countActions are the counters of the actions.
+var countActions = map[Action]func(*WorkerStats) *int{
+	ActionComplete: func(s *WorkerStats) *int { return &s.Completed },
+	ActionFail:     func(s *WorkerStats) *int { return &s.Failed },
+	ActionRelease:  func(s *WorkerStats) *int { return &s.Released },
+	ActionRetry:    func(s *WorkerStats) *int { return &s.Retried },
+}
+
 // add increments the counter that a function returns.
 func (c *counters) add(count func(*WorkerStats) *int) {
 	c.mu.Lock()
@@ -614,15 +622,6 @@ func (w *Worker) describe() workerInfo {
 		Paused:   w.paused,
 		Stopping: w.state != workerRunning,
 	}
-}
-
-// hostName returns the name of this machine.
-func hostName() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		return "localhost"
-	}
-	return strings.ToValidUTF8(host, "")
 }
 
 // modulePath is the module that this package is in.

@@ -38,14 +38,8 @@ type Config struct {
 	// Warn logs an error, with further attributes.
 	Warn func(message string, err error, attributes ...any)
 
-	// These are used by relays only.
-
-	// Do runs a command of the script.
+	// Do runs a command of the script. It is used by relays.
 	Do func(ctx context.Context, command string, args ...any) (any, error)
-
-	// PutInto returns the queue into which a job was put, by a message of other clients, or the
-	// empty string.
-	PutInto func(channel, payload string) string
 }
 
 // Idle is a channel on which nothing is published. The connection begins with it, so subscribing to

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -113,12 +114,26 @@ const wakingPrefix = `{"queue":`
 // wakes reports whether the script that published a message also wakes a worker.
 func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix) }
 
+// putInto returns the queue into which a job was put, by a message of another client's script, or the
+// empty string.
+func putInto(payload string) string {
+	message, err := wire.DecodeJSON[struct {
+		Event wire.Text `json:"event"`
+		Queue wire.Text `json:"queue"`
+		To    wire.Text `json:"to"`
+	}](payload)
+	if err != nil || message.Event != "put" && message.Event != "advanced" {
+		return ""
+	}
+	return string(cmp.Or(message.To, message.Queue))
+}
+
 // published has a worker woken for a job that was put, unless the script did so.
 func (r *Relay) published(notice redisx.Notice) {
 	if wakes(notice.Payload) {
 		return
 	}
-	queue := r.config.PutInto(notice.Channel, notice.Payload)
+	queue := putInto(notice.Payload)
 	if queue == "" {
 		return
 	}
