@@ -110,7 +110,9 @@ func TestAnIdleWorkerSaysNothingAboutRates(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	w.Resume()
-	until(t, "it has nothing to do", func() bool { return w.Stats().Idle })
+	until(t, "it is registered, and has nothing to do", func() bool {
+		return w.count(of("worker.register")) > 0 && w.Stats().Idle
+	})
 	w.stop()
 	require.Zero(t, w.count(of("rates.add")))
 	require.Equal(t, 1, w.count(of("worker.register")))
