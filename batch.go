@@ -13,8 +13,8 @@ import (
 )
 
 // A Batch is a set of jobs, its members, and a job that runs when they are done, its callback. It
-// is a handle: the server keeps all that there is to know, so any program can go on with a batch
-// by its id. It is safe for concurrent use.
+// is a handle: all its state is on the server, so any program can resume a batch by its id. It is
+// safe for concurrent use.
 //
 // The callback depends on all members, so any client that completes the last one releases it, in
 // any language.
@@ -28,10 +28,11 @@ type Batch struct {
 // committed and has no members left to wait for. Then it runs once, or after its [Delay]. Its jid
 // is the id of the batch.
 //
-// It takes the options of [Queue.Put] but [DependsOn]. An [OnFailure] says what a member that fails
-// for good means: with [OnFailureRun], the callback runs when all members have ended, and has those
-// that failed in its FailedDependencies; with [OnFailureWait], the default, it runs when all are
-// complete, perhaps after some were unfailed; with [OnFailureFail], it fails with the first one.
+// It takes the options of [Queue.Put] but [DependsOn]. An [OnFailure] decides what the final
+// failure of a member means: with [OnFailureRun], the callback runs when all members have ended,
+// and has the failed ones in its FailedDependencies; with [OnFailureWait], the default, it runs
+// when all are complete, perhaps after some were unfailed; with [OnFailureFail], it fails with the
+// first one.
 //
 // With [ErrNotReplicated], the callback was put, and NewBatch returns the batch along with the error.
 //
@@ -102,7 +103,7 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string
 	return jids, b.explain(err)
 }
 
-// adopt makes a job that is to be put a member.
+// adopt makes a job about to be put a member.
 func (b *Batch) adopt(ctx context.Context, p *put) error {
 	if p.jid == b.id || slices.Contains(p.options.DependsOn, b.id) {
 		return invalid("put", p.jid, "the job would wait for its own batch")
@@ -135,9 +136,9 @@ func (b *Batch) explain(err error) error {
 	return &own
 }
 
-// Commit says that all members were added, but for those that members add. If none is left to wait
-// for, or there were none, the callback is released at once. A batch that is committed already is
-// left as it is.
+// Commit closes the batch: from then on, only its own members can add members. If none is left to
+// wait for, or there were none, the callback is released at once. A batch that is committed already
+// is left as it is.
 func (b *Batch) Commit(ctx context.Context) error {
 	if err := checkJobName("batch", b.id); err != nil {
 		return err

@@ -34,9 +34,9 @@ type End struct {
 	TryAgain int
 }
 
-// End completes a job, or fails it for good, whichever worker has it, and whether it is waiting,
-// scheduled, running, timed out, or waits for other jobs. What follows is as after [Job.Complete]
-// and [Job.Fail]: dependents, waits, events, unique keys, and how long the record is kept. A worker
+// End completes a job, or fails it, whichever worker has it, and whether it is waiting, scheduled,
+// running, timed out, or waits for other jobs. The effects are those of [Job.Complete] and
+// [Job.Fail]: dependents, waits, events, unique keys, and how long the record is kept. A worker
 // that runs the job is notified that it has lost its lock. A job that did not run counts as one
 // that ran for no time.
 //
@@ -308,7 +308,7 @@ type completeAnswer struct {
 
 func newCompleteBatcher(client *Client) *completeBatcher {
 	b := &completeBatcher{}
-	b.Gather = true // what a gateway has given out together often ends together
+	b.Gather = true // jobs that a gateway has given out together often end together
 	b.Alone, b.Count = client.finish, countCompletes
 	b.Send = func(calls []*waitingComplete) { completeTogether(client, calls) }
 	return b
@@ -325,8 +325,8 @@ func countCompletes(waiting []*waitingComplete) int {
 	return len(waiting)
 }
 
-// completeWithRest is the state of a complete job when jobs that waited for it, or for others, are
-// still to be released, or told of a failure: a script does not do so with very many.
+// completeWithRest is the state of a complete job with more dependents than one script releases or
+// notifies: Sweep handles the others.
 const completeWithRest = string(StateComplete) + "+"
 
 // leavesRest reports whether the script finish says so in the answer to one of its jobs.

@@ -17,7 +17,7 @@ type EventKind string
 const (
 	EventAdvanced    EventKind = "advanced"     // completed, and put into its next queue
 	EventCanceled    EventKind = "canceled"     // deleted
-	EventCompleted   EventKind = "completed"    // completed for good
+	EventCompleted   EventKind = "completed"    // completed, and not moved to another queue
 	EventConfigSet   EventKind = "config_set"   // a setting was changed
 	EventConfigUnset EventKind = "config_unset" // a setting was reset to its default
 	EventFailed      EventKind = "failed"       // failed by its worker, or out of retries

@@ -12,7 +12,7 @@ import (
 // traceKey is the key of a trace in a context.
 type traceKey struct{}
 
-// The trace in which a job was put goes on where the job runs.
+// The trace in which a job was put continues where the job runs.
 func ExampleClientConfig_headers() {
 	server, err := qlesstest.Start()
 	if err != nil {

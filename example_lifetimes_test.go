@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A quote is of no use to anybody who has waited for ten seconds.
+// A quote is useless to a customer who has waited for ten seconds.
 func ExampleStartBy() {
 	now := time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 	server, err := qlesstest.Start()

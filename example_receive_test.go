@@ -46,7 +46,7 @@ func ExampleClient_Receive() {
 	// 0 <nil>
 }
 
-// A job is ended by somebody who knows nothing but its jid.
+// A job is ended by a program that knows only its jid.
 func ExampleClient_End() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -68,7 +68,7 @@ func ExampleQueue_Recur() {
 	// 2 put so far, one every 1h0m0s
 }
 
-// What is changed in a recurring job is written in one step, for the jobs that it puts from now on.
+// Changes of a recurring job are written in one step, for the jobs that it puts from now on.
 func ExampleRecurringJob_Update() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// Stop waits for running jobs until its context ends. Those that have not ended by then are
-// released for other workers.
+// Stop waits for running jobs until its context ends. Jobs that have not ended by then are released
+// for other workers.
 func ExampleWorker_Stop() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

@@ -221,9 +221,9 @@ func Logger(ctx context.Context) *slog.Logger {
 //   - duration: how long the handler ran
 //   - error: why the job failed or is retried, or why the server did not take the outcome
 //
-// What failed for good is an error, what is retried or lost a warning, and the rest information. The
-// job's data is never logged, nor is the stack of a panic, which the job's Failure has. Errors of
-// handlers are, so they should not have any data in them.
+// Failures are logged as errors, retries and lost locks as warnings, and all else as information.
+// The job's data is never logged, nor is the stack of a panic, which the job's Failure has. Errors
+// of handlers are, so they should not have any data in them.
 func LogJobs(logger *slog.Logger) func(JobEvent) {
 	return func(event JobEvent) {
 		if event.Kind != JobEventEnded {

@@ -16,12 +16,12 @@ type (
 	// popped again later. It is at least 1 ms, and longer than the [Delay].
 	//
 	// A job whose time is over is deleted as by [Job.Cancel], with the same events, and counted in
-	// [Stats].Expired. If other jobs depend on it, it fails in the group expired-<queue> instead. It
-	// is deleted when somebody comes across it: a pop, another put with a lifetime, or
-	// [Client.Sweep].
+	// [Stats].Expired. If other jobs depend on it, it fails in the group expired-<queue> instead.
+	// It is deleted by the next pop, put with a lifetime or [Client.Sweep] that finds it.
 	//
-	// It stays when the job is retried, or goes on to another queue, and ends when the job is complete
-	// or has failed: a job that is unfailed or put again has no StartBy unless the call says so.
+	// It stays when the job is retried, or moves to another queue, and ends when the job is
+	// complete or has failed: a job that is unfailed or put again has no StartBy unless the call
+	// says so.
 	StartBy time.Duration
 
 	// TTL is how long after its put a job is gone, whatever its state. A worker that runs it is
@@ -30,9 +30,9 @@ type (
 	// [StartBy] says how such a job is deleted, and when the option ends.
 	TTL time.Duration
 
-	// KeepFor is for how long the record of a job is kept after it is complete for good. The default
-	// is [ConfigJobsHistory], or what the job had; that and [ConfigJobsHistoryCount] hold in any case.
-	// With 0, the call that completes the job deletes it.
+	// KeepFor is the time for which the record of a job is kept after it is complete. The default
+	// is [ConfigJobsHistory], or what the job had; that and [ConfigJobsHistoryCount] hold in any
+	// case. With 0, the call that completes the job deletes it.
 	KeepFor time.Duration
 
 	// KeepFailedFor is for how long a job is kept after it has failed, or [Forever]. The default is
@@ -48,8 +48,8 @@ type (
 	MaxRunTime time.Duration
 )
 
-// Forever is a time without end: with [KeepFailedFor], a failed job is kept until somebody deals
-// with it. With [StartBy], [TTL], [KeepFor] and [MaxRunTime], a job that is put again loses the
+// Forever is a time without end: with [KeepFailedFor], a failed job is kept until it is unfailed or
+// canceled. With [StartBy], [TTL], [KeepFor] and [MaxRunTime], a job that is put again loses the
 // option.
 const Forever = jobopts.Forever
 
@@ -183,10 +183,10 @@ const (
 	// keep the order in which their locks ended. One with a [Delay] comes by when it fell due.
 	OnLostLast OnLost = "last"
 
-	// OnLostInPlace puts the job back among those of its priority by when it was put or, with a delay
-	// or an [At], fell due. Such a job also has that place before it is lost: a job with an At in the
-	// past precedes those that were put since then. Jobs that were put by one [Queue.PutMany] may
-	// change their order.
+	// OnLostInPlace puts the job back among those of its priority by when it was put or, with a
+	// delay or an [At], fell due. Such a job also has that place before it is lost: a job with an
+	// At in the past precedes jobs that were put since then. Jobs that were put by one
+	// [Queue.PutMany] may change their order.
 	OnLostInPlace OnLost = "place"
 )
 

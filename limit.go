@@ -11,10 +11,10 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Limits names the limits of a job, from 1 to 8 of them: it is started only while each has room, and
-// then takes a place in all of them. [Limit.Set] says how many places a limit has; one that nobody
-// has set has any number. A name such as "shopify/42" has the definition of "shopify", unless it has
-// one of its own, so that one definition serves many keys.
+// Limits names the limits of a job, from 1 to 8 of them: it is started only while each has room,
+// and then takes a place in all of them. [Limit.Set] says how many places a limit has; a limit that
+// was never set has any number. A name such as "shopify/42" has the definition of "shopify", unless
+// it has one of its own, so that one definition serves many keys.
 //
 // A job without room is parked: it is scheduled until there is room, and then gets back the place
 // that it had in its queue. That uses up no retry.
@@ -106,8 +106,8 @@ func (c *Client) Limit(name string) *Limit { return &Limit{c, name} }
 func (l *Limit) Name() string { return l.name }
 
 // Set defines the limit, or changes its definition. If that makes room, parked jobs are started at
-// once; jobs that run are left alone. What it allows is counted from then on: jobs that were started
-// while it had no Concurrency, or no Rate, don't count for that.
+// once; jobs that run are left alone. Jobs are counted from then on: jobs that were started while
+// it had no Concurrency, or no Rate, don't count for that.
 //
 // The definition of a family is also that of its keys: see [Limits]. Their parked jobs notice a
 // change when a job of the same key ends, or within about a minute.
@@ -153,11 +153,11 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Throttled is returned by a handler whose job met a limit of somebody else, such as an answer "429
-// Too Many Requests". The job goes back for nothing: it uses up no retry, its data is saved, and it
-// is the next one to start when its limits have room. Those of its limits that are named, or all if
-// none are, are held for the time d, so that no other job with them is started before: see
-// [Limit.Hold]. A limit that is held for longer stays so.
+// Throttled is returned by a handler whose job met a foreign limit, such as an answer "429 Too Many
+// Requests". The job goes back for nothing: it uses up no retry, its data is saved, and it is the
+// next one to start when its limits have room. Those of its limits that are named, or all if none
+// are, are held for the time d, so that no other job with them is started before: see [Limit.Hold].
+// A limit that is held for longer stays so.
 //
 // A job that has no such limit is put back for this time, as by [Snooze]. A time of 0 or less means
 // 1 s.

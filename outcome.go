@@ -22,7 +22,7 @@ type Action string
 
 // The actions of outcomes.
 const (
-	ActionComplete Action = "complete" // complete it, for good or into another queue
+	ActionComplete Action = "complete" // complete it, or move it to another queue
 	ActionFail     Action = "fail"     // fail it at once
 	ActionRelease  Action = "release"  // put it back without using up a retry
 	ActionRetry    Action = "retry"    // put it back, or fail it if no retries are left
@@ -35,7 +35,7 @@ type Outcome struct {
 	// Action is what happens to the job.
 	Action Action
 
-	// Queue is the queue that a completed job goes on to. Empty means that it is complete for good.
+	// Queue is the next queue of a completed job. Empty means that the job ends.
 	Queue string
 
 	// Delay is how long the job waits in its queue, unless it is complete or failed. For
@@ -123,7 +123,7 @@ func Next(queue string, options ...NextOption) error {
 	return &o
 }
 
-// nextOutcome returns the outcome for a job that goes on to another queue.
+// nextOutcome returns the outcome for a job that moves to another queue.
 func nextOutcome(queue string, given *jobopts.Options) Outcome {
 	o := Outcome{
 		Action: ActionComplete, Queue: queue, DependsOn: given.DependsOn,

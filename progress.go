@@ -46,7 +46,7 @@ const (
 // last before the outcome of the job. It drops what it can't send. On a job that was popped
 // otherwise, each call runs a script.
 //
-// Progress stays with the job when it is retried, goes on to another queue or ends, until it is set
+// Progress stays with the job when it is retried, moves to another queue or ends, until it is set
 // again or the job is put again. Only the holder of the lock can set it. Negative amounts are
 // [ErrInvalid].
 func (j *Job) SetProgress(ctx context.Context, done, total int, note string) error {
@@ -149,8 +149,8 @@ func (k *progressKeeper) wait(r *progressReport) time.Duration {
 	return time.Until(r.hold.progressSent.Add(progressPause))
 }
 
-// take returns the reports to be sent now: those that are due, and those about jobs whose outcomes
-// are sent. It drops those of jobs that were lost, or that have ended otherwise.
+// take returns the reports to be sent now: the due ones, and the ones about jobs whose outcomes are
+// sent. It drops those of jobs that were lost, or that have ended otherwise.
 func (k *progressKeeper) take(outcomes []*report) []*progressReport {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -200,8 +200,8 @@ func (k *progressKeeper) isNews(err error) bool {
 	return k.refused && !before
 }
 
-// sendProgress sends what the progressKeeper gave. What the server refuses is dropped, as the next
-// progress of the job tells more. It returns an error if the server is away.
+// sendProgress sends what the progressKeeper gave. Reports that the server refuses are dropped: the
+// next one of the job has newer values. It returns an error if the server is away.
 func (l *workLoop) sendProgress(ctx context.Context, reports []*progressReport) error {
 	if len(reports) == 0 {
 		return nil
@@ -253,7 +253,7 @@ type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) { given.onProgress = o }
 
-// A progressTeller calls an OnProgress with each progress once. A nil one tells nobody.
+// A progressTeller calls an OnProgress with each progress once. A nil one notifies nobody.
 type progressTeller struct {
 	call OnProgress
 	last Progress

@@ -77,8 +77,8 @@ func (r *Result) failed() error {
 // does the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
 //
 // A job has one result, the last. It is dropped if the job is retried, released or lost by its
-// worker. If the job goes on to another queue, the result is kept for its end, unless it gets
-// another by then.
+// worker. If the job moves to another queue, the result is kept for its end, unless it gets another
+// by then.
 func (j *Job) SetResult(v any) error {
 	result, err := encodeJSON("set result", j.JID, "result", v, "null")
 	if err == nil && j.client != nil {
@@ -99,10 +99,10 @@ func (j *Job) withResult(args ...any) []any {
 	return append(args, j.result)
 }
 
-// TypedResult returns a handler as [Typed] does. What work returns becomes the job's result
+// TypedResult returns a handler as [Typed] does. The return value of work becomes the job's result
 // ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
-// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if
-// work is nil.
+// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if work
+// is nil.
 func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
 	if work == nil {
 		panic("qless: HandleResult: nil function")
@@ -226,8 +226,8 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // Wait waits until a job has ended, and returns how. It waits through retries, further queues and
 // lost locks, until one of these:
 //
-//   - the job is complete, or has failed for good: the State of the result says which, and the
-//     error is nil;
+//   - the job is complete, or has failed: the State of the result tells which, and the error is
+//     nil;
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
@@ -239,8 +239,8 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // [OnProgress] is called with the job's progress meanwhile. A wait costs the server 3 commands
 // when it begins, and 2 when the job ends; it asks again after 1, 2, 4 and at most 15 seconds.
 //
-// A handler that waits for a job keeps its place in the worker: if all do, nobody is left to run
-// what they wait for.
+// A handler that waits for a job keeps its place in the worker: if all do, no worker is left to run
+// the jobs that they wait for.
 func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (Result, error) {
 	if err := checkJobName("wait", jid); err != nil {
 		return Result{}, err
@@ -296,8 +296,8 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 	return results, cmp.Or(errs...)
 }
 
-// asksAgain says how long to wait before asking for a job again, as its end may have gone unheard:
-// clients of other languages tell nobody, and a connection may break.
+// asksAgain returns the time to wait before asking for a job again, as its end may go unnoticed:
+// clients of other languages notify nobody, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
 // wait waits until the job has ended, and tells its progress. known says that it has existed.
@@ -326,7 +326,7 @@ func (c *Client) wait(
 		}
 		switch end, err := decodeEnd("wait", jid, reply); {
 		case errors.Is(err, ErrNotFound) && known && !missing:
-			missing, asked = true, 0 // what was published may be on its way
+			missing, asked = true, 0 // a message may be on its way
 		case errors.Is(err, ErrNotFound) && known:
 			return Result{}, canceled(jid)
 		case err != nil:
@@ -454,8 +454,8 @@ func (w *waiter) hear(notice redisx.Notice) {
 	w.ready.notify()
 }
 
-// waits are those that wait for jobs with a client and its copies. They keep the subscription until
-// some seconds after the last wait.
+// waits are the waits for jobs by a client and its copies. They keep the subscription until some
+// seconds after the last wait.
 type waits struct {
 	hub     *hub
 	channel string // by which they keep the subscription
@@ -536,12 +536,11 @@ func (s *waits) close() {
 }
 
 // Call puts a job as [Queue.Put] does, waits until it has ended, and returns how, as [Client.Wait]
-// does. A job that has failed for good is a [Result] too; [ResultAs] returns the value that the
-// handler has returned.
+// does. A failed job is a [Result] too; [ResultAs] returns the value that the handler has returned.
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it goes on. The Withdrawn of
-// the [Error] says which. That may take a few seconds after ctx has ended if the server does not
+// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it waits. The Withdrawn of the
+// [Error] says which. That may take a few seconds after ctx has ended if the server does not
 // answer.
 //
 // A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for
@@ -613,7 +612,8 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 }
 
 // whyOver returns why a context has ended, also if it is about to end because its deadline has
-// passed, as the deadline of a connection may be noticed first. It returns nil if it goes on.
+// passed, as the deadline of a connection may be noticed first. It returns nil if the job has not
+// ended.
 func whyOver(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if err := ctx.Err(); err != nil || !ok || time.Now().Before(deadline) {

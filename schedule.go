@@ -325,14 +325,14 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, mi
 // registered, so that [Client.RunSchedule] can put its job.
 const maxScheduleSize = 64 << 10
 
-// RunSchedule puts a job of a schedule at once, in addition to those that it puts by itself: when
-// it is due next, and what was missed, stays as it is. The job is as the schedule's last worker has
+// RunSchedule puts a job of a schedule at once, in addition to the jobs that it puts by itself: its
+// next due time and its missed times stay as they are. The job is as the schedule's last worker has
 // registered it, with its data and options but without a delay. Its jid, which RunSchedule returns,
 // is <ID>@run-<random>, unless the schedule's options set one.
 //
-// Nobody needs to follow the schedule. If its data and options have more than 64 KiB together, they
-// are not registered, and the error is [ErrInvalid]. If there is no such schedule, it is
-// [ErrNotFound], and [ErrExists] if an option refuses the job.
+// The schedule needs no followers. If its data and options have more than 64 KiB together, they are
+// not registered, and the error is [ErrInvalid]. If there is no such schedule, it is [ErrNotFound],
+// and [ErrExists] if an option refuses the job.
 func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err error) {
 	fields, err := c.registered(ctx, id)
 	if err != nil {
@@ -360,7 +360,7 @@ func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err er
 	return jid, err
 }
 
-// addHeadersTo gives the Headers of the config to the options of a job to be put. Those that it has
+// addHeadersTo gives the Headers of the config to the options of a job to be put. The job's own
 // win.
 func (c *Client) addHeadersTo(ctx context.Context, pairs []string) []string {
 	if c.headers == nil {
@@ -416,7 +416,7 @@ func (c *Client) registered(ctx context.Context, id string) ([]string, error) {
 	if len(found.Items) == 0 {
 		return nil, &Error{Op: op, Code: ErrNotFound, Message: "no such schedule: " + id}
 	}
-	fields := make([]string, fieldPairs+1) // those that are missing are empty
+	fields := make([]string, fieldPairs+1) // missing ones are empty
 	copy(fields, wire.Strings(found.Items[0].Fields))
 	return fields, nil
 }

@@ -154,7 +154,7 @@ type JobOptions struct {
 	// StartBy is when the job is deleted unless a worker has taken it: see [StartBy].
 	StartBy time.Time `json:"start_by,omitzero"`
 
-	// Tenant is the tenant of the job among those that share its queue: see [Fair].
+	// Tenant is the tenant of the job among the ones that share its queue: see [Fair].
 	Tenant string `json:"tenant,omitempty"`
 
 	// Unique is the key that the job was put with. The job need not hold it any more: see [Unique] and

@@ -15,10 +15,10 @@ import (
 type UniqueOption struct{ unique jobopts.Unique }
 
 // Unique claims a key for a job, so that no other job of the namespace can be put with the same key
-// until the job is complete for good, has failed, or was canceled. The key is made of the parts,
-// which are compared as JSON, in their order: Unique("invoice", 7) and Unique("invoice", "7") claim
-// different keys. Without any parts, it is made of the job's klass and data. The queue is not part
-// of the key.
+// until the job has completed without a next queue, has failed, or was canceled. The key is made of
+// the parts, which are compared as JSON, in their order: Unique("invoice", 7) and Unique("invoice",
+// "7") claim different keys. Without any parts, it is made of the job's klass and data. The queue
+// is not part of the key.
 //
 // A put whose key another job holds changes nothing. Its error is [ErrExists], with the jid of the
 // holder. The server decides, so of several puts at once exactly one puts the job. A job never
@@ -26,7 +26,7 @@ type UniqueOption struct{ unique jobopts.Unique }
 //
 // Only puts look at the key. A job that failed, and is unfailed or put again without this option,
 // runs even if another job has its key by then; otherwise it claims it again. A job with a key
-// keeps it when it is retried or goes on to another queue.
+// keeps it when it is retried or moves to another queue.
 //
 // A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
 // [ErrInvalid].
@@ -52,10 +52,10 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 // Replace puts the job in the place of the one that holds the key, instead of refusing the put:
 //
 //   - If the holder is waiting in any way, also after a retry, it becomes the new job: with its
-//     klass, data, queue, delay and options, and the defaults of those that the put does not give.
-//     Its jid, its history, and its place among dependencies stay. The put returns that jid.
-//   - If the holder is running, the new job waits until it is complete or has failed for good, as
-//     with [OnFailureRun], and has the key. Further puts replace the one that waits.
+//     klass, data, queue, delay and options, and the defaults of options that the put does not
+//     give. Its jid, its history, and its place among dependencies stay. The put returns that jid.
+//   - If the holder is running, the new job waits until it has completed or failed, as with
+//     [OnFailureRun], and has the key. Further puts replace the one that waits.
 //
 // So of the jobs with the key, at most one runs and one waits, and the latest put always leads to a
 // run. With a [Delay], each put begins the delay again: see KeepDue and Within. A job without a

@@ -222,11 +222,11 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the worker. It takes no new jobs, gives back those that it took ahead, and waits until
-// the running ones have ended and the server knows their outcomes, for up to the ShutdownTimeout or
-// until the context ends. Then it ends the contexts of the jobs that are still running, and
-// releases the jobs for other workers without using up a retry. It does not wait for their
-// handlers. A job that was canceled or lost counts as running until its handler returns.
+// Stop stops the worker. It takes no new jobs, releases the jobs that it took ahead, and waits
+// until the running ones have ended and the server knows their outcomes, for up to the
+// ShutdownTimeout or until the context ends. Then it ends the contexts of the jobs that are still
+// running, and releases the jobs for other workers without using up a retry. It does not wait for
+// their handlers. A job that was canceled or lost counts as running until its handler returns.
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
 // the jobs whose handlers may still be running, or says how many outcomes the server did not
@@ -286,7 +286,7 @@ func (w *Worker) wait() error {
 // Closed returns a channel that is closed when the worker has stopped.
 func (w *Worker) Closed() <-chan struct{} { return w.closed.c }
 
-// Pause stops taking jobs until [Worker.Resume], and gives back those that were taken ahead.
+// Pause stops taking jobs until [Worker.Resume], and releases the jobs that were taken ahead.
 // Running jobs continue.
 func (w *Worker) Pause() { w.setPaused(true) }
 
@@ -537,9 +537,9 @@ func within(d time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// A WorkerGroup is a list of workers for several namespaces, such as those of [Shards] or of tenants.
-// They have the same handlers, and are started and stopped together. What else a [Worker] has is
-// called for each:
+// A WorkerGroup is a list of workers for several namespaces, such as those of [Shards] or of
+// tenants. They have the same handlers, and are started and stopped together. Other methods of
+// [Worker] are called for each:
 //
 //	for _, w := range group {
 //		w.Use(middleware)

@@ -74,14 +74,14 @@ type WorkerConfig struct {
 	// Prefetch is how many jobs a worker with short handlers takes at most ahead of its free slots,
 	// to ask the server less often. It takes no more than it works off in about 10 ms, none while
 	// another idle worker waits for one of its queues, and none of a queue with a max-concurrency.
-	// It gives back those that have waited for 20 ms, and all when it is paused or stopped.
+	// It releases jobs that have waited for 20 ms, and all when it is paused or stopped.
 	//
 	// Defaults to 0, which means by need: up to 16. The value -1 means none.
 	Prefetch int
 
 	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*"
 	// the * matches any text, and "!mail-slow" excludes a queue that other patterns match. New
-	// queues are matched as they appear. If the patterns match more than 1000 queues, those that
+	// queues are matched as they appear. If the patterns match more than 1000 queues, queues that
 	// are new or had jobs at the last poll are asked first, and the others in turns.
 	Queues []string
 

@@ -241,8 +241,7 @@ type JobEvent struct {
 	//   - stopped: the worker stopped before the outcome was delivered
 	Ending string
 
-	// Exhausted reports, for JobEventEnded, that the job was to be retried, but has failed because it had
-	// no retries left.
+	// Exhausted reports, for JobEventEnded, a failure because the job had no retries left.
 	Exhausted bool
 
 	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the JID,

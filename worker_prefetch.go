@@ -130,7 +130,7 @@ func (w *Worker) startNext() {
 }
 
 // wantedAhead returns how many jobs to take ahead. Handlers that have been running for long do not
-// count: they may go on. The mutex is held.
+// count: they may run on. The mutex is held.
 func (w *Worker) wantedAhead() int {
 	if w.ahead.limit == 0 || w.ahead.timed < prefetchTimed {
 		return 0

@@ -104,7 +104,7 @@ func (r *registrar) register(ctx context.Context) time.Duration {
 	return redisx.WhileAway.After(r.failures)
 }
 
-// What the script worker.register replies if there is something to do.
+// Replies of the script worker.register if there is something to do.
 const (
 	registeredRest  int64 = 1 // jobs are left to be released
 	registeredSweep int64 = 2 // it is this worker's turn to look at the failed jobs
@@ -132,7 +132,7 @@ func (c *Client) register(ctx context.Context, info workerInfo, age time.Duratio
 }
 
 // sweepFailures looks at failed jobs from where the last sweep stopped on. An error is no news: the
-// next worker whose turn it is goes on.
+// next worker whose turn it is continues.
 func (c *Client) sweepFailures(ctx context.Context) {
 	for range sweptTogether {
 		reply, err := c.run(ctx, "sweep", "", "")

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quietLog returns a log that nobody reads.
+// quietLog returns a log that is discarded.
 func quietLog() *workerLog {
 	return &workerLog{logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }

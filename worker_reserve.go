@@ -238,9 +238,10 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 // relistAfter is how old the list of queues may be that a worker of patterns goes by.
 const relistAfter = 5 * time.Minute
 
-// A queueLookup is what a worker of patterns knows about the queues that exist. It reads the list of
-// all when it begins, and now and then. In between, the server tells it of new queues. If there are
-// others, because it has missed some or other clients tell nobody, their number is not as expected.
+// A queueLookup is what a worker of patterns knows about the queues that exist. It reads the list
+// of all when it begins, and now and then. In between, the server tells it of new queues. If there
+// are others, because it has missed some or other clients notify nobody, their number is not as
+// expected.
 type queueLookup struct {
 	choice   *queues.Choice
 	known    hashes
@@ -277,7 +278,7 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	return looked, err
 }
 
-// learn adds the queues that were heard of. It reports whether those that are asked have changed.
+// learn adds the queues that were heard of. It reports whether the queues to ask have changed.
 func (q *queueLookup) learn(news queueEvents) (changed bool) {
 	for _, queue := range news.appeared {
 		if q.known.add(queue) {

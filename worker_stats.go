@@ -18,7 +18,7 @@ import (
 
 // WorkerStats describes what a worker is doing and has done since it was started.
 type WorkerStats struct {
-	// Completed counts jobs that were completed, for good or into another queue.
+	// Completed counts jobs that were completed, also ones that moved to another queue.
 	Completed int `json:"completed"`
 
 	// Failed counts jobs that were failed at once. A job that ran out of retries counts as retried.
@@ -118,8 +118,8 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 	return running, len(w.ahead.jobs)
 }
 
-// isIdle reports whether there is nothing to do. A job goes from the worker's active ones to those
-// that are being finished, and its report to the outbox, so they are asked in that order.
+// isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the
+// ones being finished, and its report to the outbox, so they are asked in that order.
 func (w *Worker) isIdle() bool {
 	if !w.loop.isIdle() || w.rates.isAsked() {
 		return false
@@ -348,8 +348,8 @@ func (k *rateKeeper) isOver(now time.Time) bool {
 	return since < 0 || since >= rateInterval
 }
 
-// close closes the current part, and limits how many there are: of those that were not sent, each
-// second one becomes part of the one before. The mutex is held.
+// close closes the current part, and limits how many there are: of the unsent ones, each second one
+// becomes part of the one before. The mutex is held.
 func (k *rateKeeper) close() {
 	if k.current == nil {
 		return

@@ -127,7 +127,7 @@ func (l *look) fullLimit(limit *inspect.LimitInfo) Cause {
 	return c
 }
 
-// workersPaused says that those who would take jobs are paused.
+// workersPaused reports that the workers of the queue are paused.
 func (l *look) workersPaused() []Cause {
 	if len(l.workers.takers) > 0 || len(l.workers.idle) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (l *look) workersPaused() []Cause {
 	}}
 }
 
-// noWorkers says that nobody takes jobs, as far as is known.
+// noWorkers reports that no known worker takes jobs.
 func (l *look) noWorkers() []Cause {
 	if len(l.workers.takers)+len(l.workers.idle) > 0 || len(l.silentAtWork()) > 0 {
 		return nil

@@ -23,7 +23,7 @@ func (l *look) dependents(waitsFor func(jid string) bool) (jobs []string) {
 	return jobs
 }
 
-// blockers returns the jobs that others wait for and that are of a kind, those that hold up most
+// blockers returns the jobs that others wait for and that are of a kind, the ones that hold up most
 // first.
 func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
 	var found []Blocker
@@ -92,7 +92,7 @@ func (l *look) isFailed(jid string) bool {
 	return job != nil && hasFailed(job)
 }
 
-// untold says which jobs would go on or fail if they knew that others have failed.
+// untold reports jobs that were never notified of failed dependencies.
 func (l *look) untold() []Cause {
 	jids := l.untoldJobs()
 	if len(jids) == 0 {

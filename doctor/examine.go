@@ -31,7 +31,7 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// What Options may be.
+// The limits of Options.
 const (
 	defaultStep     = 200
 	minStep         = 10
@@ -116,9 +116,9 @@ const kindFailed Kind = "?failed"
 // should be, sets that name jobs which are gone, locks, dependencies, tags and failure groups that do
 // not agree, what is left of workers and jobs that are gone, settings and the server.
 //
-// It may run on a server that is in use. Keys are read by SCAN and the like, a Step at a time with a
-// Pause after each, and scripts check up to 100 jobs at once. Whatever a finding is about was read by
-// one script, in one step of the server, so work that goes on meanwhile is never taken for damage. A
+// It may run on a server that is in use. Keys are read by SCAN and the like, a Step at a time with
+// a Pause after each, and scripts check up to 100 jobs at once. Whatever a finding is about was
+// read by one script, in one step of the server, so concurrent work is never taken for damage. A
 // job that moves all the time may be looked at twice, or only in some of the places where it is.
 //
 // A plain job costs about 10 commands on the server; [EstimateExam] tells how long all takes. Examine

@@ -37,7 +37,7 @@ func ExampleWhy() {
 	// no_workers: No worker is known that takes jobs from the queue.
 }
 
-// Somebody has deleted a key by hand.
+// A key was deleted by hand.
 func ExampleExamine() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -2,7 +2,7 @@ package doctor
 
 import "strings"
 
-// What the keys of a job's lists end in.
+// The suffixes of the keys of a job's lists.
 const (
 	historySuffix      = "-history"
 	dependentsSuffix   = "-dependents"

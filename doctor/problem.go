@@ -24,14 +24,14 @@ type Problem struct {
 	// JID is one of the jobs that have the slots of a full limit.
 	JID string `json:"jid,omitempty"`
 
-	// Urgent says that jobs are late or get lost unless somebody acts.
+	// Urgent means that jobs will be late or lost unless an operator acts.
 	Urgent bool `json:"urgent"`
 
 	// Sentence says it in words.
 	Sentence string `json:"sentence"`
 }
 
-// What share of the runs may fail, and how many in a minute at least, before that needs attention.
+// The share of runs that may fail, and the number a minute, before that needs attention.
 const (
 	failingShare = 0.1
 	failingRate  = 1

@@ -53,12 +53,12 @@ const (
 	// CodeDepends means that jobs wait for others to complete.
 	CodeDepends Code = "depends"
 
-	// CodeFailedDependency means that jobs wait for others that have failed, and go on waiting until
-	// somebody acts.
+	// CodeFailedDependency means that jobs wait for others that have failed, and keep waiting until
+	// an operator acts.
 	CodeFailedDependency Code = "failed_dependency"
 
-	// CodeUntold means that jobs with a [qless.OnFailure] wait for others that were failed by a script
-	// which told nobody.
+	// CodeUntold means that jobs with a [qless.OnFailure] wait for others that were failed by a
+	// script which notified nobody.
 	CodeUntold Code = "untold"
 
 	// CodeOpenBatch means that callbacks wait for their batches to be committed.
@@ -113,7 +113,7 @@ type Cause struct {
 	Jobs    int  `json:"jobs,omitempty"`
 	Sampled bool `json:"sampled,omitempty"`
 
-	// JIDs are some of these jobs: those that can't run, or that hold up others.
+	// JIDs are some of these jobs: the ones that can't run, or that hold up others.
 	JIDs []string `json:"jids,omitempty"`
 
 	// Until is when the cause ends if nothing else happens.
@@ -133,8 +133,8 @@ type Cause struct {
 	Slots int `json:"slots,omitempty"`
 	Busy  int `json:"busy,omitempty"`
 
-	// Silent is how many listed workers say nothing of themselves, so that nobody knows from which
-	// queues they take jobs.
+	// Silent is the number of listed workers that have not registered, so that their queues are
+	// unknown.
 	Silent int `json:"silent,omitempty"`
 
 	// Klass is the klass of the jobs.

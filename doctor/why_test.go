@@ -274,7 +274,7 @@ func TestJobsWaitForOthersOfWhichSomeHaveFailed(t *testing.T) {
 		waits.Sentence)
 }
 
-// A script of another client fails a job, and tells nobody.
+// A script of another client fails a job, and notifies nobody.
 func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.register("free", free)

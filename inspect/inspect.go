@@ -2,8 +2,8 @@
 // and scripts: a program that puts or works jobs needs package qless only.
 //
 // Jobs are read and repaired by a [Selection]: the waiting jobs of a queue, the failed jobs of a
-// group, the jobs with a tag, and so on, all of them or those that match a [Filter]. An iterator reads
-// them, in steps that keep no server busy:
+// group, the jobs with a tag, and so on, all of them or only matches of a [Filter]. An iterator
+// reads them, in steps that keep no server busy:
 //
 //	in := inspect.New(client)
 //	for row, err := range in.Failed("smtp-timeout").Each(ctx) {

@@ -41,7 +41,7 @@ type QueueOverview struct {
 	MaxConcurrency int `json:"max_concurrency"`
 }
 
-// The numbers of queues that a script reads, and of those of which it reads the statistics.
+// The numbers of queues that a script reads without and with statistics.
 const (
 	overviewPage  = 200
 	overviewStats = 50

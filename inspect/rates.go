@@ -65,7 +65,7 @@ func (q RateQuery) minutes() (first int64, count int) {
 	return first, int(max(steps, 1) * width / 60)
 }
 
-// Rates are the numbers and times of the jobs that workers have ended in a time. Only those that a
+// Rates are the numbers and times of the jobs that workers have ended in a time. Only jobs that a
 // [qless.Worker] has run are counted.
 type Rates struct {
 	Completed int         `json:"completed"` // completed, or sent to the next queue

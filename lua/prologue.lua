@@ -1,4 +1,4 @@
--- What every call begins with.
+-- The beginning of every call.
 --
 -- KEYS[1]  the namespace prefix, from Go; other clients have no key, and the prefix ql:
 -- ARGV     COMMAND, NOW and the command's arguments

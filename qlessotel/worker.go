@@ -239,8 +239,9 @@ func (i *Instrumentation) process(
 	return i.tracer.Start(ctx, op.spanName(), options...)
 }
 
-// Middleware gives the context of handlers the span of the run and the baggage of the put, and has
-// jobs that go on by [qless.Next] carry the run's context. It should be the outermost middleware.
+// Middleware gives the context of handlers the span of the run and the baggage of the put, and
+// makes jobs that move by [qless.Next] carry the run's context. It should be the outermost
+// middleware.
 //
 // Without [Instrumentation.Observe], the span ends when the handler returns, and says what it
 // returned, whatever becomes of the job then.

@@ -384,7 +384,7 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 	require.Equal(t, 3, calls, "the overview, the first statistics, the schedules")
 }
 
-// What docs/metrics.md says of the cost, as a number of commands.
+// The cost that docs/metrics.md gives, as a number of commands.
 func TestCommandsThatAScrapeCosts(t *testing.T) {
 	const queues, withStats = 200, 25
 	const idleQueue, busyQueue, stats = 1, 1 + 3 + 4, 4

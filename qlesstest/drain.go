@@ -53,8 +53,8 @@ func (d *drain) start(w *qless.Worker) {
 	d.t.Cleanup(func() { _ = w.Stop(context.Background()) })
 }
 
-// run returns when a worker that was idle, and was then woken, has found nothing to do. What was
-// under way when it was woken can't have hidden a job from it.
+// run returns when a worker that was idle, and was then woken, has found nothing to do. A request
+// that was under way when it was woken can't have hidden a job from it.
 func (d *drain) run() {
 	d.t.Helper()
 	now := time.Now()

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// A large namespace: so much of everything that what a page reads of it has to be bounded.
+// A large namespace: so much of everything that the reads of a page must be bounded.
 const (
 	largeQueues    = 200
 	largeWorkers   = 100

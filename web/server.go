@@ -26,13 +26,13 @@ type serverData struct {
 	// Refused says why the server does not tell, or is empty.
 	Refused string            `json:"refused,omitempty"`
 	Info    map[string]string `json:"info,omitempty"`
-	Advice  []string          `json:"advice"`   // what is likely to do harm
+	Advice  []string          `json:"advice"`   // likely to do harm
 	NoRedis bool              `json:"no_redis"` // the Source has no Redis
 
 	Workers int `json:"workers"`
 }
 
-// infoFields are the fields of INFO that are kept: no paths, and nothing that nobody needs.
+// infoFields are the fields of INFO that are kept: no paths, and nothing useless.
 var infoFields = []string{
 	"redis_version", "valkey_version", "server_name", "redis_mode", "os", "uptime_in_seconds",
 	"role", "master_link_status", "connected_slaves", "cluster_enabled",

@@ -158,9 +158,9 @@ func invalid(format string, args ...any) error {
 	}
 }
 
-// Close ends what goes on in the background and waits for that: the subscription to events that the
-// page of activity makes while somebody looks at it, and actions on many jobs, which stop after the
-// step that they are at. Call it when no more requests come, before the clients are closed.
+// Close ends background work and waits for it: the subscription to events that the page of activity
+// makes while it is open, and actions on many jobs, which stop after the step that they are at.
+// Call it when no more requests come, before the clients are closed.
 func (h *Handler) Close() {
 	for _, s := range h.sites {
 		s.feed.halt()

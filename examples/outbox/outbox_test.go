@@ -72,7 +72,7 @@ func newShop(t *testing.T) *shop {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	server := qlesstest.New(t)
-	client, err := qless.New(server.Redis(), nil) // by a clock that goes on
+	client, err := qless.New(server.Redis(), nil) // by a running clock
 	require.NoError(t, err)
 	return &shop{T: t, file: file, db: db, client: client, redis: server}
 }

@@ -213,7 +213,7 @@ func (r *request) setAccessLog() {
 	r.showAccessLog()
 }
 
-// What can be wrong with a token or its pool.
+// The errors about a token or its pool.
 const (
 	noSuchPool  = "the pool was not exists"
 	tokenExists = "the token has already existed"

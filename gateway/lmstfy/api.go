@@ -37,7 +37,7 @@ var routes = map[string]route{
 	"GET deadletter/size": {api: deadAPI + "/size", serve: (*request).deadSize, open: true},
 }
 
-// What a limit counts.
+// The requests that a limit counts.
 const (
 	produce = "produce"
 	consume = "consume"

@@ -62,8 +62,8 @@ func (d *dues) take(now time.Time) []string {
 	return due
 }
 
-// runSweeps sweeps what is due until the context ends. What other servers have put, or this one
-// before it was started, is found among all known queues.
+// runSweeps sweeps what is due until the context ends. Jobs that other servers put, or this one
+// before it was restarted, are found among all known queues.
 func (s *store) runSweeps(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -25,7 +25,7 @@ func formatID(raw [16]byte) string {
 	return string(text[:])
 }
 
-// newID returns an id that nobody has given: 6 bytes of time in milliseconds, and 10 random ones.
+// newID returns a new id: 6 bytes of time in milliseconds, and 10 random ones.
 func newID(now time.Time) string {
 	return formatID(newRawID(now))
 }

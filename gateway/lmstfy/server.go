@@ -23,8 +23,7 @@ type Server struct {
 	sizes     *sizes
 	accessLog atomic.Bool
 
-	// stopping ends when consumers are to be answered, and closing when what runs beside the requests
-	// is to end.
+	// stopping ends when consumers must be answered, and closing when background work must end.
 	stopping context.Context
 	stop     context.CancelFunc
 	closing  context.Context

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// sizes are metrics of what the pools have. They are read when somebody asks, but not often.
+// sizes are metrics of what the pools have. They are read on request, but not often.
 type sizes struct {
 	config *Config
 

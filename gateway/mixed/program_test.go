@@ -65,7 +65,7 @@ type record struct {
 type program struct {
 	settings
 	ctx     context.Context // ends when the process is to end
-	putting context.Context // ends when no more jobs are to be put
+	putting context.Context // ends when no more jobs are put
 	client  *qless.Client
 
 	mu  sync.Mutex
@@ -132,7 +132,7 @@ func (p *program) clients(put, work func()) error {
 	return nil
 }
 
-// pause waits a little, and reports whether jobs are still to be put.
+// pause waits a little, and reports whether to put more jobs.
 func (p *program) pause() bool {
 	select {
 	case <-time.After(rand.N(30 * time.Millisecond)):

@@ -21,7 +21,7 @@ const away = "-SERVER-ERROR Read-only mode triggered by cmdlog circuit breaker"
 // addLine is an add without a payload.
 func addLine(id, name string) string { return "add " + id + " " + name + " 60000 3600000 0\r\n" }
 
-// A Redis that hangs is an error in time. What clients then send again is done once.
+// A Redis that hangs is an error in time. A command that clients then send again takes effect once.
 func TestARedisThatHangs(t *testing.T) {
 	e := newDialedEnv(t, func(c *workq.Config) { c.ServerTimeout = 300 * time.Millisecond })
 	p, waiting := e.dial(), e.dial()

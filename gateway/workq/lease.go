@@ -10,8 +10,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// atOnce is how short a lease has to be to ask for what there is first: its time might be over
-// before the answer.
+// Leases of at most atOnce ask without waiting first: their time might be over before the answer.
 const atOnce = time.Second
 
 // lease leases a job, and gives it to the client. A job that the client can't get goes back.

@@ -35,9 +35,9 @@ type Config struct {
 	// a client, it is closed at once. Defaults to 10,000. The special value -1 means without limit.
 	MaxConnections int
 
-	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before the
-	// connection is taken for broken. What was written may be without acknowledgement for that long,
-	// or for WriteTimeout if that is longer. For so long a client may also wait that has ended its
+	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before
+	// the connection is taken for broken. Written data may stay unacknowledged for that long, or
+	// for WriteTimeout if that is longer. For so long a client may also wait that has ended its
 	// side of the connection, which can't be told from one that is gone. Defaults to 30 s. The
 	// special value -1 leaves it to the system.
 	PeerTimeout time.Duration
@@ -70,7 +70,7 @@ type Server struct {
 
 	draining context.Context // ends when the server shuts down
 	drain    context.CancelFunc
-	ended    context.Context // ends when all connections are to be closed
+	ended    context.Context // ends when all connections must be closed
 	end      context.CancelFunc
 	work     sync.WaitGroup // what runs beside the connections
 	served   sync.WaitGroup // connections

@@ -67,7 +67,7 @@ func (o *Options) DelayText() string {
 }
 
 // StoredArgs appends the pairs of arguments for the options that the server stores, and the letters
-// of those that an existing job loses.
+// of the options that an existing job loses.
 func (o *Options) StoredArgs(args []any) []any {
 	if o.OnFailure != nil {
 		o.OnFailure = &Policy{Do: o.OnFailure.Do, Of: o.DependsOn}

@@ -187,8 +187,8 @@ func (b *builder) isHot(command string) bool {
 	return facts.Hot
 }
 
-// usual are the commands of a job's usual life. Those that handle many jobs come first, because only the
-// first 256 constants of a function cost nothing to use.
+// usual are the commands of a job's usual life. Commands that handle many jobs come first, because
+// only the first 256 constants of a function cost nothing to use.
 var usual = []string{"finish", "reserve", "put.many", "pop", "complete", "put"}
 
 // rank puts the usual commands before the others.
@@ -663,8 +663,8 @@ func variableTable(variables []*symbol) stat {
 	return &assign{[]expr{&name{text: stateName}}, []expr{t}}
 }
 
-// lift moves the cold functions of a command into the library. What they use of the command, they find
-// there, too: copies of its other functions, and its variables.
+// lift moves the cold functions of a command into the library. Copies of the command's other
+// functions, and its variables, are there too if they use them.
 func (b *builder) lift(src *source) error {
 	twins := map[*symbol]*symbol{}
 	var add func(code any)

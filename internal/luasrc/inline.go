@@ -15,7 +15,7 @@ import (
 //   - that of one which is called once, or is small, if its calls are whole statements.
 //
 // Every name stands for a symbol, so nothing is captured: a copied body has symbols of its own, and
-// those that have the name of an argument get another one.
+// the ones with the name of an argument get another one.
 
 // inlinable reports whether copies of a function may take the place of its calls.
 func inlinable(sym *symbol) bool {
@@ -305,7 +305,7 @@ func (m *move) canAssign(body []stat, inLoop bool) bool {
 	return true
 }
 
-// canAssignValues reports whether values can be assigned, or left out if nobody wants them.
+// canAssignValues reports whether values can be assigned, or left out if they are unused.
 func (m *move) canAssignValues(values []expr) bool {
 	if len(m.targets) > 0 || len(values) == 0 {
 		return true

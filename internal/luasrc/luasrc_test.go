@@ -257,7 +257,7 @@ func TestBuildClassic(t *testing.T) {
 	}
 }
 
-// What docs/sharing.md and the drop-in say of its size, and that each function is there once, and used.
+// The size that docs/sharing.md and the drop-in give; each function is there once, and used.
 func TestTheScriptIsSmall(t *testing.T) {
 	script, err := Build(sources)
 	require.NoError(t, err)

@@ -188,8 +188,8 @@ func (c *copier) stat(s stat) stat {
 	return s
 }
 
-// edit puts f(x) in the place of each expression x in some statements, inner ones first. What is called
-// as a statement stays a call.
+// edit puts f(x) in the place of each expression x in some statements, inner ones first. A call
+// that is a statement stays a call.
 func edit(body []stat, f func(expr) expr) {
 	e := editor{f}
 	e.stats(body)

@@ -47,7 +47,7 @@ type SubscriptionConfig[T any] struct {
 	// Buffer is how many events wait for a slow reader before the connection does.
 	Buffer int
 
-	// Channels are those that the subscription begins with. One that is named twice counts once.
+	// Channels are the channels of the first SUBSCRIBE. One that is named twice counts once.
 	Channels []string
 
 	// Decode returns the event for a notice, or false if readers get none.
@@ -141,7 +141,7 @@ func (s *Subscription[T]) connection() *redis.PubSub {
 	return s.pubsub
 }
 
-// confirm waits for the server's confirmation of the first channels. Messages on those that are
+// confirm waits for the server's confirmation of the first channels. Messages on channels that are
 // confirmed before the others have come too early.
 func (s *Subscription[T]) confirm(ctx context.Context) error {
 	deadline := time.Now().Add(keepAlive)

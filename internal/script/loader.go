@@ -13,7 +13,7 @@ type loader struct {
 	loading chan struct{} // closed when the one under way ends; nil if there is none
 }
 
-// seen returns how many loads have ended. What is sent now meets what they loaded.
+// seen returns how many loads have ended. Calls from now on find the script that they loaded.
 func (l *loader) seen() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

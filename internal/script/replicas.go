@@ -78,8 +78,8 @@ func (r *Runner) runReplicated(
 		// connection it would return at once, so it is never sent again.
 		pipe := master.Pipeline()
 		_ = pipe.Process(ctx, cmd)
-		// A command that finds done what it would do writes nothing. This, which nobody hears, is
-		// sent to the replicas as well, after all that was written before.
+		// A command that finds done what it would do writes nothing. This message, which has no
+		// subscribers, is sent to the replicas as well, after all earlier writes.
 		mark := redis.NewIntCmd(ctx, "publish", r.prefix+"x:written", "")
 		_ = pipe.Process(ctx, mark)
 		_ = pipe.Process(ctx, redisx.Once(wait))

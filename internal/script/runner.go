@@ -118,7 +118,7 @@ func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any
 			case failed != nil:
 				return nil, failed
 			case loaded == nil:
-				continue // somebody else has sent it
+				continue // another goroutine has sent it
 			}
 			cmd = r.newCmd(ctx, command, true, by.client, args)
 			err = by.send(ctx, cmd)

@@ -1,4 +1,4 @@
--- forget: deletes a job that has ended, with everything that belongs to it. Nobody is told.
+-- forget: deletes a job that has ended, with everything that belongs to it. Nobody is notified.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid

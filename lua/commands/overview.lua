@@ -172,7 +172,7 @@ local function paused_queues(queues)
   return paused
 end
 
--- The queues from offset on: those that are listed in queues, then those of x:queues.
+-- The queues from offset on: the ones listed in queues, then the ones in x:queues.
 local function queue_names(offset, count)
   local listed, more = prefix .. 'queues', prefix .. 'x:queues'
   local here, there = size_of(listed) or 0, size_of(more) or 0
@@ -209,8 +209,7 @@ local function workers_seen()
   return sound(try('zcount', workers, '(' .. exact(from), '+inf'), workers)
 end
 
--- What a scan finds until there are as many items as are wanted, or all; or false if the key is
--- damaged.
+-- The items of a scan, until there are as many as wanted, or all; or false if the key is damaged.
 local function scanned(scan, key, wanted) -- cold
   local found, cursor = {}, '0'
   repeat

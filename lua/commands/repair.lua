@@ -1,5 +1,5 @@
--- repair: finds jobs of a list, as find does, and does the same with each. Those with which it can't be
--- done are left as they are.
+-- repair: finds jobs of a list, as find does, and does the same with each. Jobs with which that is
+-- impossible are left as they are.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are the
@@ -52,7 +52,7 @@ end
 -- Jobs that are in the group of the list by mistake, and how many others have left it.
 local strays, gone = {}, 0
 
--- Leaves out those that have not failed in the group of the list. Returns the others.
+-- Leaves out jobs that have not failed in the group of the list. Returns the others.
 local function without_strays(jids)
   local failed = {}
   for i = 1, #jids do
@@ -95,7 +95,7 @@ local function unfail_all(jids)
   local jobs = read_all_failed(reversed(jids))
   unfail(jobs, given)
   if kind == 'oldest' then
-    gone = #jids -- what is there by mistake leaves the group too
+    gone = #jids -- members that are there by mistake leave the group too
     for i = 1, #jids do
       try('lrem', list.key, -1, jids[i])
     end
@@ -108,7 +108,7 @@ local function unfail_all(jids)
   return #jobs
 end
 
--- Reads a job that is to be moved, or leaves it out.
+-- Reads a job to move, or leaves it out.
 local function add_moved(puts, items, jid)
   local job = try('hmget', job_key(jid), 'klass', 'data')
   if not job[1] or not job[2] then

@@ -6,8 +6,8 @@
 -- ARGV     COMMAND, NOW, worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
--- Returns  1 if such jobs are still to be released, which sweep does; 2 if this worker is to look at
---          the failed jobs, which sweep does; else nil
+-- Returns  1 if sweep must still release such jobs; 2 if this worker should call sweep for failed
+--          jobs; else nil
 -- Errors   Worker.register()
 -- Cost     5 commands, 1 more when jobs have failed; it releases at most 250 jobs
 -- For      Go

@@ -6,8 +6,8 @@
 --          call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
 --          registered: JSON {cursor, workers} of at most 500, last seen last, with the text
---          registered of those that have registered, SEEN|STARTED|JSON, and a cursor, which is empty
---          at the end;
+--          registered of each that has it, SEEN|STARTED|JSON, and a cursor, which is empty at the
+--          end;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it
 -- Errors   Workers()
@@ -42,7 +42,7 @@ local function forget_old()
   end
 end
 
--- What a worker has registered, unless that is too old: by the server's clock it has then expired.
+-- The registration of a worker, unless it is too old: by the server's clock it has then expired.
 local function registered(worker)
   local text = try('get', registry_key(worker))
   local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))

@@ -1,6 +1,6 @@
 -- The basis of every command: the namespace and the names of keys.
 
--- A list of nothing, which nobody changes.
+-- An empty list, which is never changed.
 local none = {}
 
 -- Fails if the server accepts no writes at all, such as a replica, or a master with too few

@@ -1,5 +1,5 @@
--- What falls due in a worker's queues before it asks again. One idle worker claims it, so that the
--- others can sleep on.
+-- The jobs that fall due in a worker's queues before it asks again. One idle worker claims it, so
+-- that the others can sleep on.
 
 -- Whether a queue has jobs that could be taken if its settings allowed it.
 local function is_ready(queue) -- cold

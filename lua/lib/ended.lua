@@ -1,4 +1,4 @@
--- What follows when a job that has options ends for good: it is complete, failed, canceled or expired.
+-- The effects of the end of a job with options: it is complete, failed, canceled or expired.
 
 -- The largest message, in bytes, that says how a job has ended. A larger one only has the state.
 local LARGEST_END = 65536
@@ -8,7 +8,7 @@ local function is_an_end(state) -- cold
   return state == 'complete' or state == 'failed'
 end
 
--- Tells those who wait for a job how it has ended, with everything if its record is not kept.
+-- Notifies the waiters of a job of how it has ended, with everything if its record is not kept.
 local function publish_end(jid, state, forgotten) -- cold
   local message = is_an_end(state) and read_end(try, jid)
   if not message then

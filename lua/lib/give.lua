@@ -1,7 +1,7 @@
 -- Failing, retrying and releasing a worker's job.
 
--- Reads a job that this worker must hold, in item's queue if item.here is set, or that is to end
--- whoever holds it, if item.anybody is. Returns why that is not so, or nil.
+-- Reads a job that this worker must hold, in item's queue if item.here is set, or that ends
+-- whichever worker holds it, if item.anybody is set. Returns why that is not so, or nil.
 local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',

@@ -33,7 +33,7 @@ local function note_looked(ask) -- cold
   end
 end
 
--- Whether the worker has an entry for each of its queues. Those that it has itself are renewed.
+-- Whether the worker has an entry for each of its queues. Its own entries are renewed.
 local function renew_entries(ask)
   if #ask.queues <= FEW_QUEUES then
     for i = 1, #ask.queues do
@@ -46,9 +46,10 @@ local function renew_entries(ask)
     and try('hlen', listed_key(name)) == 1
 end
 
--- Tries to answer a worker that only polls: nobody has woken it since it became idle, so there is
--- nothing but what other clients' scripts have put unheard. If another worker has just looked at all
--- queues, it is enough to ask again before that worker does. Returns how long to wait, or nil.
+-- Tries to answer a worker that only polls: it was not woken since it became idle, so there are no
+-- jobs but the ones that other clients' scripts have put without waking a worker. If another worker
+-- has just looked at all queues, it is enough to ask again before that worker does. Returns how
+-- long to wait, or nil.
 local function stay_idle(ask) -- cold
   local wait = finite(try('get', looked_key(ask)), 0) - now
   if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', idle_key(), ask.worker) ~= 1 then
@@ -58,7 +59,7 @@ local function stay_idle(ask) -- cold
   return renew_entries(ask) and wait or nil
 end
 
--- Appends the worker that an entry of a queue is, or those that it stands for.
+-- Appends the worker, or the workers, that an entry of a queue stands for.
 local function append_waiting(name, others, seen)
   if string.byte(name) ~= LIST then
     others[#others + 1] = name
@@ -140,8 +141,8 @@ local function become_busy(ask) -- cold
   return (count_listeners(ask.worker))
 end
 
--- Removes some of those that wait for jobs: their entries have lapsed. They are not idle any more,
--- except for those that listen, and may wait for jobs of other queues.
+-- Removes some of the workers that wait for jobs: their entries have lapsed. They are not idle any
+-- more, except for subscribed ones, which may wait for jobs of other queues.
 local function drop_lapsed(waiting) -- cold
   local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
   if #gone == 0 then
@@ -186,8 +187,8 @@ local function enter_list(name, lapses, absent) -- cold
   end
 end
 
--- Adds the worker to those with its list of queues. Their entries last for an hour, and those that
--- are missing are added. A poll has time to remove some workers that are gone.
+-- Adds the worker to those with its list of queues. Their entries last for an hour, and missing
+-- ones are added. A poll has time to remove some workers that are gone.
 local function wait_in_list(ask, again) -- cold
   local name = list_name(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll

@@ -8,7 +8,8 @@ local MAX_READ = '8'
 -- More than any score but that of jobs that were timed out.
 local LARGEST = 2 ^ 53
 
--- What a score lacks to its priority is at most this, which is the year 2001, only if it is no time.
+-- The difference between a priority and a score is at most this, the year 2001, only if it is not a
+-- time.
 local NO_TIME = 0.1
 
 -- Jobs that take turns (lib/fair.lua) lack at least this.

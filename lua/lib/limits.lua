@@ -143,7 +143,7 @@ local function slot_end(ends) -- cold
   return string.format('%.0f', math.ceil(ends))
 end
 
--- When the lock on a job ends for good, or nil if the job does not run.
+-- The time at which a worker loses a job, or nil if the job does not run.
 local function slot_ends(jid) -- cold
   local job = try('hmget', job_key(jid), 'state', 'queue', 'grace', 'x:o')
   if job[1] ~= 'running' or not job[2] then
@@ -156,7 +156,7 @@ local function slot_ends(jid) -- cold
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), DEFAULT_GRACE_PERIOD)
 end
 
--- Looks up holders whose locks ended, as far as is known. Those that lost them have no slot any
+-- Looks up holders whose locks ended, as far as is known. Jobs that lost them have no slot any
 -- more.
 local function heal_limit(limit) -- cold
   local held = limit_key(limit.name, 'held')
@@ -233,8 +233,8 @@ local function stop_limited(jid, stored) -- cold
   free_slots(found, jids)
 end
 
--- The same for the items of a call, which have stored options if they have any. One that anybody may
--- end may have been parked.
+-- The same for the items of a call, which have stored options if they have any. A job that any
+-- caller may end may have been parked.
 local function stop_all_limited(items) -- cold
   local found, jids = {}, {}
   for i = 1, #items do

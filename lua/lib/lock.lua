@@ -140,8 +140,8 @@ local function note_all_started(jobs, n, locks, common) -- cold
   end
 end
 
--- Reads the scores of the first count jobs that are to be parked. One that is not in work, because
--- its lock was lost, will be the first of its priority.
+-- Reads the scores of the first count jobs to park. One that is not in work, because its lock was
+-- lost, will be the first of its priority.
 local function read_scores(queue, jids, count, jobs, settings, run) -- cold
   local refused = {}
   for i = 1, count do

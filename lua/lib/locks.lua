@@ -113,8 +113,7 @@ local function is_sudden(grace, stored)
   return grace == NO_GRACE or not grace and stored and has_option(stored, LOCK_TIME)
 end
 
--- Decides about a job whose worker has lost it for good. Returns the jid if it is to be handed out
--- now.
+-- Decides about a job whose worker has lost it. Returns the jid if it can be handed out now.
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
   call('hset', job_key(jid), 'remaining', remaining)
@@ -138,7 +137,7 @@ local function give_again(queue, jid, job, worker, settings)
   stop_limited(jid, job[9])
 end
 
--- Handles one expired lock. Returns the jid if it is to be handed out.
+-- Handles one expired lock. Returns the jid if it can be handed out.
 local function expire_lock(queue, jid, settings)
   local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
     'state', 'backoff', 'retries', 'x:o')

@@ -3,7 +3,7 @@
 --
 -- A letter says that the job has an option, and the JSON has its value under that letter. A script
 -- that reads a job anyway reads the field too, and looks for a letter before the bar; only a cold
--- function decodes the JSON. What can't be decoded counts as no options.
+-- function decodes the JSON. Text that can't be decoded counts as no options.
 
 -- The letters and the decoded JSON; none if there is no text, or it is damaged.
 local function split_options(text) -- cold

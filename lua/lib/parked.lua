@@ -1,5 +1,5 @@
--- Parked jobs: those that have no room in one of their limits (lib/limits.lua). They are scheduled, and go
--- back into work, with the score that they had there, when there is room.
+-- Parked jobs: jobs without room in one of their limits (lib/limits.lua). They are scheduled, and
+-- go back into work, with the score that they had there, when there is room.
 
 -- How many parked jobs a call puts back into work, for each limit.
 local MAX_RETURNED = 100
@@ -43,9 +43,9 @@ local function arm(jid, queue, at, paused) -- cold
   end
 end
 
--- Puts the best parked jobs of a limit back into work while it has room, and makes the next one fall
--- due when it will have. Drops those that are not parked any more. Passes over those in paused queues,
--- which are tried when these give jobs again. Returns how many it put back.
+-- Puts the best parked jobs of a limit back into work while it has room, and makes the next one
+-- fall due when it will have. Drops jobs that are not parked any more. Passes over those in paused
+-- queues, which are tried when these give jobs again. Returns how many it put back.
 local function return_parked(limit) -- cold
   local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
   for _ = 1, MAX_RETURNED do
@@ -87,7 +87,7 @@ local function try_parked(jid, queue) -- cold
   return try('zscore', scheduled, jid) ~= due
 end
 
--- Gives a parked job another place among those that wait for the same limit.
+-- Gives a parked job another place among the jobs that wait for the same limit.
 local function move_parked(jid, parked, score) -- cold
   local name = string.match(parked, '^%S* (.+)$')
   if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then

@@ -91,8 +91,8 @@ local function read_put(puts, queue, at, first, last, checked, before)
     delay = number('Put', 'delay', ARGV[at + 3])
   end
   local jid = named('Put', 'jid', ARGV[at])
-  -- What all puts set is named at once, because growing a table is expensive: not as nil, which takes
-  -- up room without being there.
+  -- Fields that all puts set are named at once, because growing a table is expensive: not as nil,
+  -- which takes up room without being there.
   local job = {
     queue = queue,
     jid = jid,
@@ -199,8 +199,8 @@ local function is_left_alone(condition, state)
   return true
 end
 
--- Whether the life of a job that is there, of which state and options were found, has ended, although
--- nobody has deleted it yet.
+-- Whether the life of a job that is there, of which state and options were found, has ended,
+-- although it is not deleted yet.
 local function is_gone(jid, found) -- cold
   return found[2] and is_over(jid, found[2], found[1])
 end

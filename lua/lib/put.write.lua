@@ -48,8 +48,8 @@ local function past_score(item) -- cold
   return work_score(item.at, item.priority)
 end
 
--- Adds the jobs of a queue to where they go, those that can be popped at once as the first write if
--- there are no others. Sets their states.
+-- Adds the jobs of a queue to where they go, the ones that can be popped at once as the first write
+-- if there are no others. Sets their states.
 local function place_all(puts, queue, group)
   local first = score_text()
   local digits = first and #group > 1 and string.sub(first, 4) + 0

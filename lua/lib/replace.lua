@@ -1,6 +1,6 @@
 -- Puts that replace the job that holds their unique key: those with the pair replace. The job that
 -- they put takes the place of the holder: it gets its jid, its history, and its place among
--- dependencies. A holder that runs goes on, and the new job waits for its end and holds the key.
+-- dependencies. A running holder continues, and the new job waits for its end and holds the key.
 --
 -- The option u of a job that follows a running one has its jid as "a".
 --

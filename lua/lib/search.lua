@@ -9,7 +9,7 @@ local function not_empty(text)
 end
 
 -- The filters that are in ARGV from an index on: klass, tag, text in the jid, text in the data, and
--- the same again. What is empty is not asked for.
+-- the same again. Empty ones match everything.
 local function read_filters(area, first, last)
   local filters = {}
   if (last - first + 1) % 4 ~= 0 or last > #ARGV then

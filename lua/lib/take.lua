@@ -1,4 +1,5 @@
--- Taking jobs out of queues: how many a queue may give, and which. What pop and reserve share.
+-- Taking jobs out of queues: how many a queue may give, and which. Functions that pop and reserve
+-- share.
 
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)

@@ -47,7 +47,7 @@ local function add_work(jobs)
   return queues
 end
 
--- What the pairs of arguments from ARGV[first] to ARGV[last] give to the jobs: retries, and a new ttl
+-- The values that the pairs of arguments from ARGV[first] to ARGV[last] set: retries, and a new ttl
 -- in seconds.
 local function read_gift(area, first, last)
   local given = options(area, first, last)
@@ -127,8 +127,8 @@ local function unfail(jobs, given)
   publish_unfailed(jobs)
 end
 
--- Reads jobs of a group, of which the oldest failure is the last, or others, that go back into their
--- own queues in that order. Leaves out those that have not failed.
+-- Reads jobs of a group, of which the oldest failure is the last, or others, that go back into
+-- their own queues in that order. Leaves out jobs that have not failed.
 local function read_all_failed(jids) -- cold
   local jobs = {}
   for i = 1, #jids do

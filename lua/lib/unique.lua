@@ -20,7 +20,7 @@ local function before_key(name) -- cold
   return prefix .. 'x:before:' .. name
 end
 
--- What a job with the options text claims, or nil.
+-- The claim of a job with the options text, or nil.
 local function claim_of(text) -- cold
   local _, values = split_options(text)
   local claim = values[UNIQUE]
@@ -44,7 +44,7 @@ local function stored_claim(name) -- cold
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 
--- What a job claims if it is in a state in which it holds a key, or nil.
+-- The claim of a job in a state in which it holds a key, or nil.
 local function claim_on(name, state, stored) -- cold
   local claim = claim_of(stored)
   if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
@@ -110,8 +110,7 @@ local function write_claim(jid, claim) -- cold
 end
 
 -- Gives up the key of a job with these options, if it is still the job's: to the job that it was to
--- follow, if that has not ended. A claim for some time goes on when the job has ended, unless it was
--- canceled.
+-- follow, if that has not ended. A claim for some time outlives the job, unless it was canceled.
 local function release_claim(jid, stored, state) -- cold
   local claim = claim_of(stored)
   if not claim then
@@ -129,8 +128,8 @@ local function release_claim(jid, stored, state) -- cold
   end
 end
 
--- What a job whose life begins again claims: nil if another job holds its key, or if it had the key
--- for some time after its put. A key that is still noted as the job's own is its own again.
+-- The claim of a job whose life begins again: nil if another job holds its key, or if it had the
+-- key for some time after its put. A key that is still noted as the job's own is its own again.
 local function claim_again(jid, stored) -- cold
   local claim = claim_of(stored)
   if not claim or claim.m == 'for' then

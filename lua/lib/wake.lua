@@ -23,7 +23,8 @@ local function idle_key()
   return prefix .. 'x:idle'
 end
 
--- The sorted set of those that wait for jobs of a queue, by when their entries lapse.
+-- The sorted set of the workers that wait for jobs of a queue, by the times when their entries
+-- lapse.
 local function waiting_key(queue)
   return prefix .. 'x:idle:' .. queue
 end
@@ -38,7 +39,7 @@ local function waiters_key(name)
 end
 
 -- The hash of a list whose workers have an entry in x:idle:<queue> for each of its queues, except
--- for those that are in the hash. It also says when these entries lapse.
+-- for the workers in the hash. It also says when these entries lapse.
 local function listed_key(name)
   return prefix .. 'x:listed:' .. name
 end

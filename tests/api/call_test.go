@@ -291,7 +291,7 @@ func TestCallsThatAreRefused(t *testing.T) {
 	})
 }
 
-// What is published about an earlier end of a job with the same jid does not end the call.
+// A message about an earlier end of a job with the same jid does not end the call.
 func TestACallWithAJIDWaitsForTheEndOfItsOwnJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("others", qless.JID("j"))

@@ -312,7 +312,7 @@ func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
 	}
 }
 
-// The job waits for ever, so that it does not run, until somebody goes on.
+// The job waits for ever, so that it does not run until a caller continues.
 func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 	calls := maps.Clone(singleCancelers)
 	calls["end"] = func(ctx context.Context, client *qless.Client, jid string) error {

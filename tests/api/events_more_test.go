@@ -150,8 +150,8 @@ func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 	})
 }
 
-// A subscriber to a pattern hears what other clients' script says and no more, unless somebody
-// listens to events.
+// A subscriber to a pattern receives the messages of other clients' script and no more, unless
+// there is a subscriber to events.
 func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 	e := newEnv(t)
 	lines := []string{

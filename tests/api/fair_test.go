@@ -124,7 +124,7 @@ func TestFairJobsGoBehindOthersOfTheirPriority(t *testing.T) {
 	})
 }
 
-// What is ready later than its put takes its turn then.
+// A job that is ready later than its put takes its turn then.
 func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []qless.PutOption

@@ -177,7 +177,7 @@ func (e *env) failMany(count int) {
 func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 	for name, c := range map[string]struct {
 		run  func(e *env, c *qless.Client) (inspect.Result, error)
-		last string // what the request of the second step has
+		last string // fields of the request of the second step
 	}{
 		"retry": {func(e *env, c *qless.Client) (inspect.Result, error) {
 			return inspect.New(c).Failed("g").Unfail(e.t.Context())

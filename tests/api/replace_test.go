@@ -112,7 +112,7 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 	}
 }
 
-// What a put does not say has its default, not what the job had.
+// An option that a put does not give has its default, not the job's earlier value.
 func TestAReplacedJobHasWhatItsLastPutSays(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.put("q", again(), qless.Priority(3), qless.Tags{"t"}, qless.Retries(1),

@@ -12,11 +12,10 @@
 //
 // # Two live holders
 //
-// On the server a lock has one holder by construction. What can go wrong is that a process
-// believes in a lock that the server has given to another one. So each run of a handler
-// tells, on its process's output, when it started, when its context ended, and when it
-// returned, and asks the server at both ends who holds the job. A run is live from its start
-// until the first of:
+// On the server a lock has one holder by construction. The danger is that a process believes in a
+// lock that the server has given to another one. So each run of a handler tells, on its process's
+// output, when it started, when its context ended, and when it returned, and asks the server at
+// both ends who holds the job. A run is live from its start until the first of:
 //
 //   - its return;
 //   - the end of its context: from then on the worker does not claim the job any more;

@@ -51,7 +51,7 @@ func (l *life) String() string {
 		l.Worker, l.Run, l.Attempt, l.At, l.until, l.sure)
 }
 
-// ends tells when each worker's process was not live, for a time or for good.
+// ends returns the times when each worker's process was suspended or ended.
 type ends map[string][]span
 
 type span struct{ from, to int64 }

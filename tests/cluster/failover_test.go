@@ -92,7 +92,7 @@ func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 	t.Logf("a worker had a job %v after the promotion", time.Since(promoted).Round(time.Millisecond))
 }
 
-// What a replica has acknowledged outlives its master.
+// A write that a replica has acknowledged outlives its master.
 func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c := startNodes(t, true)
 	k := startCrew(t, replicated(t, c.client(), "{killed}:ql:", time.Second))

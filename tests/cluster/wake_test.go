@@ -77,7 +77,7 @@ func TestWorkersAreWokenOnEveryMaster(t *testing.T) {
 }
 
 // A master that becomes a replica keeps its subscribers, and PUBLISH on the new one does not count
-// them: nobody is woken until the worker has asked once more.
+// them: no worker is woken until it has asked once more.
 func TestWorkersAreWokenAfterAFailover(t *testing.T) {
 	c := startNodes(t, true)
 	const poll = 2 * time.Second

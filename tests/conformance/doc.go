@@ -1,7 +1,7 @@
 // Package conformance holds tests that replay recorded traces of the stock qless script
 // against the scripts of this module.
 //
-// The drop-in has to be exact: what it replies and publishes is the same, but for the order of
+// The drop-in has to be exact: its replies and messages are the same, except for the order of
 // fields and of members of sets in replies. The traces have only the areas of errors; the words are
 // in a table.
 //
@@ -20,6 +20,7 @@
 // clients in PHP send it; numbers that make no sense are refused, or, as a setting, count as not set.
 // docs/sharing.md lists these.
 //
-// The traces of the script of qless-php also leave out the keys that only it keeps, and those that
-// a trace names as free. Replies of tags, and the lists in those of subscription all, are sets.
+// The traces of the script of qless-php also leave out the keys that only it keeps, and the ones
+// that a trace names as free. Replies of tags, and the lists in those of subscription all, are
+// sets.
 package conformance

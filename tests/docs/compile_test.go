@@ -113,8 +113,8 @@ var newImporter = sync.OnceValues(func() (types.Importer, error) {
 	}), nil
 })
 
-// addExports adds the files that compiled packages, and those that they need, are in, by path. What
-// is there already stays.
+// addExports adds the files of compiled packages, and of the ones that they need, by path. Present
+// entries stay.
 func addExports(exports map[string]string, folder string, paths []string) error {
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)
 	command := exec.Command("go", args...)

@@ -148,7 +148,8 @@ func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
 	})
 }
 
-// Who completes the last member of a batch releases its callback, which anybody can run.
+// Any client that completes the last member of a batch releases its callback, which any client can
+// run.
 func TestOthersEndABatch(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		ours, err := qless.New(server.Client(t), &qless.ClientConfig{WorkerName: "ours"})

@@ -313,7 +313,7 @@ type jobOption interface {
 	qless.RecurOption
 }
 
-// jobOptions are those that put and recur share.
+// jobOptions are the options that put and recur share.
 func jobOptions(a args) []jobOption {
 	var options []jobOption
 	if jid := a.text("jid"); jid != "" {

@@ -182,7 +182,7 @@ func startWorker(t *testing.T, server *testkit.Server, command []string, name st
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
-		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // with those that it forked
+		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // with its forked ones
 		_ = process.Wait()
 		if t.Failed() {
 			t.Logf("%s printed:\n%s", name, printed.String())

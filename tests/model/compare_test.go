@@ -272,7 +272,7 @@ func (m *queues) compareQueues(p *problems, k *keyspace) {
 	}
 	tracked := map[string]float64{}
 	for jid, since := range m.tracked {
-		// What is gone need not be tracked any more.
+		// Jobs that are gone need not be tracked any more.
 		if _, ok := k.at("tracked").scores[jid]; ok || m.jobs[jid] != nil {
 			tracked[jid] = since
 		}

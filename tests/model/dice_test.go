@@ -201,7 +201,8 @@ func (d *dice) onAny(s step) step {
 	return s
 }
 
-// byOldHandle lets a step use what a worker was given once, of those that a function takes.
+// byOldHandle lets a step use a handle that a worker was given earlier, among the ones that a
+// function accepts.
 func (d *dice) byOldHandle(s step, takes func(handleKey) bool) step {
 	var all []handleKey
 	for key := range d.m.handles {

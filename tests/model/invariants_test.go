@@ -292,8 +292,8 @@ func checkHistory(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkKeys: of the unfinished jobs that claim a unique key, only one has it. Others that go on
-// with the key of another job are those that were not put, but unfailed or put again without it.
+// checkKeys: of the unfinished jobs that claim a unique key, only one has it. Others that continue
+// with the key of another job were not put, but unfailed or put again without it.
 func checkKeys(p *problems, k *keyspace, m *queues) {
 	holders := map[string]string{}
 	for _, jid := range inOrder(k.jobs) {

@@ -16,7 +16,7 @@ import (
 // all is a page that no list of the test is longer than.
 var all = inspect.Range{Limit: -1}
 
-// What only looks; some of it moves jobs that have fallen due.
+// Calls that only read; some of them move jobs that have fallen due.
 var listActions = []action{
 	{
 		name: "Counts", weight: 2,
@@ -278,7 +278,7 @@ func predictTags(m *queues, _ step) outcome {
 	return lists(tags)
 }
 
-// forgetWorkers drops those that were not seen for long, and the lists of their jobs.
+// forgetWorkers drops workers that were not seen for long, and the lists of their jobs.
 func (m *queues) forgetWorkers() {
 	for worker, seen := range m.seen {
 		if seen <= m.now-m.setting("max-worker-age", 86400) {

@@ -26,7 +26,7 @@ type options struct {
 
 	told   bool // a job with a policy waits for this one
 	kept   bool // it has a result of an earlier queue
-	waited bool // somebody waits for its end
+	waited bool // it has waiters
 
 	progressed bool // it has said how far it is since it was put
 }
@@ -43,7 +43,7 @@ type claim struct {
 	first, last float64 // these times
 }
 
-// A policy is what a job says about failures of those that it waits for.
+// A policy is a job's reaction to failures of its dependencies.
 type policy struct {
 	Do     string            `json:"do"`
 	Of     []string          `json:"of,omitempty"`
@@ -270,7 +270,7 @@ func (m *queues) holder(key string) *job {
 			return nil
 		}
 		if j == nil {
-			j = &job{jid: stored.jid} // it is gone, and its claim goes on
+			j = &job{jid: stored.jid} // it is gone, and its claim stays
 		}
 		return j
 	}
@@ -345,8 +345,8 @@ func (m *queues) claimAgain(j *job) {
 	m.claim(j, nil)
 }
 
-// unclaim gives up the claim of a job, to the one that it follows. One for some time goes on unless the
-// job was canceled.
+// unclaim gives up the claim of a job, to the one that it follows. One for some time stays unless
+// the job was canceled.
 func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	delete(m.sharing, jid)
 	if c == nil {
@@ -365,8 +365,8 @@ func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	delete(m.followed, c.Key)
 }
 
-// end does what follows when a job is complete, has failed for good, is canceled, or its life is
-// over. It reports whether a complete job is to be deleted.
+// end applies the effects of a job's end: it is complete, failed, canceled, or its life is over. It
+// reports whether to delete a complete job.
 func (m *queues) end(j *job, last qless.State) bool {
 	if j.options.kept && last == j.state {
 		j.options.kept = false
@@ -380,14 +380,14 @@ func (m *queues) end(j *job, last qless.State) bool {
 	return forgotten
 }
 
-// tellDependents tells the jobs that wait for one that has failed, and those that wait for these if
-// they fail too.
+// tellDependents notifies the jobs that wait for a failed one, and their own dependents if they
+// fail too.
 func (m *queues) tellDependents(failed *job) int {
 	return m.tellEach(m.orderOf(failed), failed)
 }
 
-// tellEach tells some of the jobs that wait for one that has failed, and those that wait for these if
-// they fail too.
+// tellEach notifies some of the jobs that wait for a failed one, and their own dependents if they
+// fail too.
 func (m *queues) tellEach(jids []string, failed *job) int {
 	minded := 0
 	for queue := []*job{failed}; len(queue) > 0; queue = queue[1:] {
@@ -488,7 +488,8 @@ func (m *queues) watchSome(j *job, needs []string) {
 	}
 }
 
-// store gives a job that has just ended, or goes on, the result that was set by a handle.
+// store gives a job that has just ended, or moved to its next queue, the result that was set by a
+// handle.
 func (j *job) store(h *handle) {
 	if h.result != "" {
 		j.result = result{state: j.state, time: j.time, data: h.result}

@@ -137,7 +137,7 @@ func (m *queues) putMany(s step, batch *job) outcome {
 	return reply
 }
 
-// put puts a job, and tells it which of those that it waits for have failed.
+// put puts a job, and notifies it of its failed dependencies.
 func (m *queues) put(s step) outcome {
 	reply := m.write(s)
 	if reply == done {

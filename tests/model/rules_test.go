@@ -69,7 +69,7 @@ func (t *told) letters() string {
 
 func (t *told) isOver() bool { return t.state == "complete" || t.state == "failed" }
 
-// checkOptions: options are letters and JSON, as anybody may have to read them.
+// checkOptions: options are letters and JSON, as any client may have to read them.
 func checkOptions(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		text, ok := h.fields["x:o"]
@@ -247,7 +247,7 @@ func (m *queues) slack(name string) bool {
 	return ok && m.now < until
 }
 
-// isDead reports whether the life of a job is over that nobody has deleted.
+// isDead reports whether the life of a job is over, but the job is not deleted yet.
 func (x *mix) isDead(jid string, t *told) bool {
 	return t.ends(in(x.k.histories, jid).history) <= x.m.now
 }
@@ -288,8 +288,8 @@ func (x *mix) follow(s step) {
 	x.loosen(s)
 }
 
-// loosen notes unique keys that two jobs may have: those of jobs that begin again though another has
-// the key, and of those that somebody lets go.
+// loosen notes unique keys that two jobs may have: keys of jobs that begin again though another has
+// the key, and keys that were released.
 func (x *mix) loosen(s step) {
 	for jid, h := range x.k.jobs {
 		c := claimIn(h.job.options)

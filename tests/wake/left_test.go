@@ -49,8 +49,8 @@ func (e *env) claims(queue string) bool {
 	return count == 1
 }
 
-// A worker without room passes on the jobs of each of its queues, not only those of the first
-// one alone, for which there may be nobody.
+// A worker without room passes on the jobs of each of its queues, not only those of the first one,
+// which may have no other worker.
 func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	for _, queue := range []string{"q1", "q2"} { // a new queue would make the workers look again
@@ -60,7 +60,7 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	both := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
 	first := e.workerThat(both, busyUntil(t))
 	second := e.worker(qless.WorkerConfig{Queues: []string{"q2"}})
-	for _, w := range []*qless.Worker{first, second} { // what made them look at their start is over
+	for _, w := range []*qless.Worker{first, second} { // the reason for their first poll is gone
 		asked := time.Now()
 		w.Resume()
 		until(t, "an answer", func() bool { return w.Stats().LastAnswer.After(asked) && w.Stats().Idle })

@@ -188,7 +188,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 			soon(t, "the command", sent)
 			w.Pause() // it might take the job again
 			message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
-			for n := range 2 { // nobody renews a lock that is lost
+			for n := range 2 { // a lock that is lost is not renewed
 				require.NoError(t, e.rdb.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
 				w.await(t, "a renewal", n+1, of("renew"))
 			}
@@ -283,7 +283,7 @@ func TestALockEndsWhenTheServerHangs(t *testing.T) {
 	w.stopNow()
 }
 
-// Once a job is given up, a renewal that was on its way locks it for nobody.
+// Once a job is given up, a renewal that was on its way locks it for no worker.
 func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 	e := newLiveEnv(t)
 	e.set(qless.ConfigHeartbeat, "0.6")

@@ -77,8 +77,8 @@ func TestAReservationWhoseAnswerComesTooLateIsNotWorked(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-// What was locked by a reservation whose answer is lost is given back, if nobody else can have the
-// worker's name; else the lock has to end.
+// Jobs locked by a reservation whose answer is lost are released, if no other worker can have the
+// same name; else the lock has to end.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	for name, history := range map[string][]string{
 		"":      {"put", "popped", "popped", "done"},
@@ -156,7 +156,7 @@ func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	until(t, "it is complete", func() bool { return e.job("j").State == qless.StateComplete })
 }
 
-// What a worker asks for at once may be more than its connection can carry in time.
+// A worker may ask for more at once than its connection can carry in time.
 func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	const jobs = 30
 	e := newLiveEnv(t)

@@ -117,7 +117,7 @@ func TestAWorkerThatHearsOfANewQueueTrustsTheLookOfAnother(t *testing.T) {
 	require.Contains(t, first.args, "polls")
 }
 
-// unannouncedPut does what a client does that tells nobody of a new queue.
+// unannouncedPut does what a client does that does not announce a new queue.
 func (e *env) unannouncedPut(queue, jid string) {
 	e.t.Helper()
 	e.quietPut(queue, jid)

@@ -148,7 +148,7 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	putting.Wait()
-	require.NoError(t, r.Close()) // what is on its way is given back
+	require.NoError(t, r.Close()) // jobs on their way are released
 	require.Empty(t, r.dup)
 	require.GreaterOrEqual(t, len(r.got), calls/2)
 	for _, jid := range jids {

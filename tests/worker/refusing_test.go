@@ -34,7 +34,7 @@ func (e *env) do(args ...any) {
 	require.NoError(e.t, e.rdb.Do(e.t.Context(), args...).Err())
 }
 
-// dropPassword lets everybody in again.
+// dropPassword lets all clients in again.
 func (e *env) dropPassword(password string) {
 	e.t.Helper()
 	options := testkit.Options(e.server.Addr())

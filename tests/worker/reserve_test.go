@@ -358,8 +358,8 @@ func TestAWorkerOfAPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	end <- nil
 }
 
-// holdLookUp returns the config of a client that holds up the next look-up of the queues when it has been
-// answered. It tells of it once armed, and goes on when proceed is called.
+// holdLookUp returns the config of a client that holds up the next look-up of the queues when it
+// has been answered. Once armed, it reports the call, and continues when proceed is called.
 func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool, proceed func()) {
 	var armed atomic.Bool
 	looked, opened := make(chan bool, 1), make(chan struct{})

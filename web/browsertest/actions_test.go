@@ -34,7 +34,7 @@ func inForms(action web.Action) (button, form string) {
 	return button, form
 }
 
-// act does an action as somebody does it: with the button on a page, and on the page that asks.
+// act does an action as a user does it: with the button on a page, and on the page that asks.
 func (p *tab) act(try trial) {
 	p.t.Helper()
 	button, form := inForms(try.action)

@@ -11,7 +11,7 @@ local function dependents_key(jid)
   return job_key(jid) .. '-dependents'
 end
 
--- Removes a dependency, and lets the job go on that has no other.
+-- Removes a dependency, and releases the job if it has no other.
 local function let_go(jid, other)
   undepend(jid, other)
   local job = fields_of(jid)

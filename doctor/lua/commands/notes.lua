@@ -56,7 +56,8 @@ local function check_history(key, name)
   end
 end
 
--- What to check of a key by itself, by how it begins: with the rest of it. And of a member, by the key.
+-- The checks of single keys, by prefix; each is called with the rest of the key. And of a member,
+-- by the key.
 local keys = {
   j = check_history, r = check_recurs,
   f = function(key, group)

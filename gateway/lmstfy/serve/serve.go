@@ -64,7 +64,7 @@ type Options struct {
 	SkipTokens bool
 }
 
-// parse reads the flags of lmstfy's own server, and those that say where the jobs are.
+// parse reads the flags of lmstfy's own server, and the ones for the Redis server of the jobs.
 func parse(args []string, stderr io.Writer) (o Options, version bool, err error) {
 	set := flag.NewFlagSet("lmstfy", flag.ContinueOnError)
 	set.SetOutput(stderr)

@@ -65,7 +65,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// parse reads the flags of Workq's own server, and those that say where the jobs are.
+// parse reads the flags of Workq's own server, and the ones for the Redis server of the jobs.
 func parse(args []string, stderr io.Writer) (Options, error) {
 	var o Options
 	flags := flag.NewFlagSet("workq-server", flag.ContinueOnError)

@@ -32,7 +32,7 @@ type Field struct {
 	option *jobopts.Row // of a job, if it gives one
 }
 
-// A Kind says what the text of a field has to be.
+// A Kind is the form of a field's text.
 type Kind string
 
 const (

@@ -19,7 +19,7 @@ const (
 // OpenBatch is the jid that the callback of an open batch depends on, which no job has.
 const OpenBatch = "x:open"
 
-// A Graph has the jobs that a job waits for, those that wait for it, and the others that these wait
+// A Graph has a job's dependencies, its dependents, and the other jobs that its dependents wait
 // for.
 type Graph struct {
 	JID   string  `json:"jid"`
@@ -50,7 +50,7 @@ type Node struct {
 	Blocks int `json:"blocks,omitempty"`
 
 	job         *qless.Job
-	needs, next []*Node // the jobs that it needs, and those that need it
+	needs, next []*Node // the jobs that it needs, and the jobs that need it
 	open, held  []*Node // of these, where the wait is not over
 	isDown      bool    // the jobs that wait for it belong to the graph
 	isPlaced    bool
@@ -182,7 +182,7 @@ func (g *Graph) arrange() {
 
 func byLayer(a, b *Node) int { return cmp.Compare(a.layer, b.layer) }
 
-// setLayer places a job right of those that it needs, and returns its layer. Jobs that need each
+// setLayer places a job right of the jobs that it needs, and returns its layer. Jobs that need each
 // other, which no client allows, are placed somewhere.
 func (n *Node) setLayer() int {
 	if !n.isPlaced {
@@ -228,7 +228,7 @@ func (n *Node) waiting() int {
 // neighbors.
 const orderings = 6
 
-// setRows gives each job a row in its layer, near to those that it is connected with.
+// setRows gives each job a row in its layer, near the jobs that it is connected with.
 func (g *Graph) setRows() {
 	layers := map[int][]*Node{}
 	for _, node := range g.Nodes {

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// What the exit status of a check says, as plug-ins of monitoring systems do.
+// The exit statuses of a check, with the meanings that monitoring systems give them.
 const (
 	checkOK = iota
 	checkWarning

@@ -1,7 +1,7 @@
 // Package cli is the command line: it parses, calls the public API of package qless, and prints.
 //
-// Each file has the commands of one noun. What they print is the public structs of the API, as JSON
-// or as a table.
+// Each file has the commands of one noun. They print the public structs of the API, as JSON or as a
+// table.
 package cli
 
 import (

@@ -78,7 +78,7 @@ func (a *app) redisURL() string {
 	return cmp.Or(a.namedRedis(), defaultURL)
 }
 
-// namedRedis returns the server that somebody has named, or "".
+// namedRedis returns the server that the user has named, or "".
 func (a *app) namedRedis() string {
 	where, _ := a.where() // connecting reports the error
 	return where.redis

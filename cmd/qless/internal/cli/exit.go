@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// What the program's exit status says.
+// The program's exit statuses.
 const (
 	statusDone     = 0
 	statusError    = 1

@@ -113,7 +113,7 @@ type finder struct {
 	jobs inspect.Selection
 }
 
-// A place is where a search goes on.
+// A place is where a search continues.
 type place struct {
 	List   string         `json:"l"`
 	Cursor inspect.Cursor `json:"c"`
@@ -178,7 +178,7 @@ func inQueue(jobs []inspect.Row, queue string) []inspect.Row {
 	})
 }
 
-// nextPlace returns where to go on, of the list that was searched and those that follow.
+// nextPlace returns where to continue: in the list that was searched, or in a later one.
 func nextPlace(rest []finder, after inspect.Cursor) inspect.Cursor {
 	next := place{rest[0].name, after}
 	if after == "" {

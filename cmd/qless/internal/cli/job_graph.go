@@ -152,7 +152,7 @@ func (g *grower) choose(n *node, depth int) []string {
 	return wanted
 }
 
-// hang replaces the nodes below this one by those that were read.
+// hang replaces the nodes below this one by the nodes that were read.
 func (n *node) hang(read []*node) {
 	for i, child := range n.Below {
 		if child.Again {

@@ -31,7 +31,7 @@ func (f *rangeFlags) get() inspect.Range {
 	return inspect.Range{Offset: f.offset, Limit: f.limit}
 }
 
-// part returns the items of a whole list that are to be printed.
+// part returns the items of a whole list to print.
 func part[T any](items []T, f *rangeFlags) []T {
 	if f.limit >= 0 && f.limit < len(items) {
 		return items[:f.limit]

@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// servers are those that run in this process, with the clients that they share.
+// servers are the servers of this process, with the clients that they share.
 type servers struct {
 	*app
 	options *serveOptions

@@ -55,7 +55,7 @@ func (s *servers) listenWeb(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Live updates last for as long as somebody looks at a page: they end when the server does.
+	// Live updates last for as long as a page is open: they end when the server does.
 	live, end := context.WithCancel(context.Background())
 	const patience = 30 * time.Second // with slow clients
 	server := &http.Server{

@@ -42,7 +42,7 @@ func (w why) pop(queue string, n int) []*qless.Job {
 	return jobs
 }
 
-// failSilently fails a waiting job as a script of another client does, which tells nobody.
+// failSilently fails a waiting job as a script of another client does, which notifies nobody.
 func failSilently(t *testing.T, rdb redis.UniversalClient, client *qless.Client, jid string) {
 	ctx, job := t.Context(), jobOf(t, client, jid)
 	pipe := rdb.TxPipeline()

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// What is read at most.
+// The limits of reads.
 const (
 	maxJobs     = 100
 	maxFailures = 1000

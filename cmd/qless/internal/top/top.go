@@ -1,7 +1,7 @@
-// Package top shows in a terminal what a namespace does, and goes on doing so.
+// Package top shows in a terminal what a namespace does, and keeps it up to date.
 //
 // The model (model.go, keys.go) is changed by messages only, and the view (view.go, grid.go) makes
-// text of it. What is read from the server comes from a Source.
+// text of it. All data of the server comes from a Source.
 package top
 
 import (
