@@ -341,8 +341,8 @@ func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err
 	return jobs, rest, nil
 }
 
-// largeData returns the parts of a reply that may have large data: the JSON, what it says of jobs that
-// are not in it, and the data.
+// largeData returns the parts of a reply that may have large data: the JSON, its fields about jobs
+// that are not in it, and the data.
 func largeData(reply any) (text any, rest string, large []any) {
 	parts, ok := reply.([]any)
 	if !ok || len(parts) < 2 {

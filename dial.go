@@ -51,7 +51,7 @@ func Dial(ctx context.Context, url string, config *ClientConfig) (*Client, error
 	return c, nil
 }
 
-// look checks the server over a separate connection, whose dialer can say what is wrong.
+// look checks the server over a separate connection, whose dialer can tell what is wrong.
 func look(ctx context.Context, options *redis.Options, namespace string) error {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)

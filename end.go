@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An End says how [Client.End] ends a job.
+// An End is the way in which [Client.End] ends a job.
 type End struct {
 	// State is [StateComplete], which is the default, or [StateFailed].
 	State State
@@ -300,7 +300,7 @@ type completeBatcher struct {
 // A waitingComplete has jobs that are completed with others.
 type waitingComplete = batch.Call[[]any, completeAnswer]
 
-// A completeAnswer is what the script says of each job, or the error of all.
+// A completeAnswer is the script's reply for each job, or the error of all.
 type completeAnswer struct {
 	texts []string
 	err   error
@@ -329,7 +329,8 @@ func countCompletes(waiting []*waitingComplete) int {
 // notifies: Sweep handles the others.
 const completeWithRest = string(StateComplete) + "+"
 
-// leavesRest reports whether the script finish says so in the answer to one of its jobs.
+// leavesRest reports whether a reply of the script finish for a job has the mark of deferred
+// dependents.
 func leavesRest(answer string) bool {
 	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
 }

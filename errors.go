@@ -147,11 +147,11 @@ type Error struct {
 	// an [If] or [Unique], in order, with [ErrExists]. They are empty for other errors.
 	Indices []int `json:"indices,omitempty"`
 
-	// Withdrawn says that the job of a [Queue.Call] whose context has ended will not run: it was
+	// Withdrawn is true if the job of a [Queue.Call] whose context has ended will not run: it was
 	// canceled before a worker had it, or was not put. It is false for other errors.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 
-	// Message says what is wrong.
+	// Message describes the error.
 	Message string `json:"message"`
 
 	// Err is the underlying error, such as a network error or the server's reply, or nil.
@@ -218,7 +218,7 @@ func noSuchJob(op, jid string) *Error {
 	return &Error{Op: op, Code: ErrNotFound, JID: jid, Message: "no such job"}
 }
 
-// inState says that a job is in a state in which something can't be done.
+// inState returns the error of an operation that is impossible in the state of a job.
 func inState(op, jid string, code Code, state State) *Error {
 	return &Error{Op: op, Code: code, JID: jid, Message: "the job is " + string(state)}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An EventKind says what happened.
+// An EventKind is the kind of an event.
 type EventKind string
 
 // Events of all jobs, and of settings, whichever client causes them.
@@ -25,7 +25,7 @@ const (
 	EventPut         EventKind = "put"          // put into a queue
 )
 
-// Events of which the scripts of other clients say nothing, nor do they say that a job is out of
+// Events that the scripts of other clients do not publish. Nor do they publish that a job is out of
 // retries, unless a worker has lost it.
 const (
 	EventPaused   EventKind = "paused"   // a queue gives no jobs

@@ -58,7 +58,7 @@ func ExampleWorker_Handle() {
 	// Report is handled by *
 }
 
-// Middleware runs around every handler. OutcomeOf says what the handler's error means.
+// Middleware runs around every handler. OutcomeOf maps the handler's error to an outcome.
 func ExampleWorker_Use() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

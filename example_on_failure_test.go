@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A report is made of the parts that could be fetched, and says which ones are missing.
+// A report is made of the parts that could be fetched, and lists the missing ones.
 func ExampleOnFailure() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -319,7 +319,7 @@ func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) err
 	return j.complete(ctx, nextOutcome(queue, &o), o.NextArgs([]any{"next", queue})...)
 }
 
-// complete runs the command complete. The pairs of arguments in next say where the job goes.
+// complete runs the command complete. The pairs of arguments in next give the job's next queue.
 func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error {
 	if err := j.held("complete"); err != nil {
 		return err

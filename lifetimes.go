@@ -7,8 +7,8 @@ import (
 	"github.com/qless/qless-go/internal/jobopts"
 )
 
-// Lifetimes: options of a put that say how long a job is worth something. They count from the put,
-// its [Delay] included, by the server's clock, or that of a [ClientConfig]. [Forever] takes one away
+// Lifetimes: options of a put that limit how long a job is useful. They count from the put, its
+// [Delay] included, by the server's clock, or that of a [ClientConfig]. [Forever] takes one away
 // from a job that is put again.
 type (
 	// StartBy is how long after its put a job may be given to a worker. One that has not been given
@@ -21,13 +21,13 @@ type (
 	//
 	// It stays when the job is retried, or moves to another queue, and ends when the job is
 	// complete or has failed: a job that is unfailed or put again has no StartBy unless the call
-	// says so.
+	// sets one.
 	StartBy time.Duration
 
 	// TTL is how long after its put a job is gone, whatever its state. A worker that runs it is
-	// notified, and the context of the handler ends with [ErrCanceled]. A job that has failed and has
-	// a [KeepFailedFor] lives by that instead. It is at least 1 ms, and longer than the [Delay].
-	// [StartBy] says how such a job is deleted, and when the option ends.
+	// notified, and the context of the handler ends with [ErrCanceled]. A job that has failed and
+	// has a [KeepFailedFor] lives by that instead. It is at least 1 ms, and longer than the
+	// [Delay]. See [StartBy] for when such a job is deleted, and when the option ends.
 	TTL time.Duration
 
 	// KeepFor is the time for which the record of a job is kept after it is complete. The default

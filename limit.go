@@ -12,9 +12,9 @@ import (
 )
 
 // Limits names the limits of a job, from 1 to 8 of them: it is started only while each has room,
-// and then takes a place in all of them. [Limit.Set] says how many places a limit has; a limit that
-// was never set has any number. A name such as "shopify/42" has the definition of "shopify", unless
-// it has one of its own, so that one definition serves many keys.
+// and then takes a place in all of them. [Limit.Set] sets the number of places of a limit; a limit
+// that was never set has any number. A name such as "shopify/42" has the definition of "shopify",
+// unless it has one of its own, so that one definition serves many keys.
 //
 // A job without room is parked: it is scheduled until there is room, and then gets back the place
 // that it had in its queue. That uses up no retry.
@@ -39,7 +39,7 @@ const (
 
 func checkLimitName(op, name string) error { return asInvalid(op, "", jobopts.CheckLimit(name)) }
 
-// A LimitConfig says what a limit allows. At least one of Concurrency and Rate is set.
+// A LimitConfig is the configuration of a limit. At least one of Concurrency and Rate is set.
 type LimitConfig struct {
 	// Concurrency is how many jobs may run at a time. 0 means any number.
 	Concurrency int

@@ -29,7 +29,7 @@ func offline(t testing.TB) *qless.Client {
 	return client
 }
 
-// requireCode requires an error of a kind, as both ways of telling see it.
+// requireCode requires an error of a kind, in both ways of checking.
 func requireCode(t testing.TB, code, err error) *qless.Error {
 	t.Helper()
 	require.ErrorIs(t, err, code)

@@ -225,9 +225,9 @@ func (c *Client) addHeaders(ctx context.Context, p *put) error {
 // A put with an OnFailure, even with the default, also records which jobs it waits for: see the
 // Parents of [Job].
 //
-// One call tells about 200 jobs of a failure. If there are more, a worker and [Client.End] tell the
-// rest at once. After any other call, later ones tell the rest: every call that completes a job, each
-// running worker once a minute, and [Client.Sweep].
+// One call notifies about 200 jobs of a failure. If there are more, a worker and [Client.End]
+// notify the others at once. After any other call, later ones notify the others: every call that
+// completes a job, each running worker once a minute, and [Client.Sweep].
 //
 // If a client with another script fails a job, its dependents keep waiting until [Client.Sweep] is
 // called.

@@ -28,9 +28,9 @@ const (
 	ActionRetry    Action = "retry"    // put it back, or fail it if no retries are left
 )
 
-// An Outcome says what happens to a job when its handler has returned. The errors that [Next],
-// [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns the outcome
-// for any error of a handler.
+// An Outcome decides what becomes of a job when its handler has returned. The errors that [Next],
+// [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns
+// the outcome for any error of a handler.
 type Outcome struct {
 	// Action is what happens to the job.
 	Action Action

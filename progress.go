@@ -21,10 +21,10 @@ type Progress struct {
 	// Total is how much there is to do. It is 0 if that is not known.
 	Total int `json:"total"`
 
-	// Note says what the job does at the moment, or is empty.
+	// Note describes what the job does at the moment, or is empty.
 	Note string `json:"note,omitempty"`
 
-	// Attempt is the attempt to run the job that this was said in, as [Job.Attempt] counts.
+	// Attempt is the attempt to run the job that reported this, as [Job.Attempt] counts.
 	Attempt int `json:"attempt"`
 
 	// Time is when the server recorded it.

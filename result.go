@@ -262,7 +262,7 @@ func readWaitOptions(jid string, options []WaitOption) (*progressTeller, error) 
 	return &progressTeller{call: o.onProgress}, nil
 }
 
-// joinAndWait subscribes to a job and waits until it has ended. known says that it has existed.
+// joinAndWait subscribes to a job and waits until it has ended. known means that it has existed.
 func (c *Client) joinAndWait(
 	ctx context.Context, jid string, known bool, progress *progressTeller,
 ) (Result, error) {
@@ -300,7 +300,7 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 // clients of other languages notify nobody, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
-// wait waits until the job has ended, and tells its progress. known says that it has existed.
+// wait waits until the job has ended, and reports its progress. known means that it has existed.
 func (c *Client) wait(
 	ctx context.Context, jid string, w *waiter, known bool, progress *progressTeller,
 ) (Result, error) {
@@ -352,7 +352,7 @@ func (c *Client) waiting(ctx context.Context, jid string) error {
 	return &Error{Op: "wait", Code: ErrUnavailable, JID: jid, Message: err.Error(), Err: err}
 }
 
-// isPassing reports whether an error says nothing about the job, and may soon be over.
+// isPassing reports whether an error is not about the job, and may soon be over.
 func isPassing(err error) bool {
 	return (errors.Is(err, ErrUnavailable) || isServerWide(err)) && !errors.Is(err, redis.ErrClosed)
 }
@@ -410,7 +410,7 @@ type waiter struct {
 	ask      bool   // it is time to ask
 }
 
-// listen returns the next message about the end of the job, and tells its progress. It returns
+// listen returns the next message about the end of the job, and reports its progress. It returns
 // false if there is none, but it is time to ask, or the context has ended.
 func (w *waiter) listen(
 	ctx context.Context, patience time.Duration, told *progressTeller,
@@ -478,8 +478,8 @@ func newWaits(client *Client) *waits {
 // hear is never called with anything of interest.
 func (s *waits) hear(redisx.Notice) {}
 
-// join adds a waiter for channels. The waiter hears when the server begins to send the messages of
-// each.
+// join adds a waiter for channels. The waiter is notified when the server begins to send the
+// messages of each.
 func (s *waits) join(channels ...string) *waiter {
 	w := &waiter{channels: channels, ready: newSignal()}
 	s.mu.Lock()
@@ -543,9 +543,9 @@ func (s *waits) close() {
 // [Error] says which. That may take a few seconds after ctx has ended if the server does not
 // answer.
 //
-// A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for
-// nothing. [UniqueOption.Replace] can't be used, because the job would be that of others too. With
-// Replicas, a job that too few replicas have is waited for all the same.
+// A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for nothing.
+// [UniqueOption.Replace] can't be used, because the job would be that of others too. With Replicas,
+// a job that too few replicas have is waited for anyway.
 func (q *Queue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {
@@ -594,7 +594,7 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	w := c.waits.join(c.prefix + channelDone + jid)
 	defer c.waits.leave(w)
 	w.doubted = !p.isNew
-	w.listen(ctx, asksAgain.First, nil) // until messages are heard
+	w.listen(ctx, asksAgain.First, nil) // until messages are received
 	if err := c.waiting(ctx, jid); err != nil {
 		return Result{}, callError(jid, errors.Unwrap(err), true, "the job was not put")
 	}
@@ -623,7 +623,7 @@ func whyOver(ctx context.Context) error {
 }
 
 // giveUp withdraws the job of a call whose context has ended, and returns the call's error. missing
-// says what it means that there is no such job.
+// returns the result or error for a job that does not exist.
 func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(over), withdrawTime)
 	defer cancel()

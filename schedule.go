@@ -20,7 +20,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Missed says what a [Schedule] does about times that passed while no worker was following it.
+// Missed is the policy of a [Schedule] for times that passed while no worker was following it.
 type Missed string
 
 // The values of Missed.
@@ -50,7 +50,7 @@ type Schedule struct {
 	// each job is <ID>@<time>, unless the Options set one.
 	ID string
 
-	// Spec says when the schedule is due. It is one of:
+	// Spec is the times when the schedule is due. It is one of:
 	//
 	//	"30 6 * * 1-5"                       minute, hour, day, month, weekday
 	//	"CRON_TZ=Europe/Berlin 30 6 * * *"   in a time zone; else in UTC
@@ -67,7 +67,7 @@ type Schedule struct {
 	Data    any
 	Options []PutOption
 
-	// Missed says what to do about times that passed while no worker was following the schedule.
+	// Missed is the policy for times that passed while no worker was following the schedule.
 	//
 	// Defaults to [MissedOnce].
 	Missed Missed
@@ -476,8 +476,8 @@ func (w *Worker) register(ctx context.Context, s *schedule, answer string) {
 	}
 }
 
-// leaveSchedules says that the worker follows its schedules no more. Should that fail, the server
-// finds out by itself.
+// leaveSchedules removes the worker from the followers of its schedules. Should that fail, the
+// server finds out by itself.
 func (w *Worker) leaveSchedules(ctx context.Context) {
 	if len(w.schedules) == 0 {
 		return

@@ -192,7 +192,7 @@ func (f conflict) exists(op string) *Error {
 	return &Error{Op: op, Code: ErrExists, JID: f.jid, Message: "the job " + f.describe()}
 }
 
-// describe says that the job exists, and its state.
+// describe returns a text about the job's state.
 func (f conflict) describe() string {
 	exists := "exists"
 	if f.holds {
@@ -204,7 +204,7 @@ func (f conflict) describe() string {
 	return exists + " and is " + string(f.state)
 }
 
-// conflictIn returns the job that was there if the reply of a single put says so.
+// conflictIn returns the existing job that the reply of a single put names.
 func conflictIn(reply any) (conflict, bool) {
 	parts, ok := reply.([]any)
 	if !ok || len(parts) != 2 {

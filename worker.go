@@ -229,8 +229,8 @@ func (w *Worker) Start(ctx context.Context) error {
 // their handlers. A job that was canceled or lost counts as running until its handler returns.
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
-// the jobs whose handlers may still be running, or says how many outcomes the server did not
-// accept. It wraps the error of the context if that ended first. Later calls return the same.
+// the jobs whose handlers may still be running, or gives the number of outcomes that the server did
+// not accept. It wraps the error of the context if that ended first. Later calls return the same.
 //
 // If the server does not answer, Stop returns about a second after the last job has ended, or
 // when the connection's read timeout is over: the locks then expire. A worker that

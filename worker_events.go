@@ -228,7 +228,7 @@ type JobEvent struct {
 	// or the server's error.
 	Err error
 
-	// Ending says in one word how the run has ended, for the labels of metrics, traces and logs. For
+	// Ending is one word for how the run has ended, for the labels of metrics, traces and logs. For
 	// JobEventEnded, it is one of these; for other events it is empty:
 	//
 	//   - complete, next: the job is complete, for good or into another queue
@@ -244,8 +244,8 @@ type JobEvent struct {
 	// Exhausted reports, for JobEventEnded, a failure because the job had no retries left.
 	Exhausted bool
 
-	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the JID,
-	// it tells the runs of a job apart.
+	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the
+	// JID, it identifies a run of a job.
 	PoppedAt time.Time
 
 	// Headers are those of the job as it was popped. They must not be changed.

@@ -17,8 +17,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// registerInterval is how often a worker says that it runs. The server forgets one that has not
-// done so for 150 s.
+// registerInterval is how often a worker registers. The server forgets one that has not done so for
+// 150 s.
 const registerInterval = time.Minute
 
 // A workerInfo is what a worker registers. Package inspect reads it.
@@ -34,7 +34,7 @@ type workerInfo struct {
 	Stopping bool     `json:"stopping,omitempty"`
 }
 
-// A registrar tells the server what a worker is, and that it runs.
+// A registrar keeps a running worker registered with the server.
 type registrar struct {
 	log      *workerLog
 	describe func() workerInfo
@@ -113,8 +113,8 @@ const (
 // sweptTogether is how many times a worker looks at failed jobs, about 100 each, when it is its turn.
 const sweptTogether = 20
 
-// register tells the server what the client's worker is, and since when it runs. It releases jobs
-// that calls which have ended early left over, and tells the jobs that wait for failed ones if
+// register registers the client's worker, with its description and start time. It releases jobs
+// that calls which have ended early left over, and notifies the jobs that wait for failed ones if
 // other clients failed these.
 func (c *Client) register(ctx context.Context, info workerInfo, age time.Duration) error {
 	text, err := json.Marshal(info)
@@ -150,7 +150,7 @@ func (c *Client) now() time.Time {
 	return time.Now()
 }
 
-// describe returns what the worker says of itself.
+// describe returns the worker's description of itself.
 func (w *Worker) describe() workerInfo {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -239,9 +239,9 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 const relistAfter = 5 * time.Minute
 
 // A queueLookup is what a worker of patterns knows about the queues that exist. It reads the list
-// of all when it begins, and now and then. In between, the server tells it of new queues. If there
-// are others, because it has missed some or other clients notify nobody, their number is not as
-// expected.
+// of all when it begins, and from time to time. In between, the server notifies it of new queues.
+// If there are others, because it has missed some or other clients notify nobody, their number is
+// not as expected.
 type queueLookup struct {
 	choice   *queues.Choice
 	known    hashes
@@ -251,7 +251,7 @@ type queueLookup struct {
 	tooMany  int // how many queues the patterns matched when that was last logged
 }
 
-// A queueEvents is what a worker of patterns has heard of queues.
+// A queueEvents has the queue events that a worker of patterns has received.
 type queueEvents struct {
 	appeared []string
 	woken    []string // may have jobs
@@ -266,7 +266,7 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	}
 	news := l.w.listener.takeNews()
 	changed := l.lookup.learn(news)
-	if changed { // others have heard of the new queue too, and it is enough if one looks
+	if changed { // others were notified of the new queue too, and it is enough if one looks
 		l.reservation.polls = true
 	}
 	if looked, err = l.look(ctx, news.missed); err != nil {
@@ -278,7 +278,7 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	return looked, err
 }
 
-// learn adds the queues that were heard of. It reports whether the queues to ask have changed.
+// learn adds the queues of the events. It reports whether the queues to ask have changed.
 func (q *queueLookup) learn(news queueEvents) (changed bool) {
 	for _, queue := range news.appeared {
 		if q.known.add(queue) {
@@ -455,7 +455,7 @@ func (a *appetite) limit(e *exchange) {
 	}
 }
 
-// heard notes that an answer came, with so many jobs.
+// heard notes an answer with a number of jobs.
 func (a *appetite) heard(jobs int) {
 	a.inARow = 0
 	if a.most == 0 || jobs < a.most {

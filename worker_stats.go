@@ -293,7 +293,7 @@ type rateKeeper struct {
 	log   *workerLog
 	send  func(ctx context.Context, run string, part *ratePart, age time.Duration) error
 	now   func() time.Time
-	run   string // tells what this worker sends from what others send
+	run   string // distinguishes this worker's messages from others
 	again signal // send now
 
 	// Used only by the goroutine that sends.

@@ -266,7 +266,7 @@ func (e *exam) tell(f Finding) {
 	e.report.Findings = append(e.report.Findings, f)
 }
 
-// progress tells how far the exam is.
+// progress reports the progress of the exam.
 func (e *exam) progress() {
 	if e.Progress == nil {
 		return

@@ -24,7 +24,7 @@ func TestANamespaceWithJobsInAllStatesIsWell(t *testing.T) {
 	require.Empty(t, changed(before, e.dump()), "it changes nothing")
 }
 
-// Such a job keeps the field that says that its worker was warned.
+// Such a job keeps the mark that its worker was warned.
 func TestAJobThatWasTimedOutInItsGracePeriodIsWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "j")

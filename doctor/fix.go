@@ -19,7 +19,7 @@ var order = []Kind{
 // first whether it is still there: a finding that is gone, that no longer applies, or that is not
 // Fixable is left alone.
 //
-// The record of a job decides: where it says that the job is, the job is put, and every other place
+// The record of a job decides: the job is put into the place that it names, and every other place
 // loses it. If several keys have different ends of a lock, the latest one is kept. A job that
 // waited for others, and now waits for none, can run; workers notice at their next poll. Nothing is
 // run, failed or deleted, but for histories that belong to no job.

@@ -77,7 +77,7 @@ func (s *Status) problems(late time.Duration) []Problem {
 	return found
 }
 
-// problems returns what is wrong with a queue, with so many workers that say nothing.
+// problems returns the problems of a queue, given the number of unregistered workers.
 func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 	var found []Problem
 	add := func(code string, urgent bool, sentence string, args ...any) {

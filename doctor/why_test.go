@@ -159,7 +159,7 @@ func TestNoWorkerListens(t *testing.T) {
 	require.True(t, e.only(doctor.CodeNoWorkers).Certain)
 
 	e.put("other", "o")
-	e.pop("other", 1) // by w1, which says nothing
+	e.pop("other", 1) // by w1, which is not registered
 	c = e.only(doctor.CodeNoWorkers)
 	require.False(t, c.Certain, "w1 may take jobs from q")
 	require.Equal(t, 1, c.Silent)

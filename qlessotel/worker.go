@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A runKey tells the runs of all jobs apart.
+// A runKey identifies a run among those of all jobs.
 type runKey struct {
 	worker, jid string
 	popped      int64
@@ -243,8 +243,8 @@ func (i *Instrumentation) process(
 // makes jobs that move by [qless.Next] carry the run's context. It should be the outermost
 // middleware.
 //
-// Without [Instrumentation.Observe], the span ends when the handler returns, and says what it
-// returned, whatever becomes of the job then.
+// Without [Instrumentation.Observe], the span ends when the handler returns, and has its outcome,
+// whatever becomes of the job then.
 func (i *Instrumentation) Middleware(next qless.Handler) qless.Handler {
 	if next == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// Options say what a [Collector] reads, and how often. A number or duration of 0 means the default.
+// Options configure the reads of a [Collector]. A number or duration of 0 means the default.
 type Options struct {
 	// MaxAge is for how long the figures of a scrape serve the next ones. Scrapes at the same time
 	// always share one read.

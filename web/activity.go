@@ -169,7 +169,7 @@ func (f *feed) end() {
 	f.begun = nil
 }
 
-// Sentence says in words what happened besides what the other columns say.
+// Sentence describes in words what the other columns do not show.
 func (h happening) Sentence() string {
 	switch h.Kind {
 	case qless.EventGap:

@@ -214,7 +214,7 @@ func (f *frame) Button(action string, pairs ...string) *button {
 	return b
 }
 
-// A scopeForm is the hidden inputs that say which jobs are meant: all that match.
+// A scopeForm is the hidden inputs that select the jobs: all matches.
 type scopeForm struct {
 	Inputs []actions.Hidden
 	Count  int // of the jobs, or 0 if that is not known

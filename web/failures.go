@@ -32,7 +32,7 @@ type failuresData struct {
 	Search string     `json:"search,omitempty"`
 	Rows   rows       `json:"-"`
 
-	// HasMore says that not all groups of the page were looked into yet.
+	// HasMore is true if not all groups of the page were read yet.
 	HasMore bool `json:"has_more,omitzero"`
 }
 
@@ -147,7 +147,7 @@ func (s *site) firstFailure(ctx context.Context, group string, total int) (time.
 	return oldest.Items[0].Since, nil
 }
 
-// redactKlasses leaves of what failures say what may be shown.
+// redactKlasses leaves the parts of failures that may be shown.
 func (s *site) redactKlasses(group string, klasses []inspect.KlassFailures) {
 	for i := range klasses {
 		klass := &klasses[i]

@@ -100,7 +100,7 @@ func (g *growth) most(n int) []*growing {
 	return all[:min(n, len(all))]
 }
 
-// Words says by how much it has grown: "12 more in 5m".
+// Words describes the growth: "12 more in 5m".
 func (g *growing) Words() string {
 	return words.Number(g.More) + " more in " + units.Age(max(time.Second, time.Since(g.Since)))
 }

@@ -122,7 +122,7 @@ func (s *site) write(w http.ResponseWriter, r *http.Request, status int, v *view
 	_, _ = w.Write(bytes.ToValidUTF8(page.Bytes(), []byte("\ufffd")))
 }
 
-// An errorData says what went wrong.
+// An errorData describes an error.
 type errorData struct {
 	Status  int        `json:"status"`
 	Code    qless.Code `json:"code,omitempty"`

@@ -26,13 +26,13 @@ type Source struct {
 	// Client reads and changes the jobs.
 	Client *qless.Client
 
-	// Redis is the connection that the page about the server asks. Without it, that page says what
+	// Redis is the connection that the page about the server asks. Without it, that page shows what
 	// the client knows.
 	Redis redis.UniversalClient
 }
 
-// Options say how the dashboard is mounted, and what its users may do. The zero value mounts it at
-// the root and allows everything.
+// Options configure how the dashboard is mounted, and what its users may do. The zero value mounts
+// it at the root and allows everything.
 type Options struct {
 	// Prefix is the path below which it is mounted, such as "/queues".
 	Prefix string

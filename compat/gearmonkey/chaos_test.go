@@ -203,7 +203,7 @@ func (c *chaosEnv) statuses() map[string]int {
 	return all
 }
 
-// check requires that what was queued has ended, but for what the protocol can't promise. If no
+// check requires that queued jobs have ended, except for the losses that the protocol allows. If no
 // answers were lost, that is everything.
 func (c *chaosEnv) check(answered bool) {
 	c.t.Helper()

@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// An EventKind says what happened to a job.
+// An EventKind is the kind of a job's event.
 type EventKind string
 
 // The kinds of events.

@@ -39,7 +39,7 @@ func JSONHandler[T any](work func(ctx context.Context, item *Item, value T) erro
 	}
 }
 
-// Drop returns an error with which a [Handler] says that retrying would not help: the item is
+// Drop returns an error for a [Handler] to return if retrying would not help: the item is
 // completed, and the error is logged. The protocol does not keep failed items.
 func Drop(err error) error { return &dropped{err} }
 

@@ -357,6 +357,6 @@ func (w *onWrite) Write(text []byte) (int, error) {
 func TestTheProgram(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
-	_, printed, _ := strings.Cut(out.String(), "\n") // the first line says which Redis
+	_, printed, _ := strings.Cut(out.String(), "\n") // the first line names the Redis
 	require.Equal(t, "not ordered: the order is empty\npacked: book\npacked: lamp\n", printed)
 }

@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// A config says how the service runs.
+// A config configures the service.
 type config struct {
 	redis string // the URL of the Redis server
 	addr  string // where the API listens

@@ -39,7 +39,7 @@ func (r *request) carried(attributes map[string]string) map[string]string {
 	return all
 }
 
-// giveBack has the answer to a consumer say what a job carries.
+// giveBack adds the headers that a job carries to the answer to a consumer.
 func (r *request) giveBack(header http.Header, job *qless.Job) {
 	for _, name := range r.server.config.Carried {
 		if value := job.Headers[strings.ToLower(name)]; value != "" {

@@ -22,7 +22,7 @@ type dues struct {
 	queues map[string]span
 }
 
-// A span says when something is due first and last.
+// A span has the first and the last due time.
 type span struct{ next, last time.Time }
 
 func newDues() *dues { return &dues{queues: map[string]span{}} }

@@ -106,7 +106,7 @@ func info(ctx context.Context, client *qless.Client) (map[string][]string, error
 	return all, nil
 }
 
-// A gauges is what a Redis says of itself: the metric, and the field of INFO.
+// A gauges is a figure from a Redis server's INFO: the metric, and the field of INFO.
 type gauges struct {
 	byField map[string]*family
 	keys    *family

@@ -88,7 +88,7 @@ func (f *fleet) drain(client *qless.Client) {
 	}
 }
 
-// left says what is left to do.
+// left describes the jobs that are left.
 func (f *fleet) left(client *qless.Client) string {
 	if put, jid := f.missing(); jid != "" {
 		return fmt.Sprintf("%s is not run, one of %d jobs", jid, put)

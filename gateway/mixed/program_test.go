@@ -53,7 +53,7 @@ type settings struct {
 	Workq  []string // the addresses of the gateways
 }
 
-// A record is what a program tells, a line each.
+// A record is a line of a program's output.
 type record struct {
 	Ready bool   `json:"ready,omitempty"`
 	Put   string `json:"put,omitempty"` // the put of this job was acknowledged

@@ -35,7 +35,7 @@ func TestARedisThatHangs(t *testing.T) {
 	} {
 		require.Equal(t, away, p.ask("%s", line), line)
 	}
-	// Whether these are done is not known, so there is no answer that says so.
+	// Whether these are done is not known, so they get no answer.
 	id := uuid.NewString()
 	for _, line := range []string{
 		addLine(id, "q"), "complete " + done + " 2\r\nok", "delete " + uuid.NewString(),

@@ -44,8 +44,8 @@ func (c *conn) giveBack(job *qless.Job) {
 	}
 }
 
-// How long a client that has ended its side is given to say that it is gone, and how often that is
-// looked at.
+// How long a client that has ended its side may take to reset the connection, and how often that is
+// checked.
 const (
 	goneWithin = 100 * time.Millisecond
 	goneStep   = 5 * time.Millisecond

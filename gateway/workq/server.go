@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/gateway/internal/keepalive"
 )
 
-// A Config says how a [Server] serves. Client is required. In every other field, 0 stands for the
+// A Config configures a [Server]. Client is required. In every other field, 0 stands for the
 // default.
 type Config struct {
 	// Client is the client of qless. It is the worker that leases jobs.

@@ -23,8 +23,8 @@ func (o *Options) JobArgs(args []any) []any {
 	return args
 }
 
-// PutArgs appends the pairs of arguments of a put but the delay. isNew says that there is no job with
-// its jid, so that conditions hold.
+// PutArgs appends the pairs of arguments of a put but the delay. isNew means that there is no job
+// with its jid, so that conditions hold.
 func (o *Options) PutArgs(args []any, isNew bool) []any {
 	args = o.JobArgs(args)
 	if o.At != nil {

@@ -449,9 +449,9 @@ func endsAlways(body []stat) bool {
 	return false
 }
 
-// assigned returns a body with assignments in the place of its return statements. With leaves, those
-// before the end leave the loop around the body; without, it fails if there are any. isLast says that
-// nothing follows.
+// assigned returns a body with assignments in the place of its return statements. With leaves,
+// those before the end leave the loop around the body; without, it fails if there are any. isLast
+// means that nothing follows.
 func (m *move) assigned(body []stat, isLast, leaves bool) ([]stat, bool) {
 	var own []stat
 	for i, s := range body {

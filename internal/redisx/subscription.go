@@ -35,9 +35,9 @@ type Notice struct {
 	Payload string // what was published
 }
 
-// SubscriptionConfig says what a subscription receives. All fields but Broken are required.
+// SubscriptionConfig configures a subscription. All fields but Broken are required.
 type SubscriptionConfig[T any] struct {
-	// Backoff says how long to wait before a broken connection is restored.
+	// Backoff returns the time to wait before a broken connection is restored.
 	Backoff Backoff
 
 	// Broken is called when the connection breaks, and not again before it is restored. It may be
@@ -71,8 +71,8 @@ type Subscription[T any] struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	// changing is held while channels change or the connection is replaced, so that the server is
-	// told in the same order. Nothing that ends the subscription waits for it.
+	// changing is held while channels change or the connection is replaced, so that the server gets
+	// the changes in the same order. Nothing that ends the subscription waits for it.
 	changing sync.Mutex
 
 	mu       sync.Mutex

@@ -71,7 +71,7 @@ func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error)
 	return r.runBy(ctx, r.way(r.script.Facts(name).Repeatable), name, args)
 }
 
-// RunNew is Run for a command whose arguments say that all jobs which it puts are new.
+// RunNew is Run for a command whose arguments mark all jobs that it puts as new.
 func (r *Runner) RunNew(ctx context.Context, name string, args ...any) (any, error) {
 	facts := r.script.Facts(name)
 	return r.runBy(ctx, r.way(facts.Repeatable || facts.RepeatableNew), name, args)

@@ -16,7 +16,7 @@ type Facts struct {
 	// locks end.
 	Repeatable bool
 
-	// RepeatableNew means the same for calls that say that all jobs which they put are new.
+	// RepeatableNew means the same for calls with the mark that all jobs which they put are new.
 	RepeatableNew bool
 
 	// Replicated means that clients which wait for replicas do so after the command.

@@ -35,9 +35,9 @@ type Server struct {
 	fatal   func(args ...any)
 }
 
-// Start starts a server for a test and stops it when the test ends. It keeps nothing on
-// disk unless the arguments, which are redis-server's own, say so. When the test has
-// failed, the server's log is in the test's.
+// Start starts a server for a test and stops it when the test ends. It keeps nothing on disk unless
+// the arguments, which are redis-server's own, request it. When the test has failed, the server's
+// log is in the test's.
 //
 // In a package whose TestMain calls [Main], a server without arguments may be one that an
 // earlier test has left as it was: it is empty, and knows no scripts.

@@ -136,7 +136,7 @@ local function add_figures(found, at, queue, parts, work, locks, scheduled, recu
 end
 
 -- The figures of the queues that have any jobs. Most have none, and most of the cost of an overview
--- would be to say so.
+-- would be to report that.
 local function all_figures(queues)
   local found = {}
   for i = 1, #queues do

@@ -23,7 +23,7 @@ end
 
 local head, tail = rate_field(queue, ''), ':' .. klass
 
--- Whether the value of a field is wanted. The end of most fields tells that it is not.
+-- Whether the value of a field is wanted. The suffix of most fields shows that it is not.
 local function is_wanted(field)
   if queue ~= '' then
     return string.sub(field, 1, #head) == head

@@ -48,8 +48,9 @@ local function some_groups(cursor, first)
   return groups, reply[1] or '0'
 end
 
--- Tells the jobs that wait for failed ones in a group, beginning at a place in it, and stops when it
--- has told enough. Returns how many it has told, and how many failed jobs it has looked at.
+-- Notifies the jobs that wait for failed ones in a group, beginning at a place in it, and stops
+-- when its budget is used. Returns how many it has notified, and how many failed jobs it has looked
+-- at.
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do

@@ -11,7 +11,7 @@ local MAX_TEXT = 262144
 local large
 local large_bytes, large_text = 0, 0
 
--- Takes large data out of a job. Returns the member of its JSON that says which it is, or ''.
+-- Takes large data out of a job. Returns the member of its JSON that names the data, or ''.
 local function set_beside(job) -- cold
   local data = job[DATA]
   if type(data) ~= 'string' or #data < LARGE_DATA then

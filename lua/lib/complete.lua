@@ -166,7 +166,7 @@ local function any_dependents(items, more)
 end
 
 -- Publishes the completion of jobs that have ended, and releases their dependents if they may have
--- some. The last item's state tells Go that some are left.
+-- some. The last item's state lets Go know that some are left.
 local function announce(items, special)
   local queue, suffix
   for i = 1, #items do

@@ -19,8 +19,8 @@ local function needed(jid, list, first, before) -- cold
   return others
 end
 
--- Makes a job wait for others. If a write fails, everything is left as before, and the result says
--- which write failed, and how.
+-- Makes a job wait for others. If a write fails, everything is left as before, and the result has
+-- the failed write and its error.
 local function link(jid, others, added) -- cold
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]

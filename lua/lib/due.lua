@@ -89,8 +89,8 @@ local function priority_of(jid)
   return not job.err and call('exists', job_key(jid)) == 1 and '0', job[2]
 end
 
--- The score of a job that says what becomes of it when it is lost (own_place): by when it fell due.
--- It is the nth of the jobs moved together.
+-- The score of a job with an option for its place when it is lost (own_place): by its due time. It
+-- is the nth of the jobs moved together.
 local function due_score(scheduled, jid, priority, n) -- cold
   local at = finite(try('zscore', scheduled, jid), now)
   call('hset', job_key(jid), 'time', exact(at))

@@ -1,6 +1,6 @@
 -- The effects of the end of a job with options: it is complete, failed, canceled or expired.
 
--- The largest message, in bytes, that says how a job has ended. A larger one only has the state.
+-- The largest message, in bytes, about the end of a job. A larger one only has the state.
 local LARGEST_END = 65536
 
 -- Whether a job in this last state has a record.

@@ -1,6 +1,6 @@
 -- Reading jobs by their jids.
 
--- The member of the JSON of a job that says when it is due, or ''.
+-- The member of the JSON of a job with its due time, or ''.
 local function due_member(jid, queue, state) -- cold
   local due
   if state == 'depends' then

@@ -19,7 +19,7 @@ local function count_listeners(worker)
   return counts[2], counts[4] > 0
 end
 
--- The key that says when a worker that looked at all of these queues lately asks again.
+-- The key with the time at which a worker that looked at all of these queues lately asks again.
 local function looked_key(ask)
   return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and list_name(ask.list) or ask.list)
 end

@@ -2,7 +2,7 @@
 --
 -- The hash x:empty has, for each list of queues, a mark a queue: 1 if it was found empty within the
 -- last second. x:filled has the queues that a script of this project has filled since. Scripts of
--- other clients don't say when they fill one, so all is forgotten after a second.
+-- other clients don't record when they fill one, so all is forgotten after a second.
 --
 -- known, which ask has if it names several queues, holds the knowledge of one call about them:
 --

@@ -2,7 +2,7 @@
 
 local MAX_BANDS = 16
 
--- How many jobs whose scores don't tell are read in each priority.
+-- How many jobs whose scores have no time are read in each priority.
 local MAX_READ = '8'
 
 -- More than any score but that of jobs that were timed out.
@@ -46,8 +46,8 @@ local function add_some(bands, work, from, to, limit)
   end
 end
 
--- Adds the jobs of a priority, whose first has a score: those whose scores don't tell since when they
--- wait, the first that is in the order of age, which is the oldest, and the first that takes turns.
+-- Adds the jobs of a priority, whose first has a score: the ones whose scores have no time, the
+-- first that is in the order of age, which is the oldest, and the first that takes turns.
 local function add_band(bands, work, priority, score)
   if score > priority - NO_TIME then
     add_some(bands, work, exact(score), '(' .. exact(priority - NO_TIME), MAX_READ)

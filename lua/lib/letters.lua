@@ -22,8 +22,8 @@ local HAS_PROGRESS = 'p' -- it has the field x:progress; no value
 local EXPIRING = 'st'
 local MORTAL = 'stkK'
 
--- Options that end with the life of a job: a job that is put again after it was complete or failed has
--- them only if that put says so.
+-- Options that end with the life of a job: a job that is put again after it was complete or failed
+-- has them only if that put sets them.
 local OF_A_LIFE = 'strwn'
 
 -- Options that stay when a job is replaced.

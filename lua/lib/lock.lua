@@ -45,8 +45,7 @@ local function add_locks(queue, worker, locks, n)
   end
 end
 
--- Locks a job whose options may say for how long, or for a call that says so. Returns when the lock
--- ends.
+-- Locks a job for the time in its options, or for the time of the call. Returns when the lock ends.
 local function lock_special(key, job, worker, settings) -- cold
   local stored, seconds, more = job[OPTIONS] or '', settings.lock_time, {}
   if seconds then

@@ -1,7 +1,7 @@
 -- Options of a job that qless-core does not know, all in one field of its hash: x:o, LETTERS|JSON,
 -- as in h|{"h":{"traceparent":"00-1"}}. A job without such options has no such field.
 --
--- A letter says that the job has an option, and the JSON has its value under that letter. A script
+-- A letter means that the job has an option, and the JSON has its value under that letter. A script
 -- that reads a job anyway reads the field too, and looks for a letter before the bar; only a cold
 -- function decodes the JSON. Text that can't be decoded counts as no options.
 
@@ -77,7 +77,7 @@ local function read_options(area, text, checked) -- cold
 end
 
 -- The options of an existing job after a call that gives it the options given.o and takes away
--- those whose letters are in given.drop. ended says that the job's life had ended. The text is
+-- those whose letters are in given.drop. ended means that the job's life had ended. The text is
 -- empty if none are left, and nil if they stay as they are.
 local function merge_options(old, given, ended) -- cold
   local gone = (given.drop or '') .. (ended and OF_A_LIFE or '')
@@ -114,7 +114,7 @@ local function write_options(key, old, given) -- cold
   end
 end
 
--- For how many seconds each lock on a job with the options text lasts, or nil if they don't say so.
+-- The seconds that each lock on a job with the options text lasts, or nil if they don't set it.
 local function own_lock_time(text)
   local ok, values = pcall(cjson.decode, string.match(text, '^%a*' .. LOCK_TIME .. '%a*|(.*)$') or '')
   local seconds = ok and type(values) == 'table' and tonumber(values[LOCK_TIME]) or 0

@@ -3,9 +3,9 @@
 -- fails too; with wait, which is also what jobs without the option do, it keeps waiting. The jids
 -- in of are the jobs that it was put to wait for, and failed lists the failed ones.
 --
--- The letter d of a job, which has no value, says that a job with the option waits for it.
+-- The letter d of a job, which has no value, means that a job with the option waits for it.
 
--- How many jobs this call may still tell of failures. Later calls tell the others.
+-- How many jobs this call may still notify of failures. Later calls notify the others.
 local tellable = 200
 
 -- The deferred part of notifying the jobs that wait for one: lib/rest.lua.
@@ -26,8 +26,8 @@ local function read_policy(area, text) -- cold
   return true
 end
 
--- Fails a job of which no worker says so, and calls ended for it, as job_ended, with its options. The
--- caller has added it to its failure group.
+-- Fails a job without a report of its worker, and calls ended for it, as job_ended, with its
+-- options. The caller has added it to its failure group.
 local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   local key = job_key(jid)
   leave_queue(queue, jid)
@@ -86,7 +86,7 @@ local function tell(jid, other, group, ended) -- cold
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are notified later
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
@@ -111,7 +111,7 @@ local function tell_each(jids, other, failed, ended) -- cold
   return minded
 end
 
--- Leaves the jobs that wait for one that has failed, from a cursor on, for later calls to tell.
+-- Leaves the jobs that wait for one that has failed, from a cursor on, for later calls to notify.
 local function leave_untold(jid, cursor) -- cold
   local reply = try('set', rest_key(jid), cursor, 'NX')
   if reply and not reply.err then
@@ -132,8 +132,8 @@ local function dependents_from(jid, cursor) -- cold
 end
 
 -- Notifies the jobs that wait for failed ones, and then the jobs that wait for the ones that fail
--- in turn. The first failed job is taken up at a cursor. A job that has been told of a failure is
--- not told again. Dependents beyond this call's budget are left to later calls, but a repeated
+-- in turn. The first failed job is taken up at a cursor. A job that was notified of a failure is
+-- not notified again. Dependents beyond this call's budget are left to later calls, but a repeated
 -- tour, with again set, leaves some only if a job was affected. Returns how many jobs minded.
 local function tell_all(failed, cursor, ended, again) -- cold
   local at, minded = 1, 0

@@ -66,8 +66,8 @@ local function add_given(puts, item, given) -- cold
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
--- that has checked the data says so, because parsing it is the most expensive part of putting a
--- large job. Most say nothing else.
+-- that has checked the data sets checked, because parsing it is the most expensive part of putting
+-- a large job. Most say nothing else.
 --
 -- Many jobs have the same retries and options as the one before, if there is any, and nothing else:
 -- these are not read again. A unique key, a share and a policy are read for each job.

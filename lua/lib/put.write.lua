@@ -129,7 +129,7 @@ local function soonest_of(group) -- cold
 end
 
 -- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and looks for
--- tracked jobs if tracked is. known_empty says that reserves pass over some queues.
+-- tracked jobs if tracked is. known_empty means that reserves skip some queues.
 local function write_all(puts, group, idle, tracked, known_empty)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)

@@ -1,11 +1,11 @@
 -- Deferred dependents: too many to release or notify in one call. The dependents of a complete job
 -- are released: all at once for clients of other languages, a few hundred in a call for Go. The
--- dependents of a failed job are told of it, a few hundred in a call.
+-- dependents of a failed job are notified of it, a few hundred in a call.
 --
 -- x:rest holds the jobs with dependents left. x:rest:<jid> is the set of jobs to release, or the
 -- cursor at which notifying continues. In most cases the reply lets Go know, which then sweeps
 -- until nothing is left. If it ends before that, the work is taken up by every later call that
--- completes a job, and by every worker that says that it runs. For all other scripts the dependents
+-- completes a job, and by every registration of a worker. For all other scripts the dependents
 -- still wait.
 
 -- How many dependents a call of Go releases at most.

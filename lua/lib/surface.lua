@@ -6,8 +6,8 @@ local function max_unlinked()
   return classic and 1000000000 or 1000
 end
 
--- Publishes a message of which the scripts of other clients say nothing. A subscriber of theirs to
--- a pattern of channels would not expect it, so it is only published to subscribers of its own
+-- Publishes a message that the scripts of other clients do not have. A subscriber of theirs to a
+-- pattern of channels would not expect it, so it is only published to subscribers of its own
 -- channel.
 local function publish_ours(channel, message)
   if classic then

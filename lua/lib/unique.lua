@@ -1,7 +1,7 @@
 -- Unique keys: the option u of a job, {"k": key, "m": mode, "d": seconds}, claims a key, for which
 -- no other job can be put meanwhile. Without a mode, the claim lasts until the job is complete, has
 -- failed or is gone; with the mode start, it does not hold while the job runs; with for, it lasts
--- for d seconds after the put. lib/replace.lua says what else u has.
+-- for d seconds after the put. See lib/replace.lua for the other members of u.
 --
 -- A claim is the text "END JID" in x:unique:KEY. Except for the mode for, END is 0, and the job
 -- decides whether the claim holds: one that another script has ended, or that has another key by

@@ -39,7 +39,7 @@ local function waiters_key(name)
 end
 
 -- The hash of a list whose workers have an entry in x:idle:<queue> for each of its queues, except
--- for the workers in the hash. It also says when these entries lapse.
+-- for the workers in the hash. It also has the time when these entries lapse.
 local function listed_key(name)
   return prefix .. 'x:listed:' .. name
 end

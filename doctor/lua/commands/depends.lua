@@ -27,7 +27,7 @@ local function acts_on_failure(jid)
   return policy == 'run' or policy == 'fail'
 end
 
--- Checks that a job waits for another one, of which a member of a key tells.
+-- Checks that a job waits for another one, as a member of a key claims.
 local function check(key, member, jid, other)
   local state, theirs = state_of(jid), other == OPEN and 'open' or state_of(other)
   local waits, known = is_in(dependencies_key(jid), other), is_in(dependents_key(other), jid)

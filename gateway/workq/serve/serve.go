@@ -26,7 +26,7 @@ const shutdownTimeout = 10 * time.Second
 // DefaultListen is the address that Workq's own server listens on.
 const DefaultListen = "127.0.0.1:9922"
 
-// Options say where the server listens, and where its jobs are.
+// Options are the addresses of the server and of the Redis server of its jobs.
 type Options struct {
 	// Listen is the address to listen on. Port 0 chooses a free one.
 	Listen string
@@ -45,8 +45,7 @@ type Options struct {
 	ignored []string
 }
 
-// Main runs the program until the context ends, or a signal tells it to stop, and returns its
-// status.
+// Main runs the program until the context ends, or a signal stops it, and returns its status.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	options, err := parse(args, stderr)
 	switch {

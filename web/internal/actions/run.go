@@ -294,7 +294,7 @@ func (r *Run) Outcome() *Outcome {
 	return r.done
 }
 
-// A Progress says how far a run is.
+// A Progress is the progress of a run.
 type Progress struct {
 	ID       string    `json:"id"`
 	Action   string    `json:"action"`

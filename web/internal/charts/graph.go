@@ -42,7 +42,7 @@ type Node struct {
 	// Needs are the jobs of the graph that it waits for, or was put to wait for.
 	Needs []string `json:"needs,omitempty"`
 
-	// IsCritical says that it is on the critical path: the longest chain of jobs that are not
+	// IsCritical is true if it is on the critical path: the longest chain of jobs that are not
 	// complete, through the first job.
 	IsCritical bool `json:"is_critical,omitempty"`
 
@@ -269,7 +269,7 @@ func (n *Node) StateText() string {
 	return string(n.State)
 }
 
-// stateSigns are those of the states, so that color is not all that tells them.
+// stateSigns are signs of the states, so that color is not the only difference.
 var stateSigns = map[qless.State]string{
 	"": "–", qless.StateComplete: "✓", qless.StateFailed: "✕", qless.StateRunning: "▶",
 	qless.StateScheduled: "◷", qless.StateDepends: "⋯", qless.StateTimedOut: "!",

@@ -23,8 +23,8 @@ type Span struct {
 	Cell   time.Duration `json:"-"` // of a table: it begins with one
 	Keep   time.Duration `json:"-"` // how long a reading is good enough
 
-	// IsLight says that a reading takes little: the first one the last minute that is over, each of the
-	// next ones one more.
+	// IsLight limits each reading to little: the first one the last minute that is over, each of
+	// the next ones one more.
 	IsLight bool `json:"-"`
 }
 

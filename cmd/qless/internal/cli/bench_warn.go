@@ -32,7 +32,8 @@ func (b *bench) look(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// warnings tells which settings cost time or jobs. A setting that is empty is not known.
+// warnings returns warnings about settings that cost time or jobs. A setting that is empty is not
+// known.
 func warnings(settings map[string]string, roundTrip float64) []string {
 	found := []string{}
 	warn := func(isSo bool, format string, values ...any) {

@@ -146,7 +146,7 @@ func (r *checkResult) judge(name, unit string, value float64, warn, crit *thresh
 	}
 }
 
-// warn raises the status, and says why.
+// warn raises the status, and adds the reason.
 func (r *checkResult) warn(status int, why string) {
 	r.Status = max(r.Status, status)
 	r.Message += ", " + why

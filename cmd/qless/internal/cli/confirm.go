@@ -45,7 +45,7 @@ func (a *app) goOn(format string, values ...any) bool {
 	return !a.dryRun
 }
 
-// say tells what was done.
+// say prints a message about a completed action.
 func (a *app) say(format string, values ...any) {
 	fmt.Fprintln(a.err, text.Clean(fmt.Sprintf(format, values...)))
 }

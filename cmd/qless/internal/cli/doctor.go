@@ -213,7 +213,7 @@ func (e *exam) showKind(group kindOfFinding) {
 	}
 }
 
-// repair repairs what can be repaired, after a question, and says what it did.
+// repair repairs what can be repaired, after a question, and prints the result.
 func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Finding, error) {
 	fixable := slices.DeleteFunc(slices.Clone(report.Findings), func(f doctor.Finding) bool {
 		return !f.Fixable

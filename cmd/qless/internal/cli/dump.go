@@ -200,7 +200,7 @@ func deleting(limit, from string) configChange {
 		}}
 }
 
-// limitWords says what a limit allows, such as "5 at a time, 100 per 1m0s".
+// limitWords describes a limit, such as "5 at a time, 100 per 1m0s".
 func limitWords(config qless.LimitConfig) string {
 	var words []string
 	if config.Concurrency > 0 {

@@ -17,7 +17,7 @@ const (
 	statusNoServer = 5
 )
 
-// A usageError says that the program was started with the wrong arguments.
+// A usageError reports wrong arguments.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

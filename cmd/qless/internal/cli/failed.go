@@ -102,7 +102,7 @@ func (a *app) showGroup(
 	return err
 }
 
-// repairFlags say how many failed jobs of a group are meant.
+// repairFlags select the failed jobs of a group.
 type repairFlags struct{ limit int }
 
 func (f *repairFlags) add(command *cobra.Command) {

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// ran runs the program in this process, and requires that it says what is wrong.
+// ran runs the program in this process, and requires an error message if it fails.
 func ran(t *testing.T, input string, words ...string) (out string, status int) {
 	t.Helper()
 	var printed, errs bytes.Buffer

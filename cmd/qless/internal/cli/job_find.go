@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// findFlags say which jobs are looked for.
+// findFlags are the criteria of a search.
 type findFlags struct {
 	filter inspect.Filter
 	place  placeFlags
@@ -24,7 +24,7 @@ type findFlags struct {
 	bytes  int
 }
 
-// placeFlags say where jobs are.
+// placeFlags select the lists of jobs.
 type placeFlags struct {
 	queue, group string
 	states       []string

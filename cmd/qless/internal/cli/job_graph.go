@@ -37,7 +37,8 @@ type node struct {
 	State qless.State `json:"state,omitempty"`
 	Below []*node     `json:"jobs,omitempty"`
 
-	// Cut is how many jobs were left out below this one, and Again says that they are elsewhere.
+	// Cut is how many jobs were left out below this one, and Again is true if they are elsewhere in
+	// the graph.
 	Cut   int  `json:"cut,omitempty"`
 	Again bool `json:"again,omitempty"`
 

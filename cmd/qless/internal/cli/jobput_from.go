@@ -224,7 +224,7 @@ func (p *putFrom) withoutWrong(jobs []*fileJob) ([]*fileJob, error) {
 	return rest, err
 }
 
-// isAbout reports whether an error says that a job is invalid.
+// isAbout reports whether an error is about an invalid job.
 func isAbout(err error, jid string) bool {
 	var coded *qless.Error
 	return errors.As(err, &coded) && coded.Code == qless.ErrInvalid && coded.JID == jid

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serve starts the program, and returns the first line that tells where it listens.
+// serve starts the program, and returns the first line, which has its address.
 func (e *env) serve(args ...string) (line string, stop func()) {
 	command := e.command(args...)
 	out, err := command.StdoutPipe()

@@ -21,7 +21,7 @@ import (
 // have one each, and the dashboard updates fewer.
 const maxWebConnections = 2000
 
-// webOptions say how the dashboard is served.
+// webOptions are the options of the dashboard.
 type webOptions struct {
 	listen, prefix, user string
 	hosts                []string
@@ -107,7 +107,7 @@ func (o *webOptions) protected(handler http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// equal compares texts in a time that tells nothing of them.
+// equal compares texts in constant time.
 func equal(a, b string) bool {
 	one, other := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(one[:], other[:]) == 1

@@ -24,7 +24,7 @@ func (w why) jobs(jids ...string) {
 	}
 }
 
-// worker has a worker with free slots say what it is.
+// worker registers a worker with free slots.
 func (w why) worker(info string) {
 	w.t.Helper()
 	_, err := scripts.Run(w.t.Context(), w.Redis(), "ql:", time.Time{},

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Count says how many there are of something: "1 job", "3 jobs".
+// Count formats a number of things: "1 job", "3 jobs".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -60,7 +60,7 @@ type model struct {
 	selected map[page]string
 }
 
-// A sorting says by which column rows are sorted.
+// A sorting is a column by which rows are sorted.
 type sorting struct {
 	key      string
 	reversed bool

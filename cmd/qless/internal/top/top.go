@@ -34,7 +34,7 @@ type JobsOfQueue struct {
 	Page    inspect.Page[inspect.Row]
 }
 
-// A Config says what to show, and where.
+// A Config has the data source and the terminal.
 type Config struct {
 	Server  string        // how the server is called
 	Queue   string        // the queue to begin with, or empty
