@@ -12,9 +12,9 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Batch is a set of jobs, its members, and a job that runs when they are done, its callback. It
-// is a handle: all its state is on the server, so any program can resume a batch by its id. It is
-// safe for concurrent use.
+// A Batch is a set of member jobs and a callback job that runs when they have all finished. It is a
+// handle: all its state is on the server, so any program can resume a batch by its id. It is safe
+// for concurrent use.
 //
 // The callback depends on all members, so any client that completes the last one releases it, in
 // any language.
@@ -34,7 +34,8 @@ type Batch struct {
 // when all are complete, perhaps after some were unfailed; with [OnFailureFail], it fails with the
 // first one.
 //
-// With [ErrNotReplicated], the callback was put, and NewBatch returns the batch along with the error.
+// With [ErrNotReplicated], the callback was put, and NewBatch returns the batch along with the
+// error.
 //
 // A batch that is never committed stays, with its callback in the state [StateDepends].
 func (c *Client) NewBatch(
@@ -80,8 +81,8 @@ func (b *Batch) ID() string { return b.id }
 
 // Add puts jobs into a queue as members of the batch, and returns their jids in order. One script
 // puts up to 500 jobs, as [Queue.PutMany] does, and has the callback wait for them, so none is lost
-// or counted twice. Its errors are those of PutMany: a job that is refused because it exists does not
-// become a member. It is sent again like a PutMany if the connection breaks.
+// or counted twice. Its errors are those of PutMany: a job that is refused because it exists does
+// not become a member. It is sent again like a PutMany if the connection breaks.
 //
 // Jobs can be added as long as the batch is not committed, or waits for members: so a member can
 // add more of them while it runs. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if
@@ -179,9 +180,9 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	}, nil
 }
 
-// Pending iterates over the jids of the members that the callback waits for, about 500 in a step, in no
-// particular order, each once. A member that ends meanwhile may come or not. An error is the last
-// element.
+// Pending iterates over the jids of the members that the callback waits for, about 500 in a step,
+// in no particular order, each once. A member that ends meanwhile may come or not. An error is the
+// last element.
 func (b *Batch) Pending(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := map[string]bool{}
@@ -267,8 +268,8 @@ func (s *Shards) NewBatch(
 	return b.ifPut(err)
 }
 
-// Batch returns the batch with this id, whose callback was put into this queue. It keeps new members
-// in the shard of the batch, which a handle of [Client.Batch] does not.
+// Batch returns the batch with this id, whose callback was put into this queue. It keeps new
+// members in the shard of the batch, which a handle of [Client.Batch] does not.
 func (s *Shards) Batch(queue, id string) *Batch {
 	return &Batch{client: s.ClientFor(queue, id), id: id, shards: s}
 }

@@ -134,9 +134,10 @@ type ClientConfig struct {
 	ReplicaTimeout time.Duration
 
 	// Unbatched sends each put by itself. By default the puts of many goroutines share scripts:
-	// while one is in flight, the others wait, and the next call takes them together. That saves most of the server's time, and makes no difference to
-	// a single goroutine. A put may have to wait for the one in flight, and a put whose context ends
-	// while it is in flight may have been done.
+	// while one is in flight, the others wait, and the next call takes them together. That saves
+	// most of the server's time, and makes no difference to a single goroutine. A put may have to
+	// wait for the one in flight, and a put whose context ends while it is in flight may have been
+	// done.
 	//
 	// The same holds for calls of [Client.End] with results of up to 16 KiB, which share round
 	// trips, and for those of [Queue.CompleteMany], which share scripts.

@@ -17,8 +17,8 @@ import (
 // The settings of a namespace. Times are in seconds. A queue has three settings of its own: see
 // [Queue.SetHeartbeat], [Queue.SetMaxConcurrency] and [Queue.SetMaxRate].
 const (
-	// ConfigBackoffFactor is by what the delay of [ConfigBackoffInitialDelay] is multiplied each
-	// time that a job is lost. Defaults to 3.
+	// ConfigBackoffFactor multiplies the delay of [ConfigBackoffInitialDelay] each time that a job
+	// is lost. Defaults to 3.
 	ConfigBackoffFactor = "backoff-factor"
 
 	// ConfigBackoffInitialDelay is the delay with which a job is run again after its worker lost

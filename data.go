@@ -297,8 +297,8 @@ func (r *jobReply) job(c *Client) *Job {
 	return j
 }
 
-// setRun sets the fields of the job's run. since is its beginning, as the server writes it, or empty;
-// put is the time of the put or the pop before it, or zero.
+// setRun sets the fields of the job's run. since is its beginning, as the server writes it, or
+// empty; put is the time of the put or the pop before it, or zero.
 func (j *Job) setRun(since string, put time.Time) {
 	j.since, j.PoppedAt = since, wire.AsNumber(since).Time()
 	j.Attempt = max(j.Retries-max(j.Remaining, 0), 0) + 1
@@ -379,5 +379,6 @@ func replyError(op string, err error) error {
 	return &Error{Op: op, Code: ErrServer, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// validText makes text fit for JSON: the message of a panic, for example, may hold raw bytes.
+// validText replaces invalid UTF-8, which JSON can't hold: the message of a panic, for example, may
+// hold raw bytes.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

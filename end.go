@@ -25,12 +25,12 @@ type End struct {
 	Group   string
 	Message string
 
-	// TryAgain is how many calls with a TryAgain it takes to end the job, as in "fail this job, but
-	// run it up to 3 times". Before that, each only counts ([Job].Ends), and drops the Result. If
-	// the job is running, its worker loses it, and it can be popped again at once: from the place
-	// that it was put at if it has an [OnLostInPlace], and else as the first of its priority. It
-	// uses up no retry. A job that is not running stays as it is. With 0, the call counts nothing,
-	// and ends the job.
+	// TryAgain is the number of calls with a TryAgain after which the job ends, as in "fail this
+	// job, but run it up to 3 times". Before that, each only counts ([Job].Ends), and drops the
+	// Result. If the job is running, its worker loses it, and it can be popped again at once: from
+	// the place that it was put at if it has an [OnLostInPlace], and else as the first of its
+	// priority. It uses up no retry. A job that is not running stays as it is. With 0, the call
+	// counts nothing, and ends the job.
 	TryAgain int
 }
 
@@ -45,8 +45,8 @@ type End struct {
 // there is no such job, [ErrNotFound]. It is sent once: after an [ErrUnavailable], an ErrFinished
 // may mean that the first call has ended the job.
 //
-// A script takes at most 1,000 dependencies from a job that waits for others; then End runs it again.
-// If that fails, the job waits for fewer others, and for ever: end it again, or cancel it.
+// A script takes at most 1,000 dependencies from a job that waits for others; then End runs it
+// again. If that fails, the job waits for fewer others, and for ever: end it again, or cancel it.
 //
 // It is meant for programs whose callers, not workers, decide about a job. A [Codec] encodes
 // the result without knowing the job's klass.
@@ -246,9 +246,9 @@ func (b *endBatcher) send(calls []*waitingEnd) {
 //
 // It returns an error for each jid, in their order, which is nil if the job is complete: a job that
 // is refused leaves the others alone. The errors are those of Job.Complete. One script completes up
-// to 200 jobs, perhaps with those of calls on other goroutines (see Unbatched in [ClientConfig]), and
-// is sent once: if the connection breaks before the answer, each of them has the error [ErrUnavailable], and
-// may be complete.
+// to 200 jobs, perhaps with those of calls on other goroutines (see Unbatched in [ClientConfig]),
+// and is sent once: if the connection breaks before the answer, each of them has the error
+// [ErrUnavailable], and may be complete.
 func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
 	const op = "complete"
 	problem := q.check(op)

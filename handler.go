@@ -28,12 +28,12 @@ import (
 // [Job.SetResult] and [TypedResult] give the job a result, which [Client.Result] returns. A panic
 // fails the job, with its stack as the message.
 //
-// The context inherits the values of the context that the worker was started with, and
-// [ClientFromContext] returns the worker's client, and [Logger] a logger for the job. It ends when the job's lock is lost, the job is
-// canceled or exceeds its MaxRunTime, or the worker is stopped; [context.Cause] returns which. Once
-// the lock is lost, the handler's result has no effect. A handler that exceeds its MaxRunTime still
-// has the lock and completes the job by returning nil. If it returns the context's error instead,
-// [Backoff] and FailGroup are passed [ErrMaxRunTime].
+// The context inherits the values of the one that the worker was started with. [ClientFromContext]
+// returns the worker's client, and [Logger] a logger for the job. The context ends when the job's
+// lock is lost, the job is canceled or exceeds its MaxRunTime, or the worker is stopped;
+// [context.Cause] returns which. Once the lock is lost, the handler's result has no effect. A
+// handler that exceeds its MaxRunTime still has the lock and completes the job by returning nil. If
+// it returns the context's error instead, [Backoff] and FailGroup are passed [ErrMaxRunTime].
 //
 // A job is run at least once. A handler may be called again for a job that it has already done, if
 // the worker died or lost the lock before the server knew the outcome.

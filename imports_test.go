@@ -43,7 +43,7 @@ func TestThePackageImportsLittle(t *testing.T) {
 	require.Contains(t, folders, filepath.Join("internal", "redisx"), "internal packages were looked at")
 }
 
-// imports returns what the files of a folder import, but for tests.
+// imports returns what the files of a folder import, except for tests.
 func imports(t *testing.T, folder string) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

@@ -373,10 +373,10 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	return err
 }
 
-// Retry puts the job back into its queue after a delay, uses a retry, and saves its data. It returns
-// the number of retries that are left. If none was left, it returns -1 and the job has failed in the
-// group, with the message. An empty group means failed-retries-<queue>. A negative delay is
-// [ErrInvalid].
+// Retry puts the job back into its queue after a delay, uses a retry, and saves its data. It
+// returns the number of retries that are left. If none was left, it returns -1 and the job has
+// failed in the group, with the message. An empty group means failed-retries-<queue>. A negative
+// delay is [ErrInvalid].
 func (j *Job) Retry(
 	ctx context.Context, delay time.Duration, group, message string,
 ) (remaining int, err error) {

@@ -42,9 +42,9 @@ type (
 	KeepFailedFor time.Duration
 
 	// MaxRunTime is the time after which the context of a handler ends, with [ErrMaxRunTime]. As an
-	// option of a put, it is at least 1 ms, and only workers of this package look at it. As an option of
-	// [Worker.Handle], it is for one klass: 0, the default, means that of the worker, and -1 means
-	// never. The smallest of those of the job, and the klass or the worker, holds.
+	// option of a put, it is at least 1 ms, and only workers of this package look at it. As an
+	// option of [Worker.Handle], it is for one klass: 0, the default, means that of the worker, and
+	// -1 means never. The smallest of those of the job, and the klass or the worker, holds.
 	MaxRunTime time.Duration
 )
 
@@ -129,8 +129,8 @@ func (j *Job) until() time.Time {
 	return earliest(o.GoneBy, o.StartBy)
 }
 
-// after returns a time some time after another one, or the zero time if that is unknown, or the time
-// after it is [Forever].
+// after returns a time some time after another one, or the zero time if that is unknown, or the
+// time after it is [Forever].
 func after(t time.Time, d time.Duration) time.Time {
 	if t.IsZero() || d == Forever {
 		return time.Time{}
@@ -169,18 +169,19 @@ type LockTime time.Duration
 
 func (o LockTime) applyPut(given *jobopts.Options) { given.LockTime = (*jobopts.Span)(&o) }
 
-// An OnLost is the place to which a job goes when its worker has lost its lock. It is an option of a put.
-// The default is [OnLostFirst], or what the job had. It does not apply to jobs that were taken from their
-// workers, which are always the first. A lost job that waits because of [ConfigBackoffInitialDelay] is put
-// back as other scheduled jobs are.
+// An OnLost is the place to which a job goes when its worker has lost its lock. It is an option of
+// a put. The default is [OnLostFirst], or what the job had. It does not apply to jobs that were
+// taken from their workers, which are always the first. A lost job that waits because of
+// [ConfigBackoffInitialDelay] is put back as other scheduled jobs are.
 type OnLost string
 
 const (
 	// OnLostFirst hands out the job before all others of its queue.
 	OnLostFirst OnLost = "first"
 
-	// OnLostLast makes the job the last of its priority, as if it had been put now. Lost together, jobs
-	// keep the order in which their locks ended. One with a [Delay] comes by when it fell due.
+	// OnLostLast makes the job the last of its priority, as if it had been put now. Lost together,
+	// jobs keep the order in which their locks ended. A job with a [Delay] is ordered by its due
+	// time.
 	OnLostLast OnLost = "last"
 
 	// OnLostInPlace puts the job back among those of its priority by when it was put or, with a

@@ -136,9 +136,10 @@ func (l *Limit) Unset(ctx context.Context) error {
 	return err
 }
 
-// Hold has no job with the limit be started for some time, in place of what was held before, whether
-// the limit has a definition or not. It is meant for a service that asks to be left alone, such as
-// one that answers "429 Too Many Requests"; in a handler, see [Throttled]. 0 ends the hold.
+// Hold stops all jobs with the limit from starting for the time d, whether the limit has a
+// definition or not. It replaces an earlier hold. It is meant for a service that asks to be left
+// alone, such as one that answers "429 Too Many Requests"; in a handler, see [Throttled]. 0 ends
+// the hold.
 //
 // Only the limit of this name is held, not the keys of a family.
 func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
@@ -154,10 +155,10 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 }
 
 // Throttled is returned by a handler whose job met a foreign limit, such as an answer "429 Too Many
-// Requests". The job goes back for nothing: it uses up no retry, its data is saved, and it is the
-// next one to start when its limits have room. Those of its limits that are named, or all if none
-// are, are held for the time d, so that no other job with them is started before: see [Limit.Hold].
-// A limit that is held for longer stays so.
+// Requests". The job is released: it uses up no retry, its data is saved, and it is the next one to
+// start when its limits have room. Those of its limits that are named, or all if none are, are held
+// for the time d, so that no other job with them is started before: see [Limit.Hold]. A limit that
+// is held for longer stays so.
 //
 // A job that has no such limit is put back for this time, as by [Snooze]. A time of 0 or less means
 // 1 s.
@@ -174,8 +175,8 @@ type FairOption struct {
 	weight float64
 }
 
-// A Weight is the number of turns that a tenant gets for each turn of one with weight 1, from 0.01 to 100.
-// It is an argument of [Fair]; each job has its own. Defaults to 1.
+// A Weight is the number of turns that a tenant gets for each turn of one with weight 1, from 0.01
+// to 100. It is an argument of [Fair]; each job has its own. Defaults to 1.
 type Weight float64
 
 // Fair shares a queue between tenants, such as customers: the waiting jobs of each are handed out

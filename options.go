@@ -163,8 +163,8 @@ func checkNumber(op, jid, what string, n, least int) error {
 }
 
 // Headers are texts that travel with a job through retries, failures and other queues, such as the
-// context of a trace. Handlers find them in the Headers of [Job]. The job's data is not touched. Used
-// several times, the maps are merged.
+// context of a trace. Handlers find them in the Headers of [Job]. The job's data is not touched.
+// Used several times, the maps are merged.
 //
 // The default is none, or the job's present ones: if a put or [Next] gives an existing job any,
 // these replace all that it had. An empty map removes the headers of an existing job, and those of

@@ -294,7 +294,8 @@ func (o *Outcome) message() string {
 }
 
 // A Backoff returns the delay before a job is retried. The attempt is 1 after the first failure. A
-// negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one klass.
+// negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one
+// klass.
 type Backoff func(job *Job, attempt int, err error) time.Duration
 
 func (b Backoff) applyHandle(r *route) { r.backoff = b }

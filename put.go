@@ -349,8 +349,8 @@ func (b *putBatcher) alone(ctx context.Context, p *put) putAnswer {
 	return putAnswer{jid, err}
 }
 
-// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit, and
-// up to a second put of the same job.
+// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit,
+// and up to a second put of the same job.
 func countPuts(waiting []*waitingPut) int {
 	weight := 0
 	jids := make(map[string]bool, min(len(waiting), batchedPuts))

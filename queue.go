@@ -104,8 +104,8 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 // Peek returns the next jobs without locking them. Jobs that are due become waiting. Pop may return
 // fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock has
 // expired until its worker has had the grace period. A script reads at most 250 jobs, and 2 MiB of
-// data that is larger than 4 KiB, unless it is that of one job; then Peek runs it again, and may miss
-// jobs that come meanwhile.
+// data that is larger than 4 KiB, unless it is that of one job; then Peek runs it again, and may
+// miss jobs that come meanwhile.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	return counts.counts(), err
 }
 
-// Queues returns the counts of every known queue, in the order in which they were first seen. It reads
-// 200 queues in a step.
+// Queues returns the counts of every known queue, in the order in which they were first seen. It
+// reads 200 queues in a step.
 func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := []QueueCounts{}
 	for cursor := ""; ; {

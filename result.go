@@ -49,8 +49,8 @@ func (r *Result) Unmarshal(v any) error {
 //
 //	sum, err := qless.ResultAs[int](client.Wait(ctx, jid))
 //
-// An error is returned as it is. A job that has failed is [ErrFailed], with the group and the message
-// of its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
+// An error is returned as it is. A job that has failed is [ErrFailed], with the group and the
+// message of its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
 func ResultAs[T any](result Result, err error) (T, error) {
 	var value T
 	if err != nil {
@@ -133,7 +133,8 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	return c.resultOf("result", jid, reply, err)
 }
 
-// results returns how jobs have ended, each with an error as that of Result, in the order of the jids.
+// results returns how jobs have ended, each with an error as that of Result, in the order of the
+// jids.
 func (c *Client) results(ctx context.Context, op string, jids []string) ([]Result, []error) {
 	results, errs := make([]Result, 0, len(jids)), make([]error, 0, len(jids))
 	for some := range slices.Chunk(jids, resultBatch) {
@@ -539,7 +540,7 @@ func (s *waits) close() {
 // does. A failed job is a [Result] too; [ResultAs] returns the value that the handler has returned.
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it waits. The Withdrawn of the
+// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it keeps running. The Withdrawn of the
 // [Error] says which. That may take a few seconds after ctx has ended if the server does not
 // answer.
 //
@@ -611,9 +612,9 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	return Result{}, c.giveUp(ctx, jid, "the job is gone")
 }
 
-// whyOver returns why a context has ended, also if it is about to end because its deadline has
-// passed, as the deadline of a connection may be noticed first. It returns nil if the job has not
-// ended.
+// whyOver returns the context's error, or DeadlineExceeded if the context is about to end because
+// its deadline has passed: the deadline of a connection may be noticed first. It returns nil if the
+// context has not ended.
 func whyOver(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if err := ctx.Err(); err != nil || !ok || time.Now().Before(deadline) {

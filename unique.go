@@ -135,17 +135,18 @@ func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
 type If string
 
 const (
-	// IfAbsent refuses the put if there is a job with its [JID], in any state: a complete or failed job
-	// counts as long as its record is kept ([ConfigJobsHistory]). It can't be used with [Job.Move].
+	// IfAbsent refuses the put if there is a job with its [JID], in any state: a complete or failed
+	// job counts as long as its record is kept ([ConfigJobsHistory]). It can't be used with
+	// [Job.Move].
 	IfAbsent If = "absent"
 
 	// IfFinished refuses the put if there is a job with its [JID], unless that is complete or failed:
 	// then it is put again.
 	IfFinished If = "finished"
 
-	// IfNotRunning refuses the put if a worker runs the job with its [JID]. In any other state, that job
-	// is overwritten and put again. A job whose lock has ended counts as running until another worker
-	// gets it.
+	// IfNotRunning refuses the put if a worker runs the job with its [JID]. In any other state,
+	// that job is overwritten and put again. A job whose lock has ended counts as running until
+	// another worker gets it.
 	IfNotRunning If = "not_running"
 )
 
@@ -162,7 +163,8 @@ type conflict struct {
 // replaced reports whether the put has replaced the job.
 func (f conflict) replaced() bool { return f.state == "replaced" }
 
-// answer returns what the put returns, if err is what is wrong with puts that are not refused.
+// answer returns the jid and the error of a refused or replacing put. err is that of puts that are
+// not refused.
 func (f conflict) answer(err error) (string, error) {
 	if !f.replaced() {
 		refused := f.exists("put")

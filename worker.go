@@ -150,8 +150,8 @@ func (w *Worker) Use(middleware ...Middleware) {
 }
 
 // Handler returns what the worker calls for the jobs of a klass: the registered handler with the
-// middleware around it, and with [ClientFromContext] and [Logger] set. It returns nil if the klass has no
-// handler. It is meant for tests of handlers, see the package qlesstest.
+// middleware around it, and with [ClientFromContext] and [Logger] set. It returns nil if the klass
+// has no handler. It is meant for tests of handlers, see the package qlesstest.
 func (w *Worker) Handler(klass string) Handler {
 	w.mu.Lock()
 	r := w.mux.find(klass)
@@ -546,11 +546,11 @@ func within(d time.Duration, done <-chan struct{}) bool {
 //	}
 type WorkerGroup []*Worker
 
-// NewWorkerGroup returns a group with one worker for each client, in their order. Each has the whole
-// config, so the group runs up to Concurrency jobs of each namespace at once. The workers of clients
-// that share a go-redis client of a single server share one subscription. Each of the Schedules is
-// followed in one of the namespaces, chosen by its ID. If the configuration is invalid or there are
-// no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
+// NewWorkerGroup returns a group with one worker for each client, in their order. Each has the
+// whole config, so the group runs up to Concurrency jobs of each namespace at once. The workers of
+// clients that share a go-redis client of a single server share one subscription. Each of the
+// Schedules is followed in one of the namespaces, chosen by its ID. If the configuration is invalid
+// or there are no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
 func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error) {
 	if len(clients) == 0 {
 		return nil, invalid("work", "", "no clients")

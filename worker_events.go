@@ -191,7 +191,8 @@ func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {
 // A JobEventKind is what happened to a running job.
 type JobEventKind string
 
-// The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last event.
+// The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last
+// event.
 const (
 	JobEventStarted  JobEventKind = "started"   // its handler is about to be called
 	JobEventPanicked JobEventKind = "panicked"  // its handler panicked: Err is the *PanicError
@@ -211,8 +212,9 @@ type JobEvent struct {
 	Queue   string
 	Attempt int
 
-	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job itself, it
-	// is the outcome of that call; the Action is empty if that was Cancel, Move or Timeout.
+	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job
+	// itself, it is the outcome of that call; the Action is empty if that was Cancel, Move or
+	// Timeout.
 	Outcome Outcome
 
 	// Waited is how long the job waited until it was popped, as [Job.Waited] returns it, or 0 if

@@ -110,7 +110,8 @@ const (
 	registeredSweep int64 = 2 // it is this worker's turn to look at the failed jobs
 )
 
-// sweptTogether is how many times a worker looks at failed jobs, about 100 each, when it is its turn.
+// sweptTogether is how many times a worker looks at failed jobs, about 100 each, when it is its
+// turn.
 const sweptTogether = 20
 
 // register registers the client's worker, with its description and start time. It releases jobs

@@ -69,8 +69,8 @@ func (r *reservation) queuesFor(room int) []string {
 	return r.queues
 }
 
-// reserveArgs is how many arguments of the script reserve precede the pairs. The last one is how many
-// these are, and the queues come after them.
+// reserveArgs is how many arguments of the script reserve precede the pairs. The last one is how
+// many these are, and the queues come after them.
 const reserveArgs = 4
 
 // args returns the arguments of the script reserve, for a number of jobs and some more ahead.
@@ -98,7 +98,8 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 	return anys(anys(args, pairs...), queues...)
 }
 
-// queueOfReserve returns the queue that some arguments of the script reserve name, if it is only one.
+// queueOfReserve returns the queue that some arguments of the script reserve name, if it is only
+// one.
 func queueOfReserve(args []any) string {
 	pairs, err := strconv.Atoi(argument(args, reserveArgs-1))
 	if err != nil {
@@ -437,8 +438,8 @@ func (c *Client) countQueues(ctx context.Context) (int, error) {
 // appetiteRest is how long after a lost answer no reserve asks for as many jobs again.
 const appetiteRest = 30 * time.Second
 
-// An appetite bounds how many jobs one reserve asks for. When an answer is lost, it may have been too
-// long for the client's ReadTimeout, so that asking for the same again would never end.
+// An appetite bounds how many jobs one reserve asks for. When an answer is lost, it may have been
+// too long for the client's ReadTimeout, so that asking for the same again would never end.
 type appetite struct {
 	most     int // 0 for no bound
 	lost     int // how many jobs were asked for when an answer was lost last
@@ -470,8 +471,8 @@ func (a *appetite) heard(jobs int) {
 	}
 }
 
-// failed notes that a reserve for so many jobs failed. If its answer was lost, the next one asks for
-// half as many. That is logged unless it may be due to a connection that broke once.
+// failed notes that a reserve for so many jobs failed. If its answer was lost, the next one asks
+// for half as many. That is logged unless it may be due to a connection that broke once.
 func (a *appetite) failed(asked int, err error, log *workerLog) {
 	if asked == 0 || redisx.IsAnswer(err) || redisx.NeverRan(err) {
 		return

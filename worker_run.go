@@ -333,8 +333,8 @@ func (w *Worker) lost(lost lostLock) {
 	w.checkQuiet()
 }
 
-// leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal that
-// was still in flight may have locked it again.
+// leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal
+// that was still in flight may have locked it again.
 func (w *Worker) leaveLate(a *activeJob) {
 	if a.lock.expired {
 		w.release(a, true)

@@ -429,8 +429,8 @@ func (k *rateKeeper) oldest() *ratePart {
 	return k.closed[0]
 }
 
-// sendPart sends a part, and reports whether that is settled: the server has it, or refuses this one
-// and not others. A part whose answer was lost is sent again with the same number, by which the
+// sendPart sends a part, and reports whether that is settled: the server has it, or refuses this
+// one and not others. A part whose answer was lost is sent again with the same number, by which the
 // server knows it.
 func (k *rateKeeper) sendPart(ctx context.Context, part *ratePart) (settled bool) {
 	if part.number == 0 {

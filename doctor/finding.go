@@ -261,7 +261,8 @@ func (f *Finding) item(prefix string) item {
 	return i
 }
 
-// jidIn returns the jid that a key, without the prefix, and a member are about, or the empty string.
+// jidIn returns the jid that a key, without the prefix, and a member are about, or the empty
+// string.
 func jidIn(key, member string) string {
 	area, rest, _ := strings.Cut(key, ":")
 	switch area {

@@ -22,7 +22,7 @@ var order = []Kind{
 // The record of a job decides: the job is put into the place that it names, and every other place
 // loses it. If several keys have different ends of a lock, the latest one is kept. A job that
 // waited for others, and now waits for none, can run; workers notice at their next poll. Nothing is
-// run, failed or deleted, but for histories that belong to no job.
+// run, failed or deleted, except for histories that belong to no job.
 //
 // If it fails, or the context ends, it returns what it has repaired so far with the error. Of the
 // options, Step, MaxFindings and Progress play no part.

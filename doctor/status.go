@@ -120,8 +120,8 @@ func ReadStatus(
 }
 
 // Read reads what the namespace does, without changing anything. It costs the server one script for
-// 200 queues ([inspect.Inspector.Overview]), three commands a worker, one for each minute of the rates,
-// and one script a limit that keeps jobs waiting.
+// 200 queues ([inspect.Inspector.Overview]), three commands a worker, one for each minute of the
+// rates, and one script a limit that keeps jobs waiting.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{

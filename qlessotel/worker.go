@@ -75,9 +75,9 @@ func (r *run) event(name string, at time.Time, attributes ...attribute.KeyValue)
 // Observe records what happens to the jobs of workers. It is the Observer of their
 // [qless.WorkerConfig], or is called by it.
 //
-// It makes the metrics, and ends the spans that [Instrumentation.Middleware] begins when it is known
-// what has become of the job. Without the middleware it makes the spans too, but handlers can't use
-// them.
+// It makes the metrics, and ends the spans that [Instrumentation.Middleware] begins when it is
+// known what has become of the job. Without the middleware it makes the spans too, but handlers
+// can't use them.
 func (i *Instrumentation) Observe(event qless.JobEvent) {
 	key := runKey{event.Worker, event.JID, event.PoppedAt.UnixNano()}
 	if event.Kind == qless.JobEventStarted {

@@ -475,8 +475,8 @@ func TestAScrapeReadsTheQueuesThatWereReadLongestAgo(t *testing.T) {
 	}
 }
 
-// ages returns how many queues have figures of each age, in scrapes, if each scrape comes after a put
-// into all queues.
+// ages returns how many queues have figures of each age, in scrapes, if each scrape comes after a
+// put into all queues.
 func ages(waiting map[string]float64, puts int) map[int]int {
 	found := map[int]int{}
 	for _, jobs := range waiting {

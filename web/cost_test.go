@@ -128,7 +128,7 @@ func (d *desk) costOf(rdb *redis.Client, do func()) cost {
 	}
 }
 
-// spent returns what a server has done but for INFO.
+// spent returns what a server has done except for INFO.
 func (d *desk) spent(rdb *redis.Client) (sum cost) {
 	d.t.Helper()
 	stats, err := rdb.Info(d.t.Context(), "stats").Result()

@@ -12,10 +12,10 @@ const (
 	sampleTimeout = 10 * time.Second // of a reading
 )
 
-// samples keeps what was read last, so that all who look at a page share its readings. Time passes
-// in turns: what is read in one is good until its end, unless it may be older. The pages that are
-// shown are updated when a turn begins, and so none shows what was read before that. Samples that
-// were not viewed for a while are dropped with the next reading.
+// samples keeps the last readings, so that all viewers of a page share them. Time passes in turns:
+// a sample is valid until the end of its turn, or for its own maximal age if that is longer. The
+// pages that are shown are updated when a turn begins, and so none shows what was read before that.
+// Samples that were not viewed for a while are dropped with the next reading.
 type samples struct {
 	began time.Time // the first turn
 	mu    sync.Mutex

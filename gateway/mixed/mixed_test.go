@@ -16,8 +16,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Each job is run and completed, no matter who puts it and who works it, while gateways and programs
-// are killed.
+// Each job is run and completed, no matter who puts it and who works it, while gateways and
+// programs are killed.
 func TestJobsOfAllSurviveKills(t *testing.T) {
 	seed := testkit.Seed(t)
 	redis := testkit.Start(t)

@@ -104,8 +104,8 @@ func (n *names) use(name string, priority int, queue string) {
 	n.touch(name, priority, queue)
 }
 
-// add notes that a job with a priority was put into a queue. The queue may have been forgotten since
-// use, by an update that asked the server before the job was there.
+// add notes that a job with a priority was put into a queue. The queue may have been forgotten
+// since use, by an update that asked the server before the job was there.
 func (n *names) add(name string, priority int, queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

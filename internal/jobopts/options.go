@@ -1,5 +1,5 @@
-// Package jobopts has the options of jobs. [Table] has one row for each, from which follow how it is
-// checked, sent, read and shown, and how it is written in files and on the command line.
+// Package jobopts has the options of jobs. [Table] has one row for each, from which follow how it
+// is checked, sent, read and shown, and how it is written in files and on the command line.
 package jobopts
 
 import (
@@ -124,8 +124,8 @@ func (s *Span) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// A Deadline is the time at which something ends: in a put a number of seconds from then, or a time; in
-// a job that is stored a time. Times are seconds since 1970.
+// A Deadline is the time at which something ends: in a put a number of seconds from then, or a
+// time; in a job that is stored a time. Times are seconds since 1970.
 type Deadline struct {
 	Seconds wire.Number
 	IsTime  bool

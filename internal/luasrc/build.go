@@ -16,16 +16,16 @@ const (
 	makerName = "library" // the function that makes the first one
 )
 
-// handed are the values that the library is given by the branch that needs it first. It finds the others
-// again: a function that uses many variables from outside is expensive to make, and most calls need none
-// of the library.
+// handed are the values that the library is given by the branch that needs it first. It finds the
+// others again: a function that uses many variables from outside is expensive to make, and most
+// calls need none of the library.
 var handed = []string{"stamp", "now"}
 
 var makerCall = makerName + "(" + strings.Join(handed, ", ") + ")"
 
-// Build returns the one script: what every call begins with, the commands that run often, each with all
-// that it runs in its branch, the library, which makes a function when it is first called, and the other
-// commands.
+// Build returns the one script: what every call begins with, the commands that run often, each with
+// all that it runs in its branch, the library, which makes a function when it is first called, and
+// the other commands.
 func Build(sources fs.FS) (string, error) {
 	t, err := read(sources)
 	if err != nil {
@@ -37,8 +37,8 @@ func Build(sources fs.FS) (string, error) {
 	return newBuilder(t, scriptHeader+namesOf(t.names)).build()
 }
 
-// BuildClassic returns the script with only those commands that clients of other languages send, and
-// what these need of the library.
+// BuildClassic returns the script with only those commands that clients of other languages send,
+// and what these need of the library.
 func BuildClassic(sources fs.FS) (string, error) {
 	t, err := read(sources)
 	if err != nil {
@@ -50,9 +50,9 @@ func BuildClassic(sources fs.FS) (string, error) {
 	return newBuilder(t, classicHeader+namesOf(t.names)).build()
 }
 
-// BuildOther returns a script of other commands, which are in own, with a library of their own. They use
-// the prologue and the library of sources, of which the script has what they need. Only the program
-// that builds the script calls them, so their headers have no facts.
+// BuildOther returns a script of other commands, which are in own, with a library of their own.
+// They use the prologue and the library of sources, of which the script has what they need. Only
+// the program that builds the script calls them, so their headers have no facts.
 func BuildOther(sources, own fs.FS) (string, error) {
 	t, err := readAll(sources, own)
 	if err != nil {
@@ -234,8 +234,8 @@ func isConstant(sym *symbol) bool {
 	return false
 }
 
-// inlineValues puts the values of constants in the place of their names, and what small functions of
-// the library return in the place of their calls.
+// inlineValues puts the values of constants in the place of their names, and what small functions
+// of the library return in the place of their calls.
 func (b *builder) inlineValues() {
 	var bodies [][]stat
 	var small []*symbol
@@ -294,8 +294,8 @@ func withoutConstants(s stat) []stat {
 	return []stat{&kept}
 }
 
-// tidied returns statements without what inlining has left: variables that are texts, and blocks that
-// declare nothing, or after which nothing follows.
+// tidied returns statements without what inlining has left: variables that are texts, and blocks
+// that declare nothing, or after which nothing follows.
 func tidied(body []stat) []stat {
 	texts := map[*symbol]expr{}
 	body = replace(body, func(s stat) []stat {
@@ -383,7 +383,8 @@ func folded(x expr) expr {
 	return x
 }
 
-// ofConstructor returns the value of a key in the constructor of a table that has only texts; otherwise x.
+// ofConstructor returns the value of a key in the constructor of a table that has only texts;
+// otherwise x.
 func ofConstructor(x, constructor, key expr) expr {
 	t, ok := constructor.(*table)
 	if !ok {
@@ -595,7 +596,8 @@ func (b *builder) needed(body []stat) map[*symbol]bool {
 	return found
 }
 
-// finished returns the body of a branch that makes some variables at its beginning, and ends with a return.
+// finished returns the body of a branch that makes some variables at its beginning, and ends with a
+// return.
 func finished(variables []*symbol, body []stat) []stat {
 	if !endsAlways(body) {
 		body = append(body, &ret{})
@@ -606,8 +608,9 @@ func finished(variables []*symbol, body []stat) []stat {
 	return body
 }
 
-// coldBranch returns what runs for a command that seldom runs: it makes the variables that it needs and the
-// library, if it needs that, and has the bodies of small functions in the place of their calls.
+// coldBranch returns what runs for a command that seldom runs: it makes the variables that it needs
+// and the library, if it needs that, and has the bodies of small functions in the place of their
+// calls.
 func (b *builder) coldBranch(command string) []stat {
 	body := b.withSmall(b.commands[command].body)
 	needed := b.needed(body)
@@ -622,12 +625,12 @@ func (b *builder) coldBranch(command string) []stat {
 	return finished(variables, body)
 }
 
-// mostOfSmall is how much a function may weigh that takes the place of its calls in commands that seldom
-// run: to make it costs more than to run it.
+// mostOfSmall is how much a function may weigh that takes the place of its calls in commands that
+// seldom run: to make it costs more than to run it.
 const mostOfSmall = 24
 
-// withSmall puts the bodies of small functions of the library in the place of their calls, if all calls in
-// a body can be replaced.
+// withSmall puts the bodies of small functions of the library in the place of their calls, if all
+// calls in a body can be replaced.
 func (b *builder) withSmall(body []stat) []stat {
 	named := map[*symbol]bool{}
 	walkAll(body, func(x any) bool {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A function costs a closure on each call of the script, and a call each time it runs. So the bodies of
-// functions take the place of their calls:
+// A function costs a closure on each call of the script, and a call each time it runs. So the
+// bodies of functions take the place of their calls:
 //
 //   - that of a function which only returns an expression, wherever the arguments can be put in it;
 //   - that of one which is called once, or is small, if its calls are whole statements.
@@ -66,8 +66,8 @@ func isSimple(x expr) bool {
 	return false
 }
 
-// substituted returns what a function returns for some arguments, if each may be evaluated there: it is
-// simple, or the only one that is not, and used once.
+// substituted returns what a function returns for some arguments, if each may be evaluated there:
+// it is simple, or the only one that is not, and used once.
 func substituted(f *function, args []expr) (expr, bool) {
 	value := onlyReturns(f)
 	if value == nil || len(args) != len(f.params) {
@@ -276,7 +276,8 @@ func (m *move) isPossible() bool {
 	return m.isTail || m.canAssign(m.fn.body, false)
 }
 
-// canAssign reports whether assignments can take the place of the return statements: none is in a loop.
+// canAssign reports whether assignments can take the place of the return statements: none is in a
+// loop.
 func (m *move) canAssign(body []stat, inLoop bool) bool {
 	for _, s := range body {
 		ok := true

@@ -141,8 +141,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// The library is a closure, which is expensive to make, so a branch that needs nothing of it comes before
-// it.
+// The library is a closure, which is expensive to make, so a branch that needs nothing of it comes
+// before it.
 func TestBuildPutsTheLibraryAfterWhatNeedsNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		library, command string

@@ -1,5 +1,5 @@
-// Package queues finds the queues that the patterns of a worker match, and chooses which of them it asks for
-// jobs.
+// Package queues finds the queues that the patterns of a worker match, and chooses which of them it
+// asks for jobs.
 package queues
 
 import (

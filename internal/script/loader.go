@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A loader sees to it that one of many callers sends the text of the script to a server that does not
-// know it: the others wait, and then call it by its digest again. The zero value is ready.
+// A loader sees to it that one of many callers sends the text of the script to a server that does
+// not know it: the others wait, and then call it by its digest again. The zero value is ready.
 type loader struct {
 	mu      sync.Mutex
 	loads   int           // how many have ended
@@ -20,9 +20,9 @@ func (l *loader) seen() int {
 	return l.loads
 }
 
-// lead is called for a call that the server did not know the script of, when so many loads had ended.
-// It returns a function if the caller is to send the text, and call the function then. Else it waits for the
-// one that does, if there is one, and returns nil.
+// lead is called for a call that the server did not know the script of, when so many loads had
+// ended. It returns a function if the caller is to send the text, and call the function then. Else
+// it waits for the one that does, if there is one, and returns nil.
 func (l *loader) lead(ctx context.Context, seen int) (func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,21 +6,22 @@
 --          they were first seen; 1 for all figures, or 0 for those of queues alone; and the queues
 --          of which the statistics of today are wanted
 -- Returns  an array: the time; how many queues there are; the names of those wanted, and the
---          max-concurrency of each; the names of those that are paused; for each of those wanted that has
---          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends, recurring,
---          and oldest in milliseconds; for each with statistics {name, retries, failed, failures,
---          expired, wait, run}, the last two as fields and values; the keys that are damaged, whose
---          figures are nil; and with more how many workers were seen lately, failure groups with
---          their sizes, at most 1000, and limits, at most 100: the name, the definition, how many
---          slots are taken, how many jobs are parked; of more than some 1000 limits, the first by
---          name of some that are always the same unless limits come or go
+--          max-concurrency of each; the names of those that are paused; for each of those wanted
+--          that has jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends,
+--          recurring, and oldest in milliseconds; for each with statistics {name, retries, failed,
+--          failures, expired, wait, run}, the last two as fields and values; the keys that are
+--          damaged, whose figures are nil; and with more how many workers were seen lately, failure
+--          groups with their sizes, at most 1000, and limits, at most 100: the name, the
+--          definition, how many slots are taken, how many jobs are parked; of more than some 1000
+--          limits, the first by name of some that are always the same unless limits come or go
 -- Errors   Overview()
 -- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
 --          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if
 --          scores don't tell; 4 for statistics; with more also 4, 1 a failure group and 2 a limit
 -- For      Go
 -- Repeat   safe
--- Needs    exists hget hgetall hmget hscan llen smismember sscan time zcard zcount zrange zrevrange zrevrangebyscore
+-- Needs    exists hget hgetall hmget hscan llen smismember sscan time zcard zcount zrange zrevrange
+--          zrevrangebyscore
 
 local MAX_GROUPS = 1000
 local MAX_LISTED = 100

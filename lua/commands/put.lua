@@ -22,8 +22,8 @@
 --          as it is because of the pair if, or of its unique key; an array of the jid of the job
 --          that was replaced and "replaced"
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     a new job: 6 commands, 3 more for each tag or dependency; 2 more with a lifetime, and those
---          of cancel for up to two jobs whose lives have ended
+-- Cost     a new job: 6 commands, 3 more for each tag or dependency; 2 more with a lifetime, and
+--          those of cancel for up to two jobs whose lives have ended
 -- For      classic
 -- Repeat   once, unless new
 -- Waits    for replicas

@@ -6,8 +6,8 @@
 --          minutes  how many, at most 60
 --          queue    only that one, unless it is ''
 --          klass    only that one, unless it is ''
--- Returns  an array with, for each minute that has any: its time, as text, and an array of fields and
---          values
+-- Returns  an array with, for each minute that has any: its time, as text, and an array of fields
+--          and values
 -- Errors   Rates()
 -- Cost     1 command, 1 for each minute that has begun
 -- For      Go

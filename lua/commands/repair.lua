@@ -2,23 +2,21 @@
 -- impossible are left as they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are the
---          filters of find, pairs
---          action, and its value: cancel, promote, timeout, track, untrack, unfail, ''; priority, a
---          number; tag or untag, a JSON array of tags; move, a queue
---          list, name: as in find, but not recurring; failed begins with the oldest failure,
---          and what is in the group by mistake leaves it
---          cursor: what the last call returned, or ''
---          count: how many jobs to look at, at most 500; limit: when to stop, or 0
---          pairs, of unfail: retries, n; ttl, seconds; of move: worker, delay, and those of put
--- Returns  JSON {count, left: [[jid, code, why], ...], looked, total, cursor}: how many were changed or
---          needed no change, which were found and left, how many were looked at, how many the list
---          had, and a cursor, which is empty at its end. Fewer than count are looked at if they have
---          to be searched for in long failure groups
+-- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are
+--          the filters of find, pairs action, and its value: cancel, promote, timeout, track,
+--          untrack, unfail, ''; priority, a number; tag or untag, a JSON array of tags; move, a
+--          queue list, name: as in find, but not recurring; failed begins with the oldest failure,
+--          and what is in the group by mistake leaves it cursor: what the last call returned, or ''
+--          count: how many jobs to look at, at most 500; limit: when to stop, or 0 pairs, of
+--          unfail: retries, n; ttl, seconds; of move: worker, delay, and those of put
+-- Returns  JSON {count, left: [[jid, code, why], ...], looked, total, cursor}: how many were
+--          changed or needed no change, which were found and left, how many were looked at, how
+--          many the list had, and a cursor, which is empty at its end. Fewer than count are looked
+--          at if they have to be searched for in long failure groups
 -- Errors   Repair(), Queue(), Put()
--- Cost     3 commands, 1 for each job that it looks at in a failure group or by a filter; of each that
---          it changes: cancel 16, unfail 6, move 14, timeout 8, priority 3, promote 2, tag 2 and 2 for each tag,
---          track 4, untrack 2
+-- Cost     3 commands, 1 for each job that it looks at in a failure group or by a filter; of each
+--          that it changes: cancel 16, unfail 6, move 14, timeout 8, priority 3, promote 2, tag 2
+--          and 2 for each tag, track 4, untrack 2
 -- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen lindex llen lpush
@@ -69,8 +67,8 @@ local function without_strays(jids)
   return failed
 end
 
--- Does something with each job that exists: do_it gets its jid and some of its fields, and returns why
--- it is impossible, and the code of that, or nil.
+-- Does something with each job that exists: do_it gets its jid and some of its fields, and returns
+-- why it is impossible, and the code of that, or nil.
 local function each_job(jids, fields, do_it)
   local done = 0
   for i = 1, #jids do

@@ -23,9 +23,9 @@
 --          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
--- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in it,
--- where the next sweep looks at failed jobs, and how many known queues, and tracked jobs, come before
--- those that it looks at.
+-- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in
+-- it, where the next sweep looks at failed jobs, and how many known queues, and tracked jobs, come
+-- before those that it looks at.
 
 -- How many failed jobs a sweep looks at, and how many tracked ones.
 local LOOKED = 100
@@ -126,7 +126,8 @@ local function move_due(queue, lost, recur, scheduled) -- cold
   return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
 end
 
--- Moves what is due in a queue, if there is room for more. Returns how many jobs, or raises an error.
+-- Moves what is due in a queue, if there is room for more. Returns how many jobs, or raises an
+-- error.
 local function sweep_queue(queue)
   local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
   local scheduled = count_due(queue, 'scheduled')

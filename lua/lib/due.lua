@@ -116,8 +116,8 @@ local function move_scheduled(queue, limit)
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
 
--- How many of the children that are wanted of recurring jobs a call may put, so that their data have no
--- more than so many bytes, unless those of one child have: at least one.
+-- How many of the children that are wanted of recurring jobs a call may put, so that their data
+-- have no more than so many bytes, unless those of one child have: at least one.
 local function children_with_room(queue, wanted, bytes) -- cold
   local largest = 1
   local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)

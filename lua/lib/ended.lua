@@ -32,9 +32,10 @@ local function keep_record(jid, stored, state, forgotten) -- cold
   end
 end
 
--- Called after the job was written, with its stored options as they were before, and its last state:
--- complete, failed, canceled, or expired if its life has ended. Returns whether the caller is to
--- delete the record of a complete job. Whoever completes jobs frees the slots of all of them at once.
+-- Called after the job was written, with its stored options as they were before, and its last
+-- state: complete, failed, canceled, or expired if its life has ended. Returns whether the caller
+-- is to delete the record of a complete job. Whoever completes jobs frees the slots of all of them
+-- at once.
 local function job_ended(jid, stored, state) -- cold
   local mortal = has_lifetime(stored)
   local forgotten = mortal and is_forgotten(stored, state)

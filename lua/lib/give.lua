@@ -155,10 +155,10 @@ local function retry(worker, item)
   end
 end
 
--- Requeues a job without using up a retry: {jid, data, delay [, place] [, throttled]}. Without a delay
--- it is the first of its priority again, after those with a smaller place. throttled lists limits that
--- are held for the delay, all of the job if it is empty, so that the job waits for them; one that has
--- none of them waits for the delay. Returns why not, or nil.
+-- Requeues a job without using up a retry: {jid, data, delay [, place] [, throttled]}. Without a
+-- delay it is the first of its priority again, after those with a smaller place. throttled lists
+-- limits that are held for the delay, all of the job if it is empty, so that the job waits for
+-- them; one that has none of them waits for the delay. Returns why not, or nil.
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   if not problem then

@@ -1,6 +1,6 @@
--- Becoming idle, staying so, and being busy again. A worker that gets fewer jobs than it asks for is in
--- x:idle, and waits for jobs of each of its queues (lib/wake.lua), until it is woken or its time is over.
--- It claims what falls due next, so that it alone is up in time (lib/coming.lua).
+-- Becoming idle, staying so, and being busy again. A worker that gets fewer jobs than it asks for
+-- is in x:idle, and waits for jobs of each of its queues (lib/wake.lua), until it is woken or its
+-- time is over. It claims what falls due next, so that it alone is up in time (lib/coming.lua).
 
 -- How many entries that have lapsed are removed from a queue at once.
 local LAPSED = 500
@@ -223,8 +223,8 @@ local function wait_for_each(ask, again)
   end
 end
 
--- Has the worker wait for jobs. Returns for how long, for which queue's next due job, and whether it was
--- idle before.
+-- Has the worker wait for jobs. Returns for how long, for which queue's next due job, and whether
+-- it was idle before.
 local function become_idle(ask)
   local wait, claimed = claim_soonest(ask)
   if ask.claim ~= claimed and drop_claim(ask) then

@@ -108,7 +108,8 @@ local function is_open(ask, i)
   return ask.paused[i] ~= 1 and not (known and known.empty[i])
 end
 
--- Whether a queue has nothing to take, now or later. For a single queue that is not worth a command.
+-- Whether a queue has nothing to take, now or later. For a single queue that is not worth a
+-- command.
 local function is_empty(ask, i)
   local known = ask.known
   if not known then

@@ -1,5 +1,5 @@
--- The letters of the options in x:o (lib/options.lua). Each is also the name of its value in the JSON.
--- h, headers, and e, for how long a handler may run, are left to clients.
+-- The letters of the options in x:o (lib/options.lua). Each is also the name of its value in the
+-- JSON. h, headers, and e, for how long a handler may run, are left to clients.
 
 local BATCH = 'b' -- it is a batch: {"n": how many members it had}
 local FAIR = 'g' -- it takes turns in its queue: {"t": tenant, "w": weight}

@@ -33,8 +33,8 @@ local function join_options(letters, values) -- cold
   return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 
--- Where a job with these options goes when it is lost, last or place; nil if it is handed out first, or
--- takes turns.
+-- Where a job with these options goes when it is lost, last or place; nil if it is handed out
+-- first, or takes turns.
 local function own_place(text) -- cold
   local _, values = split_options(text)
   return not values[FAIR] and (values[ON_LOST] == 'place' or values[ON_LOST] == 'last') and values[ON_LOST] or nil
@@ -62,8 +62,8 @@ local function without_letter(text, letter) -- cold
   return letters == '' and '' or letters .. body
 end
 
--- Checks options as a put says them, and returns them as they can be stored. The JSON is not read if the
--- caller has checked it.
+-- Checks options as a put says them, and returns them as they can be stored. The JSON is not read
+-- if the caller has checked it.
 local function read_options(area, text, checked) -- cold
   local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
   if given and not checked then

@@ -30,8 +30,8 @@ local function unpark(jid, queue, score) -- cold
   return true
 end
 
--- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for it,
--- unless its queue is paused.
+-- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for
+-- it, unless its queue is paused.
 local function arm(jid, queue, at, paused) -- cold
   local scheduled = queue_key(queue, 'scheduled')
   local due = finite(try('zscore', scheduled, jid))
@@ -74,8 +74,8 @@ local function return_parked(limit) -- cold
   return returned
 end
 
--- Looks whether a scheduled job of a queue is parked by a limit that has room before it falls due: the
--- server's clock may have been set back. Returns whether the job is due at another time by now.
+-- Looks whether a scheduled job of a queue is parked by a limit that has room before it falls due:
+-- the server's clock may have been set back. Returns whether the job is due at another time by now.
 local function try_parked(jid, queue) -- cold
   local job = try('hmget', job_key(jid), 'state', 'time', 'x:parked')
   local name, scheduled = parked_by(job[1], job[2], job[3]), queue_key(queue, 'scheduled')
@@ -95,8 +95,8 @@ local function move_parked(jid, parked, score) -- cold
   end
 end
 
--- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that it
--- had in work, nil if it was not parked, and the limit, nil if it names none.
+-- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that
+-- it had in work, nil if it was not parked, and the limit, nil if it names none.
 local function score_before(jid) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'time', 'x:parked')

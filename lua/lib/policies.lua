@@ -62,8 +62,8 @@ local function let_run(jid, other) -- cold
   return true
 end
 
--- Tells a job that one it waits for, other, has failed. Returns whether the job minds, and its options
--- if it has failed because of that. ended is as above.
+-- Tells a job that one it waits for, other, has failed. Returns whether the job minds, and its
+-- options if it has failed because of that. ended is as above.
 local function tell(jid, other, group, ended) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')

@@ -1,5 +1,5 @@
--- Preparing for a put what few need: jobs that exist are taken from where they were, unique keys are
--- claimed, and dependencies linked.
+-- Preparing for a put what few need: jobs that exist are taken from where they were, unique keys
+-- are claimed, and dependencies linked.
 
 -- Removes an existing job from everywhere that its old state put it.
 local function leave(item, worker) -- cold

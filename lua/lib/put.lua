@@ -3,8 +3,9 @@
 --
 --   worker    who puts them
 --   items     the jobs in the order of the call, which decides what they wait for. An item is
---             {queue, jid, klass, data, delay [, depends] [, given] [, more] [, priority] [, retries]
---             [, tags]}; given holds the options of the put by name, and more other fields and values
+--             {queue, jid, klass, data, delay [, depends] [, given] [, more] [, priority] [,
+--             retries] [, tags]}; given holds the options of the put by name, and more other fields
+--             and values
 --   groups    the same by queue
 --   claiming  whether some claim unique keys
 --   watching  whether some want to know if others fail

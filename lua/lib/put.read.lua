@@ -1,5 +1,5 @@
--- Reading a put: its arguments, and the jobs that are there already. Everything that can fail is read
--- before the first write.
+-- Reading a put: its arguments, and the jobs that are there already. Everything that can fail is
+-- read before the first write.
 
 local function new_puts(worker)
   return {
@@ -128,8 +128,8 @@ local function keep_followed(given, old) -- cold
   end
 end
 
--- Merges the options of an existing job with those of the put. If its life begins again, or it runs,
--- it claims its unique key again.
+-- Merges the options of an existing job with those of the put. If its life begins again, or it
+-- runs, it claims its unique key again.
 local function keep_options(puts, item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')

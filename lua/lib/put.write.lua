@@ -1,6 +1,6 @@
--- Writing what a put has read: jobs go into their sets, their hashes are written, and who waits for them
--- is woken. If new jobs without dependencies go into one set, adding them to it is the first write, so
--- nothing has to be read before.
+-- Writing what a put has read: jobs go into their sets, their hashes are written, and who waits for
+-- them is woken. If new jobs without dependencies go into one set, adding them to it is the first
+-- write, so nothing has to be read before.
 
 -- The part of its queue that a job goes into.
 local function part_of(item)
@@ -160,7 +160,8 @@ local function write_all(puts, group, idle, tracked, known_empty)
   end
 end
 
--- Counts the members of batches, and watches the jobs that batches and items with a policy wait for.
+-- Counts the members of batches, and watches the jobs that batches and items with a policy wait
+-- for.
 local function watch_all(puts) -- cold
   if puts.batches then
     grow_batches(puts.batches)

@@ -83,8 +83,8 @@ local function reserved_values(heartbeat)
   end
 end
 
--- Locks jobs of one queue: the lost ones, if they are given, or else up to more of its work. Jobs with
--- limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
+-- Locks jobs of one queue: the lost ones, if they are given, or else up to more of its work. Jobs
+-- with limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
 local function lock_from(ask, i, lost, more, direct, out)
   local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
   if not lost then

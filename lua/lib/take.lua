@@ -106,8 +106,8 @@ local function bring_more(queue, settings, limit) -- cold
   return call('exists', queue_key(queue, 'work')) == 1
 end
 
--- The jids of up to limit jobs of work, highest score first. Unlike ZPOPMAX, this does not print their
--- scores, and a job whose limits have no room needs its score.
+-- The jids of up to limit jobs of work, highest score first. Unlike ZPOPMAX, this does not print
+-- their scores, and a job whose limits have no room needs its score.
 local function best_of_work(run, queue, limit)
   return run('zrevrange', queue_key(queue, 'work'), '0',
     limit == 1 and '0' or string.format('%d', (limit < SLICE and limit or SLICE) - 1))

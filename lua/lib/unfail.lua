@@ -13,8 +13,8 @@ local function read_failed(jid, queue)
   end
 end
 
--- The scores of jobs that go into the work of a queue, with their jids. Those of tenants take turns,
--- the oldest failure first, which is the last job.
+-- The scores of jobs that go into the work of a queue, with their jids. Those of tenants take
+-- turns, the oldest failure first, which is the last job.
 local function scores_of(queue, jobs) -- cold
   local work, turns = {}, {}
   for i = #jobs, 1, -1 do
@@ -62,8 +62,8 @@ local function read_gift(area, first, last)
   return given
 end
 
--- Makes the options of a job hold again, but for the times by which it should have been done, of which
--- it may be given another one.
+-- Makes the options of a job hold again, except for the times by which it should have been done, of
+-- which it may be given another one.
 local function restore(job, given) -- cold
   local stored = job.stored or ''
   local claim = claim_again(job.jid, stored)
@@ -98,8 +98,9 @@ local function publish_unfailed(jobs)
   end
 end
 
--- Puts failed jobs into queues, with what they are given (read_gift). Of those that claim one key, the
--- oldest failure has it again, which is the last job. The caller removes them from their groups.
+-- Puts failed jobs into queues, with what they are given (read_gift). Of those that claim one key,
+-- the oldest failure has it again, which is the last job. The caller removes them from their
+-- groups.
 local function unfail(jobs, given)
   local queues, jids = add_work(jobs), {}
   for i = #jobs, 1, -1 do

@@ -5,9 +5,9 @@
 --
 -- A claim is the text "END JID" in x:unique:KEY. Except for the mode for, END is 0, and the job
 -- decides whether the claim holds: one that another script has ended, or that has another key by
--- now, holds nothing. Then the key belongs to the job that it was put to follow, if that still holds
--- it: the value a of u, or, if another script has deleted the job, the text in x:before:KEY, which is
--- kept for a week.
+-- now, holds nothing. Then the key belongs to the job that it was put to follow, if that still
+-- holds it: the value a of u, or, if another script has deleted the job, the text in x:before:KEY,
+-- which is kept for a week.
 
 -- For how many seconds it is known which job another one follows.
 local BEFORE_FOR = '604800'

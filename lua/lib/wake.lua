@@ -1,10 +1,10 @@
 -- Waking idle workers: one for each job that becomes ready, whichever client put it.
 --
 -- A worker that got fewer jobs than it asked for is in the set x:idle, and in x:idle:<queue> for
--- each of its queues, longest idle first. If it has many queues, it is in x:list:<list> instead, and
--- in x:idle:<queue> one entry stands for all workers with the same list of queues. It listens on
--- x:wake:<worker>. A command that makes a job ready wakes one of them. A worker that is busy again
--- has left x:idle, and one that is gone does not listen; then the next one is tried.
+-- each of its queues, longest idle first. If it has many queues, it is in x:list:<list> instead,
+-- and in x:idle:<queue> one entry stands for all workers with the same list of queues. It listens
+-- on x:wake:<worker>. A command that makes a job ready wakes one of them. A worker that is busy
+-- again has left x:idle, and one that is gone does not listen; then the next one is tried.
 
 -- How many workers that do not listen are skipped: first from the longest idle, where killed
 -- workers accumulate, then from the latest.

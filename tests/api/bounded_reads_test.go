@@ -251,8 +251,8 @@ func (s *replySpy) measure(reply any) {
 	s.data = max(s.data, bytes)
 }
 
-// Jobs with much to read: data that is just not large, long histories, or large data that is lost or
-// recurs.
+// Jobs with much to read: data that is just not large, long histories, or large data that is lost
+// or recurs.
 func TestARepliesTextIsBounded(t *testing.T) {
 	read := map[string]func(client *qless.Client) []*qless.Job{
 		"peek": func(client *qless.Client) []*qless.Job {

@@ -55,8 +55,8 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 	}
 }
 
-// sweepsOf sweeps a number of times, requires that each is short, and returns how often each failure
-// group was looked at.
+// sweepsOf sweeps a number of times, requires that each is short, and returns how often each
+// failure group was looked at.
 func (e *env) sweepsOf(times int) map[string]int {
 	e.t.Helper()
 	looked := map[string]int{}

@@ -51,7 +51,8 @@ func (e *env) unfinished(queue string) []string {
 	return all
 }
 
-// withdrawn requires that an error says whether a job was withdrawn because the call's context ended.
+// withdrawn requires that an error says whether a job was withdrawn because the call's context
+// ended.
 func withdrawn(t *testing.T, want bool, cause, err error) *qless.Error {
 	t.Helper()
 	own := requireCode(t, qless.ErrUnavailable, err)

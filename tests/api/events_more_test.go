@@ -183,7 +183,7 @@ func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
 }
 
-// A user who may not publish there makes the change all the same.
+// A user who may not publish there makes the change anyway.
 func TestChangesThatCanNotBeTold(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.rdb.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "resetchannels").Err())

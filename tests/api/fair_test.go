@@ -24,8 +24,8 @@ func (e *env) putFair(count int, option qless.FairOption, name string, more ...q
 	}
 }
 
-// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's must come
-// in their order, from the given number on.
+// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's must
+// come in their order, from the given number on.
 func (e *env) tenants(count int, from map[string]int) string {
 	e.t.Helper()
 	var got strings.Builder
@@ -356,7 +356,8 @@ func TestAReplacedJobKeepsItsTurn(t *testing.T) {
 	})
 }
 
-// A place that no tenant's turn has given is not kept, though the server's clock was set back since.
+// A place that no tenant's turn has given is not kept, though the server's clock was set back
+// since.
 func TestAJobThatGetsATenantAsItIsReplacedTakesATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("b"), qless.Fair("b"))

@@ -343,7 +343,7 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 	require.True(t, strings.Contains(message, "json.Marshal") && !strings.Contains(message, "plain text"), message)
 }
 
-// A job that was read from a server goes through JSON as a whole, but for what is the client's.
+// A job that was read from a server goes through JSON as a whole, except for what is the client's.
 func TestAJobOfAServerAsJSON(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("j"), qless.Tags{"a"})

@@ -315,7 +315,8 @@ func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
 	})
 }
 
-// Only the best parked job of a limit falls due when there is room, so another one has to follow it.
+// Only the best parked job of a limit falls due when there is room, so another one has to follow
+// it.
 func TestTheNextParkedJobTakesTheRoomOfOneThatIsRescheduled(t *testing.T) {
 	for name, at := range map[string]time.Duration{
 		"before there is room": 5 * time.Second, "when there is": 11 * time.Second,

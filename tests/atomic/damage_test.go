@@ -281,8 +281,8 @@ func union(some, more []storedKey) []storedKey {
 }
 
 // try runs a command on a damaged scene and checks what it has done. Most trials end as their
-// digests say: before the command as after it when it is refused, else but for the damage like the
-// whole one.
+// digests say: before the command as after it when it is refused, else except for the damage like
+// the whole one.
 func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey, digests map[string]string) {
 	t.Helper()
 	b.restore(t)

@@ -68,7 +68,8 @@ for _, key in ipairs(redis.call('keys', '*')) do
 end
 return all`
 
-// digests returns a digest of each key. Those of equal keys may differ, by the order of their members.
+// digests returns a digest of each key. Those of equal keys may differ, by the order of their
+// members.
 func (b *bench) digests(t *testing.T) map[string]string {
 	t.Helper()
 	reply, err := b.rdb.Eval(t.Context(), digestScript, nil).StringSlice()

@@ -45,7 +45,7 @@ func TestAKilledMasterIsReplacedSoon(t *testing.T) {
 }
 
 // A master that is stopped keeps its connections open, as one does that has lost its network. Puts,
-// pops and workers find the new one all the same, and long before a lock of a minute ends.
+// pops and workers find the new one anyway, and long before a lock of a minute ends.
 func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 	c := startNodes(t, true)
 	rdb := c.clientThatWaits(time.Second)

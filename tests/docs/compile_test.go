@@ -35,8 +35,8 @@ var blockImports = []string{
 	"github.com/qless/qless-go/web",
 }
 
-// moduleImports are the packages that blocks may import from other modules, by their folders. Such a
-// block is a whole file, with its package clause.
+// moduleImports are the packages that blocks may import from other modules, by their folders. Such
+// a block is a whole file, with its package clause.
 var moduleImports = map[string][]string{
 	"qlessotel": {
 		"github.com/qless/qless-go/qlessotel",

@@ -33,7 +33,7 @@ func (m *queues) compare(p *problems, k *keyspace) {
 	compareScores(p, "lives to be looked at", in(k.ours, "until").scores, m.until)
 }
 
-// near reports whether two numbers are the same but for rounding, or for a slack.
+// near reports whether two numbers are the same except for rounding, or for a slack.
 func near(a, b, slack float64) bool {
 	if a == b {
 		return true

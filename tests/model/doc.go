@@ -20,8 +20,8 @@
 // no useless key may stay (mixed_test.go). Fuzz tests give the same commands arguments of all sorts
 // and damaged options: they are done, or refused as a whole (arguments_test.go).
 //
-// When a check fails, that is printed at once with the seed. Then the steps are reduced to a minimal
-// list that still fails in the same way, as far as that goes in less than a minute.
+// When a check fails, that is printed at once with the seed. Then the steps are reduced to a
+// minimal list that still fails in the same way, as far as that goes in less than a minute.
 //
 //	go test -race ./tests/model                                   20 000 steps
 //	make model                                                    200 000, or MODEL_STEPS

@@ -214,7 +214,7 @@ func (d *drawer) claim() map[string]any {
 	return map[string]any{"k": `["z"]`, "m": "for", "d": 3600}
 }
 
-// pairs draws what a put says of a job, but for its dependencies.
+// pairs draws what a put says of a job, except for its dependencies.
 func (d *drawer) pairs(replace bool) []string {
 	var pairs []string
 	if d.chance(30) {

@@ -42,8 +42,8 @@ func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)
 // lasting are how keys begin that expire.
 var lasting = []string{"s:", "x:stats:", "x:fair:", "x:before:"}
 
-// checkLayout: there are no keys but the known ones, and only some of them, and the claims on unique
-// keys that last for some time, expire.
+// checkLayout: there are no keys but the known ones, and only some of them, and the claims on
+// unique keys that last for some time, expire.
 func checkLayout(p *problems, k *keyspace, _ *queues) {
 	for key := range k.unknown {
 		p.add("%s is a key of no known layout", key)

@@ -100,7 +100,7 @@ type keyspace struct {
 	jobs    map[string]*entry // by jid, as all of a job
 	recurs  map[string]*entry
 	queues  map[string]map[string]*entry // by queue and part
-	holders map[string]*entry            // the sets of jobs, but for the lists of workers
+	holders map[string]*entry            // the sets of jobs, except for the lists of workers
 	workers map[string]*entry            // the jobs of each worker
 	groups  map[string]*entry
 	tags    map[string]*entry

@@ -185,8 +185,8 @@ var listActions = []action{
 	},
 }
 
-// listedOfQueue returns the outcome of the command jobs, which clients of other languages use: it moves
-// the jobs that are due.
+// listedOfQueue returns the outcome of the command jobs, which clients of other languages use: it
+// moves the jobs that are due.
 func listedOfQueue(w *world, s step) outcome {
 	if s.State == qless.StateComplete { // of which queues have no list
 		return listed(inspect.New(w.by(s)).Queue(s.Queue, inspect.List(s.State)).JIDs(w.ctx, all))

@@ -280,7 +280,7 @@ func (x *mix) open() *violation {
 const rounds = 400
 
 // workOff runs all that can be run. No worker waits longer than it has to: the clock moves to when
-// something is due, but for parked jobs, which have to be due by then.
+// something is due, except for parked jobs, which have to be due by then.
 func (x *mix) workOff() *violation {
 	for range rounds {
 		for _, queue := range queueNames {

@@ -289,8 +289,8 @@ func (m *queues) keeps(j *job, key string) bool {
 		!(j.options.claim.Mode == "start" && j.state == qless.StateRunning) && !m.isDead(j, j.state)
 }
 
-// keptBefore returns the job that has a key when the one that claimed it has no more, which may have
-// been put to follow another one; nil if none has.
+// keptBefore returns the job that has a key when the one that claimed it has no more, which may
+// have been put to follow another one; nil if none has.
 func (m *queues) keptBefore(key string, c *claim) *job {
 	other := m.followed[key]
 	if c != nil && c.Key == key {

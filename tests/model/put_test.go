@@ -214,7 +214,8 @@ func (m *queues) write(s step) outcome {
 	return done
 }
 
-// placeInTime gives a job whose time is over when it is put a place by that time, if it keeps its place.
+// placeInTime gives a job whose time is over when it is put a place by that time, if it keeps its
+// place.
 func (m *queues) placeInTime(s step, j *job) {
 	if s.At == nil || j.state != qless.StateWaiting || j.options.onLost != "place" || j.options.share != nil {
 		return

@@ -292,8 +292,8 @@ func (m *queues) limitGroup(group string, seconds, count float64, limit int) int
 	return deleted
 }
 
-// clearOld deletes jobs that failed too long ago, and returns how many. One that others depend on is
-// kept for that time again.
+// clearOld deletes jobs that failed too long ago, and returns how many. One that others depend on
+// is kept for that time again.
 func (m *queues) clearOld(limit float64) int {
 	deleted := 0
 	for jid, when := range m.filed {

@@ -45,8 +45,8 @@ var replaceActions = []action{
 	},
 }
 
-// drawReplaceMany draws puts with different keys, and without lifetimes: when the call ends the lives
-// of other jobs, it has read these before.
+// drawReplaceMany draws puts with different keys, and without lifetimes: when the call ends the
+// lives of other jobs, it has read these before.
 func drawReplaceMany(d *dice) step {
 	s := step{Do: "ReplaceMany", Worker: d.worker()}
 	for _, key := range uniqueNames {

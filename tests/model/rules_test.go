@@ -50,7 +50,7 @@ func (x *mix) checkRules(s step, reply any) *violation {
 	return nil
 }
 
-// checkPlacesOfAll is checkPlaces, but for jobs that were timed out and have been parked since.
+// checkPlacesOfAll is checkPlaces, except for jobs that were timed out and have been parked since.
 func checkPlacesOfAll(p *problems, k *keyspace, m *queues) {
 	var all problems
 	checkPlaces(&all, k, m)
@@ -309,8 +309,8 @@ func (x *mix) loosen(s step) {
 	}
 }
 
-// wasTaken reports whether a job other than one claimed a key before the step, though it may have ended
-// by the same step.
+// wasTaken reports whether a job other than one claimed a key before the step, though it may have
+// ended by the same step.
 func (x *mix) wasTaken(key, jid string) bool {
 	for other, before := range x.before {
 		if c := claimIn(before.options); other != jid && c != nil && c.Key == key && !before.isOver() {
@@ -399,8 +399,8 @@ func (x *mix) checkTurns(p *problems) {
 	}
 }
 
-// checkKept: a job that a limit has parked, and that is replaced by a put that keeps when it was due, is
-// due.
+// checkKept: a job that a limit has parked, and that is replaced by a put that keeps when it was
+// due, is due.
 func (x *mix) checkKept(p *problems, s step) {
 	at := slices.Index(s.Raw, "replace")
 	if s.Raw[0] != "put" || at < 0 || s.Raw[at+1] != "due" {

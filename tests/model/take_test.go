@@ -157,9 +157,9 @@ func (m *queues) dropDead(j *job, state qless.State) bool {
 	return m.isDead(j, state) && m.endLife(j.jid, state)
 }
 
-// expire deals with at most limit locks that have ended, besides those of jobs whose lives are over,
-// and returns the jobs to be handed out.
-// A worker that lost its lock first gets the grace period; then the job loses a retry.
+// expire deals with at most limit locks that have ended, besides those of jobs whose lives are
+// over, and returns the jobs to be handed out. A worker that lost its lock first gets the grace
+// period; then the job loses a retry.
 func (m *queues) expire(queue string, limit int) []*job {
 	grace := m.setting("grace-period", 10)
 	var taken []*job

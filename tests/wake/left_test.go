@@ -71,8 +71,8 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e.runs("of the second queue")
 }
 
-// A worker is woken for several jobs at once, takes one, and has no room for the others: the one that
-// falls due later is for another worker to wait for.
+// A worker is woken for several jobs at once, takes one, and has no room for the others: the one
+// that falls due later is for another worker to wait for.
 func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	one := qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
@@ -91,8 +91,8 @@ func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e.runs("later")
 }
 
-// Workers that were killed stay among the idle ones. A put passes over a bounded number of them, and
-// finds the one that is alive.
+// Workers that were killed stay among the idle ones. A put passes over a bounded number of them,
+// and finds the one that is alive.
 func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	const killed = 100_000
@@ -114,8 +114,8 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	require.Greater(t, left, int64(killed-1000), "one put looks at few of them")
 }
 
-// A worker that has not asked again for three poll intervals is gone. Each poll of another one drops
-// some of those.
+// A worker that has not asked again for three poll intervals is gone. Each poll of another one
+// drops some of those.
 func TestMarksOfIdleWorkersLapse(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()

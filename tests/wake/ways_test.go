@@ -41,7 +41,8 @@ func (h *held) hold(queue, jid string, options ...qless.PutOption) func(e *env) 
 	}
 }
 
-// holdBriefly puts a job that lives for a short time and pops it, again if its life was over by then.
+// holdBriefly puts a job that lives for a short time and pops it, again if its life was over by
+// then.
 func (h *held) holdBriefly(queue, jid string) func(e *env) {
 	return func(e *env) {
 		for h.job == nil {

@@ -50,8 +50,8 @@ func (e *env) worker(config qless.WorkerConfig) *testWorker {
 	return e.workerAt(e.server.Addr(), config, qless.ClientConfig{})
 }
 
-// workerAt makes a worker that reaches the server at an address. Its clock is the server's unless the
-// client's config has one.
+// workerAt makes a worker that reaches the server at an address. Its clock is the server's unless
+// the client's config has one.
 func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.ClientConfig) *testWorker {
 	e.t.Helper()
 	connection := testkit.Options(addr)

@@ -120,7 +120,7 @@ func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 }
 
 // The server counts a worker among the idle ones, and the worker does not know: it never heard the
-// answer. When it is paused, it leaves them all the same.
+// answer. When it is paused, it leaves them anyway.
 func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())

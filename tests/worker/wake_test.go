@@ -176,8 +176,8 @@ func (s *relaySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Of many workers that start together, most find that others relay. They don't wait for their turn to
-// learn that.
+// Of many workers that start together, most find that others relay. They don't wait for their turn
+// to learn that.
 func TestAWorkerThatWaitsForItsTurnToRelayLooksWhetherOthersDo(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()

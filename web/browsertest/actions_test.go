@@ -73,7 +73,8 @@ func ofJob(action web.Action, jid, says string, fields ...string) trial {
 	return trial{action, "/jobs/" + jid, fields, says}
 }
 
-// trials puts what the actions need, and returns all of them, in an order in which they can be done.
+// trials puts what the actions need, and returns all of them, in an order in which they can be
+// done.
 func trials(b *board) []trial {
 	ctx := context.Background()
 	must := func(err error) { require.NoError(b.t, err) }

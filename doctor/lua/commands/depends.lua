@@ -1,5 +1,5 @@
--- depends: both jobs of a dependency have it. A job waits only for jobs that can still complete, and is
--- notified when one of them fails.
+-- depends: both jobs of a dependency have it. A job waits only for jobs that can still complete,
+-- and is notified when one of them fails.
 --
 -- Items  j:<jid>-dependencies jid, j:<jid>-dependents jid
 

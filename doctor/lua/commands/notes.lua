@@ -1,8 +1,8 @@
 -- notes: keys that refer to jobs are still right.
 --
--- Items  j:<jid>-history, r:<jid>, f:<group>, failures group, x:unique:<key>, x:until jid, tracked jid,
---        failed-jobs-list jid, x:schedule-ids id, and, with the seconds as the member, keys that have
---        to expire, such as x:empty, x:worker:<name> and x:rates:<minute>
+-- Items  j:<jid>-history, r:<jid>, f:<group>, failures group, x:unique:<key>, x:until jid, tracked
+--        jid, failed-jobs-list jid, x:schedule-ids id, and, with the seconds as the member, keys
+--        that have to expire, such as x:empty, x:worker:<name> and x:rates:<minute>
 
 local function change(operation, key, member)
   return function()

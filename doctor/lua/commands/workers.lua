@@ -1,4 +1,5 @@
--- workers: the list of a worker has the jobs that it runs, and workers that wait for jobs are alive.
+-- workers: the list of a worker has the jobs that it runs, and workers that wait for jobs are
+-- alive.
 --
 -- Items  w:<worker>:jobs jid, x:idle worker, x:idle:<queue> worker, x:list:<list> worker,
 --        x:due:<queue>. A worker that begins with the byte 1 stands for those with a list of queues

@@ -45,8 +45,8 @@ var QueueHours = Span{
 	Length: 3 * time.Hour, Step: time.Minute, Cell: time.Minute, Keep: 10 * time.Second,
 }
 
-// LastMinutes is the time that the rates of all queues are of: five minutes, and the one that is not
-// over.
+// LastMinutes is the time that the rates of all queues are of: five minutes, and the one that is
+// not over.
 var LastMinutes = Span{
 	Length: 6 * time.Minute, Cell: time.Minute, Keep: 4 * time.Second, IsLight: true,
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// look reads the version and the settings of the server. Whoever may not read them gets no warnings.
+// look reads the version and the settings of the server. Whoever may not read them gets no
+// warnings.
 func (b *bench) look(ctx context.Context) error {
 	fields := map[string]string{}
 	info, _ := b.redis.Info(ctx, "server").Result()

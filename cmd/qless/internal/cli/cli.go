@@ -110,8 +110,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// group returns a command that only has others below it. Without one of those, its use is wrong, and
-// it prints its help where errors are printed.
+// group returns a command that only has others below it. Without one of those, its use is wrong,
+// and it prints its help where errors are printed.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   use,

@@ -59,7 +59,8 @@ func (a *app) locate() (location, error) {
 	return location{"", spaces, "the default"}, nil
 }
 
-// contextPlace returns the place of a context, in a namespace of its own or in the one that is named.
+// contextPlace returns the place of a context, in a namespace of its own or in the one that is
+// named.
 func (a *app) contextPlace(name, namespace, from string) (location, error) {
 	file, err := a.loadContexts()
 	if err != nil {

@@ -230,7 +230,8 @@ func isAbout(err error, jid string) bool {
 	return errors.As(err, &coded) && coded.Code == qless.ErrInvalid && coded.JID == jid
 }
 
-// send sends a page, again if no answer comes. That does no harm: a job that is there is left alone.
+// send sends a page, again if no answer comes. That does no harm: a job that is there is left
+// alone.
 func (p *putFrom) send(ctx context.Context, jobs []*fileJob) error {
 	specs := make([]qless.JobSpec, len(jobs))
 	for i, job := range jobs {
