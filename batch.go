@@ -229,7 +229,7 @@ func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 	return decode[batchReply](op, reply)
 }
 
-// Cancel cancels the callback and the members that it waits for, also those that run, as
+// Cancel cancels the callback and the members that it waits for, also running ones, as
 // [Client.Cancel] does: first the callback and up to 499 members, and then up to 500 at a time.
 // Members that have ended stay as they are. A member that a job outside the batch depends on is not
 // canceled: the error is [ErrHasDependents].

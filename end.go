@@ -125,7 +125,8 @@ func (c *Client) endArgs(jid string, end *End) ([]any, error) {
 }
 
 // Forget deletes the record of a job that is complete or has failed, with everything that belongs
-// to it: its result, history, tags, tracking, and its place in a failure group. Nobody is notified.
+// to it: its result, history, tags, tracking, and its place in a failure group. No message is
+// published.
 //
 // A job that has not ended is left as it is: the error is [ErrRunning] or [ErrUnfinished], and
 // [Client.Cancel] deletes it. So is a failed job that others depend on, with [ErrHasDependents]. If

@@ -27,7 +27,7 @@ func ExampleQueue_Recur() {
 	}
 	queue := client.Queue("reports")
 
-	// Of the jobs that nobody popped in time, all but one are left out.
+	// Of the jobs that no worker popped in time, all but one are left out.
 	jid, err := queue.Recur(ctx, "Hourly", nil, time.Hour, qless.JID("hourly"), qless.Backlog(1))
 	if err != nil {
 		log.Fatal(err)

@@ -205,8 +205,8 @@ type HistoryEntry struct {
 	// When is when it happened, in whole seconds.
 	When time.Time `json:"when,omitzero"`
 
-	// What is the kind of entry: put, popped, done, failed, timed-out, dependency-failed, or the
-	// message of a log.
+	// The kind of entry: put, popped, done, failed, timed-out, dependency-failed, or the message of
+	// a log.
 	What string `json:"what"`
 
 	// Queue is the queue that the job was put into.

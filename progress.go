@@ -253,7 +253,7 @@ type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) { given.onProgress = o }
 
-// A progressTeller calls an OnProgress with each progress once. A nil one notifies nobody.
+// A progressTeller calls an OnProgress with each progress once. A nil one does nothing.
 type progressTeller struct {
 	call OnProgress
 	last Progress

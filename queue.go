@@ -310,7 +310,7 @@ const allQueues = "*"
 //     completed it ended before it had released them all: at most 250.
 //
 // For the second and the third, a call looks at about 100 failed jobs, of at most 100 groups, and
-// the next call goes on where it stopped. Without anything to do, it costs the server 3 commands.
+// the next call continues where it stopped. Without anything to do, it costs the server 3 commands.
 // It also looks at 100 tracked jobs, and stops tracking the ones that are gone, which it does not
 // count.
 //

@@ -298,7 +298,7 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 }
 
 // asksAgain returns the time to wait before asking for a job again, as its end may go unnoticed:
-// clients of other languages notify nobody, and a connection may break.
+// clients of other languages send no message, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
 // wait waits until the job has ended, and reports its progress. known means that it has existed.
@@ -540,8 +540,8 @@ func (s *waits) close() {
 // does. A failed job is a [Result] too; [ResultAs] returns the value that the handler has returned.
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it keeps running. The Withdrawn of the
-// [Error] says which. That may take a few seconds after ctx has ended if the server does not
+// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it keeps running. The Withdrawn
+// of the [Error] says which. That may take a few seconds after ctx has ended if the server does not
 // answer.
 //
 // A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for nothing.

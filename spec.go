@@ -70,11 +70,10 @@ func specOptions(o jobopts.Options) []PutOption {
 // that has failed or is complete, as their ends are. A job that has an [OnFailure] depends on its
 // Parents and Dependencies, any other one on its Dependencies.
 //
-// What has happened to a job does not come back: its history, its failure, the retries that it has
-// used, its result, its place among jobs of its priority, and whether it is tracked or was put by a
-// recurring job. It gets exactly the headers that it had: the Headers of a [ClientConfig] add none.
-// If a job with the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave
-// it alone.
+// The past of a job does not come back: its history, its failure, the retries that it has used, its
+// result, its place among jobs of its priority, and whether it is tracked or was put by a recurring
+// job. It gets exactly the headers that it had: the Headers of a [ClientConfig] add none. If a job
+// with the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave it alone.
 func (j *Job) Spec() JobSpec {
 	o := j.Options.given()
 	o.JID, o.Priority, o.Retries = j.JID, &j.Priority, &j.Retries

@@ -233,7 +233,7 @@ type JobEvent struct {
 	// Ending is one word for how the run has ended, for the labels of metrics, traces and logs. For
 	// JobEventEnded, it is one of these; for other events it is empty:
 	//
-	//   - complete, next: the job is complete, for good or into another queue
+	//   - complete, next: the job is complete, and has ended or moved to another queue
 	//   - retry, exhausted: it is retried, or has failed because it had no retries left
 	//   - fail: it has failed at once
 	//   - release: it was put back without using up a retry

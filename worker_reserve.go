@@ -241,7 +241,7 @@ const relistAfter = 5 * time.Minute
 
 // A queueLookup is what a worker of patterns knows about the queues that exist. It reads the list
 // of all when it begins, and from time to time. In between, the server notifies it of new queues.
-// If there are others, because it has missed some or other clients notify nobody, their number is
+// If there are others, because it has missed some or other clients publish nothing, their number is
 // not as expected.
 type queueLookup struct {
 	choice   *queues.Choice

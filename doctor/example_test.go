@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A queue has jobs, and nobody works them.
+// A queue has jobs, and no workers.
 func ExampleWhy() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -58,7 +58,7 @@ const (
 	CodeFailedDependency Code = "failed_dependency"
 
 	// CodeUntold means that jobs with a [qless.OnFailure] wait for others that were failed by a
-	// script which notified nobody.
+	// script that does not notify them.
 	CodeUntold Code = "untold"
 
 	// CodeOpenBatch means that callbacks wait for their batches to be committed.
@@ -67,7 +67,7 @@ const (
 	// CodeGrace means that workers have lost their locks on jobs, and have a last time to report.
 	CodeGrace Code = "grace"
 
-	// CodeStalled means that locks have ended, and nobody has asked the queue for jobs since.
+	// CodeStalled means that locks have ended, and no worker has asked the queue for jobs since.
 	CodeStalled Code = "stalled"
 
 	// CodeUnhandled means that jobs have failed because a worker of another language could not find

@@ -155,7 +155,7 @@ func (s Selection) Track(ctx context.Context) (Result, error) {
 	return s.repair(ctx, "track", "")
 }
 
-// Untrack stops tracking the jobs, including those that no longer exist.
+// Untrack stops tracking the jobs, including jobs that no longer exist.
 func (s Selection) Untrack(ctx context.Context) (Result, error) {
 	return s.repair(ctx, "untrack", "")
 }

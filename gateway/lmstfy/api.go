@@ -131,7 +131,7 @@ func (r *request) run(route *route) {
 		}
 	}
 	route.serve(r)
-	if r.settle != nil { // there is nobody left to answer
+	if r.settle != nil { // there is no client left to answer
 		r.settle()
 	}
 }

@@ -32,7 +32,8 @@ type Config struct {
 	// SkipTokens has the server take every request, with any token or none.
 	SkipTokens bool
 
-	// Accounts are users of the admin API with their passwords. Without any, everybody may use it.
+	// Accounts are users of the admin API with their passwords. Without any, every client may use
+	// it.
 	Accounts map[string]string
 
 	// AdminHosts are names by which the admin API may be asked, such as that of a service. Addresses,

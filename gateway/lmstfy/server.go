@@ -69,7 +69,7 @@ func (s *Server) Handler() http.Handler {
 	return s.wrap(http.HandlerFunc(s.serveAPI))
 }
 
-// AdminHandler returns the admin API, which is not for everybody: see [Config].Accounts. It refuses
+// AdminHandler returns the admin API, which needs protection: see [Config].Accounts. It refuses
 // what a browser asks for a page of another site: see [Config].AdminHosts.
 func (s *Server) AdminHandler() http.Handler {
 	return s.wrap(s.guard(http.HandlerFunc(s.serveAdmin)))

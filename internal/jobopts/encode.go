@@ -97,7 +97,8 @@ func (o *Options) Text() string {
 	return storedText(letters, values)
 }
 
-// given returns the letters of the options that are given, and the values of those that have one.
+// given returns the letters of the options that are given, and the values of the ones that have
+// one.
 func (o *Options) given() (letters string, values map[string]any) {
 	for _, row := range stored {
 		field := row.fieldOf(o)

@@ -132,7 +132,7 @@ func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any
 }
 
 // doubt has the client of a cluster look again for the master of the namespace, if an error does
-// not show that the one it knows is still there. A master that has vanished redirects nobody.
+// not show that the one it knows is still there. A master that has vanished redirects no client.
 func (r *Runner) doubt(ctx context.Context, err error) {
 	if r.cluster != nil && redisx.IsUnanswered(err) {
 		r.cluster.ReloadState(ctx)

@@ -6,8 +6,8 @@
 --          they were first seen; 1 for all figures, or 0 for those of queues alone; and the queues
 --          of which the statistics of today are wanted
 -- Returns  an array: the time; how many queues there are; the names of those wanted, and the
---          max-concurrency of each; the names of those that are paused; for each of those wanted
---          that has jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends,
+--          max-concurrency of each; the names of the paused ones; for each of those wanted that has
+--          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends,
 --          recurring, and oldest in milliseconds; for each with statistics {name, retries, failed,
 --          failures, expired, wait, run}, the last two as fields and values; the keys that are
 --          damaged, whose figures are nil; and with more how many workers were seen lately, failure

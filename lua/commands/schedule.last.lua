@@ -4,8 +4,8 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, id [, worker, digest]
 --          digest stands for what the worker puts, and when
--- Returns  {last, now, what}, as text; last is not after now. What is empty, 'register' if the
---          worker must register the schedule, or 'differs' if others follow another one
+-- Returns  {last, now, what}, as text; last is not after now. The field what is empty, 'register'
+--          if the worker must register the schedule, or 'differs' if others follow another one
 -- Errors   Schedule.last()
 -- Cost     5 commands, 2 more for a new schedule or worker
 -- For      Go

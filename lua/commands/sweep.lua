@@ -25,7 +25,7 @@
 --
 -- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in
 -- it, where the next sweep looks at failed jobs, and how many known queues, and tracked jobs, come
--- before those that it looks at.
+-- before the ones that it looks at.
 
 -- How many failed jobs a sweep looks at, and how many tracked ones.
 local LOOKED = 100

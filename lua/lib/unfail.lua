@@ -98,8 +98,8 @@ local function publish_unfailed(jobs)
   end
 end
 
--- Puts failed jobs into queues, with what they are given (read_gift). Of those that claim one key,
--- the oldest failure has it again, which is the last job. The caller removes them from their
+-- Puts failed jobs into queues, with what they are given (read_gift). Of the jobs that claim one
+-- key, the oldest failure has it again, which is the last job. The caller removes them from their
 -- groups.
 local function unfail(jobs, given)
   local queues, jids = add_work(jobs), {}

@@ -378,7 +378,7 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	require.Equal(t, 699, e.counts("q").Waiting)
 }
 
-// Jobs that other clients fail, which notify nobody.
+// Jobs that other clients fail without notifying their dependents.
 func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
 	const jobs, dependents = 5, 200
 	e, ctx := newEnv(t), t.Context()

@@ -3,6 +3,6 @@
 // which make network namespaces of the machine's own, with a server in one and a worker in the
 // other, and are skipped without the right to do so.
 //
-// What must hold: every job whose put was answered is completed, and no job has two live runs: one
+// The invariants: every job whose put was answered is completed, and no job has two live runs: one
 // that has neither returned nor lost its context when another one starts.
 package network

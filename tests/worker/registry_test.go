@@ -115,7 +115,7 @@ func TestAWorkerThatCanNotRegisterWorks(t *testing.T) {
 	require.Equal(t, 1, w.log.count("can't register"))
 }
 
-// failSilently fails a waiting job as a script does that notifies nobody.
+// failSilently fails a waiting job as a script does that publishes nothing.
 func (e *env) failSilently(jid string) {
 	e.t.Helper()
 	ctx, queue := e.t.Context(), e.job(jid).Queue

@@ -19,7 +19,7 @@ import (
 // shownFindings is how many findings of each kind are printed.
 const shownFindings = 10
 
-// errBroken is why the status is 1 when something is broken. What is broken has been printed.
+// errBroken is why the status is 1 when something is broken. The findings have been printed.
 var errBroken = errors.New("something is broken")
 
 // An exam looks for damage, and prints what it finds.
