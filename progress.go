@@ -259,7 +259,7 @@ type progressTeller struct {
 	last Progress
 }
 
-// hear handles what was published.
+// hear handles a message.
 func (t *progressTeller) hear(message string) {
 	if reply, err := decode[progressReply]("wait", message); err == nil {
 		t.tell(&reply)

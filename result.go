@@ -227,8 +227,8 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // Wait waits until a job has ended, and returns how. It waits through retries, further queues and
 // lost locks, until one of these:
 //
-//   - the job is complete, or has failed: the State of the result tells which, and the error is
-//     nil;
+//   - the job is complete, or has failed: the State of the result tells which, and the error
+//     is nil;
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //

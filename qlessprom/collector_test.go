@@ -417,7 +417,7 @@ func TestCommandsThatAScrapeCosts(t *testing.T) {
 	}
 }
 
-// waiting returns how many jobs wait in each queue, as a scrape tells it.
+// waiting returns how many jobs wait in each queue, as a scrape reports it.
 func waiting(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -8,5 +8,5 @@
 // package qless: what a client puts, how long calls take, and how jobs end.
 //
 // All labels are bounded: what exceeds the bounds is counted together, with the label "other".
-// Several namespaces are told apart by [prometheus.WrapRegistererWith].
+// Several namespaces are distinguished by [prometheus.WrapRegistererWith].
 package qlessprom

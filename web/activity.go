@@ -81,7 +81,7 @@ func (s *site) activity(r *http.Request) (*view, error) {
 		if !data.Filter.has(&one.Event) {
 			continue
 		}
-		if s.IsRedacted() { // it needs a job to tell what may be shown
+		if s.IsRedacted() { // it needs a job to decide what may be shown
 			one.Message = ""
 		}
 		data.Events = append(data.Events, one)

@@ -72,7 +72,8 @@ type program struct {
 	out *json.Encoder
 }
 
-// programMain runs a process until it is told to end or its parent is gone, and returns its status.
+// programMain runs a process until it is asked to end or its parent is gone, and returns its
+// status.
 func programMain(text string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

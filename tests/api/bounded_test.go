@@ -438,7 +438,7 @@ func (e *env) requireAllTold(dependents int) {
 	require.Len(e.t, e.rdb.Keys(e.t.Context(), "ql:*-dependents").Val(), 1)
 }
 
-// toldCost is how many commands it takes at most to fail a job and to tell others of it.
+// toldCost is how many commands it takes at most to fail a job and to notify its dependents.
 const toldCost = 250*20 + 100
 
 // waysToFail are the ways in which a job fails; those of scripts are the first step of a program
@@ -510,7 +510,7 @@ func TestEndGoesOnUntilAllAreToldOfAFailure(t *testing.T) {
 	e.requireAllTold(300)
 }
 
-// Once a failed job runs again, no more of its dependents are told that it has failed.
+// Once a failed job runs again, no more of its dependents are notified that it has failed.
 func TestAJobThatIsUnfailedTellsNobodyElse(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
@@ -1194,7 +1194,7 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 	}
 }
 
-// A failure tells some of the jobs that wait, and reads no more of them.
+// A failure notifies some of the jobs that wait, and reads no more of them.
 func TestAFailureReadsNoMoreDependentsThanItTells(t *testing.T) {
 	e := newEnv(t)
 	base := e.put("q", qless.JID("base"))

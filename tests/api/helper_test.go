@@ -148,7 +148,7 @@ func jids(jobs []*qless.Job) []string {
 	return all
 }
 
-// whats returns what a history tells, in order.
+// whats returns the kinds of a history's entries, in order.
 func whats(history []qless.HistoryEntry) []string {
 	var all []string
 	for _, entry := range history {
@@ -180,7 +180,7 @@ func (e *env) unchanged(run func()) {
 	require.Equal(e.t, before, e.dump(), "the keyspace")
 }
 
-// requireCode requires an error of a kind, as both ways of telling see it.
+// requireCode requires an error of a kind, in both ways of checking.
 func requireCode(t testing.TB, code, err error) *qless.Error {
 	t.Helper()
 	require.ErrorIs(t, err, code)

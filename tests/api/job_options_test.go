@@ -264,7 +264,7 @@ func TestOptionsThatAreNotFinite(t *testing.T) {
 }
 
 // Options that are stored like that, by an earlier version or by hand, count as not set: the job is
-// read, popped, failed and told of failures as any other.
+// read, popped, failed and notified of failures as any other.
 func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()

@@ -226,7 +226,7 @@ func TestReleaseUsesUpNoRetry(t *testing.T) {
 	require.Equal(t, jid, e.pop("q").JID)
 }
 
-// The server can tell the two runs of a worker apart by when it popped the job.
+// The server distinguishes the two runs of a worker by the times of their pops.
 func TestAnOldHandleOfAPopCanNotGiveTheJobBack(t *testing.T) {
 	e := newEnv(t)
 	e.put("q")

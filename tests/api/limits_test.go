@@ -358,7 +358,7 @@ func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 	}
 }
 
-// Other clients' scripts end jobs without telling.
+// Other clients' scripts end jobs without a notice to limits.
 func TestSlotsThatOthersLeaveBehindAreHealed(t *testing.T) {
 	for name, end := range map[string]func(e *env){
 		"completed": func(e *env) {

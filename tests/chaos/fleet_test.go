@@ -39,7 +39,7 @@ type process struct {
 	settings settings
 	command  *exec.Cmd
 	stdin    io.Closer
-	worker   string        // its worker's name, once it has told
+	worker   string        // its worker's name, once it has printed it
 	ready    chan struct{} // closed when its worker has started
 	done     chan struct{} // closed when it has ended and all that it printed was read
 }

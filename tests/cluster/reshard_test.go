@@ -160,8 +160,8 @@ func TestMovingASlotLosesNothing(t *testing.T) {
 	k.done()
 }
 
-// A put that waits for replicas goes where its slot is, as others do, even if the client last heard
-// of another master.
+// A put that waits for replicas goes where its slot is, as others do, even if the client last knew
+// another master.
 func TestPutsThatWaitForReplicasFollowASlot(t *testing.T) {
 	c := startNodes(t, true)
 	rdb := c.client()

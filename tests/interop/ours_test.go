@@ -347,7 +347,7 @@ func recurOptions(a args) []qless.RecurOption {
 	return options
 }
 
-// told returns a job as the scenarios know it.
+// told returns a job in the form of the scenarios.
 func told(job *qless.Job) any {
 	group := ""
 	if job.Failure != nil {

@@ -25,7 +25,7 @@ type wake struct {
 	unheard bool // a script that is not ours does it without a word
 }
 
-// A deed is an operation of the other side.
+// A deed is an action of the other side.
 type deed struct {
 	op   string
 	args args

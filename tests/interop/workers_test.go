@@ -146,8 +146,8 @@ func startTheirs(t *testing.T, server *testkit.Server, them side) <-chan struct{
 	return met
 }
 
-// meet returns a channel that is closed when workers of all these names have told that they ran
-// a job.
+// meet returns a channel that is closed when workers of all these names have reported a run of a
+// job.
 func meet(t *testing.T, rdb *redis.Client, names []string) <-chan struct{} {
 	missing := map[string]bool{}
 	for _, name := range names {

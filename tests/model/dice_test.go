@@ -294,8 +294,8 @@ func (d *dice) depends() []string {
 	return d.toWaitFor(d.jids(1 + d.IntN(2)))
 }
 
-// toWaitFor returns jobs without all failed ones but the first: of several, it is not known which
-// one a job is told of first.
+// toWaitFor returns jobs without all failed ones but the first: of several, it is not known of
+// which one a job is notified first.
 func (d *dice) toWaitFor(jids []string) []string {
 	failed := 0
 	return slices.DeleteFunc(jids, func(jid string) bool {

@@ -10,9 +10,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// An invariant is what must hold of the keys after every step, whatever the step was. It adds
-// what is wrong, naming the keys. The model tells only what is left behind on purpose
-// (pinned_test.go).
+// An invariant is what must hold of the keys after every step, whatever the step was. It adds what
+// is wrong, naming the keys. The model predicts only leftovers on purpose (pinned_test.go).
 type invariant struct {
 	name  string
 	check func(p *problems, k *keyspace, m *queues)
@@ -237,7 +236,7 @@ func checkFailures(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkFailedStatistic: the statistic tells how many failed on a day and still are.
+// checkFailedStatistic: the statistic counts jobs that failed on a day and still are failed.
 func checkFailedStatistic(p *problems, k *keyspace, _ *queues) {
 	failed := map[statKey]int{}
 	for _, h := range k.jobs {
@@ -351,7 +350,7 @@ func (t *told) ends(history []event) float64 {
 	return l.endIn(qless.State(t.state), t.time)
 }
 
-// checkExpired: the statistics tell how many jobs vanished because their lives were over.
+// checkExpired: the statistics count jobs that vanished because their lives were over.
 func checkExpired(p *problems, k *keyspace, m *queues) {
 	sum := 0
 	for _, e := range k.expired {

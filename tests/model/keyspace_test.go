@@ -70,7 +70,7 @@ type entry struct {
 	job        told               // of a hash
 }
 
-// told is what the hash of a job says.
+// told has the fields of the hash of a job.
 type told struct {
 	jid, klass, data, queue, worker, spawnedFrom, state string
 

@@ -184,7 +184,7 @@ func (m *queues) endOf(j *job, state qless.State, since float64) float64 {
 	return l.endIn(state, since)
 }
 
-// lastPut returns when a job was last put, as far as its history tells.
+// lastPut returns when a job was last put, as far as its history shows.
 func (j *job) lastPut() float64 {
 	for _, e := range slices.Backward(j.history) {
 		if e.what == "put" {

@@ -201,7 +201,7 @@ func (d *dice) drawPolicy(s *step) {
 	}
 }
 
-// knowsFailures reports whether it is known in which order a job would be told of failures.
+// knowsFailures reports whether it is known in which order a job would be notified of failures.
 func (d *dice) knowsFailures(jid string) bool {
 	if d.m.setting(qless.ConfigJobsFailedHistory, -1) == 0 ||
 		d.m.setting(qless.ConfigJobsFailedHistoryCount, 1000) != 1000 {
@@ -406,7 +406,7 @@ func (m *queues) tellEach(jids []string, failed *job) int {
 				continue
 			}
 			told := j.options.told
-			j.options.told = false // these are told later
+			j.options.told = false // these are notified later
 			m.end(j, qless.StateFailed)
 			j.options.told = told
 			m.limitFailures(j)
@@ -440,7 +440,7 @@ func (m *queues) minds(j *job) bool {
 	return j.state == qless.StateDepends && j.options.policy != nil && j.options.policy.Do != "wait"
 }
 
-// tell tells such a job of one that has failed, and reports whether it fails too.
+// tell notifies such a job of one that has failed, and reports whether it fails too.
 func (m *queues) tell(j, other *job, group string) bool {
 	p := j.options.policy
 	if p.Failed == nil {
@@ -465,7 +465,7 @@ func (m *queues) tell(j, other *job, group string) bool {
 	return true
 }
 
-// watch has a job with a policy told of what it waits for.
+// watch registers a job with a policy with its dependencies.
 func (m *queues) watch(j *job) {
 	if j.options.policy == nil || len(j.dependencies) == 0 {
 		return

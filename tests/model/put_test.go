@@ -94,7 +94,7 @@ func predictPutMany(m *queues, s step) outcome {
 	return m.putMany(s, nil)
 }
 
-// checkMany tells why the jobs of a PutMany can't be put.
+// checkMany returns the reason why the jobs of a PutMany can't be put.
 func (m *queues) checkMany(s step) outcome {
 	seen := map[string]bool{}
 	for _, one := range s.Many {

@@ -38,7 +38,7 @@ type queues struct {
 	recurHandles map[string]*recurring   // recurring jobs as they were read last
 	inOrder      []string                // jobs of the last call, to be popped in this order
 	madeLast     int                     // how many lost jobs the last call has made the last ones
-	anyOrder     bool                    // the last call told several jobs in an order that is not known
+	anyOrder     bool                    // the last call notified several jobs in an unknown order
 	linked       map[string]bool         // jobs that the last call has made dependents
 	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
 	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
@@ -309,7 +309,7 @@ func (m *queues) clearOld(limit float64) int {
 	return deleted
 }
 
-// remove deletes a job. Whoever tracks it, or was given it once, is not told.
+// remove deletes a job. Clients that track it, or were given it once, are not notified.
 func (m *queues) remove(j *job) {
 	for jid := range j.dependencies {
 		m.undepend(j, jid)
@@ -327,7 +327,7 @@ func (m *queues) give(worker string, j *job) {
 	m.handles[key] = first(append([]*handle{h}, m.handles[key]...), kept)
 }
 
-// view shows a job as the server tells it.
+// view shows a job as in a reply of the server.
 func (m *queues) view(j *job) string {
 	_, tracked := m.tracked[j.jid]
 	return j.view(tracked, j.ends())

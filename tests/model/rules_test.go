@@ -93,8 +93,8 @@ func checkBatches(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkTold: a job that minds failures does not wait for one that has failed, unless a sweep is to
-// tell it.
+// checkTold: a job that minds failures does not wait for one that has failed, unless a sweep will
+// notify it.
 func checkTold(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		if h.job.state != "depends" {
@@ -261,7 +261,7 @@ func (x *mix) follow(s step) {
 			x.awaits[jid]++
 		}
 		if before.state == "running" && h != nil && h.job.state == "waiting" {
-			x.turned[jid] = true // a short history does not tell that it ran
+			x.turned[jid] = true // a short history does not show that it ran
 		}
 	}
 	switch s.Raw[0] {
@@ -272,7 +272,8 @@ func (x *mix) follow(s step) {
 			}
 		}
 	case "pause":
-		// The others of a limit hear of it when they are tried, not when the first one is held up.
+		// The others of a limit are affected when they are tried, not when the first one is held
+		// up.
 		for _, h := range x.k.jobs {
 			if name := h.parking(); name != "" && h.job.queue == s.Raw[1] {
 				x.m.changed[name] = x.m.now + 62

@@ -119,7 +119,7 @@ func (e *env) set(option string, value any) {
 	require.NoError(e.t, e.Config().Set(e.t.Context(), option, value))
 }
 
-// whats returns what a history tells, in order.
+// whats returns the kinds of a history's entries, in order.
 func whats(history []qless.HistoryEntry) []string {
 	var all []string
 	for _, entry := range history {

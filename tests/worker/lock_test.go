@@ -463,7 +463,7 @@ func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 	require.ErrorIs(t, err, qless.ErrNotFound)
 }
 
-// A worker may begin a job before it hears of what happens to it.
+// A worker may begin a job before it receives the job's events.
 func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 	e := newLiveEnv(t)
 	require.NoError(t, e.Queue("q").SetHeartbeat(t.Context(), time.Hour)) // no renewal finds it

@@ -119,8 +119,8 @@ func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// The server counts a worker among the idle ones, and the worker does not know: it never heard the
-// answer. When it is paused, it leaves them anyway.
+// The server counts a worker among the idle ones, and the worker does not know: it never received
+// the answer. When it is paused, it leaves them anyway.
 func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())

@@ -403,7 +403,7 @@ func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
 	require.NoError(t, e.rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
-	// A queue appears. The worker has heard of it when it hears of the cancel after it.
+	// A queue appears. The worker has received it when it receives the cancel after it.
 	moved, err := repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)

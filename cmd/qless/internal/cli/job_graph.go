@@ -14,8 +14,8 @@ func (a *app) jobGraphCommand() *cobra.Command {
 	var depth, limit int
 	command := &cobra.Command{
 		Use:   "graph JID",
-		Short: "Print the jobs that a job waits for, and those that wait for it",
-		Long: "Print the jobs that a job waits for, and those that wait for it, as trees. A job that is in\n" +
+		Short: "Print the jobs that a job waits for, and the jobs that wait for it",
+		Long: "Print the jobs that a job waits for, and the jobs that wait for it, as trees. A job that is in\n" +
 			"several places is followed in one of them.",
 		Example: "  qless job graph 4b0f1c\n  qless job graph 4b0f1c --depth 2 --json",
 		Args:    cobra.ExactArgs(1),
