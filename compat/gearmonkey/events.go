@@ -14,7 +14,7 @@ type EventKind string
 const (
 	EventCreate EventKind = "create" // stored, and about to be queued
 	EventStart  EventKind = "start"  // taken by a worker
-	EventFinish EventKind = "finish" // ended, successfully or not; see Get
+	EventFinish EventKind = "finish" // ended, successfully or not; Get has the status
 )
 
 // EventGap means that events may have been lost: the connection broke and was restored. It concerns

@@ -37,9 +37,9 @@ type Config struct {
 
 	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before
 	// the connection is taken for broken. Written data may stay unacknowledged for that long, or
-	// for WriteTimeout if that is longer. So long may a client also wait that has ended its side of
-	// the connection, because it may be gone. Defaults to 30 s. The special value -1 leaves it to
-	// the system.
+	// for WriteTimeout if that is longer. A client that has ended its side of the connection may
+	// also wait for so long, because it may be gone. Defaults to 30 s. The special value -1 leaves
+	// it to the system.
 	PeerTimeout time.Duration
 
 	// RefreshInterval is how often the queues are read that other processes use, at most. Each time

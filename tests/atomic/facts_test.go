@@ -11,7 +11,7 @@ import (
 )
 
 // Facts are all that a server holds, by what each is about: a job, or a key that is about no single
-// job. So the effects of a command on one job differ from its effects on others.
+// job. So the effects of a command on one job can be distinguished from its effects on others.
 type facts map[string]map[string]string
 
 const factsScript = `
