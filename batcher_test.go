@@ -116,7 +116,7 @@ type puts struct {
 }
 
 // begin puts a job on a goroutine of its own. Unless it is the first, it waits until the put has
-// joined those that wait.
+// joined the waiting puts.
 func (p *puts) begin(ctx context.Context, jid string, data any) {
 	p.t.Helper()
 	first := len(p.results) == 0
@@ -248,7 +248,7 @@ func TestABatchHasLimits(t *testing.T) {
 	})
 }
 
-// A second put of a job goes out with a later script, and those that were made after it do too.
+// A second put of a job goes out with a later script, and so do the puts made after it.
 func TestPutsGoOutInTheirOrder(t *testing.T) {
 	g, client := newGate(t)
 	p, first := afterFirst(t, g, client, "a", "b")

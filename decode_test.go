@@ -310,7 +310,7 @@ func FuzzDecodeOtherReplies(f *testing.F) {
 	})
 }
 
-// What Go takes for JSON, and Lua's decoder does not, is found before it is sent.
+// Data that Go takes for JSON, and Lua's decoder does not, is found before it is sent.
 func TestDataThatLuaCanNotReadIsFound(t *testing.T) {
 	nested := func(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 	for _, readable := range []string{

@@ -13,14 +13,14 @@ import (
 
 // Dial connects to the server at a URL such as redis://user:password@localhost:6379/0 and returns a
 // client. A nil config means the defaults. Call [Client.Close] to close it. Special characters in
-// the password must be percent-encoded, as in %2F for a slash. The scheme rediss means TLS, and unix
-// a socket.
+// the password must be percent-encoded, as in %2F for a slash. The scheme rediss means TLS, and
+// unix a socket.
 //
 // Dial checks that the server answers. If the user may run INFO, it also checks that the server is
 // Redis 6.2 or later and that, if it is part of a cluster, the namespace has a hash tag. If not, or
 // if the URL can't be used, the error is [ErrInvalid]. A replica, which takes no writes, is
-// [ErrUnavailable]; but a server that can't save its data, and takes no writes until it can, is fine:
-// reads work. No error contains the password.
+// [ErrUnavailable]; but a server that can't save its data, and takes no writes until it can, is
+// fine: reads work. No error contains the password.
 func Dial(ctx context.Context, url string, config *ClientConfig) (*Client, error) {
 	parsed, problem := dial.ParseURL(url)
 	if problem != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An EventKind says what happened.
+// An EventKind is the kind of an event.
 type EventKind string
 
 // Events of all jobs, and of settings, whichever client causes them.
 const (
 	EventAdvanced    EventKind = "advanced"     // completed, and put into its next queue
 	EventCanceled    EventKind = "canceled"     // deleted
-	EventCompleted   EventKind = "completed"    // completed for good
+	EventCompleted   EventKind = "completed"    // completed, and not moved to another queue
 	EventConfigSet   EventKind = "config_set"   // a setting was changed
 	EventConfigUnset EventKind = "config_unset" // a setting was reset to its default
 	EventFailed      EventKind = "failed"       // failed by its worker, or out of retries
@@ -25,7 +25,7 @@ const (
 	EventPut         EventKind = "put"          // put into a queue
 )
 
-// Events of which the scripts of other clients say nothing, nor do they say that a job is out of
+// Events that the scripts of other clients do not publish. Nor do they publish that a job is out of
 // retries, unless a worker has lost it.
 const (
 	EventPaused   EventKind = "paused"   // a queue gives no jobs

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// Events tell a program what happens to jobs, whichever client causes it.
+// Events notify a program of changes of jobs, whichever client makes them.
 func ExampleClient_Events() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -339,7 +339,7 @@ func ExampleClient_Cancel() {
 	// gone: true
 }
 
-// A job is ended by somebody who knows nothing but its jid.
+// A job is ended by a program that knows only its jid.
 func ExampleClient_End() {
 	server, err := qlesstest.Start()
 	if err != nil {

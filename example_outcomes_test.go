@@ -86,8 +86,8 @@ func ExampleSnooze() {
 	// scheduled with 5 of 5 retries left
 }
 
-// A handler that knows when a retry makes sense says so. Any other error is retried after the
-// worker's Backoff.
+// A handler that knows when a retry makes sense can set its delay. Any other error is retried after
+// the worker's Backoff.
 func ExampleRetryIn() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

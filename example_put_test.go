@@ -141,7 +141,7 @@ func ExampleDependsOn() {
 	//   Serve
 }
 
-// A report is made of the parts that could be fetched, and says which ones are missing.
+// A report is made of the parts that could be fetched, and lists the missing ones.
 func ExampleOnFailure() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -386,7 +386,7 @@ func ExampleLimits() {
 	// 1 runs, 1 waits
 }
 
-// A quote is of no use to anybody who has waited for ten seconds.
+// A quote is useless to a customer who has waited for ten seconds.
 func ExampleStartBy() {
 	now := time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 	server, err := qlesstest.Start()

@@ -138,7 +138,7 @@ func ExampleQueue_Recur() {
 	}
 	queue := client.Queue("reports")
 
-	// Of the jobs that nobody popped in time, all but one are left out.
+	// Of the jobs that no worker popped in time, all but one are left out.
 	jid, err := queue.Recur(ctx, "Hourly", nil, time.Hour, qless.JID("hourly"), qless.Backlog(1))
 	if err != nil {
 		log.Fatal(err)
@@ -179,7 +179,7 @@ func ExampleQueue_Recur() {
 	// 2 put so far, one every 1h0m0s
 }
 
-// What is changed in a recurring job is written in one step, for the jobs that it puts from now on.
+// Changes of a recurring job are written in one step, for the jobs that it puts from now on.
 func ExampleRecurringJob_Update() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

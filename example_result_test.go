@@ -124,7 +124,7 @@ func ExampleResultAs() {
 	// 144
 }
 
-// A call that nobody answers in time withdraws its job.
+// A call that no worker answers in time withdraws its job.
 func ExampleQueue_Call() {
 	server, err := qlesstest.Start()
 	if err != nil {

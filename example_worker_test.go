@@ -104,7 +104,7 @@ func ExampleWorker_Handle() {
 	// Report is handled by *
 }
 
-// Middleware runs around every handler. OutcomeOf says what the handler's error means.
+// Middleware runs around every handler. OutcomeOf maps the handler's error to an outcome.
 func ExampleWorker_Use() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -142,8 +142,8 @@ func ExampleWorker_Use() {
 	// end Welcome release
 }
 
-// Stop waits for running jobs until its context ends. Those that have not ended by then are
-// released for other workers.
+// Stop waits for running jobs until its context ends. Jobs that have not ended by then are released
+// for other workers.
 func ExampleWorker_Stop() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

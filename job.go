@@ -79,7 +79,8 @@ type Job struct {
 
 	// Priority decides which job is popped first: the one with the higher priority. Other clients
 	// may store any number: it is rounded down and limited to what an int holds, and the server
-	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
+	// keeps about 16 digits. A value that is not a finite number counts as 0, here and in the
+	// queue.
 	Priority int `json:"priority"`
 
 	// Worker is the name of the worker that has the job, or had it when it was timed out.
@@ -152,7 +153,7 @@ type Job struct {
 	Dependencies []string `json:"dependencies,omitempty"`
 
 	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands
-	// of them are read in steps, so that those that come or go meanwhile may be missing.
+	// of them are read in steps, so ones that come or go meanwhile may be missing.
 	Dependents []string `json:"dependents,omitempty"`
 
 	// FailedDependencies are the jobs that this one waited for and that have failed, by jid, if it
@@ -169,7 +170,7 @@ type Job struct {
 
 	undecoded error    // why Data is still in its envelope; nil if it is not
 	dataSum   uint64   // of the data that was read
-	leftOut   []string // the relations that are still to be read
+	leftOut   []string // the relations not read yet
 }
 
 // MarshalJSON writes Data that is no JSON as a string.
@@ -192,8 +193,8 @@ type HistoryEntry struct {
 	// When is when it happened, in whole seconds.
 	When time.Time `json:"when,omitzero"`
 
-	// What is what happened: put, popped, done, failed, timed-out, dependency-failed, or the
-	// message of a log.
+	// The kind of entry: put, popped, done, failed, timed-out, dependency-failed, or the message of
+	// a log.
 	What string `json:"what"`
 
 	// Queue is the queue that the job was put into.
@@ -311,7 +312,7 @@ func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) err
 	return j.complete(ctx, nextOutcome(queue, &o), o.NextArgs([]any{"next", queue})...)
 }
 
-// complete runs the command complete. The pairs of arguments in next say where the job goes.
+// complete runs the command complete. The pairs of arguments in next give the job's next queue.
 func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -365,10 +366,10 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	return err
 }
 
-// Retry puts the job back into its queue after a delay, uses a retry, and saves its data. It returns
-// the number of retries that are left. If none was left, it returns -1 and the job has failed in the
-// group, with the message. An empty group means failed-retries-<queue>. A negative delay is
-// [ErrInvalid].
+// Retry puts the job back into its queue after a delay, uses a retry, and saves its data. It
+// returns the number of retries that are left. If none was left, it returns -1 and the job has
+// failed in the group, with the message. An empty group means failed-retries-<queue>. A negative
+// delay is [ErrInvalid].
 func (j *Job) Retry(
 	ctx context.Context, delay time.Duration, group, message string,
 ) (remaining int, err error) {
@@ -489,9 +490,9 @@ func (j *Job) Cancel(ctx context.Context) error {
 }
 
 // Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
-// loses it; a failed or completed job runs again. What the options do not set stays as it was. If
-// the job no longer exists, the error is [ErrNotFound]. [IfFinished] and [IfNotRunning] leave it
-// where it is in some states; then the error is [ErrExists].
+// loses it; a failed or completed job runs again. Fields that the options do not set stay as they
+// were. If the job no longer exists, the error is [ErrNotFound]. [IfFinished] and [IfNotRunning]
+// leave it where it is in some states; then the error is [ErrExists].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -562,7 +563,7 @@ func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 // the job is in another state, the error is [ErrNotDepending].
 //
 // A script removes at most 1,000; then UndependAll runs it again. If that fails, the job waits for
-// those that are left: call UndependAll again.
+// the remaining ones: call UndependAll again.
 func (j *Job) UndependAll(ctx context.Context) error {
 	if err := j.usable("depends"); err != nil {
 		return err

@@ -22,20 +22,20 @@ type Action string
 
 // The actions of outcomes.
 const (
-	ActionComplete Action = "complete" // complete it, for good or into another queue
+	ActionComplete Action = "complete" // complete it, or move it to another queue
 	ActionFail     Action = "fail"     // fail it at once
 	ActionRelease  Action = "release"  // put it back without using up a retry
 	ActionRetry    Action = "retry"    // put it back, or fail it if no retries are left
 )
 
-// An Outcome says what happens to a job when its handler has returned. The errors that [Next],
-// [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns the outcome
-// for any error of a handler.
+// An Outcome decides what becomes of a job when its handler has returned. The errors that [Next],
+// [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns
+// the outcome for any error of a handler.
 type Outcome struct {
 	// Action is what happens to the job.
 	Action Action
 
-	// Queue is the queue that a completed job goes on to. Empty means that it is complete for good.
+	// Queue is the next queue of a completed job. Empty means that the job ends.
 	Queue string
 
 	// Delay is how long the job waits in its queue, unless it is complete or failed. For
@@ -123,7 +123,7 @@ func Next(queue string, options ...NextOption) error {
 	return &o
 }
 
-// nextOutcome returns the outcome for a job that goes on to another queue.
+// nextOutcome returns the outcome for a job that moves to another queue.
 func nextOutcome(queue string, given *jobopts.Options) Outcome {
 	o := Outcome{
 		Action: ActionComplete, Queue: queue, DependsOn: given.DependsOn,
@@ -289,7 +289,8 @@ func (o *Outcome) message() string {
 }
 
 // A Backoff returns the delay before a job is retried. The attempt is 1 after the first failure. A
-// negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one klass.
+// negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one
+// klass.
 type Backoff func(job *Job, attempt int, err error) time.Duration
 
 // ExponentialBackoff doubles the wait with each attempt, from first up to longest. Each wait varies

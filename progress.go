@@ -18,10 +18,10 @@ type Progress struct {
 	// Total is how much there is to do. It is 0 if that is not known.
 	Total int `json:"total"`
 
-	// Note says what the job does at the moment, or is empty.
+	// Note describes what the job does at the moment, or is empty.
 	Note string `json:"note,omitempty"`
 
-	// Attempt is the attempt to run the job that this was said in, as [Job.Attempt] counts.
+	// Attempt is the attempt to run the job that reported this, as [Job.Attempt] counts.
 	Attempt int `json:"attempt"`
 
 	// Time is when the server recorded it.
@@ -43,7 +43,7 @@ const (
 // last before the outcome of the job. It drops what it can't send. On a job that was popped
 // otherwise, each call runs a script.
 //
-// Progress stays with the job when it is retried, goes on to another queue or ends, until it is set
+// Progress stays with the job when it is retried, moves to another queue or ends, until it is set
 // again or the job is put again. Only the holder of the lock can set it. Negative amounts are
 // [ErrInvalid].
 func (j *Job) SetProgress(ctx context.Context, done, total int, note string) error {
@@ -142,13 +142,13 @@ type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) { given.onProgress = o }
 
-// A progressTeller calls an OnProgress with each progress once. A nil one tells nobody.
+// A progressTeller calls an OnProgress with each progress once. A nil one does nothing.
 type progressTeller struct {
 	call OnProgress
 	last Progress
 }
 
-// hear handles what was published.
+// hear handles a message.
 func (t *progressTeller) hear(message string) {
 	if reply, err := decode[progressReply]("wait", message); err == nil {
 		t.tell(&reply)

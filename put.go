@@ -165,7 +165,7 @@ func countTogether(puts []*put) int {
 // PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns
 // their jids in order. One script puts up to 500 jobs, all or none of them; each 4 KiB of data, and
 // each two tags or dependencies, count as a job more. If there are more jobs and a later script
-// fails, PutMany returns the jids of those that were put along with the error.
+// fails, PutMany returns the jids of the jobs that were put along with the error.
 //
 // Jobs that are refused because of an [If] or [Unique] do not stop the others. Of
 // several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace],
@@ -280,9 +280,8 @@ func (c *Client) putAll(
 	return jids, existing, alone
 }
 
-// putMany puts jobs with one script: all or none, but for those that an [If] or [Unique]
-// refuses. It returns which jobs were there, and have refused or been replaced, by their index in
-// puts.
+// putMany puts jobs with one script: all or none, except for jobs that an [If] or [Unique] refuses.
+// It returns which jobs were there, and have refused or been replaced, by their index in puts.
 func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
 	checked, run := "1", c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })
@@ -351,8 +350,8 @@ func (b *putBatcher) alone(ctx context.Context, p *put) putAnswer {
 	return putAnswer{jid, err}
 }
 
-// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit, and
-// up to a second put of the same job.
+// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit,
+// and up to a second put of the same job.
 func countPuts(waiting []*waitingPut) int {
 	weight := 0
 	jids := make(map[string]bool, min(len(waiting), batchedPuts))

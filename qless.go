@@ -438,9 +438,9 @@ type ClientConfig struct {
 
 	// Replicas is the number of replicas that must have a job before a call that puts it (Put,
 	// PutMany, Recur) returns, so that the job outlives the loss of the master. If fewer have
-	// confirmed it by the ReplicaTimeout, the job is put all the same, and the error is
-	// [ErrNotReplicated]. A put that is refused, because the job is there, waits in the same way: so
-	// one that is tried again with [IfAbsent] says when it is safe.
+	// confirmed it by the ReplicaTimeout, the job is put anyway, and the error is
+	// [ErrNotReplicated]. A put that is refused, because the job is there, waits in the same way:
+	// so repeat it with [IfAbsent] to learn when it is safe.
 	//
 	// It should be the number of all replicas: with fewer, the one that becomes the master may be
 	// one without the job. It uses the command WAIT. Each such call takes one more round trip, from
@@ -455,9 +455,10 @@ type ClientConfig struct {
 	ReplicaTimeout time.Duration
 
 	// Unbatched sends each put by itself. By default the puts of many goroutines share scripts:
-	// while one is in flight, the others wait, and the next call takes them together. That saves most of the server's time, and makes no difference to
-	// a single goroutine. A put may have to wait for the one in flight, and a put whose context ends
-	// while it is in flight may have been done.
+	// while one is in flight, the others wait, and the next call takes them together. That saves
+	// most of the server's time, and makes no difference to a single goroutine. A put may have to
+	// wait for the one in flight, and a put whose context ends while it is in flight may have been
+	// done.
 	//
 	// The same holds for calls of [Client.End] with results of up to 16 KiB, which share round
 	// trips, and for those of [Queue.CompleteMany], which share scripts.

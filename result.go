@@ -50,8 +50,8 @@ func (r *Result) Unmarshal(v any) error {
 //
 //	sum, err := qless.ResultAs[int](client.Wait(ctx, jid))
 //
-// An error is returned as it is. A job that has failed is [ErrFailed], with the group and the message
-// of its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
+// An error is returned as it is. A job that has failed is [ErrFailed], with the group and the
+// message of its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
 func ResultAs[T any](result Result, err error) (T, error) {
 	var value T
 	if err != nil {
@@ -78,8 +78,8 @@ func (r *Result) failed() error {
 // does the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
 //
 // A job has one result, the last. It is dropped if the job is retried, released or lost by its
-// worker. If the job goes on to another queue, the result is kept for its end, unless it gets
-// another by then.
+// worker. If the job moves to another queue, the result is kept for its end, unless it gets another
+// by then.
 func (j *Job) SetResult(v any) error {
 	result, err := encodeJSON("set result", j.JID, "result", v, "null")
 	if err == nil && j.client != nil {
@@ -114,7 +114,8 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	return c.resultOf("result", jid, reply, err)
 }
 
-// results returns how jobs have ended, each with an error as that of Result, in the order of the jids.
+// results returns how jobs have ended, each with an error as that of Result, in the order of the
+// jids.
 func (c *Client) results(ctx context.Context, op string, jids []string) ([]Result, []error) {
 	results, errs := make([]Result, 0, len(jids)), make([]error, 0, len(jids))
 	for some := range slices.Chunk(jids, resultBatch) {
@@ -207,8 +208,8 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // Wait waits until a job has ended, and returns how. It waits through retries, further queues and
 // lost locks, until one of these:
 //
-//   - the job is complete, or has failed for good: the State of the result says which, and the
-//     error is nil;
+//   - the job is complete, or has failed: the State of the result tells which, and the error
+//     is nil;
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
@@ -220,8 +221,8 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // [OnProgress] is called with the job's progress meanwhile. A wait costs the server 3 commands
 // when it begins, and 2 when the job ends; it asks again after 1, 2, 4 and at most 15 seconds.
 //
-// A handler that waits for a job keeps its place in the worker: if all do, nobody is left to run
-// what they wait for.
+// A handler that waits for a job keeps its place in the worker: if all do, no worker is left to run
+// the jobs that they wait for.
 func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (Result, error) {
 	if err := checkJobName("wait", jid); err != nil {
 		return Result{}, err
@@ -243,7 +244,7 @@ func readWaitOptions(jid string, options []WaitOption) (*progressTeller, error) 
 	return &progressTeller{call: o.onProgress}, nil
 }
 
-// joinAndWait subscribes to a job and waits until it has ended. known says that it has existed.
+// joinAndWait subscribes to a job and waits until it has ended. known means that it has existed.
 func (c *Client) joinAndWait(
 	ctx context.Context, jid string, known bool, progress *progressTeller,
 ) (Result, error) {
@@ -274,11 +275,11 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 	return results, cmp.Or(errs...)
 }
 
-// asksAgain says how long to wait before asking for a job again, as its end may have gone unheard:
-// clients of other languages tell nobody, and a connection may break.
+// asksAgain returns the time to wait before asking for a job again, as its end may go unnoticed:
+// clients of other languages send no message, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
-// wait waits until the job has ended, and tells its progress. known says that it has existed.
+// wait waits until the job has ended, and reports its progress. known means that it has existed.
 func (c *Client) wait(
 	ctx context.Context, jid string, w *waiter, known bool, progress *progressTeller,
 ) (Result, error) {
@@ -304,7 +305,7 @@ func (c *Client) wait(
 		}
 		switch end, err := decodeEnd("wait", jid, reply); {
 		case errors.Is(err, ErrNotFound) && known && !missing:
-			missing, asked = true, 0 // what was published may be on its way
+			missing, asked = true, 0 // a message may be on its way
 		case errors.Is(err, ErrNotFound) && known:
 			return Result{}, canceled(jid)
 		case err != nil:
@@ -330,7 +331,7 @@ func (c *Client) waiting(ctx context.Context, jid string) error {
 	return &Error{Op: "wait", Code: ErrUnavailable, JID: jid, Message: err.Error(), Err: err}
 }
 
-// isPassing reports whether an error says nothing about the job, and may soon be over.
+// isPassing reports whether an error is not about the job, and may soon be over.
 func isPassing(err error) bool {
 	return (errors.Is(err, ErrUnavailable) || isServerWide(err)) && !errors.Is(err, redis.ErrClosed)
 }
@@ -387,7 +388,7 @@ type waiter struct {
 	ask      bool   // it is time to ask
 }
 
-// listen returns the next message about the end of the job, and tells its progress. It returns
+// listen returns the next message about the end of the job, and reports its progress. It returns
 // false if there is none, but it is time to ask, or the context has ended.
 func (w *waiter) listen(
 	ctx context.Context, patience time.Duration, told *progressTeller,
@@ -431,8 +432,8 @@ func (w *waiter) Notify(notice redisx.Notice) {
 	w.ready.Notify()
 }
 
-// waits are those that wait for jobs with a client and its copies. They keep the subscription until
-// some seconds after the last wait.
+// waits are the waits for jobs by a client and its copies. They keep the subscription until some
+// seconds after the last wait.
 type waits struct {
 	hub     *hub.Hub
 	channel string // by which they keep the subscription
@@ -455,8 +456,8 @@ func newWaits(client *Client) *waits {
 // Notify ignores that the connection was made, or broken: each waiter is notified too.
 func (s *waits) Notify(redisx.Notice) {}
 
-// join adds a waiter for channels. The waiter hears when the server begins to send the messages of
-// each.
+// join adds a waiter for channels. The waiter is notified when the server begins to send the
+// messages of each.
 func (s *waits) join(channels ...string) *waiter {
 	w := &waiter{channels: channels, ready: hub.NewSignal()}
 	s.mu.Lock()
@@ -515,17 +516,16 @@ func (s *waits) close() {
 }
 
 // Call puts a job as [Queue.Put] does, waits until it has ended, and returns how, as [Client.Wait]
-// does. A job that has failed for good is a [Result] too; [ResultAs] returns the value that the
-// handler has returned.
+// does. A failed job is a [Result] too; [ResultAs] returns the value that the handler has returned.
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it goes on. The Withdrawn of
-// the [Error] says which. That may take a few seconds after ctx has ended if the server does not
+// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it keeps running. The Withdrawn
+// of the [Error] says which. That may take a few seconds after ctx has ended if the server does not
 // answer.
 //
-// A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for
-// nothing. [UniqueOption.Replace] can't be used, because the job would be that of others too. With
-// Replicas, a job that too few replicas have is waited for all the same.
+// A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for nothing.
+// [UniqueOption.Replace] can't be used, because the job would be that of others too. With Replicas,
+// a job that too few replicas have is waited for anyway.
 func (q *Queue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {
@@ -558,7 +558,7 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	w := c.waits.join(c.prefix + channelDone + jid)
 	defer c.waits.leave(w)
 	w.doubted = !p.isNew
-	w.listen(ctx, asksAgain.First, nil) // until messages are heard
+	w.listen(ctx, asksAgain.First, nil) // until messages are received
 	if err := c.waiting(ctx, jid); err != nil {
 		return Result{}, callError(jid, errors.Unwrap(err), true, "the job was not put")
 	}
@@ -575,8 +575,9 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	return Result{}, c.giveUp(ctx, jid, "the job is gone")
 }
 
-// whyOver returns why a context has ended, also if it is about to end because its deadline has
-// passed, as the deadline of a connection may be noticed first. It returns nil if it goes on.
+// whyOver returns the context's error, or DeadlineExceeded if the context is about to end because
+// its deadline has passed: the deadline of a connection may be noticed first. It returns nil if the
+// context has not ended.
 func whyOver(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if err := ctx.Err(); err != nil || !ok || time.Now().Before(deadline) {
@@ -586,7 +587,7 @@ func whyOver(ctx context.Context) error {
 }
 
 // giveUp withdraws the job of a call whose context has ended, and returns the call's error. missing
-// says what it means that there is no such job.
+// returns the result or error for a job that does not exist.
 func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(over), withdrawTime)
 	defer cancel()

@@ -159,8 +159,8 @@ func (w *Worker) Use(middleware ...Middleware) {
 }
 
 // Handler returns what the worker calls for the jobs of a klass: the registered handler with the
-// middleware around it, and with [ClientFromContext] and [Logger] set. It returns nil if the klass has no
-// handler. It is meant for tests of handlers, see the package qlesstest.
+// middleware around it, and with [ClientFromContext] and [Logger] set. It returns nil if the klass
+// has no handler. It is meant for tests of handlers, see the package qlesstest.
 func (w *Worker) Handler(klass string) Handler {
 	w.mu.Lock()
 	r := w.mux.find(klass)
@@ -231,7 +231,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Pause stops taking jobs until [Worker.Resume], and gives back those that were taken ahead.
+// Pause stops taking jobs until [Worker.Resume], and releases the jobs that were taken ahead.
 // Running jobs continue.
 func (w *Worker) Pause() { w.setPaused(true) }
 
@@ -324,20 +324,20 @@ func (w *Worker) settleDeferred(ctx context.Context) {
 	}
 }
 
-// A WorkerGroup is a list of workers for several namespaces, such as those of [Shards] or of tenants.
-// They have the same handlers, and are started and stopped together. What else a [Worker] has is
-// called for each:
+// A WorkerGroup is a list of workers for several namespaces, such as those of [Shards] or of
+// tenants. They have the same handlers, and are started and stopped together. Other methods of
+// [Worker] are called for each:
 //
 //	for _, w := range group {
 //		w.Use(middleware)
 //	}
 type WorkerGroup []*Worker
 
-// NewWorkerGroup returns a group with one worker for each client, in their order. Each has the whole
-// config, so the group runs up to Concurrency jobs of each namespace at once. The workers of clients
-// that share a go-redis client of a single server share one subscription. Each of the Schedules is
-// followed in one of the namespaces, chosen by its ID. If the configuration is invalid or there are
-// no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
+// NewWorkerGroup returns a group with one worker for each client, in their order. Each has the
+// whole config, so the group runs up to Concurrency jobs of each namespace at once. The workers of
+// clients that share a go-redis client of a single server share one subscription. Each of the
+// Schedules is followed in one of the namespaces, chosen by its ID. If the configuration is invalid
+// or there are no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
 func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error) {
 	if len(clients) == 0 {
 		return nil, invalid("work", "", "no clients")
@@ -481,14 +481,14 @@ type WorkerConfig struct {
 	// Prefetch is how many jobs a worker with short handlers takes at most ahead of its free slots,
 	// to ask the server less often. It takes no more than it works off in about 10 ms, none while
 	// another idle worker waits for one of its queues, and none of a queue with a max-concurrency.
-	// It gives back those that have waited for 20 ms, and all when it is paused or stopped.
+	// It releases jobs that have waited for 20 ms, and all when it is paused or stopped.
 	//
 	// Defaults to 0, which means by need: up to 16. The value -1 means none.
 	Prefetch int
 
 	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*"
 	// the * matches any text, and "!mail-slow" excludes a queue that other patterns match. New
-	// queues are matched as they appear. If the patterns match more than 1000 queues, those that
+	// queues are matched as they appear. If the patterns match more than 1000 queues, queues that
 	// are new or had jobs at the last poll are asked first, and the others in turns.
 	Queues []string
 

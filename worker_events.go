@@ -167,7 +167,8 @@ func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {
 // A JobEventKind is what happened to a running job.
 type JobEventKind string
 
-// The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last event.
+// The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last
+// event.
 const (
 	JobEventStarted  JobEventKind = "started"   // its handler is about to be called
 	JobEventPanicked JobEventKind = "panicked"  // its handler panicked: Err is the *PanicError
@@ -187,8 +188,9 @@ type JobEvent struct {
 	Queue   string
 	Attempt int
 
-	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job itself, it
-	// is the outcome of that call; the Action is empty if that was Cancel, Move or Timeout.
+	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job
+	// itself, it is the outcome of that call; the Action is empty if that was Cancel, Move or
+	// Timeout.
 	Outcome Outcome
 
 	// Waited is how long the job waited until it was popped, as [Job.Waited] returns it, or 0 if
@@ -204,10 +206,10 @@ type JobEvent struct {
 	// or the server's error.
 	Err error
 
-	// Ending says in one word how the run has ended, for the labels of metrics, traces and logs. For
+	// Ending is one word for how the run has ended, for the labels of metrics, traces and logs. For
 	// JobEventEnded, it is one of these; for other events it is empty:
 	//
-	//   - complete, next: the job is complete, for good or into another queue
+	//   - complete, next: the job is complete, and has ended or moved to another queue
 	//   - retry, exhausted: it is retried, or has failed because it had no retries left
 	//   - fail: it has failed at once
 	//   - release: it was put back without using up a retry
@@ -217,12 +219,11 @@ type JobEvent struct {
 	//   - stopped: the worker stopped before the outcome was delivered
 	Ending string
 
-	// Exhausted reports, for JobEventEnded, that the job was to be retried, but has failed because it had
-	// no retries left.
+	// Exhausted reports, for JobEventEnded, a failure because the job had no retries left.
 	Exhausted bool
 
-	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the JID,
-	// it tells the runs of a job apart.
+	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the
+	// JID, it identifies a run of a job.
 	PoppedAt time.Time
 
 	// Headers are those of the job as it was popped. They must not be changed.

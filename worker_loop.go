@@ -111,7 +111,7 @@ func (e exchange) hasWork() bool {
 	return len(e.reports) > 0 || len(e.progress) > 0 || e.wants() > 0 || e.leave
 }
 
-// next takes what there is to do. The reports then belong to the caller, until it tells the
+// next takes what there is to do. The reports then belong to the caller, until it reports to the
 // outbox that they are done.
 func (l *workLoop) next() exchange {
 	w := l.w
@@ -296,7 +296,7 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 		l.stranded = !l.w.named
 		l.mu.Lock()
 		l.demand = wanting
-		l.idle = l.idle || e.room > 0 // perhaps: if it is to take no more jobs, it has to say so
+		l.idle = l.idle || e.room > 0 // perhaps: if it must take no more jobs, it reports that
 		l.mu.Unlock()
 		return wrap("reserve", "", err)
 	}

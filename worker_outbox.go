@@ -422,8 +422,8 @@ func (k *progressKeeper) wait(r *heldProgress) time.Duration {
 	return time.Until(r.hold.progressSent.Add(progressPause))
 }
 
-// take returns the reports to be sent now: those that are due, and those about jobs whose outcomes
-// are sent. It drops those of jobs that were lost, or that have ended otherwise.
+// take returns the reports to be sent now: the due ones, and the ones about jobs whose outcomes are
+// sent. It drops those of jobs that were lost, or that have ended otherwise.
 func (k *progressKeeper) take(outcomes []*report) []*heldProgress {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -473,8 +473,8 @@ func (k *progressKeeper) isNews(err error) bool {
 	return k.refused && !before
 }
 
-// sendProgress sends what the progressKeeper gave. What the server refuses is dropped, as the next
-// progress of the job tells more. It returns an error if the server is away.
+// sendProgress sends what the progressKeeper gave. Reports that the server refuses are dropped: the
+// next one of the job has newer values. It returns an error if the server is away.
 func (l *workLoop) sendProgress(ctx context.Context, reports []*heldProgress) error {
 	if len(reports) == 0 {
 		return nil

@@ -260,7 +260,7 @@ func TestNothingIsTakenAheadSoonAfterGivingBack(t *testing.T) {
 	require.Equal(t, ones(7), e.takeCounts()[:7], "until handlers were timed again")
 }
 
-// While the queue is paused, nobody gets what was given back.
+// While the queue is paused, released jobs are not handed out.
 func TestWhatIsGivenBackToAPausedQueueWaits(t *testing.T) {
 	e := newAheadEnv(t, nil)
 	e.put("K", "new")
@@ -502,7 +502,7 @@ func chatty(
 	return c
 }
 
-// What comes before the others waits for those taken ahead, but for no more of the backlog.
+// A job ahead of the others waits for the ones taken ahead, but for no more of the backlog.
 func TestAJobIsBehindNoMoreThanWhatWasTakenAhead(t *testing.T) {
 	const prefetch = 5
 	for name, c := range map[string]struct {

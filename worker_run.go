@@ -428,8 +428,8 @@ func (w *Worker) lost(a *activeJob) {
 	w.checkQuiet()
 }
 
-// leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal that
-// was still in flight may have locked it again.
+// leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal
+// that was still in flight may have locked it again.
 func (w *Worker) leaveLate(a *activeJob) {
 	if a.hold.Expired {
 		w.release(a, true)
@@ -585,7 +585,7 @@ func (w *Worker) startNext() {
 }
 
 // wantedAhead returns how many jobs to take ahead. Handlers that have been running for long do not
-// count: they may go on. The mutex is held.
+// count: they may run on. The mutex is held.
 func (w *Worker) wantedAhead() int {
 	if w.ahead.limit == 0 || w.ahead.timed < prefetchTimed {
 		return 0

@@ -26,7 +26,7 @@ import (
 
 // WorkerStats describes what a worker is doing and has done since it was started.
 type WorkerStats struct {
-	// Completed counts jobs that were completed, for good or into another queue.
+	// Completed counts jobs that were completed, also ones that moved to another queue.
 	Completed int `json:"completed"`
 
 	// Failed counts jobs that were failed at once. A job that ran out of retries counts as retried.
@@ -126,8 +126,8 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 	return running, len(w.ahead.jobs)
 }
 
-// isIdle reports whether there is nothing to do. A job goes from the worker's active ones to those
-// that are being finished, and its report to the outbox, so they are asked in that order.
+// isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the
+// ones being finished, and its report to the outbox, so they are asked in that order.
 func (w *Worker) isIdle() bool {
 	if !w.loop.isResting() || w.rates.isAsked() {
 		return false
@@ -364,8 +364,8 @@ func (k *rateKeeper) isOver(now time.Time) bool {
 	return since < 0 || since >= rateInterval
 }
 
-// close closes the current part, and limits how many there are: of those that were not sent, each
-// second one becomes part of the one before. The mutex is held.
+// close closes the current part, and limits how many there are: of the unsent ones, each second one
+// becomes part of the one before. The mutex is held.
 func (k *rateKeeper) close() {
 	if k.current == nil {
 		return
@@ -445,8 +445,8 @@ func (k *rateKeeper) oldest() *ratePart {
 	return k.closed[0]
 }
 
-// sendPart sends a part, and reports whether that is settled: the server has it, or refuses this one
-// and not others. A part whose answer was lost is sent again with the same number, by which the
+// sendPart sends a part, and reports whether that is settled: the server has it, or refuses this
+// one and not others. A part whose answer was lost is sent again with the same number, by which the
 // server knows it.
 func (k *rateKeeper) sendPart(ctx context.Context, part *ratePart) (settled bool) {
 	if part.number == 0 {
@@ -474,8 +474,8 @@ func (c *Client) sendRates(
 	return err
 }
 
-// registerInterval is how often a worker says that it runs. The server forgets one that has not
-// done so for 150 s.
+// registerInterval is how often a worker registers. The server forgets one that has not done so for
+// 150 s.
 const registerInterval = time.Minute
 
 // A workerInfo is what a worker registers. Package inspect reads it.
@@ -491,7 +491,7 @@ type workerInfo struct {
 	Stopping bool     `json:"stopping,omitempty"`
 }
 
-// A registrar tells the server what a worker is, and that it runs.
+// A registrar keeps a running worker registered with the server.
 type registrar struct {
 	log      *workerLog
 	describe func() workerInfo
@@ -561,17 +561,18 @@ func (r *registrar) register(ctx context.Context) time.Duration {
 	return redisx.WhileAway.After(r.failures)
 }
 
-// What the script worker.register replies if there is something to do.
+// Replies of the script worker.register if there is something to do.
 const (
 	registeredRest  int64 = 1 // jobs are left to be released
 	registeredSweep int64 = 2 // it is this worker's turn to look at the failed jobs
 )
 
-// sweptTogether is how many times a worker looks at failed jobs, about 100 each, when it is its turn.
+// sweptTogether is how many times a worker looks at failed jobs, about 100 each, when it is its
+// turn.
 const sweptTogether = 20
 
-// register tells the server what the client's worker is, and since when it runs. It releases jobs
-// that calls which have ended early left over, and tells the jobs that wait for failed ones if
+// register registers the client's worker, with its description and start time. It releases jobs
+// that calls which have ended early left over, and notifies the jobs that wait for failed ones if
 // other clients failed these.
 func (c *Client) register(ctx context.Context, info workerInfo, age time.Duration) error {
 	text, err := json.Marshal(info)
@@ -589,7 +590,7 @@ func (c *Client) register(ctx context.Context, info workerInfo, age time.Duratio
 }
 
 // sweepFailures looks at failed jobs from where the last sweep stopped on. An error is no news: the
-// next worker whose turn it is goes on.
+// next worker whose turn it is continues.
 func (c *Client) sweepFailures(ctx context.Context) {
 	for range sweptTogether {
 		reply, err := c.run(ctx, "sweep", "", "")
@@ -607,7 +608,7 @@ func (c *Client) now() time.Time {
 	return time.Now()
 }
 
-// describe returns what the worker says of itself.
+// describe returns the worker's description of itself.
 func (w *Worker) describe() workerInfo {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -121,15 +121,15 @@ func (w *Worker) leave(p *parts, answered bool) {
 	}
 }
 
-// Stop stops the worker. It takes no new jobs, gives back those that it took ahead, and waits until
-// the running ones have ended and the server knows their outcomes, for up to the ShutdownTimeout or
-// until the context ends. Then it ends the contexts of the jobs that are still running, and
-// releases the jobs for other workers without using up a retry. It does not wait for their
-// handlers. A job that was canceled or lost counts as running until its handler returns.
+// Stop stops the worker. It takes no new jobs, releases the jobs that it took ahead, and waits
+// until the running ones have ended and the server knows their outcomes, for up to the
+// ShutdownTimeout or until the context ends. Then it ends the contexts of the jobs that are still
+// running, and releases the jobs for other workers without using up a retry. It does not wait for
+// their handlers. A job that was canceled or lost counts as running until its handler returns.
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
-// the jobs whose handlers may still be running, or says how many outcomes the server did not
-// accept. It wraps the error of the context if that ended first. Later calls return the same.
+// the jobs whose handlers may still be running, or gives the number of outcomes that the server did
+// not accept. It wraps the error of the context if that ended first. Later calls return the same.
 //
 // If the server does not answer, Stop returns about a second after the last job has ended, or
 // when the connection's read timeout is over: the locks then expire. A worker that

@@ -218,7 +218,7 @@ func TestRunsThatDoNotCount(t *testing.T) {
 	})
 }
 
-// quietLog returns a log that nobody reads.
+// quietLog returns a log that is discarded.
 func quietLog() *workerLog {
 	return &workerLog{logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// putByForm puts a job of the klass Send into the queue mail by a form that says something else, too.
+// putByForm puts a job of the klass Send into the queue mail by a form that says something else,
+// too.
 func (d *desk) putByForm(pairs ...string) *qless.Job {
 	d.t.Helper()
 	got := d.post("job.put", form(append(pairs, "queue", "mail", "klass", "Send")...),

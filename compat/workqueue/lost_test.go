@@ -279,7 +279,7 @@ func TestNoErrorAndNoLoggerEndsTheProgram(t *testing.T) {
 	}
 }
 
-// Lease says that the end of its context ends it within two seconds if the server hangs.
+// By the docs of Lease, the end of its context ends it within two seconds if the server hangs.
 func TestStoppingHasALimit(t *testing.T) {
 	require.Less(t, workqueue.LongestStop, 2*time.Second)
 }

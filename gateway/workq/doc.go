@@ -16,7 +16,7 @@
 //
 // # Queues
 //
-// Jobs with a name and a priority are in the queue workq/NAME/PRIORITY, and those that were
-// scheduled in workq/NAME/PRIORITY/s: see [Queue] and [ScheduledQueue]. Their klass is the name,
-// and their data and results are a [Body].
+// Jobs with a name and a priority are in the queue workq/NAME/PRIORITY, and scheduled ones in
+// workq/NAME/PRIORITY/s: see [Queue] and [ScheduledQueue]. Their klass is the name, and their data
+// and results are a [Body].
 package workq

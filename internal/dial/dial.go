@@ -72,7 +72,7 @@ func infoOf(text string) map[string]string {
 	return fields
 }
 
-// A dialer connects as go-redis does, but gives up with a hint when only one side speaks TLS.
+// A dialer connects as go-redis does, but fails fast with a hint if only one side speaks TLS.
 // go-redis would retry until the context ends.
 type dialer struct {
 	tls     *tls.Config

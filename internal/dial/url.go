@@ -28,7 +28,8 @@ const wantURL = "want redis://localhost:6379 or the like"
 const specialCharacter = "the URL can't be read: is there a special character in the password? " +
 	"write it percent-encoded, as in %2F"
 
-// misspelt describes a mistake in a URL. It returns the empty string if all parts can be recognized.
+// misspelt describes a mistake in a URL. It returns the empty string if all parts can be
+// recognized.
 func misspelt(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	switch {

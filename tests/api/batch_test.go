@@ -159,7 +159,8 @@ func TestWhatAMemberThatFailsMeansToItsBatch(t *testing.T) {
 	}
 }
 
-// A failure while the batch is open is told once it is; the callback waits for the commit.
+// A failure while the batch is open is reported once it is committed; the callback waits for the
+// commit.
 func TestAnOpenBatchOutlivesTheFailureOfAMember(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch(qless.OnFailureRun)

@@ -70,8 +70,8 @@ func TestTheJobsOfAWorkerAreReadInSteps(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// Jobs that are renewed, ended and taken while they are read. Locks that are renewed for a short time
-// come before those that are long.
+// Jobs that are renewed, ended and taken while they are read. Locks that are renewed for a short
+// time come before long ones.
 func TestTheJobsOfAWorkerChangeWhileTheyAreRead(t *testing.T) {
 	e := newEnv(t)
 	short, long := e.fill("a", 600, qless.LockTime(time.Minute)), e.fill("b", 600, qless.LockTime(time.Hour))
@@ -106,7 +106,7 @@ func TestAPeekOfManyGoesInSteps(t *testing.T) {
 			require.NoError(t, err)
 			return jids(jobs)
 		}
-		// Of the jobs that are due, those that fell due first are moved.
+		// Of the jobs that are due, the ones that fell due first are moved.
 		require.ElementsMatch(t, lost, read(300))
 		require.Equal(t, 701, e.Counts("q").Waiting-400)
 		all := read(5000)
@@ -191,7 +191,7 @@ func TestAPopOfManyLostJobsHasThemFirst(t *testing.T) {
 	}
 }
 
-// A job that was seen, and then moved behind those that are still to be read, comes once.
+// A job that was seen, and then moved behind ones not read yet, comes once.
 func TestAPeekHasEachJobOnce(t *testing.T) {
 	e := newEnv(t)
 	waiting := e.fill("q", 700)
@@ -251,8 +251,8 @@ func (s *replySpy) measure(reply any) {
 	s.data = max(s.data, bytes)
 }
 
-// Jobs with much to read: data that is just not large, long histories, or large data that is lost or
-// recurs.
+// Jobs with much to read: data that is just not large, long histories, or large data that is lost
+// or recurs.
 func TestARepliesTextIsBounded(t *testing.T) {
 	read := map[string]func(client *qless.Client) []*qless.Job{
 		"peek": func(client *qless.Client) []*qless.Job {

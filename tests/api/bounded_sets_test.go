@@ -42,7 +42,7 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, o.FailureGroups, 1000)
 	})
-	// What comes and goes meanwhile does not hide others.
+	// Members that come and go meanwhile do not hide others.
 	client, _ := e.between(func() {
 		e.pipe(3000, func(p redis.Pipeliner, i int) {
 			p.SAdd(t.Context(), "ql:failures", fmt.Sprintf("new group %04d", i))
@@ -55,8 +55,8 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 	}
 }
 
-// sweepsOf sweeps a number of times, requires that each is short, and returns how often each failure
-// group was looked at.
+// sweepsOf sweeps a number of times, requires that each is short, and returns how often each
+// failure group was looked at.
 func (e *env) sweepsOf(times int) map[string]int {
 	e.T.Helper()
 	looked := map[string]int{}
@@ -74,7 +74,7 @@ func (e *env) sweepsOf(times int) map[string]int {
 	return looked
 }
 
-// Groups that come and go meanwhile do not hide those that stay.
+// Groups that come and go meanwhile do not hide the ones that stay.
 func TestASweepLooksAtSomeOfManyFailureGroups(t *testing.T) {
 	const groups = 3000
 	e, ctx := newEnv(t), t.Context()
@@ -100,7 +100,7 @@ func TestASweepLooksAtSomeOfManyFailureGroups(t *testing.T) {
 	}
 }
 
-// A sweep that stops in the middle of a long group among others goes on there.
+// A sweep that stops in the middle of a long group among others continues there.
 func TestASweepGoesOnInALongFailureGroup(t *testing.T) {
 	e := newEnv(t)
 	names := append(numbered("group-", 300), "long")
@@ -215,7 +215,7 @@ func TestManySchedulesAreReadInSteps(t *testing.T) {
 	require.Equal(t, inspect.Page[inspect.Schedule]{Items: []inspect.Schedule{}, Total: 250}, none)
 }
 
-// Workers that were killed do not stay among those that follow a schedule.
+// Workers that were killed do not stay among the followers of a schedule.
 func TestFollowersThatAreGoneAreForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		const key = "ql:x:follow:s"

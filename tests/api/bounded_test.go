@@ -114,7 +114,7 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	require.Equal(t, 3, steps)
 }
 
-// A script of somebody else's may be long. What the server refuses meanwhile never ran.
+// A foreign script may be long. Calls that the server refuses meanwhile never ran.
 func TestABusyServerIsAskedAgain(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
@@ -299,7 +299,7 @@ func TestCompletingReleasesAllDependentsInSteps(t *testing.T) {
 	}
 }
 
-// firstSteps are the scripts of completions, after which a program may end before it goes on.
+// firstSteps are the scripts of completions, after which a program may end before the next one.
 var firstSteps = map[string]func(e *env, job *qless.Job) error{
 	"complete": func(e *env, job *qless.Job) error {
 		return errOf(e.Run(e.T.Context(), "complete", "", job.JID, "w1", job.Queue, "{}", "checked", "1"))
@@ -347,7 +347,7 @@ func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 	}
 }
 
-// What other clients do meanwhile to jobs that are to be released.
+// Changes that other clients make meanwhile to jobs not released yet.
 func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	e := newEnv(t)
 	job, others := e.base(700)
@@ -378,7 +378,7 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	require.Equal(t, 699, e.Counts("q").Waiting)
 }
 
-// Jobs that other clients fail, which tell nobody.
+// Jobs that other clients fail without notifying their dependents.
 func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
 	const jobs, dependents = 5, 200
 	e, ctx := newEnv(t), t.Context()
@@ -420,7 +420,7 @@ func (e *env) failing(dependents int) *qless.Job {
 	return e.Pop("base")
 }
 
-// told returns how many jobs a failure has reached: those that wait still, run, and fail.
+// told returns the numbers of jobs that a failure has reached: waiting, running and failed.
 func (e *env) told() (waits, runs, fails int) {
 	e.T.Helper()
 	groups, err := inspect.New(e.Client).FailureGroups(e.T.Context())
@@ -438,11 +438,11 @@ func (e *env) requireAllTold(dependents int) {
 	require.Len(e.T, e.Redis.Keys(e.T.Context(), "ql:*-dependents").Val(), 1)
 }
 
-// toldCost is how many commands it takes at most to fail a job and to tell others of it.
+// toldCost is how many commands it takes at most to fail a job and to notify its dependents.
 const toldCost = 250*20 + 100
 
-// waysToFail are the ways in which a job fails; those of scripts are the first step of a program that
-// may end before it goes on.
+// waysToFail are the ways in which a job fails; those of scripts are the first step of a program
+// that may end before the next one.
 var waysToFail = map[string]func(e *env, job *qless.Job) error{
 	"fail": func(e *env, job *qless.Job) error { return job.Fail(e.T.Context(), "g", "m") },
 	"retry": func(e *env, job *qless.Job) error {
@@ -510,7 +510,7 @@ func TestEndGoesOnUntilAllAreToldOfAFailure(t *testing.T) {
 	e.requireAllTold(300)
 }
 
-// Once a failed job runs again, no more of its dependents are told that it has failed.
+// Once a failed job runs again, no more of its dependents are notified that it has failed.
 func TestAJobThatIsUnfailedTellsNobodyElse(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
@@ -898,8 +898,8 @@ func (e *env) addAll(key string, members []string) {
 	require.NoError(e.T, e.Redis.SAdd(e.T.Context(), key, all...).Err())
 }
 
-// membersRead returns how many members of sets a script has read at most, if those that it read as a
-// whole had a size.
+// membersRead returns how many members of sets a script has read at most, if the ones that it read
+// as a whole had a size.
 func membersRead(t testing.TB, script []testkit.Monitored, size int) int {
 	t.Helper()
 	sum := 0
@@ -1194,7 +1194,7 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 	}
 }
 
-// A failure tells some of the jobs that wait, and reads no more of them.
+// A failure notifies some of the jobs that wait, and reads no more of them.
 func TestAFailureReadsNoMoreDependentsThanItTells(t *testing.T) {
 	e := newEnv(t)
 	base := e.Put("q", qless.JID("base"))

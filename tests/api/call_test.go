@@ -51,7 +51,8 @@ func (e *env) unfinished(queue string) []string {
 	return all
 }
 
-// withdrawn requires that an error says whether a job was withdrawn because the call's context ended.
+// withdrawn requires that an error says whether a job was withdrawn because the call's context
+// ended.
 func withdrawn(t *testing.T, want bool, cause, err error) *qless.Error {
 	t.Helper()
 	own := requireCode(t, qless.ErrUnavailable, err)
@@ -291,7 +292,7 @@ func TestCallsThatAreRefused(t *testing.T) {
 	})
 }
 
-// What is published about an earlier end of a job with the same jid does not end the call.
+// A message about an earlier end of a job with the same jid does not end the call.
 func TestACallWithAJIDWaitsForTheEndOfItsOwnJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("others", qless.JID("j"))

@@ -16,8 +16,8 @@ import (
 
 // Client.Cancel of several jobs, which it cancels in steps.
 
-// canceledAtOnce is how many jobs a script cancels, and cancelCost how many commands it runs for that
-// many that have not failed and do not depend on others, and for each of 500 to check them.
+// canceledAtOnce is how many jobs a script cancels, and cancelCost how many commands it runs for
+// that many that have not failed and do not depend on others, and for each of 500 to check them.
 const (
 	canceledAtOnce = 250
 	cancelCost     = canceledAtOnce*15 + 500 + 20
@@ -166,7 +166,7 @@ func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 	}
 }
 
-// Jobs that wait for each other can't be ordered. They are canceled all the same.
+// Jobs that wait for each other can't be ordered. They are canceled anyway.
 func TestJobsThatWaitForEachOtherAreCanceled(t *testing.T) {
 	e := newEnv(t)
 	all := e.putChain(300)
@@ -312,7 +312,7 @@ func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
 	}
 }
 
-// The job waits for ever, so that it does not run, until somebody goes on.
+// The job waits for ever, so that it does not run until a caller continues.
 func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 	calls := maps.Clone(singleCancelers)
 	calls["end"] = func(ctx context.Context, client *qless.Client, jid string) error {

@@ -89,8 +89,8 @@ func TestCompleteSendsAJobOnWhenOthersAreComplete(t *testing.T) {
 	require.Equal(t, jid, e.Pop("next").JID)
 }
 
-// As with the clients of other languages: a delay of a job that goes on does not count when it has
-// dependencies, and all of them are complete.
+// As with the clients of other languages: a delay of a job that moves to its next queue does not
+// count when it has dependencies, and all of them are complete.
 func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("done"))

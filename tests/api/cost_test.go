@@ -13,8 +13,8 @@ import (
 // here to the last one: with the env's clock, and with the server's, which is one more.
 var costs = []struct {
 	what  string
-	exact int // what it costs with the server's clock
-	limit int // what it may never cost
+	exact int // its cost with the server's clock
+	limit int // an upper limit of its cost
 	set   func(t *testing.T, q *qless.Queue) *qless.Job
 	run   func(t *testing.T, q *qless.Queue, job *qless.Job)
 }{
@@ -83,7 +83,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 	}
 }
 
-// What docs/scaling.md says of workers with many queues.
+// The costs of workers with many queues in docs/scaling.md.
 func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 	e := newEnv(t)
 	reserve := func(queues int) int {

@@ -100,7 +100,7 @@ func TestLostJobsElsewhere(t *testing.T) {
 	require.NoError(t, e.Cancel(t.Context(), "a", "b"))
 }
 
-// garbage is what a field of a job may hold, by the hand of somebody or of another program.
+// garbage lists values of a job's field that a person or another program may have written.
 var garbage = map[string][]string{
 	"tags":             {"", "x", "5", `"a"`, "{}", "[{}]", "[1,2.5]", "[null]", `{"a":1}`, "[nan]", "[[]]", "null"},
 	"remaining":        {"", "x", "nan", "inf", "-inf", "1e400", "1.5", "{}", "0x10"},

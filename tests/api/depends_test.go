@@ -150,7 +150,7 @@ func TestUndependAllOfManyGoesInSteps(t *testing.T) {
 	require.Equal(t, job.JID, e.Pop("q").JID)
 }
 
-// The job waits for fewer others, and is released as ever.
+// The job waits for fewer others, and is released as usual.
 func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 	e := newEnv(t)
 	job := e.dependOnMany()

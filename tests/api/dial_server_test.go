@@ -182,7 +182,7 @@ func TestDialHintsAtTLS(t *testing.T) {
 	}
 }
 
-// selfSigned returns a certificate that nobody trusts.
+// selfSigned returns a certificate of no known authority.
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

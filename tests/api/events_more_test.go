@@ -150,8 +150,8 @@ func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 	})
 }
 
-// A subscriber to a pattern hears what other clients' script says and no more, unless somebody
-// listens to events.
+// A subscriber to a pattern receives the messages of other clients' script and no more, unless
+// there is a subscriber to events.
 func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 	e := newEnv(t)
 	lines := []string{
@@ -183,7 +183,7 @@ func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
 }
 
-// A user who may not publish there makes the change all the same.
+// A user who may not publish there makes the change anyway.
 func TestChangesThatCanNotBeTold(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.Redis.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "resetchannels").Err())

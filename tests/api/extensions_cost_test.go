@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// What the first table of docs/extensions.md says of costs, where the tests of an option don't. No
+// The costs in the first table of docs/extensions.md that the tests of an option don't check. No
 // jid ends in 0, because one jid in sixteen costs two commands more to pop.
 
 func TestCommandsThatAPolicyCosts(t *testing.T) {

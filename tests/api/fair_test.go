@@ -24,8 +24,8 @@ func (e *env) putFair(count int, option qless.FairOption, name string, more ...q
 	}
 }
 
-// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's must come
-// in their order, from the given number on.
+// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's must
+// come in their order, from the given number on.
 func (e *env) tenants(count int, from map[string]int) string {
 	e.T.Helper()
 	var got strings.Builder
@@ -124,7 +124,7 @@ func TestFairJobsGoBehindOthersOfTheirPriority(t *testing.T) {
 	})
 }
 
-// What is ready later than its put takes its turn then.
+// A job that is ready later than its put takes its turn then.
 func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []qless.PutOption
@@ -356,7 +356,8 @@ func TestAReplacedJobKeepsItsTurn(t *testing.T) {
 	})
 }
 
-// A place that no tenant's turn has given is not kept, though the server's clock was set back since.
+// A place that no tenant's turn has given is not kept, though the server's clock was set back
+// since.
 func TestAJobThatGetsATenantAsItIsReplacedTakesATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("b"), qless.Fair("b"))

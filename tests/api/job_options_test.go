@@ -237,7 +237,8 @@ func TestOptionsThatAScriptRefuses(t *testing.T) {
 	}
 }
 
-// The times of this test are those that a script writes: they survive being read and written again.
+// The times of this test are the ones that a script writes: they survive being read and written
+// again.
 func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.putStored("o", `t|{"t":100.25}`)
@@ -249,7 +250,7 @@ func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 	})
 }
 
-// What Python writes for a number without an end is no JSON, and no script could write it again.
+// Python's text for an infinite number is not JSON, and no script could write it again.
 func TestOptionsThatAreNotFinite(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, word := range []string{"Infinity", "-Infinity", "NaN", "1e999"} {
@@ -263,7 +264,7 @@ func TestOptionsThatAreNotFinite(t *testing.T) {
 }
 
 // Options that are stored like that, by an earlier version or by hand, count as not set: the job is
-// read, popped, failed and told of failures as any other.
+// read, popped, failed and notified of failures as any other.
 func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()

@@ -226,7 +226,7 @@ func TestReleaseUsesUpNoRetry(t *testing.T) {
 	require.Equal(t, jid, e.Pop("q").JID)
 }
 
-// The server can tell the two runs of a worker apart by when it popped the job.
+// The server distinguishes the two runs of a worker by the times of their pops.
 func TestAnOldHandleOfAPopCanNotGiveTheJobBack(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q")
@@ -343,7 +343,7 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 	require.True(t, strings.Contains(message, "json.Marshal") && !strings.Contains(message, "plain text"), message)
 }
 
-// A job that was read from a server goes through JSON as a whole, but for what is the client's.
+// A job that was read from a server goes through JSON as a whole, except for what is the client's.
 func TestAJobOfAServerAsJSON(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("j"), qless.Tags{"a"})

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// staying are the keys, after the prefix ql:, that may stay without an end when all jobs have ended and
-// all workers are gone. None has a name of a queue, a job, a tenant, a key or a worker in it.
+// staying are the keys, after the prefix ql:, that may stay without an end when all jobs have ended
+// and all workers are gone. None has a name of a queue, a job, a tenant, a key or a worker in it.
 var staying = map[string]bool{
 	"completed": true, "config": true, "queues": true, "x:limits": true, "x:until": true,
 	"x:schedule-ids": true, "x:schedules": true, "x:schedule:nightly": true,

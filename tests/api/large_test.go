@@ -204,8 +204,8 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 	require.Empty(t, workers, "they are forgotten by the thousand")
 }
 
-// Each job of a full limit that stands before others is parked once, in bounded calls, and then they
-// stand there no more.
+// Each job of a full limit that stands before others is parked once, in bounded calls, and then
+// they stand there no more.
 func TestAHundredThousandJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	const blocked = 100_000
 	e := newEnv(t)

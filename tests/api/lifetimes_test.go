@@ -271,7 +271,7 @@ func TestTTLCountsThroughNextQueuesAndRetries(t *testing.T) {
 	})
 }
 
-// A worker that still has the job when its TTL is over, but nobody sweeps, may end it.
+// A worker that still has the job when its TTL is over, but not swept, may end it.
 func TestAJobThatNobodyCameAcrossCanStillBeCompleted(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.TTL(30*time.Second))
@@ -392,7 +392,7 @@ func TestAJobThatGoesOnIsNotForgotten(t *testing.T) {
 	})
 }
 
-// What is forgotten leaves no result behind, but those who wait get it.
+// A forgotten job leaves no result behind, but its waiters get it.
 func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 	for what, end := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
@@ -689,7 +689,7 @@ func TestALifeBeginsAgainWhenAJobIsPutAgain(t *testing.T) {
 	}
 }
 
-// A life that is over is over: what is left of the job stands in nobody's way.
+// A life that is over is over: leftovers of the job block no other.
 func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
 	for state, set := range bring {
 		t.Run(string(state), func(t *testing.T) {
@@ -916,7 +916,7 @@ func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	require.Contains(t, own.Message, "TTL(1s) is over before the Delay of 1m0s")
 }
 
-// What docs/extensions.md says of the commands that lifetimes cost.
+// The commands that lifetimes cost by docs/extensions.md.
 func TestCommandsThatLifetimesCost(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("first"))

@@ -326,7 +326,7 @@ func TestALostJobCountsOnceInItsLimit(t *testing.T) {
 	})
 }
 
-// A worker that dies never tells anybody.
+// A worker that dies sends no notice.
 func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []qless.PutOption
@@ -358,7 +358,7 @@ func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 	}
 }
 
-// Other clients' scripts end jobs without telling.
+// Other clients' scripts end jobs without a notice to limits.
 func TestSlotsThatOthersLeaveBehindAreHealed(t *testing.T) {
 	for name, end := range map[string]func(e *env){
 		"completed": func(e *env) {
@@ -476,11 +476,11 @@ func TestAHoldKeepsJobsFromStarting(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a parked job, it is in one place, and keeps nobody from starting.
+// Whatever becomes of a parked job, it is in one place, and keeps no other from starting.
 func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(e *env)
-		left string // what is started of those parked when two slots get free
+		left string // the parked jobs that start when two slots get free
 	}{
 		"cancel":           {func(e *env) { require.NoError(e.T, e.Cancel(e.T.Context(), "b")) }, "c d"},
 		"move":             {func(e *env) { require.NoError(e.T, e.Read("b").Move(e.T.Context(), "other")) }, "c d"},
@@ -562,7 +562,7 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 	}
 }
 
-// Nobody has to tell: what is parked is tried after a time.
+// No notice is needed: parked jobs are tried after a time.
 func TestParkedJobsAreTriedAfterAWhile(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("api", 1)
@@ -614,7 +614,7 @@ func TestABlockedKeyHoldsUpNoOther(t *testing.T) {
 	require.LessOrEqual(t, len(commands), 40)
 }
 
-// Those that fall due by themselves don't keep a due job of another key waiting.
+// Jobs that fall due by themselves don't keep a due job of another key waiting.
 func TestBlockedJobsThatFallDueHoldUpNoOther(t *testing.T) {
 	e := newEnv(t)
 	e.slots("shop", 1)
@@ -881,7 +881,7 @@ func TestDamagedLimitsHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// What had room while its queue was paused starts as soon as the queue gives jobs again.
+// A job that had room while its queue was paused starts as soon as the queue gives jobs again.
 func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 	for name, makeRoom := range map[string]func(e *env, first *qless.Job) error{
 		"a slot":  func(e *env, first *qless.Job) error { return first.Complete(e.T.Context()) },

@@ -42,7 +42,7 @@ func jidsOf(items []inspect.Row) []string {
 	return all
 }
 
-// rounded returns a summary without the microseconds by which the clock of the tests goes on.
+// rounded returns a summary without the microseconds by which the clock of the tests advances.
 func rounded(s inspect.Row) inspect.Row {
 	for _, at := range []*time.Time{&s.Since, &s.Due, &s.Expires} {
 		if !at.IsZero() {

@@ -277,7 +277,7 @@ func TestALockTimeCostsNothing(t *testing.T) {
 	require.Equal(t, []int{plain[0], plain[1], plain[2] - 1, plain[3]}, own)
 }
 
-// A job that was put with OnLostInPlace has its place by when it was to be popped first.
+// A job that was put with OnLostInPlace has its place by its first due time.
 func TestAPlaceIsThatOfTheTimeAtWhichAJobFellDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		start := e.Clock.Now()

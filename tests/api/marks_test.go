@@ -105,8 +105,8 @@ func orders(texts ...string) [][]string {
 	return all
 }
 
-// A subscriber to a pattern hears of a new queue only what other clients' script says, unless
-// somebody listens to new queues.
+// A subscriber to a pattern receives only the messages of other clients' script about a new queue,
+// unless there is a subscriber to new queues.
 func TestDropInPublishesNewQueuesOnlyToListeners(t *testing.T) {
 	e := newEnv(t)
 	all := e.Redis.PSubscribe(t.Context(), "*")

@@ -323,7 +323,7 @@ func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 	}
 }
 
-// Shards are asked in goroutines of the module's own, in which nobody could catch a panic.
+// Shards are asked in goroutines of the module's own, where users could not recover from a panic.
 func TestThePanicOfAPutObserverIsTheCallers(t *testing.T) {
 	var broken string
 	begin := func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {

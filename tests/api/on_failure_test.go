@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// failures are ways in which the only job of the queue q fails for good.
+// failures are ways in which the only job of the queue q fails.
 var failures = map[string]func(t *testing.T, e *env){
 	"fail": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) },
 	"finish": func(_ *testing.T, e *env) {
@@ -216,8 +216,8 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 	})
 }
 
-// A worker sends the outcomes of its jobs together: one that goes on and waits for another one of them
-// marks that one, whose own options change in the same call.
+// A worker sends the outcomes of its jobs together: one that continues and waits for another one of
+// them marks that one, whose own options change in the same call.
 func TestAJobThatGoesOnWaitsForOneOfTheSameCall(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("a"))

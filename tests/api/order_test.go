@@ -61,8 +61,8 @@ func TestADelayThatIsSetAgainCountsAgain(t *testing.T) {
 	require.NotContains(t, fields, "x:undelayed")
 }
 
-// Other clients' scripts do the same: the worker that is timed out was warned, and the next one counts
-// as warned.
+// Other clients' scripts do the same: the worker that is timed out was warned, and the next one
+// counts as warned.
 func TestTheNextHolderOfATimedOutJobHasNoGracePeriod(t *testing.T) {
 	for name, between := range map[string]func(job *qless.Job) error{
 		"timed out":               func(*qless.Job) error { return nil },

@@ -249,7 +249,7 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 	}
 }
 
-// What the header of lua/overview.lua and docs/metrics.md say.
+// The costs in the header of lua/commands/overview.lua and in docs/metrics.md.
 func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()

@@ -116,7 +116,7 @@ func TestPeekShowsWhatPopDoesNotGive(t *testing.T) {
 	})
 }
 
-// The rows of the doc of Priority are read here: they are what a double can tell apart.
+// The rows of the doc of Priority are read here: they are the steps of a double.
 func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^//\s+(\d+)\s+([0-9.]+) (µs|ms|s)$`).FindAllStringSubmatch(readFile(t, "options.go"), -1)
 	require.Len(t, rows, 7)

@@ -275,7 +275,7 @@ func TestCommandsThatRatesCost(t *testing.T) {
 	}
 }
 
-// What docs/metrics.md says of the server's memory.
+// The server's memory that docs/metrics.md gives.
 func TestMemoryThatRatesTake(t *testing.T) {
 	e := newEnv(t)
 	const klasses = 100

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// What the table of docs/inspecting.md says of costs.
+// The costs in the table of docs/inspecting.md.
 func TestCommandsThatLookingCosts(t *testing.T) {
 	e := newEnv(t)
 	const jobs = 20

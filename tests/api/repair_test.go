@@ -179,7 +179,7 @@ func (e *env) failMany(count int) {
 func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 	for name, c := range map[string]struct {
 		run  func(e *env, c *qless.Client) (inspect.Result, error)
-		last string // what the request of the second step has
+		last string // fields of the request of the second step
 	}{
 		"retry": {func(e *env, c *qless.Client) (inspect.Result, error) {
 			return inspect.New(c).Failed("g").Unfail(e.T.Context())
@@ -317,7 +317,8 @@ func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
 	})
 }
 
-// Only the best parked job of a limit falls due when there is room, so another one has to follow it.
+// Only the best parked job of a limit falls due when there is room, so another one has to follow
+// it.
 func TestParkedJobTakesTheRoomOfARescheduledOne(t *testing.T) {
 	for name, at := range map[string]time.Duration{
 		"before there is room": 5 * time.Second, "when there is": 11 * time.Second,

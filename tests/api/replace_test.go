@@ -33,7 +33,7 @@ func (e *env) due(queue, jid string) time.Duration {
 	return time.Duration((score - float64(noon.Unix())) * float64(time.Second)).Round(time.Millisecond)
 }
 
-// sinceNoon returns the time of the test's clock, but for what it ticks.
+// sinceNoon returns the time of the test's clock, except for what it ticks.
 func (e *env) sinceNoon() time.Duration {
 	return e.Clock.Now().Sub(noon).Round(time.Millisecond)
 }
@@ -112,7 +112,7 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 	}
 }
 
-// What a put does not say has its default, not what the job had.
+// An option that a put does not give has its default, not the job's earlier value.
 func TestAReplacedJobHasWhatItsLastPutSays(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q", again(), qless.Priority(3), qless.Tags{"t"}, qless.Retries(1),
@@ -681,8 +681,8 @@ type replacing struct {
 	data             map[string]int
 }
 
-// However puts, runs and failures of jobs with one key follow upon one another, at most one runs and
-// one waits, and the last put leads to a run.
+// However puts, runs and failures of jobs with one key follow upon one another, at most one runs
+// and one waits, and the last put leads to a run.
 func TestJobsThatReplaceOneAnotherAgreeWithAModel(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		seed := time.Now().UnixNano()
@@ -786,8 +786,9 @@ func (m *replacing) check(t *testing.T, e *env) {
 	require.Equal(t, unfinished, counts.Waiting+counts.Running+counts.Scheduled+counts.Depends)
 }
 
-// A put that replaces a job reads it, with its dependencies, and removes it from its queue. One that
-// follows a running job reads that, links both, marks the running one, and notes which one it follows.
+// A put that replaces a job reads it, with its dependencies, and removes it from its queue. One
+// that follows a running job reads that, links both, marks the running one, and notes which one it
+// follows.
 func TestCommandsThatReplacingCosts(t *testing.T) {
 	e := newEnv(t)
 	put := func(jid string, options ...any) int {

@@ -21,7 +21,7 @@ func (e *env) fails(group string, jids ...string) {
 }
 
 // foreignFail fails a running job as the script of another client does, which knows no settings and
-// tells nobody.
+// notifies nobody.
 func (e *env) foreignFail(jid, queue, group string) {
 	e.T.Helper()
 	ctx, at := e.T.Context(), e.Clock.Now().Unix()

@@ -93,7 +93,7 @@ func shown(t *testing.T, job *qless.Job) string {
 	return string(text)
 }
 
-// withoutPutTime returns options as they are stored, but for when their lifetimes were put.
+// withoutPutTime returns options as they are stored, except for when their lifetimes were put.
 func withoutPutTime(t *testing.T, stored string) map[string]any {
 	t.Helper()
 	if stored == "" {

@@ -151,7 +151,7 @@ func TestTimedUniqueKeyIsHeldWhateverItsJobDoes(t *testing.T) {
 	})
 }
 
-// What another script leaves behind holds nothing.
+// Leftovers of another script hold nothing.
 func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 	for what, left := range map[string][]any{
 		"complete": {"hset", "ql:j:j", "state", "complete"},

@@ -206,8 +206,8 @@ func TestWaitAllReturnsTheResultsInOrder(t *testing.T) {
 	})
 }
 
-// Nothing tells of the end of a job that a script of another client ended, or that ended while the
-// connection was broken.
+// No message announces the end of a job that a script of another client ended, or that ended while
+// the connection was broken.
 func TestAWaitAsksAgainForWhatNobodyTold(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q")

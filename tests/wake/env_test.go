@@ -77,7 +77,7 @@ func (e *env) workerThat(config qless.WorkerConfig, do func(ctx context.Context)
 	return w
 }
 
-// idle waits until a worker sleeps: the server counts it among the idle ones, and it hears.
+// idle waits until a worker sleeps: the server counts it among the idle ones, and it is subscribed.
 func (e *env) idle(w *qless.Worker) {
 	e.T.Helper()
 	until(e.T, "the worker is idle", func() bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
-// moreWays are those that wake nobody or need a script.
+// moreWays are the ways that wake no worker or need a script.
 func moreWays() []way {
 	var h held
 	return []way{
@@ -57,7 +57,7 @@ func TestWhateverFillsAnEmptyQueueSaysSo(t *testing.T) {
 	all := func() []way { return append(ways(), moreWays()...) }
 	for i, w := range all() {
 		t.Run(w.name, func(t *testing.T) {
-			w := all()[i] // what it holds is its own
+			w := all()[i] // the jobs that it holds are its own
 			namespace := fmt.Sprintf("%d:", i)
 			if w.name == "put by the drop-in" {
 				namespace = "ql:"
@@ -84,7 +84,7 @@ func TestWhateverFillsAnEmptyQueueSaysSo(t *testing.T) {
 	require.GreaterOrEqual(t, filled, 20)
 }
 
-// Nobody who does not work several queues has these keys.
+// Only workers of several queues have these keys.
 func TestNothingIsSaidWhereNoQueueIsKnownToBeEmpty(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	e.put("q", "j")

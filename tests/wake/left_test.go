@@ -49,8 +49,8 @@ func (e *env) claims(queue string) bool {
 	return count == 1
 }
 
-// A worker without room passes on the jobs of each of its queues, not only those of the first
-// one alone, for which there may be nobody.
+// A worker without room passes on the jobs of each of its queues, not only those of the first one,
+// which may have no other worker.
 func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	for _, queue := range []string{"q1", "q2"} { // a new queue would make the workers look again
@@ -60,7 +60,7 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	both := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
 	first := e.workerThat(both, busyUntil(t))
 	second := e.worker(qless.WorkerConfig{Queues: []string{"q2"}})
-	for _, w := range []*qless.Worker{first, second} { // what made them look at their start is over
+	for _, w := range []*qless.Worker{first, second} { // the reason for their first poll is gone
 		asked := time.Now()
 		w.Resume()
 		until(t, "an answer", func() bool { return w.Stats().LastAnswer.After(asked) && w.Stats().Idle })
@@ -71,8 +71,8 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e.runs("of the second queue")
 }
 
-// A worker is woken for several jobs at once, takes one, and has no room for the others: the one that
-// falls due later is for another worker to wait for.
+// A worker is woken for several jobs at once, takes one, and has no room for the others: the one
+// that falls due later is for another worker to wait for.
 func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	one := qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
@@ -91,8 +91,8 @@ func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e.runs("later")
 }
 
-// Workers that were killed stay among the idle ones. A put passes over a bounded number of them, and
-// finds the one that is alive.
+// Workers that were killed stay among the idle ones. A put passes over a bounded number of them,
+// and finds the one that is alive.
 func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	const killed = 100_000
@@ -114,8 +114,8 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	require.Greater(t, left, int64(killed-1000), "one put looks at few of them")
 }
 
-// A worker that has not asked again for three poll intervals is gone. Each poll of another one drops
-// some of those.
+// A worker that has not asked again for three poll intervals is gone. Each poll of another one
+// drops some of those.
 func TestMarksOfIdleWorkersLapse(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()

@@ -187,8 +187,8 @@ func TestAPollOfAThousandQueues(t *testing.T) {
 	require.Positive(t, wait)
 }
 
-// Many jobs that come at once wake several workers, so that the last one does not wait for a chain of
-// wake-ups.
+// Many jobs that come at once wake several workers, so that the last one does not wait for a chain
+// of wake-ups.
 func TestManyJobsWakeSeveralWorkers(t *testing.T) {
 	for jobs, want := range map[int]int64{1: 1, 10: 1, 11: 2, 100: 10, 500: 16} {
 		e := newEnv(t, testkit.Start(t), "ql:")

@@ -41,7 +41,8 @@ func (h *held) hold(queue, jid string, options ...qless.PutOption) func(e *env) 
 	}
 }
 
-// holdBriefly puts a job that lives for a short time and pops it, again if its life was over by then.
+// holdBriefly puts a job that lives for a short time and pops it, again if its life was over by
+// then.
 func (h *held) holdBriefly(queue, jid string) func(e *env) {
 	return func(e *env) {
 		for h.job == nil {
@@ -366,7 +367,7 @@ func eachWay(t *testing.T, server *testkit.Server, start, before func(e *env)) {
 		for i, w := range ways() {
 			t.Run(fmt.Sprintf("%s with %d workers", w.name, workers), func(t *testing.T) {
 				t.Parallel()
-				w := ways()[i] // what it holds is its own
+				w := ways()[i] // the jobs that it holds are its own
 				e := newEnv(t, server, fmt.Sprintf("%d-%d-%d:", workers, i, namespaces.Add(1)))
 				if w.set != nil {
 					w.set(e)

@@ -15,8 +15,8 @@ import (
 
 var orders = []string{"ordered", "round-robin", "shuffled"}
 
-// A reserve over several queues passes over those that were found empty, and still finds what it
-// finds when it looks at all of them.
+// A reserve over several queues skips queues that were found empty, and still finds the jobs that
+// it finds when it looks at all of them.
 func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -76,7 +76,7 @@ func TestAQueueThatWasFoundEmptyCostsNoCommand(t *testing.T) {
 	}
 }
 
-// quietPut does what the script of another client does, but tells nobody.
+// quietPut does what the script of another client does, but publishes nothing.
 func (e *env) quietPut(queue, jid string) {
 	e.T.Helper()
 	e.Put("elsewhere", qless.JID(jid))
@@ -166,8 +166,8 @@ func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {
 	}
 }
 
-// Two lists of queues know different things. What one finds empty and the other has not looked at
-// is looked at.
+// Two lists of queues know different things. A queue that one finds empty and the other has not
+// looked at is looked at.
 func TestWhatIsKnownIsOfOneListOfQueues(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"C": 10, "D": 10})

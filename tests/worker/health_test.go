@@ -98,7 +98,8 @@ func TestStatsTellWhatRuns(t *testing.T) {
 	require.Empty(t, w.Stats().Running)
 }
 
-// What was not asked for, or reported, while the server was away is so soon after its return.
+// Requests and reports that were not possible while the server was away are sent soon after its
+// return.
 func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	e := newLiveEnv(t, "--appendonly", "yes")
 	w := e.worker(qless.WorkerConfig{})

@@ -48,8 +48,8 @@ func (s *sleeper) woken(queue string) {
 	require.Equal(s.e.T, queue, soon(s.e.T, "a wake-up of "+s.name, s.wakes).Payload)
 }
 
-// asleep requires that the sleeper was not woken: what is told to it now is the first that it
-// hears.
+// asleep requires that the sleeper was not woken: the next message to it is the first that it
+// receives.
 func (s *sleeper) asleep() {
 	s.e.T.Helper()
 	require.NoError(s.e.T, s.e.Redis.Publish(s.e.T.Context(), "ql:x:wake:"+s.name, "nothing").Err())

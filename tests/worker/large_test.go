@@ -137,8 +137,8 @@ func TestAReserveTakesJobsOfSixtyQueues(t *testing.T) {
 	}
 }
 
-// reserveAll reserves jobs of queues, or else of q and r, until there are no more, and returns those
-// of each reply.
+// reserveAll reserves jobs of queues, or else of q and r, until there are no more, and returns
+// those of each reply.
 func (e *env) reserveAll(order string, queues ...string) (replies [][]string) {
 	e.T.Helper()
 	count, cursor := 250, "0"

@@ -188,7 +188,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 			soon(t, "the command", sent)
 			w.Pause() // it might take the job again
 			message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
-			for n := range 2 { // nobody renews a lock that is lost
+			for n := range 2 { // a lock that is lost is not renewed
 				require.NoError(t, e.Redis.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
 				w.await(t, "a renewal", n+1, of("renew"))
 			}
@@ -283,7 +283,7 @@ func TestALockEndsWhenTheServerHangs(t *testing.T) {
 	w.stopNow()
 }
 
-// Once a job is given up, a renewal that was on its way locks it for nobody.
+// Once a job is given up, a renewal that was on its way locks it for no worker.
 func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set(qless.ConfigHeartbeat, "0.6")
@@ -462,7 +462,7 @@ func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 	require.ErrorIs(t, err, qless.ErrNotFound)
 }
 
-// A worker may begin a job before it hears of what happens to it.
+// A worker may begin a job before it receives the job's events.
 func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 	e := newLiveEnv(t)
 	require.NoError(t, e.Queue("q").SetHeartbeat(t.Context(), time.Hour)) // no renewal finds it

@@ -77,8 +77,8 @@ func TestAReservationWhoseAnswerComesTooLateIsNotWorked(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-// What was locked by a reservation whose answer is lost is given back, if nobody else can have the
-// worker's name; else the lock has to end.
+// Jobs locked by a reservation whose answer is lost are released, if no other worker can have the
+// same name; else the lock has to end.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	for name, history := range map[string][]string{
 		"":      {"put", "popped", "popped", "done"},
@@ -119,8 +119,8 @@ func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// The server counts a worker among the idle ones, and the worker does not know: it never heard the
-// answer. When it is paused, it leaves them all the same.
+// The server counts a worker among the idle ones, and the worker does not know: it never received
+// the answer. When it is paused, it leaves them anyway.
 func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())
@@ -156,7 +156,7 @@ func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	until(t, "it is complete", func() bool { return e.Read("j").State == qless.StateComplete })
 }
 
-// What a worker asks for at once may be more than its connection can carry in time.
+// A worker may ask for more at once than its connection can carry in time.
 func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	const jobs = 30
 	e := newLiveEnv(t)

@@ -213,7 +213,7 @@ func TestReserveAheadCostsNoMoreCommands(t *testing.T) {
 	require.Equal(t, cost("5", "0"), cost("1", "4"))
 }
 
-// What the header of reserve says of its cost.
+// The cost in the header of reserve.
 func TestCommandsThatLookingForIdleWorkersCosts(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"q": 20})

@@ -46,7 +46,7 @@ func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
 	for i := range 30 {
 		e.Put(fmt.Sprint("new", i))
 	}
-	for _, w := range all { // which each hears after that
+	for _, w := range all { // which each receives after that
 		require.NoError(t, e.Redis.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
 	}
 	until(t, "each has asked", func() bool { return reserves(all) >= before+len(all) })
@@ -104,7 +104,7 @@ func (e *env) settle(workers ...*testWorker) {
 	}
 }
 
-// One of the workers that hear of a new queue looks at all of theirs, and the others trust it.
+// One of the workers that are notified of a new queue polls all of theirs, and the others trust it.
 func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "new-*"}})
@@ -117,7 +117,7 @@ func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
 	require.Contains(t, first.args, "polls")
 }
 
-// unannouncedPut does what a client does that tells nobody of a new queue.
+// unannouncedPut does what a client does that does not announce a new queue.
 func (e *env) unannouncedPut(queue, jid string) {
 	e.T.Helper()
 	e.quietPut(queue, jid)

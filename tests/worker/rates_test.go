@@ -33,7 +33,7 @@ func (e *env) counted(query inspect.RateQuery) string {
 	return fmt.Sprint(sum)
 }
 
-// What a run counts as.
+// The ways in which a run counts.
 func TestRatesOfAWorkersJobs(t *testing.T) {
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 	require.GreaterOrEqual(t, points[0].Run.P99, took*7/10)
 }
 
-// A worker tells what it has counted every 15 s, which nobody waits for here.
+// A worker sends its counts every 15 s, which the test does not wait for.
 func TestAnIdleWorkerSaysNothingAboutRates(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})

@@ -148,7 +148,7 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	putting.Wait()
-	require.NoError(t, r.Close()) // what is on its way is given back
+	require.NoError(t, r.Close()) // jobs on their way are released
 	require.Empty(t, r.dup)
 	require.GreaterOrEqual(t, len(r.got), calls/2)
 	for _, jid := range jids {
@@ -166,7 +166,7 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 	require.Equal(t, calls-len(r.got), counts.Waiting)
 }
 
-// gate holds up the answers of a script: it tells of each, until open is called.
+// gate holds up the answers of a script: it reports each, until open is called.
 func (r *receiving) gate(script string) (arrived <-chan bool, open func()) {
 	seen, opened := make(chan bool, 1000), make(chan struct{})
 	open = sync.OnceFunc(func() { close(opened) })
@@ -335,7 +335,7 @@ func TestAReceiveWhoseSubscriptionBreaks(t *testing.T) {
 	require.NoError(t, soon(t, "the job", ended))
 }
 
-// Some seconds after the last call, nothing on the server tells of a receiver any more.
+// Some seconds after the last call, no trace of a receiver is on the server any more.
 func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)

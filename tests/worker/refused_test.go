@@ -63,7 +63,7 @@ func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
 	require.Equal(t, jobs, w.Stats().Completed)
 }
 
-// What is held back waits for its own time, and for nothing else.
+// A report that is held back waits for its own time, and for nothing else.
 func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
 	const jobs = 300
 	e := newLiveEnv(t)

@@ -34,7 +34,7 @@ func (e *env) do(args ...any) {
 	require.NoError(e.T, e.Redis.Do(e.T.Context(), args...).Err())
 }
 
-// dropPassword lets everybody in again.
+// dropPassword lets all clients in again.
 func (e *env) dropPassword(password string) {
 	e.T.Helper()
 	options := testkit.Options(e.Server.Addr())

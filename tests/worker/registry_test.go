@@ -115,7 +115,7 @@ func TestAWorkerThatCanNotRegisterWorks(t *testing.T) {
 	require.Equal(t, 1, w.log.count("can't register"))
 }
 
-// failSilently fails a waiting job as a script does that tells nobody.
+// failSilently fails a waiting job as a script does that publishes nothing.
 func (e *env) failSilently(jid string) {
 	e.T.Helper()
 	ctx, queue := e.T.Context(), e.Read(jid).Queue

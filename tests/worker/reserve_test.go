@@ -358,8 +358,8 @@ func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	end <- nil
 }
 
-// holdLookUp returns the config of a client that holds up the next look-up of the queues when it has been
-// answered. It tells of it once armed, and goes on when proceed is called.
+// holdLookUp returns the config of a client that holds up the next look-up of the queues when it
+// has been answered. Once armed, it reports the call, and continues when proceed is called.
 func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool, proceed func()) {
 	var armed atomic.Bool
 	looked, opened := make(chan bool, 1), make(chan struct{})
@@ -403,7 +403,7 @@ func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
-	// A queue appears. The worker has heard of it when it hears of the cancel after it.
+	// A queue appears. The worker has received it when it receives the cancel after it.
 	moved, err := repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)

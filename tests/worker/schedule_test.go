@@ -273,7 +273,7 @@ func TestAScheduleThatPutsAJobOnlyIfItIsNotThere(t *testing.T) {
 	w := e.newFollower(s)
 	w.start().puts(1)
 	require.Equal(t, []string{"put"}, whats(e.Read("report").History))
-	for range 2 { // the job is there, and the schedule goes on
+	for range 2 { // the job is there, and the schedule continues
 		e.Clock.Advance(time.Minute)
 		w.stop()
 		w = e.newFollower(s)

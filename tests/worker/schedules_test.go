@@ -215,7 +215,7 @@ func TestTwoSchedulesWithTheSameID(t *testing.T) {
 	until(t, "it says so", func() bool { return old.log.count("another schedule with the same ID") == 1 })
 	require.Zero(t, recent.log.count("another schedule"))
 
-	recent.stop() // what it has registered goes when somebody else looks
+	recent.stop() // its registration is dropped when another worker reads it
 	looks := old.count(of("schedule.register"))
 	old.Resume()
 	old.await(t, "a registration", looks+1, of("schedule.register"))

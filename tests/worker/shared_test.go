@@ -44,7 +44,7 @@ func (e *env) shares(name string, workers int) *sharing {
 	return s
 }
 
-// add starts a worker, and waits until it is idle and heard.
+// add starts a worker, and waits until it is idle and subscribed.
 func (s *sharing) add(queue string, patterns ...string) {
 	s.T.Helper()
 	w := newWorker(s.T, s.client, qless.WorkerConfig{
@@ -100,7 +100,7 @@ func (e *env) listensBy(connections int) {
 	})
 }
 
-// hears returns how many channels that match a pattern are listened to.
+// hears returns the number of channels that match a pattern and have subscribers.
 func (e *env) hears(pattern string) int {
 	e.T.Helper()
 	return len(e.Redis.PubSubChannels(e.T.Context(), pattern).Val())
@@ -311,7 +311,7 @@ func (d *deafness) alter(cmd redis.Cmder) {
 	d.asked.Wait()
 }
 
-// isNew reports whether a worker was not told yet.
+// isNew reports whether a worker was not notified yet.
 func (d *deafness) isNew(worker string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -322,7 +322,7 @@ func (d *deafness) isNew(worker string) bool {
 	return true
 }
 
-// Several workers that are not heard have their connection replaced once.
+// Several workers that get no messages have their connection replaced once.
 func TestUnheardWorkersReplaceTheirConnectionOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 5)

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Nothing tells a connection that only goes silent that it is gone: no end, and no reset.
+// Nothing shows that a silent connection is gone: no end, and no reset.
 func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)

@@ -112,7 +112,7 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-// It has nothing to tell the server any more, but is not to be cut off.
+// It has nothing to report to the server any more, but must not be cut off.
 func TestStopWaitsForAHandlerThatHasLostItsJob(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
@@ -303,7 +303,7 @@ func TestAWorkerThatNeverFoundItsServerStopsSoon(t *testing.T) {
 	require.NoError(t, soon(t, "the end of Stop", stopped))
 }
 
-// A worker whose reservation was lost has to ask what it locked, which nobody can tell.
+// A worker whose reservation was lost has to ask which jobs it locked.
 func TestWorkerThatMayHoldJobsStopsWithoutServer(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})

@@ -31,8 +31,8 @@ func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) 
 	}
 }
 
-// needRefusals skips the test if the server lets scripts write all the same, as Redis 6.2.5 does
-// without replicas.
+// needRefusals skips the test if the server lets scripts write anyway, as Redis 6.2.5 does without
+// replicas.
 func (e *env) needRefusals(end func()) {
 	err := e.Redis.Eval(e.T.Context(), "return redis.call('set', KEYS[1], '1')", []string{"probe"}).Err()
 	if err == nil {

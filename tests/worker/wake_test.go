@@ -108,9 +108,9 @@ func (e *env) silentPut(jid string) {
 	require.ErrorIs(e.T, err, redis.Nil)
 }
 
-// foreignPut does what the scripts of other clients do: they wake nobody, but tell the log. They
-// tell it before the job is there, which nobody sees in between. Before that, some connections are
-// closed.
+// foreignPut does what the scripts of other clients do: they wake no worker, but publish to the
+// log. They do so before the job is there, but within one step of the server. Before that, some
+// connections are closed.
 func (e *env) foreignPut(jid string, kill ...string) {
 	e.T.Helper()
 	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
@@ -176,8 +176,8 @@ func (s *relaySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Of many workers that start together, most find that others relay. They don't wait for their turn to
-// learn that.
+// Of many workers that start together, most find that others relay. They don't wait for their turn
+// to learn that.
 func TestWorkerThatWaitsToRelayLooksForOtherRelays(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()
@@ -237,7 +237,7 @@ func TestOneRelayMayDie(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j1").action)
 }
 
-// What was put while no relay listened wakes a worker when one listens again.
+// Jobs that were put while no relay was subscribed wake a worker when one subscribes again.
 func TestAJobThatNoRelayHeardOfWakesAWorker(t *testing.T) {
 	e := newLiveEnv(t)
 	relays, w := e.relayed()
@@ -439,8 +439,8 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	e.awaitNoSubscribers(dead.Name())
 	jid := e.Put("q")
 	before := time.Now()
-	// Nobody listens to the log until the other worker notices: it may be found by its next poll
-	// only, unless it listens itself.
+	// No relay subscribes to the log until the other worker notices: it may be found by its next
+	// poll only, unless that worker subscribes itself.
 	if e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
 		_, err := e.Run(t.Context(), "wake", "", "q")
 		require.NoError(t, err)

@@ -39,8 +39,8 @@ func (e *env) worker(config qless.WorkerConfig) *testWorker {
 	return e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
 }
 
-// workerAt makes a worker that reaches the server at an address. Its clock is the server's unless the
-// client's config has one.
+// workerAt makes a worker that reaches the server at an address. Its clock is the server's unless
+// the client's config has one.
 func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.ClientConfig) *testWorker {
 	e.T.Helper()
 	connection := testkit.Options(addr)
@@ -128,8 +128,8 @@ func (w *testWorker) stopLate(jids ...string) {
 
 var stopped = qless.ErrStopped
 
-// gate holds up every call of a script: before it is sent, or before its answer comes. It tells
-// of each, until open is called.
+// gate holds up every call of a script: before it is sent, or before its answer comes. It reports
+// each, until open is called.
 func (w *testWorker) gate(script string, answered bool) (arrived <-chan bool, open func()) {
 	seen, opened := make(chan bool, 1000), make(chan struct{})
 	open = sync.OnceFunc(func() { close(opened) })
@@ -238,8 +238,8 @@ func (j *journal) await(t testing.TB, text string, n int) {
 	}
 }
 
-// hold returns a handler that tells of each job that it is given, and ends when its context
-// does, or with what is sent to the second channel.
+// hold returns a handler that reports each job that it is given, and ends when its context does, or
+// with the error sent to the second channel.
 func hold() (handler qless.Handler, running chan *qless.Job, end chan error) {
 	running, end = make(chan *qless.Job, 1000), make(chan error, 1000)
 	return func(ctx context.Context, job *qless.Job) error {

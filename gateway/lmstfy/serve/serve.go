@@ -29,7 +29,7 @@ const shutdownTimeout = 30 * time.Second
 // defaultFile is the configuration file that lmstfy's own server reads if none is named.
 const defaultFile = "conf/config.toml"
 
-// Options say where the server listens, and where its jobs are.
+// Options are the addresses of the server and of the Redis server of its jobs.
 type Options struct {
 	// AdminHosts are names by which the admin API may be asked, beside addresses, localhost and those
 	// of the file.
@@ -214,8 +214,7 @@ func writePID(path string) (remove func(), err error) {
 	return func() { _ = os.Remove(path) }, nil
 }
 
-// ignoreReopen has the signal ignored that told the other server to open its logs again: there are
-// no files.
+// ignoreReopen ignores the signal by which the other server reopens its logs: there are no files.
 func ignoreReopen() (stop func()) {
 	reopen := make(chan os.Signal, 1)
 	signal.Notify(reopen, syscall.SIGUSR1)

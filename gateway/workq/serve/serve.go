@@ -20,7 +20,7 @@ const shutdownTimeout = 10 * time.Second
 // DefaultListen is the address that Workq's own server listens on.
 const DefaultListen = "127.0.0.1:9922"
 
-// Options say where the server listens, and where its jobs are.
+// Options are the addresses of the server and of the Redis server of its jobs.
 type Options struct {
 	// Listen is the address to listen on. Port 0 chooses a free one.
 	Listen string

@@ -74,7 +74,7 @@ func (a *app) exporterCommand() *cobra.Command {
 	return command
 }
 
-// serveOptions say what is served, and how.
+// serveOptions are the options of the servers.
 type serveOptions struct {
 	lmstfy, lmstfyAdmin, workq, metrics string
 	lmstfyAdminHosts                    []string

@@ -181,7 +181,8 @@ func TestServeUnderLoadEndsWhatItHasBegun(t *testing.T) {
 	require.EqualValues(t, clients, answered.Load())
 }
 
-// addJobs adds jobs by Workq's protocol until the connection ends, each after the answer to the last.
+// addJobs adds jobs by Workq's protocol until the connection ends, each after the answer to the
+// last.
 func addJobs(t *testing.T, address string, client int, added func()) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
