@@ -29,8 +29,8 @@ import (
 // use.
 //
 // Besides the connections of its go-redis client, it has one for what the server tells its workers,
-// its waits and its calls of Receive, while there are any. A subscription of [Client.Events] has one
-// of its own.
+// its waits and its calls of Receive, while there are any. A subscription of [Client.Events] has
+// one of its own.
 //
 // Unless it says otherwise, every method that takes a context runs one script, atomically, on the
 // server. Errors are of type [*Error].
@@ -76,10 +76,10 @@ type connection struct {
 }
 
 // New returns a client that uses a go-redis client for a single server, a sentinel or a cluster. It
-// does not talk to the server. A nil config means the defaults. The error is [ErrInvalid] if a field
-// of the config is invalid, rdb is nil, the namespace has no hash tag on a cluster, or rdb is a
-// [redis.Ring], which would spread one namespace over several servers. To spread jobs over servers,
-// see [NewShards].
+// does not talk to the server. A nil config means the defaults. The error is [ErrInvalid] if a
+// field of the config is invalid, rdb is nil, the namespace has no hash tag on a cluster, or rdb is
+// a [redis.Ring], which would spread one namespace over several servers. To spread jobs over
+// servers, see [NewShards].
 func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 	full := config.withDefaults()
 	if err := full.check(rdb); err != nil {
@@ -117,9 +117,9 @@ func (c *Client) startBatching() {
 	}
 }
 
-// Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections that
-// [Dial] opened. The go-redis client that was given to [New] belongs to the caller and stays open.
-// The client's workers go on with it, until they are stopped.
+// Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections
+// that [Dial] opened. The go-redis client that was given to [New] belongs to the caller and stays
+// open. The client's workers go on with it, until they are stopped.
 func (c *Client) Close() error {
 	c.receiving.Do(func() {})
 	if c.receivers == nil {
@@ -237,12 +237,12 @@ func anys(first []any, rest ...string) []any {
 	return first
 }
 
-// Do runs a command of the script, with the client's namespace, clock, observer and rules for sending
-// a command again. It is meant for tools: the headers of lua/commands describe the commands, their
-// arguments after NOW and their replies.
+// Do runs a command of the script, with the client's namespace, clock, observer and rules for
+// sending a command again. It is meant for tools: the headers of lua/commands describe the
+// commands, their arguments after NOW and their replies.
 //
-// An argument is a string, a whole number, a [time.Time] or a [time.Duration], which are sent as seconds,
-// or a [PutOption]. Options are written as pairs of a name and a value, all of them in the
+// An argument is a string, a whole number, a [time.Time] or a [time.Duration], which are sent as
+// seconds, or a [PutOption]. Options are written as pairs of a name and a value, all of them in the
 // place of the first, as in a put; [JID] and [Unique], which need the rest of a put, are
 // [ErrInvalid]. The reply is nil, a string, an int64 or a []any of these. A command that the script
 // does not have is [ErrInvalid].
@@ -315,8 +315,9 @@ func optionPairs(op string, options []PutOption) ([]any, error) {
 	return o.PutArgs(pairs, false), nil
 }
 
-// Decode returns data that a reply of [Client.Do] contains as it is stored: JSON, or the envelope of a
-// [Codec]. Data that no codec of the client can decode is returned as it is, with [ErrInvalid].
+// Decode returns data that a reply of [Client.Do] contains as it is stored: JSON, or the envelope
+// of a [Codec]. Data that no codec of the client can decode is returned as it is, with
+// [ErrInvalid].
 func (c *Client) Decode(stored []byte) (json.RawMessage, error) {
 	return c.decode("", "data", string(stored))
 }

@@ -53,9 +53,8 @@ type ReceiveConfig struct {
 // When ctx ends first, the error is [ErrUnavailable], which wraps that of ctx, and nothing is
 // taken: jobs that were on their way to this call go to another caller, or are released, which
 // uses up no retry and puts them back in front of their queue. If the server is away, or accepts no
-// writes, the call tries again until ctx ends, except with NoWait. What trying again can't cure,
-// such as a missing permission, is returned at once; and [Client.Close] ends the call with
-// [ErrUnavailable].
+// writes, the call tries again until ctx ends, except with NoWait. An error that lasts, such as a
+// missing permission, is returned at once; and [Client.Close] ends the call with [ErrUnavailable].
 //
 // Calls of a client with the same Queues, Order, LockTime and PollInterval ask the server together,
 // for as many jobs as they want in all, and jobs go to the call that waits longest. All calls share
@@ -204,8 +203,8 @@ func (c *ReceiveConfig) key(worker string) receiveKey {
 	}
 }
 
-// receivers are those that ask for jobs on behalf of the calls of Receive of a client and its
-// copies, one for each kind of call.
+// receivers ask for jobs on behalf of the calls of Receive of a client and its copies. There is one
+// receiver for each kind of call.
 type receivers struct {
 	started sync.WaitGroup
 	base    context.Context // of the receivers
@@ -411,7 +410,7 @@ func (r *receiver) close() {
 	r.due.Notify()
 }
 
-// fail ends all calls, or those that take what there is, with an error.
+// fail ends all calls, or only the calls with NoWait, with an error.
 func (r *receiver) fail(err error, onlyOnce bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -432,7 +431,8 @@ func (r *receiver) waiting() []*receiveCall {
 	return calls
 }
 
-// deliver gives jobs to the calls that have waited longest. It returns those that nobody wants.
+// deliver gives jobs to the calls that have waited longest. It returns the
+// jobs that no call wants.
 func (r *receiver) deliver(jobs []*Job) (left []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -315,8 +315,8 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	return nil
 }
 
-// setAlarm sets when to ask again: at once if there may be more jobs, else at the time that the server
-// gave, or when something wakes the worker.
+// setAlarm sets when to ask again: at once if there may be more jobs, else at the time that the
+// server gave, or when something wakes the worker.
 func (l *workLoop) setAlarm(got reserved, e exchange, sent time.Time) {
 	if e.wants() == 0 {
 		l.alarm.Stop()

@@ -34,8 +34,8 @@ type report struct {
 
 func (r *report) lockEnded() bool { return !time.Now().Before(r.until) }
 
-// endedAs returns what became of the job, by the server's answer: a job that is to be retried may
-// have failed, because it had no retries left.
+// endedAs returns how the job has ended, by the server's answer: a retry fails a job that has no
+// retries left.
 func (r *report) endedAs(answer string) Action {
 	if r.Action == ActionRetry && strings.HasPrefix(answer, "-") {
 		return ActionFail

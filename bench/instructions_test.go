@@ -17,7 +17,7 @@ import (
 var instructions = flag.String("instructions", "",
 	`"check" compares what each operation costs with the committed figures, "update" writes those`)
 
-// figuresFile holds what each operation cost when somebody last looked.
+// figuresFile holds the committed cost of each operation.
 const figuresFile = "results/instructions.json"
 
 // The share that an operation may cost more than the committed figure. Another build of the server
@@ -74,8 +74,8 @@ func TestTheScriptIsLoadedCheaply(t *testing.T) {
 	require.Greater(t, load.instructionsPerJob(), mostToLoad/10)
 }
 
-// attempts is how often operations are counted. What the server does by itself once a second, up to
-// 5 % of a phase, falls into some of the phases.
+// attempts is the number of times that operations are counted. The server's own work once a second,
+// up to 5 % of a phase, falls into some of the phases.
 const attempts = 5
 
 // countRepeatedly returns the lowest counts of several.

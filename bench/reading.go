@@ -23,7 +23,7 @@ type reading struct {
 	Sent        int64 // bytes, by the server
 }
 
-// uncounted are the commands that open connections and those that the bench itself sends.
+// uncounted are the commands that open connections, and the bench's own commands.
 var uncounted = map[string]bool{
 	"auth": true, "client": true, "command": true, "config": true, "flushall": true, "hello": true,
 	"info": true, "lastsave": true, "script": true, "select": true, "slowlog": true,

@@ -97,8 +97,8 @@ type row struct {
 	name string // the peer, and what distinguishes it from its other runs in the table
 }
 
-// A ratio compares a row with the same phase of another peer, paired by round. Figures that can't be
-// compared are left out.
+// A ratio compares a row with the same phase of another peer, paired by round. It leaves out
+// figures that can't be compared.
 type ratio struct {
 	Peer    string            `json:"peer"`
 	Figures map[string]spread `json:"figures"`

@@ -234,8 +234,8 @@ func (m *member) work() error {
 	return nil
 }
 
-// handle is the handler of all jobs. What a job does follows from the job alone, because another
-// process may have run it before.
+// handle is the handler of all jobs. It depends on the job alone, because another process may have
+// run the job before.
 func (m *member) handle(ctx context.Context, job *qless.Job) error {
 	m.count()
 	again := job.Remaining < job.Retries

@@ -18,7 +18,7 @@ type bulkCall struct {
 	name    string
 	prepare func(ctx context.Context, b *bulkLoad) error
 	do      func(ctx context.Context, b *bulkLoad) error
-	inSteps bool // it is one of those that take the server at most a step at a time
+	inSteps bool // each of its scripts is a step
 }
 
 // bulkLoad is what calls are about: so many jobs, queues and workers, on an empty server.

@@ -35,7 +35,7 @@ func claiming(name, mode string, pairs ...any) extension {
 	}}
 }
 
-// other is a job that those which are put wait for, or that waits for them.
+// other is a job that waits for the jobs of the workload, or that they wait for.
 const other = "other"
 
 // fairTenants is how many share a queue.

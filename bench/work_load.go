@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// loadOnce measures how long the server takes to load the script, the longest call of a start, how much
-// memory that needs, and how long other clients wait while many send the script at once.
+// loadOnce measures how long the server takes to load the script, the longest call of a start, how
+// much memory that needs, and how long other clients wait while many send the script at once.
 func loadOnce(ctx context.Context, o *options, r *report, s *server) error {
 	before, err := readScripts(ctx, s.admin)
 	if err != nil {
@@ -83,8 +83,8 @@ func loading(ctx context.Context, s *server, times int) (time.Duration, error) {
 	return time.Duration(micros) * time.Microsecond, err
 }
 
-// meetAtOnce has clients find that the server lacks the script, and all send it at once. It returns how
-// long another client had to wait meanwhile, at most.
+// meetAtOnce has clients find that the server lacks the script, and all send it at once. It returns
+// the longest time that another client had to wait meanwhile.
 func meetAtOnce(ctx context.Context, s *server, clients int) (time.Duration, error) {
 	var all sync.WaitGroup
 	failures := make(chan error, clients)

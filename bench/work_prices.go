@@ -10,8 +10,8 @@ import (
 //go:embed prices.lua
 var priceList string
 
-// How often an entry of the price list is repeated. What costs less is repeated more often, because
-// now and then Lua collects garbage.
+// The repetitions of an entry of the price list. A cheap entry has more of them, because now and
+// then Lua collects garbage.
 const (
 	commandLoops = 1000
 	luaLoops     = 20000

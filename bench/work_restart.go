@@ -280,7 +280,7 @@ func killServer(
 	return errors.Join(drained(ctx, queue), c.rest(ctx))
 }
 
-// A tally knows what became of each job, as far as those who put and ran it know.
+// A tally records the fate of each job, as far as its putter and its workers know.
 type tally struct {
 	mu    sync.Mutex
 	lives map[string]*life

@@ -1,5 +1,5 @@
-// Package dial reads the URLs of servers, and connects to a server once to find out what is wrong with
-// it.
+// Package dial reads the URLs of servers, and connects to a server once to find out what is wrong
+// with it.
 package dial
 
 import (

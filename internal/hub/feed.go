@@ -19,7 +19,7 @@ type feed struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{}      // closed when it has ended
-	changed Signal             // channels are to be added or removed
+	changed Signal             // there are channels to add or remove
 	settle  chan chan struct{} // asks for that; what was sent is closed when it was done
 
 	// Guarded by the hub's mutex. The last two are nil without a connection.
@@ -61,7 +61,7 @@ func (f *feed) run() {
 	}
 }
 
-// subscribe opens a connection, to which all channels are to be added.
+// subscribe opens a connection, and has all channels added to it.
 func (f *feed) subscribe() (*redisx.Subscription[redisx.Notice], error) {
 	c := f.hub.config
 	subscription, err := redisx.Subscribe(f.ctx, c.Redis, redisx.SubscriptionConfig[redisx.Notice]{
@@ -193,7 +193,7 @@ func (f *feed) settled(ctx context.Context) {
 	}
 }
 
-// isRetrying reports whether there is no connection, but is to be one.
+// isRetrying reports whether the feed tries to get a connection.
 func (f *feed) isRetrying() bool {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()

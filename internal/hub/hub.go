@@ -191,9 +191,9 @@ func (h *Hub) Restart(channel string, before time.Time) {
 	}
 }
 
-// InStep shortens the time until a worker does again what it does at intervals, by a tenth of the
-// interval at most, so that many of a hub do so together: that costs the server little more than
-// half of what it would cost one by one. Those that began together do not always do so.
+// InStep shortens the time until a worker's next regular call, by a tenth of the interval at most,
+// so that many workers of a hub call together: that costs the server little more than half as much.
+// Workers that began together do not always call together.
 func (h *Hub) InStep(wait, interval time.Duration) time.Duration {
 	early := time.Duration(rand.IntN(2)) * interval / steps
 	return inStep(time.Since(h.made), wait-early, interval)

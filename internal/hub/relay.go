@@ -114,8 +114,8 @@ const wakingPrefix = `{"queue":`
 // wakes reports whether the script that published a message also wakes a worker.
 func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix) }
 
-// putInto returns the queue into which a job was put, by a message of another client's script, or the
-// empty string.
+// putInto returns the queue into which a job was put, by a message of another client's script. It
+// returns the empty string for other messages.
 func putInto(payload string) string {
 	message, err := wire.DecodeJSON[struct {
 		Event wire.Text `json:"event"`

@@ -217,8 +217,8 @@ func (k *Keeper[T]) Run(ctx context.Context) {
 	}
 }
 
-// dueLeases returns the leases that are due for renewal, and how long it is until the next one.
-// Those that fall due soon are renewed with them.
+// dueLeases returns the leases that are due for renewal or will be soon, and how long it is until
+// the next one.
 func (k *Keeper[T]) dueLeases() ([]*Lease[T], time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
