@@ -399,6 +399,9 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 	soon(t, "the second run", runs)
 	// The event may come before the second run or after it: a renewal decides whose lock was lost.
 	w.await(t, "a renewal", 1, of("renew"))
+	until(t, "the worker asks for no more jobs", func() bool {
+		return e.Redis.ZCard(t.Context(), "ql:x:idle:q").Val() == 1
+	})
 
 	require.NoError(t, first.Refresh(t.Context()))
 	for op, act := range map[string]func() error{
