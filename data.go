@@ -6,11 +6,8 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
@@ -50,7 +47,7 @@ func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
 	if raw == nil {
 		return empty, nil
 	}
-	if problem := unreadable(raw); problem != "" {
+	if problem := wire.Unreadable(raw); problem != "" {
 		return "", invalid(op, jid, "the %s %s", what, problem)
 	}
 	return string(raw), nil
@@ -96,54 +93,6 @@ func marshalFields(v any) ([]byte, error) {
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(v)
 	return text.Bytes(), err
-}
-
-// maxDepth is the deepest nesting of JSON that Lua can decode.
-const maxDepth = 1000
-
-// unreadable returns what our scripts, or those of other clients, can't read in valid JSON, or the
-// empty string if they can read it. It saves the server that check.
-func unreadable(raw []byte) string {
-	if !utf8.Valid(raw) {
-		return "is not UTF-8"
-	}
-	depth, inString := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case c == '"':
-			inString = !inString
-		case inString && c == '\\':
-			if raw[i+1] == 'u' && utf16.IsSurrogate(escaped(raw[i:])) {
-				if i+12 > len(raw) ||
-					utf16.DecodeRune(escaped(raw[i:]), escaped(raw[i+6:])) == utf8.RuneError {
-					return "has half of a surrogate pair"
-				}
-				i += 6
-			}
-			i++
-		case inString:
-		case c == '[' || c == '{':
-			if depth++; depth > maxDepth {
-				return "is nested more than " + strconv.Itoa(maxDepth) + " deep"
-			}
-		case c == ']' || c == '}':
-			depth--
-		}
-	}
-	return ""
-}
-
-// escaped returns the character of an escape such as \u00e9 at the beginning of text, or 0 if there
-// is none.
-func escaped(text []byte) rune {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0
-	}
-	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	if err != nil {
-		return 0
-	}
-	return rune(n)
 }
 
 type jobReply struct {

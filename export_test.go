@@ -11,7 +11,6 @@ import (
 
 var (
 	EncodeData = encodeData
-	Unreadable = unreadable
 	Wrap       = wrap
 )
 

@@ -57,7 +57,7 @@ type connection struct {
 
 	unbatched bool             // each put is sent alone
 	replicas  *script.Replicas // nil if puts don't wait for any
-	waits     *waits
+	waits     *hub.Waits
 
 	receiving sync.Once // makes the receivers, unless the client is closed before
 	receivers interface {
@@ -102,7 +102,7 @@ func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 	}}
 	c.startBatching()
 	c.hub = hub.New(c.hubConfig())
-	c.waits = newWaits(c)
+	c.waits = hub.NewWaits(c.hub)
 	return c, nil
 }
 
@@ -123,10 +123,10 @@ func (c *Client) startBatching() {
 func (c *Client) Close() error {
 	c.receiving.Do(func() {})
 	if c.receivers == nil {
-		c.waits.close()
+		c.waits.Close()
 	} else {
 		c.receivers.close()
-		c.waits.close()
+		c.waits.Close()
 		c.receivers.wait()
 	}
 	if !c.owned {

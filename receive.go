@@ -508,7 +508,7 @@ func (r *receiver) run(ctx context.Context) {
 // wait waits for something to do.
 func (r *receiver) wait(ctx context.Context) {
 	if !r.isWanted() {
-		r.alarm.Reset(idleWaits)
+		r.alarm.Reset(hub.IdleAfter)
 	}
 	select {
 	case <-r.due:
@@ -527,7 +527,7 @@ func (r *receiver) isOver(e exchange) bool {
 	if r.isNeeded() || !r.outbox.isEmpty() {
 		return false
 	}
-	return r.isClosed() && !e.leave || time.Since(r.usedAt) >= idleWaits
+	return r.isClosed() && !e.leave || time.Since(r.usedAt) >= hub.IdleAfter
 }
 
 func (r *receiver) isClosed() bool {

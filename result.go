@@ -252,8 +252,8 @@ func (c *Client) joinAndWait(
 	if progress != nil {
 		channels = append(channels, c.prefix+channelProgress+jid)
 	}
-	w := c.waits.join(channels...)
-	defer c.waits.leave(w)
+	w := c.waits.Join(channels...)
+	defer c.waits.Leave(w)
 	return c.wait(ctx, jid, w, known, progress)
 }
 
@@ -281,7 +281,7 @@ var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
 // wait waits until the job has ended, and reports its progress. known means that it has existed.
 func (c *Client) wait(
-	ctx context.Context, jid string, w *waiter, known bool, progress *progressTeller,
+	ctx context.Context, jid string, w *hub.Waiter, known bool, progress *progressTeller,
 ) (Result, error) {
 	args := []any{jid}
 	if progress != nil {
@@ -289,7 +289,7 @@ func (c *Client) wait(
 	}
 	missing := false
 	for asked := 1; ; asked++ {
-		if message, heard := w.listen(ctx, asksAgain.After(asked), progress); heard {
+		if message, heard := w.Listen(ctx, asksAgain.After(asked), progress.hear); heard {
 			if result, err, over := c.endOf(jid, message); over {
 				return result, err
 			}
@@ -322,7 +322,7 @@ func (c *Client) wait(
 // waiting returns an error if the context or the client has ended.
 func (c *Client) waiting(ctx context.Context, jid string) error {
 	err := ctx.Err()
-	if err == nil && c.waits.isClosed() {
+	if err == nil && c.waits.IsClosed() {
 		err = redis.ErrClosed
 	}
 	if err == nil {
@@ -372,149 +372,6 @@ const (
 	channelProgress = "x:progress:" // followed by a jid: how far the job is
 )
 
-// idleWaits is how long what is shared by waits, or by calls of [Client.Receive], is kept after the
-// last one.
-var idleWaits = 10 * time.Second
-
-// A waiter waits for the end of a job, and perhaps for its progress.
-type waiter struct {
-	channels []string   // of its end, and of its progress
-	ready    hub.Signal // there is a message, or it is time to ask
-	doubted  bool       // messages may be about an earlier end of the job, and only mean that it is time
-
-	mu       sync.Mutex
-	message  string // the last one about its end
-	progress string // the last one about its progress
-	ask      bool   // it is time to ask
-}
-
-// listen returns the next message about the end of the job, and reports its progress. It returns
-// false if there is none, but it is time to ask, or the context has ended.
-func (w *waiter) listen(
-	ctx context.Context, patience time.Duration, told *progressTeller,
-) (message string, heard bool) {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		progress, over := "", false
-		select {
-		case <-ctx.Done():
-			over = true
-		case <-timer.C:
-			over = true
-		case <-w.ready:
-		}
-		w.mu.Lock()
-		message, progress, over = w.message, w.progress, over || w.ask
-		w.message, w.progress, w.ask = "", "", false
-		w.mu.Unlock()
-		if progress != "" {
-			told.hear(progress)
-		}
-		if message != "" || over {
-			return message, message != "" && !w.doubted
-		}
-	}
-}
-
-// Notify is called when there is a message, or it is time to ask.
-func (w *waiter) Notify(notice redisx.Notice) {
-	w.mu.Lock()
-	switch {
-	case notice.Payload == "":
-		w.ask = true
-	case notice.Channel == w.channels[0]:
-		w.message = notice.Payload
-	default:
-		w.progress = notice.Payload
-	}
-	w.mu.Unlock()
-	w.ready.Notify()
-}
-
-// waits are the waits for jobs by a client and its copies. They keep the subscription until some
-// seconds after the last wait.
-type waits struct {
-	hub     *hub.Hub
-	channel string // by which they keep the subscription
-
-	mu      sync.Mutex
-	closed  bool
-	waiters map[*waiter]bool
-	idle    *time.Timer // fires when there has been no wait for some time
-}
-
-func newWaits(client *Client) *waits {
-	s := &waits{
-		hub: client.hub, channel: client.prefix + hub.Idle, waiters: map[*waiter]bool{},
-	}
-	s.idle = time.AfterFunc(idleWaits, s.rest)
-	s.idle.Stop()
-	return s
-}
-
-// Notify ignores that the connection was made, or broken: each waiter is notified too.
-func (s *waits) Notify(redisx.Notice) {}
-
-// join adds a waiter for channels. The waiter is notified when the server begins to send the
-// messages of each.
-func (s *waits) join(channels ...string) *waiter {
-	w := &waiter{channels: channels, ready: hub.NewSignal()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		w.Notify(redisx.Notice{})
-		return w
-	}
-	s.idle.Stop()
-	s.waiters[w] = true
-	s.hub.Subscribe(s, s.channel)
-	s.hub.Subscribe(w, channels...)
-	return w
-}
-
-// leave removes a waiter.
-func (s *waits) leave(w *waiter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hub.Unsubscribe(w, w.channels...)
-	delete(s.waiters, w)
-	if len(s.waiters) == 0 && !s.closed {
-		s.idle.Reset(idleWaits)
-	}
-}
-
-// rest ends the subscription, unless there are waits again or others need it.
-func (s *waits) rest() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.waiters) == 0 {
-		s.hub.Unsubscribe(s, s.channel)
-	}
-}
-
-func (s *waits) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
-
-// close ends all waits, and the subscription unless others need it.
-func (s *waits) close() {
-	s.mu.Lock()
-	s.closed = true
-	s.idle.Stop()
-	for w := range s.waiters {
-		w.Notify(redisx.Notice{}) // it finds out why
-		s.hub.Unsubscribe(w, w.channels...)
-	}
-	closed := s.hub.Unsubscribe(s, s.channel)
-	s.mu.Unlock()
-	if closed != nil {
-		<-closed
-	}
-}
-
 // Call puts a job as [Queue.Put] does, waits until it has ended, and returns how, as [Client.Wait]
 // does. A failed job is a [Result] too; [ResultAs] returns the value that the handler has returned.
 //
@@ -555,10 +412,10 @@ const withdrawTime = 5 * time.Second
 // putAndWait puts a job and waits for its end.
 func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	jid := p.jid
-	w := c.waits.join(c.prefix + channelDone + jid)
-	defer c.waits.leave(w)
-	w.doubted = !p.isNew
-	w.listen(ctx, asksAgain.First, nil) // until messages are received
+	w := c.waits.Join(c.prefix + channelDone + jid)
+	defer c.waits.Leave(w)
+	w.Doubted = !p.isNew
+	w.Listen(ctx, asksAgain.First, nil) // until messages are received
 	if err := c.waiting(ctx, jid); err != nil {
 		return Result{}, callError(jid, errors.Unwrap(err), true, "the job was not put")
 	}

@@ -209,7 +209,7 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 // recheck has each schedule check whether it is due, and whatever else is done from time to time.
 func (w *Worker) recheck() {
 	w.registry.again.Notify()
-	w.rates.ask()
+	w.rates.Ask()
 	for _, s := range w.schedules {
 		s.again.Notify()
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/runs"
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
@@ -51,7 +52,7 @@ type Worker struct {
 	observer *observer
 	outbox   *outbox
 	progress *progressKeeper
-	rates    *rateKeeper
+	rates    *runs.Reporter
 	registry *registrar
 
 	shutdown shutdown
@@ -117,7 +118,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
 	w.registry = newRegistrar(own, w.log, w.describe)
-	w.rates = newRateKeeper(own, w.log)
+	w.rates = w.newRates()
 	w.outbox = newOutbox(w.log, w.loop.due, w.reported)
 	w.listener = newListener(own, w.locks, w.loop.lookup.choice.Patterns, w.loop.jobsReady, w.recheck)
 	return w, nil

@@ -3,7 +3,6 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"hash/maphash"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -225,7 +224,7 @@ const relistAfter = 5 * time.Minute
 // not as expected.
 type queueLookup struct {
 	choice   *queues.Choice
-	known    hashes
+	known    queues.Names
 	count    int // how many queues the server should have
 	listedAt time.Time
 	lookedAt time.Time
@@ -262,7 +261,7 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 // learn adds the queues of the events. It reports whether the queues to ask have changed.
 func (q *queueLookup) learn(news queueEvents) (changed bool) {
 	for _, queue := range news.appeared {
-		if q.known.add(queue) {
+		if q.known.Add(queue) {
 			q.count++
 		}
 	}
@@ -306,34 +305,9 @@ func (l *workLoop) list(ctx context.Context) error {
 	}
 	q := &l.lookup
 	q.choice.Reset(known)
-	q.known = newHashes(known)
+	q.known = queues.NewNames(known)
 	q.count, q.listedAt = len(known), time.Now()
 	return nil
-}
-
-// hashes are those of texts, in order. They take less memory than the texts.
-type hashes []uint64
-
-// hashSeed is what all hashes begin with.
-var hashSeed = maphash.MakeSeed()
-
-func newHashes(texts []string) hashes {
-	h := make(hashes, len(texts))
-	for i, text := range texts {
-		h[i] = maphash.String(hashSeed, text)
-	}
-	slices.Sort(h)
-	return h
-}
-
-// add adds a text, and reports whether it was not there.
-func (h *hashes) add(text string) bool {
-	hash := maphash.String(hashSeed, text)
-	i, found := slices.BinarySearch(*h, hash)
-	if !found {
-		*h = slices.Insert(*h, i, hash)
-	}
-	return !found
 }
 
 // setAsked notes which queues are asked.

@@ -288,7 +288,7 @@ func (w *Worker) finish(a *activeJob, r *report) {
 	switch {
 	case held && ended:
 		w.counters.add(countEnded)
-		w.rates.count(a, a.hold.outcome.Action)
+		w.countRun(a, a.hold.outcome.Action)
 		w.retire(a)
 	case held:
 		r.until = a.hold.Until
@@ -324,7 +324,7 @@ func (w *Worker) discard(a *activeJob, r *report, cause error) {
 func (w *Worker) reported(r *report, action Action, err error) {
 	switch {
 	case err == nil:
-		w.rates.count(r.job, action)
+		w.countRun(r.job, action)
 		w.counters.add(countActions[r.Action])
 	case errors.Is(err, ErrCanceled):
 		w.counters.add(countCanceled)

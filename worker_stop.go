@@ -51,7 +51,7 @@ func (w *Worker) startParts() *parts {
 	p.stopReporters = stop
 	w.listener.begin()
 	p.reporters.Go(func() { w.registry.run(reporting) })
-	p.reporters.Go(func() { w.rates.keep(reporting) })
+	p.reporters.Go(func() { w.rates.Run(reporting) })
 	p.reporters.Go(func() { w.settleDeferred(reporting) })
 	p.renewals.Go(func() { w.locks.Run(p.all) })
 	for _, schedule := range w.schedules {
@@ -108,7 +108,7 @@ func (w *Worker) leave(p *parts, answered bool) {
 	left := closedAfter(func() {
 		relayed := w.listener.end(p.all)
 		p.reporters.Wait()
-		w.rates.flush(p.all)
+		w.rates.Flush(p.all)
 		w.loop.leave(p.all, relayed)
 		p.schedules.Wait()
 		w.leaveSchedules(p.all)

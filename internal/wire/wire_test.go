@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,5 +215,25 @@ func TestRepliesThatOnlyLuaReads(t *testing.T) {
 			}
 			require.Equal(t, want, got, raw)
 		}
+	}
+}
+
+// Data that Go takes for JSON, and Lua's decoder does not, is found before it is sent.
+func TestDataThatLuaCanNotReadIsFound(t *testing.T) {
+	nested := func(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+	for _, readable := range []string{
+		`"\ud83d\ude00"`, `"\\ud83d"`, `{"a":"\u00e9[[[","b":[1]}`, `"a\"["`, nested(1000),
+	} {
+		require.Empty(t, wire.Unreadable([]byte(readable)), readable)
+	}
+	for text, problem := range map[string]string{
+		`"\ud83d"`:             "surrogate",
+		`"\ud83dx\ude00"`:      "surrogate",
+		`"\ude00"`:             "surrogate",
+		`"\ud83d\ude00\ud83d"`: "surrogate",
+		nested(1001):           "deep",
+		"\"\xff\"":             "UTF-8",
+	} {
+		require.Contains(t, wire.Unreadable([]byte(text)), problem, text)
 	}
 }

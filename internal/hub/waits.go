@@ -1,0 +1,157 @@
+package hub
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// IdleAfter is the time for which a part that calls share, such as a connection, is kept after the
+// last call.
+const IdleAfter = 10 * time.Second
+
+// A Waiter waits for the end of a job, and perhaps for its progress.
+type Waiter struct {
+	// Doubted says that messages may be about an earlier end of the job. Then they only mean that it
+	// is time to ask.
+	Doubted bool
+
+	channels []string // of its end, and of its progress
+	ready    Signal   // there is a message, or it is time to ask
+
+	mu       sync.Mutex
+	message  string // the last one about its end
+	progress string // the last one about its progress
+	ask      bool   // it is time to ask
+}
+
+// Listen returns the next message about the end of the job, and calls progress with each about its
+// progress. It returns false if it is time to ask, because there is none for so long or the context
+// has ended.
+func (w *Waiter) Listen(
+	ctx context.Context, patience time.Duration, progress func(message string),
+) (message string, received bool) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		over := false
+		select {
+		case <-ctx.Done():
+			over = true
+		case <-timer.C:
+			over = true
+		case <-w.ready:
+		}
+		w.mu.Lock()
+		message, news := w.message, w.progress
+		over = over || w.ask
+		w.message, w.progress, w.ask = "", "", false
+		w.mu.Unlock()
+		if news != "" {
+			progress(news)
+		}
+		if message != "" || over {
+			return message, message != "" && !w.Doubted
+		}
+	}
+}
+
+// Notify is called when there is a message, or it is time to ask.
+func (w *Waiter) Notify(notice redisx.Notice) {
+	w.mu.Lock()
+	switch {
+	case notice.Payload == "":
+		w.ask = true
+	case notice.Channel == w.channels[0]:
+		w.message = notice.Payload
+	default:
+		w.progress = notice.Payload
+	}
+	w.mu.Unlock()
+	w.ready.Notify()
+}
+
+// Waits are the waits for jobs by a client and its copies. They keep the connection of their hub for
+// [IdleAfter] after the last wait.
+type Waits struct {
+	hub     *Hub
+	channel string // by which they keep the subscription
+
+	mu      sync.Mutex
+	closed  bool
+	waiters map[*Waiter]bool
+	idle    *time.Timer // fires when there has been no wait for some time
+}
+
+// NewWaits returns the waits of a hub.
+func NewWaits(h *Hub) *Waits {
+	s := &Waits{hub: h, channel: h.config.Prefix + Idle, waiters: map[*Waiter]bool{}}
+	s.idle = time.AfterFunc(IdleAfter, s.rest)
+	s.idle.Stop()
+	return s
+}
+
+// Notify ignores that the connection was made, or broken: each waiter is notified too.
+func (s *Waits) Notify(redisx.Notice) {}
+
+// Join adds a waiter for channels. The waiter is notified when the server begins to send the
+// messages of each.
+func (s *Waits) Join(channels ...string) *Waiter {
+	w := &Waiter{channels: channels, ready: NewSignal()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		w.Notify(redisx.Notice{})
+		return w
+	}
+	s.idle.Stop()
+	s.waiters[w] = true
+	s.hub.Subscribe(s, s.channel)
+	s.hub.Subscribe(w, channels...)
+	return w
+}
+
+// Leave removes a waiter.
+func (s *Waits) Leave(w *Waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hub.Unsubscribe(w, w.channels...)
+	delete(s.waiters, w)
+	if len(s.waiters) == 0 && !s.closed {
+		s.idle.Reset(IdleAfter)
+	}
+}
+
+// rest ends the subscription, unless there are waits again or others need it.
+func (s *Waits) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiters) == 0 {
+		s.hub.Unsubscribe(s, s.channel)
+	}
+}
+
+// IsClosed reports whether Close was called.
+func (s *Waits) IsClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Close ends all waits, and the subscription unless others need it.
+func (s *Waits) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.idle.Stop()
+	for w := range s.waiters {
+		w.Notify(redisx.Notice{}) // it finds out why
+		s.hub.Unsubscribe(w, w.channels...)
+	}
+	closed := s.hub.Unsubscribe(s, s.channel)
+	s.mu.Unlock()
+	if closed != nil {
+		<-closed
+	}
+}
