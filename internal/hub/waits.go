@@ -73,8 +73,8 @@ func (w *Waiter) Notify(notice redisx.Notice) {
 	w.ready.Notify()
 }
 
-// Waits are the waits for jobs by a client and its copies. They keep the connection of their hub for
-// [IdleAfter] after the last wait.
+// Waits are the waits for jobs by a client and its copies. They keep the connection of their hub
+// for [IdleAfter] after the last wait.
 type Waits struct {
 	hub     *Hub
 	channel string // by which they keep the subscription

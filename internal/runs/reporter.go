@@ -69,8 +69,8 @@ type ReporterConfig struct {
 	Refused func(err error)
 }
 
-// A Reporter counts the runs of a worker's jobs, and sends the counts to the server. It sends a part
-// whose answer was lost again, with the same number.
+// A Reporter counts the runs of a worker's jobs, and sends the counts to the server. It sends a
+// part whose answer was lost again, with the same number.
 type Reporter struct {
 	config ReporterConfig
 	run    string

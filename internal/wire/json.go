@@ -41,8 +41,8 @@ func Unreadable(raw []byte) string {
 	return ""
 }
 
-// unescaped returns the character of an escape such as \u00e9 at the beginning of text, or 0 if there
-// is none.
+// unescaped returns the character of an escape such as \u00e9 at the beginning of text, or 0 if
+// there is none.
 func unescaped(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0
