@@ -210,7 +210,7 @@ var Table = []*Row{
 	{Doc: "[`Client.End`](receive.md#end) with a `TryAgain`", Letter: "n", Value: "number of calls", Ends: true,
 		stored: func(o *Options) any { return &o.Ends }},
 	{Doc: "it has [progress](results.md#progress)", Letter: "p"},
-	{Doc: "it has gone on to another queue with a [result](results.md)", Letter: "r", Ends: true},
+	{Doc: "it was passed on to another queue with a [result](results.md)", Letter: "r", Ends: true},
 	{Doc: "a client [waits](results.md#waiting) for its end", Letter: "w", Ends: true,
 		stored: func(o *Options) any { return &o.Waited }},
 }
