@@ -44,7 +44,7 @@ gateway: ## check and test the servers for other protocols, which are a module o
 	cd gateway && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: cmd
-cmd: ## check and test the programs, which are a module of their own
+cmd: ## check and test the command line, which is a module of its own
 	cd cmd && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: qlessprom

@@ -12,9 +12,9 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Batch is a set of jobs, its members, and a job that runs when they are done, its callback. It
-// is a handle: the server keeps all that there is to know, so any program can go on with a batch
-// by its id. It is safe for concurrent use.
+// A Batch is a set of member jobs and a callback job that runs when they have all finished. It is a
+// handle: all its state is on the server, so any program can resume a batch by its id. It is safe
+// for concurrent use.
 //
 // The callback depends on all members, so any client that completes the last one releases it, in
 // any language.
@@ -28,12 +28,14 @@ type Batch struct {
 // committed and has no members left to wait for. Then it runs once, or after its [Delay]. Its jid
 // is the id of the batch.
 //
-// It takes the options of [Queue.Put] but [DependsOn]. An [OnFailure] says what a member that fails
-// for good means: with [OnFailureRun], the callback runs when all members have ended, and has those
-// that failed in its FailedDependencies; with [OnFailureWait], the default, it runs when all are
-// complete, perhaps after some were unfailed; with [OnFailureFail], it fails with the first one.
+// It takes the options of [Queue.Put] but [DependsOn]. An [OnFailure] decides what the final
+// failure of a member means: with [OnFailureRun], the callback runs when all members have ended,
+// and has the failed ones in its FailedDependencies; with [OnFailureWait], the default, it runs
+// when all are complete, perhaps after some were unfailed; with [OnFailureFail], it fails with the
+// first one.
 //
-// With [ErrNotReplicated], the callback was put, and NewBatch returns the batch along with the error.
+// With [ErrNotReplicated], the callback was put, and NewBatch returns the batch along with the
+// error.
 //
 // A batch that is never committed stays, with its callback in the state [StateDepends].
 func (c *Client) NewBatch(
@@ -79,8 +81,8 @@ func (b *Batch) ID() string { return b.id }
 
 // Add puts jobs into a queue as members of the batch, and returns their jids in order. One script
 // puts up to 500 jobs, as [Queue.PutMany] does, and has the callback wait for them, so none is lost
-// or counted twice. Its errors are those of PutMany: a job that is refused because it exists does not
-// become a member. It is sent again like a PutMany if the connection breaks.
+// or counted twice. Its errors are those of PutMany: a job that is refused because it exists does
+// not become a member. It is sent again like a PutMany if the connection breaks.
 //
 // Jobs can be added as long as the batch is not committed, or waits for members: so a member can
 // add more of them while it runs. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if
@@ -102,7 +104,7 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string
 	return jids, b.explain(err)
 }
 
-// adopt makes a job that is to be put a member.
+// adopt makes a job about to be put a member.
 func (b *Batch) adopt(ctx context.Context, p *put) error {
 	if p.jid == b.id || slices.Contains(p.options.DependsOn, b.id) {
 		return invalid("put", p.jid, "the job would wait for its own batch")
@@ -135,9 +137,9 @@ func (b *Batch) explain(err error) error {
 	return &own
 }
 
-// Commit says that all members were added, but for those that members add. If none is left to wait
-// for, or there were none, the callback is released at once. A batch that is committed already is
-// left as it is.
+// Commit closes the batch: from then on, only its own members can add members. If none is left to
+// wait for, or there were none, the callback is released at once. A batch that is committed already
+// is left as it is.
 func (b *Batch) Commit(ctx context.Context) error {
 	if err := checkJobName("batch", b.id); err != nil {
 		return err
@@ -178,9 +180,9 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	}, nil
 }
 
-// Pending iterates over the jids of the members that the callback waits for, about 500 in a step, in no
-// particular order, each once. A member that ends meanwhile may come or not. An error is the last
-// element.
+// Pending iterates over the jids of the members that the callback waits for, about 500 in a step,
+// in no particular order, each once. A member that ends meanwhile may come or not. An error is the
+// last element.
 func (b *Batch) Pending(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := map[string]bool{}
@@ -227,7 +229,7 @@ func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 	return decode[batchReply](op, reply)
 }
 
-// Cancel cancels the callback and the members that it waits for, also those that run, as
+// Cancel cancels the callback and the members that it waits for, also running ones, as
 // [Client.Cancel] does: first the callback and up to 499 members, and then up to 500 at a time.
 // Members that have ended stay as they are. A member that a job outside the batch depends on is not
 // canceled: the error is [ErrHasDependents].
@@ -266,8 +268,8 @@ func (s *Shards) NewBatch(
 	return b.ifPut(err)
 }
 
-// Batch returns the batch with this id, whose callback was put into this queue. It keeps new members
-// in the shard of the batch, which a handle of [Client.Batch] does not.
+// Batch returns the batch with this id, whose callback was put into this queue. It keeps new
+// members in the shard of the batch, which a handle of [Client.Batch] does not.
 func (s *Shards) Batch(queue, id string) *Batch {
 	return &Batch{client: s.ClientFor(queue, id), id: id, shards: s}
 }

@@ -11,7 +11,7 @@ import (
 // A Codec changes the form in which a client stores the data and the results of jobs, to encrypt or
 // compress them, or to keep large ones elsewhere. See [ClientConfig].
 //
-// What Encode returns is stored in an envelope of JSON, which names the codec and the key. Clients
+// The result of Encode is stored in an envelope of JSON, which names the codec and the key. Clients
 // without the codec can move such a job, fail it and cancel it, but not read its data. Klass, tags,
 // headers, failure messages and [Job.Log] are stored as they are.
 //

@@ -17,8 +17,8 @@ import (
 // The settings of a namespace. Times are in seconds. A queue has three settings of its own: see
 // [Queue.SetHeartbeat], [Queue.SetMaxConcurrency] and [Queue.SetMaxRate].
 const (
-	// ConfigBackoffFactor is by what the delay of [ConfigBackoffInitialDelay] is multiplied each
-	// time that a job is lost. Defaults to 3.
+	// ConfigBackoffFactor multiplies the delay of [ConfigBackoffInitialDelay] each time that a job
+	// is lost. Defaults to 3.
 	ConfigBackoffFactor = "backoff-factor"
 
 	// ConfigBackoffInitialDelay is the delay with which a job is run again after its worker lost
@@ -38,16 +38,16 @@ const (
 	// ConfigHistogramHistory is for how many days histograms are kept. Defaults to 7.
 	ConfigHistogramHistory = "histogram-history"
 
-	// ConfigJobsFailedHistory is how long failed jobs are kept. When a job fails, those that failed
-	// earlier than that are deleted, at most 100 of them, but not those that others depend on, or
+	// ConfigJobsFailedHistory is how long failed jobs are kept. When a job fails, jobs that failed
+	// earlier than that are deleted, at most 100 of them, except for jobs that others depend on or
 	// that have a [KeepFailedFor]. Jobs that failed while this was not set, or by a script of
 	// another client, are deleted when another one fails in their group, or by [Client.Sweep]. It
-	// has no default: if it is not set, failed jobs are kept until somebody deals with them.
+	// has no default: if it is not set, failed jobs are kept until they are unfailed or canceled.
 	ConfigJobsFailedHistory = "jobs-failed-history"
 
 	// ConfigJobsFailedHistoryCount is how many failed jobs are kept in each failure group. When a
-	// job fails, the oldest of its group beyond that are deleted, at most 10 of them, but not those
-	// that ConfigJobsFailedHistory leaves. It has no default: if it is not set, all are kept.
+	// job fails, the oldest of its group beyond that are deleted, at most 10 of them, except for
+	// jobs that ConfigJobsFailedHistory leaves. It has no default: if it is not set, all are kept.
 	ConfigJobsFailedHistoryCount = "jobs-failed-history-count"
 
 	// ConfigJobsHistory is how long completed jobs are kept. Defaults to 604800 s, which is a week.
@@ -448,3 +448,6 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// Config returns the settings of the namespace, which all of its clients share.
+func (c *Client) Config() *Config { return &Config{client: c} }

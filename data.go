@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/maphash"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -297,8 +298,8 @@ func (r *jobReply) job(c *Client) *Job {
 	return j
 }
 
-// setRun sets the fields of the job's run. since is its beginning, as the server writes it, or empty;
-// put is the time of the put or the pop before it, or zero.
+// setRun sets the fields of the job's run. since is its beginning, as the server writes it, or
+// empty; put is the time of the put or the pop before it, or zero.
 func (j *Job) setRun(since string, put time.Time) {
 	j.since, j.PoppedAt = since, wire.AsNumber(since).Time()
 	j.Attempt = max(j.Retries-max(j.Remaining, 0), 0) + 1
@@ -341,8 +342,8 @@ func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err
 	return jobs, rest, nil
 }
 
-// largeData returns the parts of a reply that may have large data: the JSON, what it says of jobs that
-// are not in it, and the data.
+// largeData returns the parts of a reply that may have large data: the JSON, its fields about jobs
+// that are not in it, and the data.
 func largeData(reply any) (text any, rest string, large []any) {
 	parts, ok := reply.([]any)
 	if !ok || len(parts) < 2 {
@@ -379,5 +380,13 @@ func replyError(op string, err error) error {
 	return &Error{Op: op, Code: ErrServer, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// validText makes text fit for JSON: the message of a panic, for example, may hold raw bytes.
+// validText replaces invalid UTF-8, which JSON can't hold: the message of a panic, for example, may
+// hold raw bytes.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func secondsOf(d time.Duration) float64 { return float64(d) / float64(time.Second) }
+
+// durationOf rounds, so that seconds with a fraction survive being written and read.
+func durationOf(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
+}

@@ -3,6 +3,7 @@ package qless_test
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 func TestRepliesOfTheStockScriptsAreRead(t *testing.T) {
@@ -119,5 +121,211 @@ func TestReservedFieldsAreReadByTheirNames(t *testing.T) {
 	} {
 		_, err := c.DecodeReserved(append(head, unreadable...))
 		requireCode(t, qless.ErrServer, err)
+	}
+}
+
+// requireJSON requires that a value is written as this JSON, and read from it again.
+func requireJSON[T any](t *testing.T, value T, want string) {
+	t.Helper()
+	text := jsonOf(t, value)
+	require.JSONEq(t, want, text)
+	var read T
+	require.NoError(t, json.Unmarshal([]byte(text), &read))
+	require.Equal(t, value, read)
+}
+
+func TestJobsAsJSON(t *testing.T) {
+	requireJSON(t, qless.Job{}, `{"jid": "", "klass": "", "state": "", "priority": 0, "attempt": 0, "retries": 0, "remaining": 0,
+		"tracked": false}`)
+	requireJSON(t, qless.Job{
+		Attempt: 2, PoppedAt: noon, Data: raw(`{"n":12345678901234567890}`), Dependencies: []string{"a"}, Dependents: []string{"b"},
+		Expires: noon.Add(time.Microsecond),
+		Failure: &qless.Failure{Group: "g", Message: "m", When: noon, Worker: "w"},
+		History: []qless.HistoryEntry{{When: noon, What: "put", Queue: "q"}},
+		JID:     "j", Klass: "K", Priority: -1, Queue: "q", Remaining: 4, Retries: 5, SpawnedFrom: "r",
+		State: qless.StateRunning, Tags: []string{"t"}, Tracked: true, Worker: "w1",
+	}, `{
+		"jid": "j", "klass": "K", "state": "running", "queue": "q", "worker": "w1", "tracked": true, "priority": -1,
+		"expires": "2024-01-02T12:00:00.000001Z", "attempt": 2, "retries": 5, "remaining": 4,
+		"popped_at": "2024-01-02T12:00:00Z", "data": {"n": 12345678901234567890},
+		"tags": ["t"], "spawned_from_jid": "r", "dependencies": ["a"], "dependents": ["b"],
+		"failure": {"group": "g", "message": "m", "when": "2024-01-02T12:00:00Z", "worker": "w"},
+		"history": [{"when": "2024-01-02T12:00:00Z", "what": "put", "q": "q"}]
+	}`)
+	requireJSON(t, qless.Failure{Group: "g", Message: "m"}, `{"group": "g", "message": "m"}`)
+	requireJSON(t, qless.HistoryEntry{What: "failed", Worker: "w", Group: "g",
+		Details: map[string]json.RawMessage{"n": raw("1")}}, `{"what": "failed", "worker": "w", "group": "g", "details": {"n": 1}}`)
+}
+
+func TestRecurringJobsAsJSON(t *testing.T) {
+	requireJSON(t, qless.RecurringJob{}, `{"backlog": 0, "count": 0, "interval": 0, "jid": "", "klass": "",
+		"priority": 0, "queue": "", "retries": 0}`)
+	requireJSON(t, qless.RecurringJob{
+		Backlog: 1, Count: 2, Data: raw("[1]"), Interval: 1300 * time.Millisecond, JID: "r", Klass: "K", Priority: 3,
+		Queue: "q", Retries: 4, Tags: []string{"t"},
+	}, `{"backlog": 1, "count": 2, "data": [1], "interval": 1.3, "jid": "r", "klass": "K", "priority": 3,
+		"queue": "q", "retries": 4, "tags": ["t"]}`)
+	var read qless.RecurringJob
+	require.Error(t, json.Unmarshal([]byte(`{"interval": "soon"}`), &read))
+}
+
+func TestSettingsOfAQueueAsJSON(t *testing.T) {
+	requireJSON(t, qless.QueueSettings{}, `{"heartbeat": 0, "max_concurrency": 0, "max_rate": 0, "per": 0}`)
+	requireJSON(t, qless.QueueSettings{
+		Heartbeat: 1500 * time.Millisecond, MaxConcurrency: 2, MaxRate: 3, Per: time.Minute, NextStart: noon,
+	}, `{"heartbeat": 1.5, "max_concurrency": 2, "max_rate": 3, "per": 60, "next_start": "2024-01-02T12:00:00Z"}`)
+	var read qless.QueueSettings
+	require.Error(t, json.Unmarshal([]byte(`{"per": "soon"}`), &read))
+}
+
+func TestPutReturnsTheJIDWithAnError(t *testing.T) {
+	jid, err := offline(t).Queue("q").Put(t.Context(), "K", nil)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.Len(t, jid, 32)
+	jid, err = offline(t).Queue("q").Recur(t.Context(), "K", nil, time.Hour)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.Len(t, jid, 32)
+}
+
+func TestJSONOfWhatIsRead(t *testing.T) {
+	for text, value := range map[string]any{
+		`{"name":"q","waiting":1,"running":2,"stalled":3,"scheduled":4,"depends":5,"recurring":6,` +
+			`"paused":true}`: qless.QueueCounts{
+			Name: "q", Waiting: 1, Running: 2, Stalled: 3, Scheduled: 4, Depends: 5, Recurring: 6,
+			Paused: true,
+		},
+		`{"expired":0,"failed":1,"failures":2,"retries":3,` +
+			`"wait":{"count":1,"mean":1.500001,"std":0.25,"histogram":[{"from":1,"to":2,"count":1}]},` +
+			`"run":{"count":0,"mean":0,"std":0,"histogram":[]}}`: qless.Stats{
+			Failed: 1, Failures: 2, Retries: 3,
+			Wait: qless.Summary{
+				Count: 1, Mean: 1500001 * time.Microsecond, Std: 250 * time.Millisecond,
+				Histogram: []qless.Bucket{{From: time.Second, To: 2 * time.Second, Count: 1}},
+			},
+		},
+		`{"event":"gap"}`: qless.Event{Kind: qless.EventGap},
+		`{"event":"failed","tracked":true,"jid":"j","queue":"q","to":"r","worker":"w","group":"g",` +
+			`"message":"m","option":"o","value":"v"}`: qless.Event{
+			Kind: qless.EventFailed, Tracked: true, JID: "j", Queue: "q", To: "r", Worker: "w",
+			Group: "g", Message: "m", Option: "o", Value: "v",
+		},
+	} {
+		written, err := json.Marshal(value)
+		require.NoError(t, err)
+		require.Equal(t, text, string(written))
+		read := reflect.New(reflect.TypeOf(value))
+		require.NoError(t, json.Unmarshal(written, read.Interface()))
+		require.Equal(t, value, read.Elem().Interface(), "what is read again")
+	}
+}
+
+// replies are seeds: what scripts reply, and what they never should.
+var replies = []string{
+	`[{"jid":"j","klass":"K","state":"running","queue":"q","worker":"w","tracked":true,"priority":1,"expires":1704196860.1235,` +
+		`"retries":5,"remaining":4,"data":"{\"a\":[1, 2]}","tags":["a","b"],"failure":{"group":"g","message":"m","when":1704196800,"worker":"w"},` +
+		`"history":[{"when":1704196800,"what":"put","q":"q"},{"when":1704196801,"what":"note","x":[1]}],` +
+		`"dependents":["x"],"dependencies":["y"],"spawned_from_jid":"r"}]`,
+	`[{"jid":"j","tags":{},"failure":{},"history":{},"dependents":{},"dependencies":{},"spawned_from_jid":false,"expires":"","remaining":"4.0"}]`,
+	`[{"history":[{"put":1,"popped":2,"failed":3,"done":4,"q":"q","worker":"w"},[],null,5,{"what":null,"when":"x"}],"failure":[1],"data":5}]`,
+	`{}`, `[]`, `[{}]`, `[null]`, `null`, ``, `[`, `5`, `"x"`, `[[]]`, `{"jobs":{},"total":"7"}`, `[{"jid":1e400}]`,
+	`{"run":{"count":1,"mean":1e300,"std":-1,"histogram":[0,1,2.5]},"wait":{"histogram":{}},"failed":"x"}`,
+	`{"name":"q","waiting":1,"running":2.9,"stalled":"3","scheduled":null,"depends":false,"recurring":1e99,"paused":true}`,
+	`{"jid":"r","interval":60.5,"count":"3","tags":{},"data":"[]","backlog":-1}`, `{"a":1,"b":"2","c":{}}`,
+}
+
+func FuzzDecodeJobs(f *testing.F) {
+	for _, reply := range replies {
+		f.Add(reply)
+	}
+	client := offline(f)
+	f.Fuzz(func(t *testing.T, reply string) {
+		jobs, err := client.DecodeJobs(reply)
+		if err != nil {
+			requireCode(t, qless.ErrServer, err)
+			return
+		}
+		for _, job := range jobs {
+			for _, entry := range job.History {
+				for name, value := range entry.Details { // as they come out of encodeJobs
+					entry.Details[name], err = json.Marshal(value)
+					require.NoError(t, err)
+				}
+			}
+		}
+		again, err := client.DecodeJobs(encodeJobs(t, jobs))
+		require.NoError(t, err)
+		require.Equal(t, jobs, again)
+	})
+}
+
+// encodeJobs writes jobs as the scripts do.
+func encodeJobs(t *testing.T, jobs []*qless.Job) string {
+	all := []any{}
+	for _, job := range jobs {
+		history := []any{}
+		for _, entry := range job.History {
+			item := map[string]any{"when": seconds(entry.When), "what": entry.What, "q": entry.Queue,
+				"worker": entry.Worker, "group": entry.Group}
+			for name, value := range entry.Details {
+				item[name] = value
+			}
+			history = append(history, item)
+		}
+		failure := map[string]any{}
+		if job.Failure != nil {
+			failure = map[string]any{"group": job.Failure.Group, "message": job.Failure.Message,
+				"when": seconds(job.Failure.When), "worker": job.Failure.Worker}
+		}
+		all = append(all, map[string]any{
+			"jid": job.JID, "klass": job.Klass, "state": job.State, "queue": job.Queue, "worker": job.Worker,
+			"tracked": job.Tracked, "priority": job.Priority, "expires": seconds(job.Expires), "retries": job.Retries,
+			"remaining": job.Remaining, "data": string(job.Data), "tags": job.Tags, "failure": failure, "history": history,
+			"dependents": job.Dependents, "dependencies": job.Dependencies, "spawned_from_jid": job.SpawnedFrom,
+		})
+	}
+	text, err := json.Marshal(all)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// seconds writes a time as the scripts do.
+func seconds(at time.Time) json.RawMessage {
+	if at.IsZero() {
+		return raw("0")
+	}
+	return raw(wire.FormatTime(at))
+}
+
+func FuzzDecodeOtherReplies(f *testing.F) {
+	for _, reply := range replies {
+		f.Add("log", reply)
+	}
+	f.Add("w:w1", `{"jid":"j","event":"lock_lost","worker":"w1"}`)
+	f.Add("put", "jid")
+	client := offline(f)
+	f.Fuzz(func(t *testing.T, channel, reply string) {
+		require.Equal(t, qless.DecodeReplies(reply), qless.DecodeReplies(reply))
+		event := client.DecodeEvent(client.Namespace()+channel, reply)
+		require.Equal(t, event, client.DecodeEvent(client.Namespace()+channel, reply))
+	})
+}
+
+// Data that Go takes for JSON, and Lua's decoder does not, is found before it is sent.
+func TestDataThatLuaCanNotReadIsFound(t *testing.T) {
+	nested := func(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+	for _, readable := range []string{
+		`"\ud83d\ude00"`, `"\\ud83d"`, `{"a":"\u00e9[[[","b":[1]}`, `"a\"["`, nested(1000),
+	} {
+		require.Empty(t, qless.Unreadable([]byte(readable)), readable)
+	}
+	for text, problem := range map[string]string{
+		`"\ud83d"`:             "surrogate",
+		`"\ud83dx\ude00"`:      "surrogate",
+		`"\ude00"`:             "surrogate",
+		`"\ud83d\ude00\ud83d"`: "surrogate",
+		nested(1001):           "deep",
+		"\"\xff\"":             "UTF-8",
+	} {
+		require.Contains(t, qless.Unreadable([]byte(text)), problem, text)
 	}
 }

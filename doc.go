@@ -30,14 +30,14 @@
 //
 // # Queues and jobs
 //
-// A [Client] gives access to one namespace of one Redis server or cluster. A [Queue] is a handle to a
-// named queue, which need not exist. A [Job] is a snapshot of a job: its id (jid), a klass that names
-// the kind of work, data in JSON, and all that has happened to it.
+// A [Client] gives access to one namespace of one Redis server or cluster. A [Queue] is a handle to
+// a named queue, which need not exist. A [Job] is a snapshot of a job: its id (jid), a klass that
+// names the kind of work, data in JSON, and all that has happened to it.
 //
-// Popping a job locks it for the queue's heartbeat time, 60 s by default. A [Worker] renews the locks
-// of its jobs. A job whose lock has ended goes to the next worker and uses up one retry: jobs are run
-// at least once. A failed job is kept in a failure group until it is put back ([Job.Unfail]) or
-// canceled ([Client.Cancel]).
+// Popping a job locks it for the queue's heartbeat time, 60 s by default. A [Worker] renews the
+// locks of its jobs. A job whose lock has ended goes to the next worker and uses up one retry: jobs
+// are run at least once. A failed job is kept in a failure group until it is put back
+// ([Job.Unfail]) or canceled ([Client.Cancel]).
 //
 // # Without a worker
 //
@@ -48,20 +48,20 @@
 //	err = jobs[0].Complete(ctx)
 //
 // A program can complete a job, send it on to another queue ([Job.Next]), put it back to be tried
-// again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it ([Job.Fail]).
-// [Client.Receive] waits for jobs, for programs that are workers themselves.
+// again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it
+// ([Job.Fail]). [Client.Receive] waits for jobs, for programs that are workers themselves.
 //
 // # Options
 //
 // Options are types: their doc comments have their units and defaults. The type of a call's options
 // determines which of them it takes. A job that uses none costs the server nothing more.
-// docs/extensions.md has a table of them, with the costs of each, and how clients of other languages
-// see them.
+// docs/extensions.md has a table of them, with the costs of each, and how clients of other
+// languages see them.
 //
 // Identity and order: [JID], [If], [Unique], [Priority], [Fair], [Limits], [Tags], [Headers].
 //
-// Times and retries: [Delay], [At], [Retries], [LockTime], [OnLost], [MaxRunTime], [StartBy], [TTL],
-// [KeepFor], [KeepFailedFor].
+// Times and retries: [Delay], [At], [Retries], [LockTime], [OnLost], [MaxRunTime], [StartBy],
+// [TTL], [KeepFor], [KeepFailedFor].
 //
 // Other jobs: [DependsOn], [OnFailure].
 //
@@ -69,9 +69,9 @@
 //
 // # Workers, handlers and outcomes
 //
-// A [Worker] passes jobs to a [Handler] for each klass: see [WorkerConfig], [Typed] and [Middleware]. A
-// handler that wants something else than a completion or a retry returns [Next], [Snooze], [Throttled],
-// [RetryIn] or [FailWith]. [LogJobs] logs each run.
+// A [Worker] passes jobs to a [Handler] for each klass: see [WorkerConfig], [Typed] and
+// [Middleware]. A handler that wants something else than a completion or a retry returns [Next],
+// [Snooze], [Throttled], [RetryIn] or [FailWith]. [LogJobs] logs each run.
 //
 // # Results
 //
@@ -81,9 +81,9 @@
 //
 // # Batches, limits and schedules
 //
-// A [Batch] runs a job once all its members have ended. A [Limit] bounds the number of jobs that run at
-// once, or start in a time, in all queues. A [Schedule] puts jobs at fixed times while a worker
-// follows it; a [RecurringJob] is put at intervals by whatever client pops its queue.
+// A [Batch] runs a job once all its members have ended. A [Limit] bounds the number of jobs that
+// run at once, or start in a time, in all queues. A [Schedule] puts jobs at fixed times while a
+// worker follows it; a [RecurringJob] is put at intervals by whatever client pops its queue.
 //
 // # Shards
 //
@@ -98,8 +98,8 @@
 //
 // # Time
 //
-// The scripts use the server's clock, so the clocks of client machines need not agree. The Clock of a
-// [ClientConfig] is for tests.
+// The scripts use the server's clock, so the clocks of client machines need not agree. The Clock of
+// a [ClientConfig] is for tests.
 //
 // # Other languages
 //
@@ -110,6 +110,6 @@
 //
 // # Tools
 //
-// Package inspect lists, finds and repairs jobs, for dashboards and scripts. [Client.Events] are the
-// events of a namespace. [Client.Do] runs any command of the script.
+// Package inspect lists, finds and repairs jobs, for dashboards and scripts. [Client.Events] are
+// the events of a namespace. [Client.Do] runs any command of the script.
 package qless

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An End says how [Client.End] ends a job.
+// An End is the way in which [Client.End] ends a job.
 type End struct {
 	// State is [StateComplete], which is the default, or [StateFailed].
 	State State
@@ -25,18 +25,18 @@ type End struct {
 	Group   string
 	Message string
 
-	// TryAgain is how many calls with a TryAgain it takes to end the job, as in "fail this job, but
-	// run it up to 3 times". Before that, each only counts ([Job].Ends), and drops the Result. If
-	// the job is running, its worker loses it, and it can be popped again at once: from the place
-	// that it was put at if it has an [OnLostInPlace], and else as the first of its priority. It
-	// uses up no retry. A job that is not running stays as it is. With 0, the call counts nothing,
-	// and ends the job.
+	// TryAgain is the number of calls with a TryAgain after which the job ends, as in "fail this
+	// job, but run it up to 3 times". Before that, each only counts ([Job].Ends), and drops the
+	// Result. If the job is running, its worker loses it, and it can be popped again at once: from
+	// the place that it was put at if it has an [OnLostInPlace], and else as the first of its
+	// priority. It uses up no retry. A job that is not running stays as it is. With 0, the call
+	// counts nothing, and ends the job.
 	TryAgain int
 }
 
-// End completes a job, or fails it for good, whichever worker has it, and whether it is waiting,
-// scheduled, running, timed out, or waits for other jobs. What follows is as after [Job.Complete]
-// and [Job.Fail]: dependents, waits, events, unique keys, and how long the record is kept. A worker
+// End completes a job, or fails it, whichever worker has it, and whether it is waiting, scheduled,
+// running, timed out, or waits for other jobs. The effects are those of [Job.Complete] and
+// [Job.Fail]: dependents, waits, events, unique keys, and how long the record is kept. A worker
 // that runs the job is notified that it has lost its lock. A job that did not run counts as one
 // that ran for no time.
 //
@@ -45,8 +45,8 @@ type End struct {
 // there is no such job, [ErrNotFound]. It is sent once: after an [ErrUnavailable], an ErrFinished
 // may mean that the first call has ended the job.
 //
-// A script takes at most 1,000 dependencies from a job that waits for others; then End runs it again.
-// If that fails, the job waits for fewer others, and for ever: end it again, or cancel it.
+// A script takes at most 1,000 dependencies from a job that waits for others; then End runs it
+// again. If that fails, the job waits for fewer others, and for ever: end it again, or cancel it.
 //
 // It is meant for programs whose callers, not workers, decide about a job. A [Codec] encodes
 // the result without knowing the job's klass.
@@ -125,7 +125,8 @@ func (c *Client) endArgs(jid string, end *End) ([]any, error) {
 }
 
 // Forget deletes the record of a job that is complete or has failed, with everything that belongs
-// to it: its result, history, tags, tracking, and its place in a failure group. Nobody is notified.
+// to it: its result, history, tags, tracking, and its place in a failure group. No message is
+// published.
 //
 // A job that has not ended is left as it is: the error is [ErrRunning] or [ErrUnfinished], and
 // [Client.Cancel] deletes it. So is a failed job that others depend on, with [ErrHasDependents]. If
@@ -246,9 +247,9 @@ func (b *endBatcher) send(calls []*waitingEnd) {
 //
 // It returns an error for each jid, in their order, which is nil if the job is complete: a job that
 // is refused leaves the others alone. The errors are those of Job.Complete. One script completes up
-// to 200 jobs, perhaps with those of calls on other goroutines (see Unbatched in [ClientConfig]), and
-// is sent once: if the connection breaks before the answer, each of them has the error [ErrUnavailable], and
-// may be complete.
+// to 200 jobs, perhaps with those of calls on other goroutines (see Unbatched in [ClientConfig]),
+// and is sent once: if the connection breaks before the answer, each of them has the error
+// [ErrUnavailable], and may be complete.
 func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
 	const op = "complete"
 	problem := q.check(op)
@@ -278,7 +279,7 @@ func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
 func (q *Queue) completePart(ctx context.Context, jids []string, part []int) completeAnswer {
 	args := make([]any, 0, len(part)*reportArgs)
 	for _, i := range part {
-		args = append(args, string(ActionComplete), jids[i], q.name, "", "0")
+		args = append(args, string(StateComplete), jids[i], q.name, "", "0")
 	}
 	b := q.client.completeBatcher
 	if b == nil {
@@ -300,7 +301,7 @@ type completeBatcher struct {
 // A waitingComplete has jobs that are completed with others.
 type waitingComplete = batch.Call[[]any, completeAnswer]
 
-// A completeAnswer is what the script says of each job, or the error of all.
+// A completeAnswer is the script's reply for each job, or the error of all.
 type completeAnswer struct {
 	texts []string
 	err   error
@@ -308,7 +309,7 @@ type completeAnswer struct {
 
 func newCompleteBatcher(client *Client) *completeBatcher {
 	b := &completeBatcher{}
-	b.Gather = true // what a gateway has given out together often ends together
+	b.Gather = true // jobs that a gateway has given out together often end together
 	b.Alone, b.Count = client.finish, countCompletes
 	b.Send = func(calls []*waitingComplete) { completeTogether(client, calls) }
 	return b
@@ -325,11 +326,18 @@ func countCompletes(waiting []*waitingComplete) int {
 	return len(waiting)
 }
 
-// completeWithRest is the state of a complete job when jobs that waited for it, or for others, are
-// still to be released, or told of a failure: a script does not do so with very many.
+// reportArgs is how many arguments the report of a completed job has.
+const reportArgs = 5
+
+// reportBatch is the maximum number of reports that one script takes.
+const reportBatch = 200
+
+// completeWithRest is the state of a complete job with more dependents than one script releases or
+// notifies: Sweep handles the others.
 const completeWithRest = string(StateComplete) + "+"
 
-// leavesRest reports whether the script finish says so in the answer to one of its jobs.
+// leavesRest reports whether a reply of the script finish for a job has the mark of deferred
+// dependents.
 func leavesRest(answer string) bool {
 	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Code is the kind of an [Error], a stable word, for programs that translate errors, such as a gateway to
-// another protocol. It is an error itself: errors.Is(err, qless.ErrNotFound) holds for an *Error with that
-// code.
+// A Code is the kind of an [Error], a stable word, for programs that translate errors, such as a
+// gateway to another protocol. It is an error itself: errors.Is(err, qless.ErrNotFound) holds for
+// an *Error with that code.
 type Code string
 
-// The codes of errors. ErrCanceled, ErrLockLost, ErrMaxRunTime and ErrStopped are also the causes for
-// which the context of a handler ends: see [context.Cause].
+// The codes of errors. ErrCanceled, ErrLockLost, ErrMaxRunTime and ErrStopped are also the causes
+// for which the context of a handler ends: see [context.Cause].
 const (
 	// ErrCanceled means that the job was canceled, or that its [StartBy] or [TTL] was over.
 	ErrCanceled Code = "canceled"
@@ -69,7 +69,8 @@ const (
 	// ErrNotScheduled means that the job is neither scheduled nor waiting to be popped.
 	ErrNotScheduled Code = "not_scheduled"
 
-	// ErrRunning means that the job can't be withdrawn, rescheduled or forgotten because a worker runs it.
+	// ErrRunning means that the job can't be withdrawn, rescheduled or forgotten because a worker
+	// runs it.
 	ErrRunning Code = "running"
 
 	// ErrServer means that the server refused the command, for instance because it is out of
@@ -131,8 +132,8 @@ func (c Code) Error() string {
 	return "qless: " + string(c)
 }
 
-// An Error is the error type of this package. Compare it with a [Code] by [errors.Is], or read its fields
-// by [errors.As].
+// An Error is the error type of this package. Compare it with a [Code] by [errors.Is], or read its
+// fields by [errors.As].
 type Error struct {
 	// Op is the command that failed, such as "complete".
 	Op string `json:"op"`
@@ -147,11 +148,11 @@ type Error struct {
 	// an [If] or [Unique], in order, with [ErrExists]. They are empty for other errors.
 	Indices []int `json:"indices,omitempty"`
 
-	// Withdrawn says that the job of a [Queue.Call] whose context has ended will not run: it was
+	// Withdrawn is true if the job of a [Queue.Call] whose context has ended will not run: it was
 	// canceled before a worker had it, or was not put. It is false for other errors.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 
-	// Message says what is wrong.
+	// Message describes the error.
 	Message string `json:"message"`
 
 	// Err is the underlying error, such as a network error or the server's reply, or nil.
@@ -218,8 +219,8 @@ func noSuchJob(op, jid string) *Error {
 	return &Error{Op: op, Code: ErrNotFound, JID: jid, Message: "no such job"}
 }
 
-// inState says that a job is in a state in which something can't be done.
-func inState(op, jid string, code Code, state State) *Error {
+// inState returns the error of an operation that is impossible in the state of a job.
+func inState[S ~string](op, jid string, code Code, state S) *Error {
 	return &Error{Op: op, Code: code, JID: jid, Message: "the job is " + string(state)}
 }
 
@@ -241,8 +242,8 @@ func codeOf(message string) Code {
 // before it.
 var serversWord = regexp.MustCompile(`^(?:@user_script: ?\d+: )?-?([A-Z]+) `)
 
-// isServerError reports whether a script's message is an error of the server that the script passed on:
-// a damaged key, or refused writes.
+// isServerError reports whether a script's message is an error of the server that the script passed
+// on: a damaged key, or refused writes.
 func isServerError(message string) bool {
 	word := serversWord.FindStringSubmatch(message)
 	return word != nil && (word[1] == "WRONGTYPE" || hints[word[1]] != "")
@@ -319,4 +320,18 @@ func refusalOf(err error) string {
 func isServerWide(err error) bool {
 	_, known := hints[refusalOf(err)]
 	return known || redisx.IsAnswer(err) && redisx.NeverRan(err)
+}
+
+// withHint returns the attributes to log for an error: the server's answer, and what to do about
+// it.
+func withHint(err error, args ...any) []any {
+	if answer := redisx.Answer(err); answer != "" {
+		args = append(args, "error", answer)
+	} else {
+		args = append(args, "error", err)
+	}
+	if hint := hints[refusalOf(err)]; hint != "" {
+		args = append(args, "hint", hint)
+	}
+	return args
 }

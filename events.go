@@ -10,14 +10,14 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An EventKind says what happened.
+// An EventKind is the kind of an event.
 type EventKind string
 
 // Events of all jobs, and of settings, whichever client causes them.
 const (
 	EventAdvanced    EventKind = "advanced"     // completed, and put into its next queue
 	EventCanceled    EventKind = "canceled"     // deleted
-	EventCompleted   EventKind = "completed"    // completed for good
+	EventCompleted   EventKind = "completed"    // completed, and not moved to another queue
 	EventConfigSet   EventKind = "config_set"   // a setting was changed
 	EventConfigUnset EventKind = "config_unset" // a setting was reset to its default
 	EventFailed      EventKind = "failed"       // failed by its worker, or out of retries
@@ -25,7 +25,7 @@ const (
 	EventPut         EventKind = "put"          // put into a queue
 )
 
-// Events of which the scripts of other clients say nothing, nor do they say that a job is out of
+// Events that the scripts of other clients do not publish. Nor do they publish that a job is out of
 // retries, unless a worker has lost it.
 const (
 	EventPaused   EventKind = "paused"   // a queue gives no jobs
@@ -62,12 +62,11 @@ type Event struct {
 	Value   string    `json:"value,omitempty"`   // what it was set to
 }
 
-// wakingPrefix begins a message about a job that is ready if its script also wakes a worker. In the
-// messages of other clients' scripts, the keys are in another order.
-const wakingPrefix = `{"queue":`
-
-// wakes reports whether the script that published a message also wakes a worker.
-func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix) }
+// Channels of events.
+const (
+	channelLog  = "log"
+	channelMore = "x:log" // what other clients' scripts do not publish
+)
 
 // Events subscribes to the events of all jobs, including those of tracked jobs. Events that occur
 // after the call returns are delivered. The channel is closed when ctx ends.
@@ -78,7 +77,7 @@ func (c *Client) Events(ctx context.Context) (<-chan Event, error) {
 	sent := time.Now()
 	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
 		Backoff:  redisx.WhileAway,
-		Broken:   c.subscriptionBroke,
+		Broken:   func(err error) { c.warn("the subscription to events broke", err) },
 		Buffer:   256,
 		Channels: c.eventChannels(),
 		Decode:   c.decodeNotice,
@@ -91,10 +90,6 @@ func (c *Client) Events(ctx context.Context) (<-chan Event, error) {
 		return nil, err
 	}
 	return subscription.C(), nil
-}
-
-func (c *Client) subscriptionBroke(err error) {
-	c.logger.Warn("qless: the subscription to events broke", "error", err)
 }
 
 // eventChannels returns the channels that Events subscribes to.

@@ -86,8 +86,8 @@ func ExampleSnooze() {
 	// scheduled with 5 of 5 retries left
 }
 
-// A handler that knows when a retry makes sense says so. Any other error is retried after the
-// worker's Backoff.
+// A handler that knows when a retry makes sense can set its delay. Any other error is retried after
+// the worker's Backoff.
 func ExampleRetryIn() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -121,6 +121,48 @@ func ExampleRetryIn() {
 	fmt.Println(job.State, "with", job.Remaining, "of", job.Retries, "retries left")
 	// Output:
 	// scheduled with 4 of 5 retries left
+}
+
+// A service that asks to be left alone gets no further job for as long as it says.
+func ExampleThrottled() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	ctx := context.Background()
+	client := server.Client()
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"sync"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker.Handle("Sync", func(context.Context, *qless.Job) error {
+		return qless.Throttled(time.Minute) // it has answered "429 Too Many Requests"
+	})
+	jid, err := client.Queue("sync").Put(ctx, "Sync", nil, qless.Limits{"api"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := worker.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for parked := ""; parked == ""; {
+		job, err := client.Job(ctx, jid)
+		if err != nil {
+			log.Fatal(err)
+		}
+		parked = job.Parked
+	}
+	if err := worker.Stop(ctx); err != nil {
+		log.Fatal(err)
+	}
+	job, err := client.Job(ctx, jid)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(job.State, "by", job.Parked, "with", job.Remaining, "retries")
+	// Output:
+	// scheduled by api with 5 retries
 }
 
 // A job that no retry can help is failed at once, in a group of its kind.

@@ -2,12 +2,11 @@ package qless_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -47,85 +46,105 @@ func Example() {
 	// Welcome ann@example.com
 }
 
-// Of the jobs in a queue, those with the highest priority are popped first.
-func ExamplePriority() {
+// Every error is of one type and has a code, which errors.Is compares.
+func ExampleError() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	queue := server.Client().Queue("mail")
 
-	for klass, priority := range map[string]int{"Newsletter": -5, "Welcome": 0, "PasswordReset": 10} {
-		if _, err := queue.Put(ctx, klass, nil, qless.Priority(priority)); err != nil {
-			log.Fatal(err)
-		}
-	}
-	jobs, err := queue.Pop(ctx, 3)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, job := range jobs {
-		fmt.Println(job.Priority, job.Klass)
-	}
+	_, err = server.Client().Job(ctx, "no-such-jid")
+	fmt.Println(errors.Is(err, qless.ErrNotFound))
+	fmt.Println(err)
 	// Output:
-	// 10 PasswordReset
-	// 0 Welcome
-	// -5 Newsletter
+	// true
+	// qless: get no-such-jid: no such job
 }
 
-// A delayed job is scheduled until its time has come. The example brings its own clock, so
-// that it need not wait.
-func ExampleDelay() {
-	ctx := context.Background()
-	now := time.Date(2026, time.March, 1, 9, 0, 0, 0, time.UTC)
+// A job runs in the trace in which it was put.
+func ExampleClientConfig_headers() {
 	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	type traceKey struct{}
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Headers: func(ctx context.Context) map[string]string {
+		trace, ok := ctx.Value(traceKey{}).(string)
+		if !ok {
+			return nil
+		}
+		return map[string]string{"traceparent": trace}
+	}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	queue := client.Queue("mail")
 
-	if _, err := queue.Put(ctx, "Reminder", nil, qless.Delay(time.Hour)); err != nil {
+	ctx := context.WithValue(context.Background(), traceKey{}, "00-4bf9-00f0-01")
+	if _, err := queue.Put(ctx, "Welcome", nil, qless.Headers{"tenant": "7"}); err != nil {
 		log.Fatal(err)
 	}
-	for range 2 {
-		jobs, err := queue.Pop(ctx, 1)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(now.Format(time.TimeOnly), len(jobs), "jobs")
-		now = now.Add(time.Hour)
+	jobs, err := queue.Pop(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
 	}
+	fmt.Println(jobs[0].Headers["traceparent"])
+	fmt.Println(jobs[0].Headers["tenant"])
 	// Output:
-	// 09:00:00 0 jobs
-	// 10:00:00 1 jobs
+	// 00-4bf9-00f0-01
+	// 7
 }
 
-// Tags are for finding jobs again, whatever queue they are in.
-func ExampleTags() {
+// Jobs of one queue are spread over two namespaces, which might be two masters of a cluster.
+// Jobs whose jids have the same part in braces stay together, so that they can depend on one
+// another.
+func ExampleNewShards() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client := server.Client()
+	var clients []*qless.Client
+	for _, namespace := range []string{"{mail-0}:ql:", "{mail-1}:ql:"} {
+		client, err := qless.New(server.Redis(), &qless.ClientConfig{Namespace: namespace})
+		if err != nil {
+			log.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	shards, err := qless.NewShards(qless.ShardByJID, clients...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	queue := shards.Queue("mail")
+	for order := range 100 {
+		pick := fmt.Sprintf("{order-%d}-pick", order)
+		pack := fmt.Sprintf("{order-%d}-pack", order)
+		if _, err := queue.Put(ctx, "Pick", nil, qless.JID(pick)); err != nil {
+			log.Fatal(err)
+		}
+		if _, err := queue.Put(ctx, "Pack", nil, qless.JID(pack), qless.DependsOn{pick}); err != nil {
+			log.Fatal(err)
+		}
+	}
 
-	jid, err := client.Queue("mail").Put(ctx, "Welcome", nil, qless.Tags{"customer-7", "welcome"})
-	if err != nil {
-		log.Fatal(err)
+	all := 0
+	for _, client := range shards.Clients() {
+		counts, err := client.Queue("mail").Counts(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		all += counts.Waiting
+		equal := counts.Waiting > 0 && counts.Waiting == counts.Depends
+		fmt.Println("as many wait as depend on them:", equal)
 	}
-	tagged, err := inspect.New(client).Tagged("customer-7").JIDs(ctx, inspect.Range{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(tagged.Total, tagged.Items[0] == jid)
+	fmt.Println("waiting:", all)
 	// Output:
-	// 1 true
+	// as many wait as depend on them: true
+	// as many wait as depend on them: true
+	// waiting: 100
 }

@@ -2,6 +2,7 @@ package qless
 
 import (
 	"context"
+	"time"
 
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -10,6 +11,7 @@ import (
 
 var (
 	EncodeData = encodeData
+	Unreadable = unreadable
 	Wrap       = wrap
 )
 
@@ -33,9 +35,6 @@ func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
 	}
 	return jobs, err
 }
-
-// EndingOf returns the Ending of a run that has ended.
-func (e *JobEvent) EndingOf() string { return e.ending() }
 
 // DecodeEvent decodes a message published on a channel.
 func (c *Client) DecodeEvent(channel, payload string) Event { return c.decodeEvent(channel, payload) }
@@ -67,11 +66,21 @@ func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, err
 	return c.send(ctx, op, jid, false, args)
 }
 
-// Wakes reports whether the script that published a message also wakes a worker.
-func Wakes(payload string) bool { return wakes(payload) }
-
 // WaitingEnds returns how many ends wait for the one that is in flight.
 func (c *Client) WaitingEnds() int { return c.endBatcher.Waiting() }
 
 // WaitingCompletes returns how many calls that complete jobs wait for the one that is in flight.
 func (c *Client) WaitingCompletes() int { return c.completeBatcher.Waiting() }
+
+// SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
+func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }
+
+// OverrunPrefetch does what happens when the jobs that were taken ahead have waited for too long.
+func (w *Worker) OverrunPrefetch() {
+	w.mu.Lock()
+	for _, a := range w.ahead.jobs {
+		a.held = time.Time{}
+	}
+	w.mu.Unlock()
+	w.releaseOverdue()
+}

@@ -28,12 +28,12 @@ import (
 // [Job.SetResult] and [TypedResult] give the job a result, which [Client.Result] returns. A panic
 // fails the job, with its stack as the message.
 //
-// The context inherits the values of the context that the worker was started with, and
-// [ClientFromContext] returns the worker's client, and [Logger] a logger for the job. It ends when the job's lock is lost, the job is
-// canceled or exceeds its MaxRunTime, or the worker is stopped; [context.Cause] returns which. Once
-// the lock is lost, the handler's result has no effect. A handler that exceeds its MaxRunTime still
-// has the lock and completes the job by returning nil. If it returns the context's error instead,
-// [Backoff] and FailGroup are passed [ErrMaxRunTime].
+// The context inherits the values of the one that the worker was started with. [ClientFromContext]
+// returns the worker's client, and [Logger] a logger for the job. The context ends when the job's
+// lock is lost, the job is canceled or exceeds its MaxRunTime, or the worker is stopped;
+// [context.Cause] returns which. Once the lock is lost, the handler's result has no effect. A
+// handler that exceeds its MaxRunTime still has the lock and completes the job by returning nil. If
+// it returns the context's error instead, [Backoff] and FailGroup are passed [ErrMaxRunTime].
 //
 // A job is run at least once. A handler may be called again for a job that it has already done, if
 // the worker died or lost the lock before the server knew the outcome.
@@ -221,9 +221,9 @@ func Logger(ctx context.Context) *slog.Logger {
 //   - duration: how long the handler ran
 //   - error: why the job failed or is retried, or why the server did not take the outcome
 //
-// What failed for good is an error, what is retried or lost a warning, and the rest information. The
-// job's data is never logged, nor is the stack of a panic, which the job's Failure has. Errors of
-// handlers are, so they should not have any data in them.
+// Failures are logged as errors, retries and lost locks as warnings, and all else as information.
+// The job's data is never logged, nor is the stack of a panic, which the job's Failure has. Errors
+// of handlers are, so they should not have any data in them.
 func LogJobs(logger *slog.Logger) func(JobEvent) {
 	return func(event JobEvent) {
 		if event.Kind != JobEventEnded {
@@ -279,3 +279,25 @@ func fieldOf(err *json.UnmarshalTypeError) string {
 	}
 	return err.Field
 }
+
+// TypedResult returns a handler as [Typed] does. The return value of work becomes the job's result
+// ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
+// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if work
+// is nil.
+func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
+	if work == nil {
+		panic("qless: HandleResult: nil function")
+	}
+	return Typed(func(ctx context.Context, job *Job, data T) error {
+		result, err := work(ctx, job, data)
+		if OutcomeOf(err).Action != ActionComplete {
+			return err
+		}
+		if err := job.SetResult(result); err != nil {
+			return FailWith(job.Klass+":result", err)
+		}
+		return err
+	})
+}
+
+func (b Backoff) applyHandle(r *route) { r.backoff = b }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
@@ -80,7 +79,8 @@ type Job struct {
 
 	// Priority decides which job is popped first: the one with the higher priority. Other clients
 	// may store any number: it is rounded down and limited to what an int holds, and the server
-	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
+	// keeps about 16 digits. A value that is not a finite number counts as 0, here and in the
+	// queue.
 	Priority int `json:"priority"`
 
 	// Worker is the name of the worker that has the job, or had it when it was timed out.
@@ -153,7 +153,7 @@ type Job struct {
 	Dependencies []string `json:"dependencies,omitempty"`
 
 	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands
-	// of them are read in steps, so that those that come or go meanwhile may be missing.
+	// of them are read in steps, so ones that come or go meanwhile may be missing.
 	Dependents []string `json:"dependents,omitempty"`
 
 	// FailedDependencies are the jobs that this one waited for and that have failed, by jid, if it
@@ -165,12 +165,12 @@ type Job struct {
 
 	client *Client
 	since  string // PoppedAt as the server says it; empty if unknown
-	hold   *hold  // shared with the worker that runs the job, if any
+	run    run    // by a worker of this process; nil otherwise
 	result string // what SetResult set, as JSON; empty if nothing
 
 	undecoded error    // why Data is still in its envelope; nil if it is not
 	dataSum   uint64   // of the data that was read
-	leftOut   []string // the relations that are still to be read
+	leftOut   []string // the relations not read yet
 }
 
 // MarshalJSON writes Data that is no JSON as a string.
@@ -178,17 +178,6 @@ func (j Job) MarshalJSON() ([]byte, error) {
 	type fields Job
 	j.Data = shownJSON(j.Data)
 	return marshalFields(fields(j))
-}
-
-// A hold is the state of a run that its worker and its handler share.
-type hold struct {
-	ending  atomic.Int32 // how many commands of the handler that may end the job are under way
-	ended   atomic.Bool  // the handler has ended the job
-	outcome Outcome      // how it ended; set before ended
-	lost    atomic.Bool  // the worker has dropped the run
-
-	progress     *progressKeeper // nil if the job has no worker
-	progressSent time.Time       // guarded by the keeper
 }
 
 // Failure is why a job failed.
@@ -204,8 +193,8 @@ type HistoryEntry struct {
 	// When is when it happened, in whole seconds.
 	When time.Time `json:"when,omitzero"`
 
-	// What is what happened: put, popped, done, failed, timed-out, dependency-failed, or the
-	// message of a log.
+	// The kind of entry: put, popped, done, failed, timed-out, dependency-failed, or the message of
+	// a log.
 	What string `json:"what"`
 
 	// Queue is the queue that the job was put into.
@@ -221,19 +210,24 @@ type HistoryEntry struct {
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
+// A run is the run of a job by a worker of this process.
+type run interface {
+	// end calls a command that ends the job, and notes the outcome if it succeeds.
+	end(outcome Outcome, command func() error) error
+
+	// isLost reports whether the worker has lost the job.
+	isLost() bool
+
+	// setProgress has progress sent by the worker.
+	setProgress(r *progressReport)
+}
+
 // endBy runs a command by which the handler ends the job, and records the outcome if it succeeds.
 func (j *Job) endBy(outcome Outcome, command func() error) error {
-	if j.hold == nil {
+	if j.run == nil {
 		return command()
 	}
-	j.hold.ending.Add(1)
-	defer j.hold.ending.Add(-1)
-	err := command()
-	if err == nil && !j.hold.ended.Load() {
-		j.hold.outcome = outcome
-		j.hold.ended.Store(true)
-	}
-	return err
+	return j.run.end(outcome, command)
 }
 
 // usable returns an error if the job has no client.
@@ -251,7 +245,7 @@ func (j *Job) held(op string) error {
 	if err := j.usable(op); err != nil {
 		return err
 	}
-	if j.hold == nil || !j.hold.lost.Load() {
+	if j.run == nil || !j.run.isLost() {
 		return nil
 	}
 	return &Error{Op: op, Code: ErrLockLost, JID: j.JID,
@@ -318,7 +312,7 @@ func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) err
 	return j.complete(ctx, nextOutcome(queue, &o), o.NextArgs([]any{"next", queue})...)
 }
 
-// complete runs the command complete. The pairs of arguments in next say where the job goes.
+// complete runs the command complete. The pairs of arguments in next give the job's next queue.
 func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -372,10 +366,10 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	return err
 }
 
-// Retry puts the job back into its queue after a delay, uses a retry, and saves its data. It returns
-// the number of retries that are left. If none was left, it returns -1 and the job has failed in the
-// group, with the message. An empty group means failed-retries-<queue>. A negative delay is
-// [ErrInvalid].
+// Retry puts the job back into its queue after a delay, uses a retry, and saves its data. It
+// returns the number of retries that are left. If none was left, it returns -1 and the job has
+// failed in the group, with the message. An empty group means failed-retries-<queue>. A negative
+// delay is [ErrInvalid].
 func (j *Job) Retry(
 	ctx context.Context, delay time.Duration, group, message string,
 ) (remaining int, err error) {
@@ -496,9 +490,9 @@ func (j *Job) Cancel(ctx context.Context) error {
 }
 
 // Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
-// loses it; a failed or completed job runs again. What the options do not set stays as it was. If
-// the job no longer exists, the error is [ErrNotFound]. [IfFinished] and [IfNotRunning] leave it
-// where it is in some states; then the error is [ErrExists].
+// loses it; a failed or completed job runs again. Fields that the options do not set stay as they
+// were. If the job no longer exists, the error is [ErrNotFound]. [IfFinished] and [IfNotRunning]
+// leave it where it is in some states; then the error is [ErrExists].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -569,7 +563,7 @@ func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 // the job is in another state, the error is [ErrNotDepending].
 //
 // A script removes at most 1,000; then UndependAll runs it again. If that fails, the job waits for
-// those that are left: call UndependAll again.
+// the remaining ones: call UndependAll again.
 func (j *Job) UndependAll(ctx context.Context) error {
 	if err := j.usable("depends"); err != nil {
 		return err
@@ -668,7 +662,7 @@ func (j *Job) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh.hold, fresh.result = j.hold, j.result
+	fresh.run, fresh.result = j.run, j.result
 	fresh.since, fresh.PoppedAt, fresh.Waited = j.since, j.PoppedAt, j.Waited
 	*j = *fresh
 	return nil

@@ -43,9 +43,9 @@ const (
 	readAtOnce   = 150
 )
 
-// Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
-// reads at most 150 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else, and
-// 4,000 jids of jobs that wait for others.
+// Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A
+// script reads at most 150 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else,
+// and 4,000 jids of jobs that wait for others.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -90,9 +90,9 @@ const changeBatchSize = 500
 
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.
 // Completed jobs and unknown jids are ignored. No jid at all, or more than 500, is [ErrInvalid]:
-// package inspect cancels any number. A job that others depend on can only be canceled together with
-// them: otherwise the error is [ErrHasDependents] and nothing is changed. If there are more than
-// 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
+// package inspect cancels any number. A job that others depend on can only be canceled together
+// with them: otherwise the error is [ErrHasDependents] and nothing is changed. If there are more
+// than 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
 //
 // A script cancels at most 250 jobs, fewer failed ones if it has to look for them in long groups,
 // and takes at most 1,000 dependencies from jobs; then Cancel runs it again. If that fails, because
@@ -201,10 +201,10 @@ func (c *Client) related(ctx context.Context, jid, relation string) ([]string, e
 	}
 }
 
-// Reschedule makes a waiting or scheduled job due in d from now. Its data, its history and its retries
-// stay as they are. With 0 it can be popped at once, after others of its priority. Once the job is
-// running, the error is [ErrRunning], and in other states [ErrNotScheduled]. A job whose [StartBy] or
-// [TTL] would be over by then is [ErrInvalid].
+// Reschedule makes a waiting or scheduled job due in d from now. Its data, its history and its
+// retries stay as they are. With 0 it can be popped at once, after others of its priority. Once the
+// job is running, the error is [ErrRunning], and in other states [ErrNotScheduled]. A job whose
+// [StartBy] or [TTL] would be over by then is [ErrInvalid].
 func (j *Job) Reschedule(ctx context.Context, d time.Duration) error {
 	const op = "reschedule"
 	if err := j.usable(op); err != nil {

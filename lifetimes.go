@@ -7,8 +7,8 @@ import (
 	"github.com/qless/qless-go/internal/jobopts"
 )
 
-// Lifetimes: options of a put that say how long a job is worth something. They count from the put,
-// its [Delay] included, by the server's clock, or that of a [ClientConfig]. [Forever] takes one away
+// Lifetimes: options of a put that limit how long a job is useful. They count from the put, its
+// [Delay] included, by the server's clock, or that of a [ClientConfig]. [Forever] takes one away
 // from a job that is put again.
 type (
 	// StartBy is how long after its put a job may be given to a worker. One that has not been given
@@ -16,23 +16,23 @@ type (
 	// popped again later. It is at least 1 ms, and longer than the [Delay].
 	//
 	// A job whose time is over is deleted as by [Job.Cancel], with the same events, and counted in
-	// [Stats].Expired. If other jobs depend on it, it fails in the group expired-<queue> instead. It
-	// is deleted when somebody comes across it: a pop, another put with a lifetime, or
-	// [Client.Sweep].
+	// [Stats].Expired. If other jobs depend on it, it fails in the group expired-<queue> instead.
+	// It is deleted by the next pop, put with a lifetime or [Client.Sweep] that finds it.
 	//
-	// It stays when the job is retried, or goes on to another queue, and ends when the job is complete
-	// or has failed: a job that is unfailed or put again has no StartBy unless the call says so.
+	// It stays when the job is retried, or moves to another queue, and ends when the job is
+	// complete or has failed: a job that is unfailed or put again has no StartBy unless the call
+	// sets one.
 	StartBy time.Duration
 
 	// TTL is how long after its put a job is gone, whatever its state. A worker that runs it is
-	// notified, and the context of the handler ends with [ErrCanceled]. A job that has failed and has
-	// a [KeepFailedFor] lives by that instead. It is at least 1 ms, and longer than the [Delay].
-	// [StartBy] says how such a job is deleted, and when the option ends.
+	// notified, and the context of the handler ends with [ErrCanceled]. A job that has failed and
+	// has a [KeepFailedFor] lives by that instead. It is at least 1 ms, and longer than the
+	// [Delay]. See [StartBy] for when such a job is deleted, and when the option ends.
 	TTL time.Duration
 
-	// KeepFor is for how long the record of a job is kept after it is complete for good. The default
-	// is [ConfigJobsHistory], or what the job had; that and [ConfigJobsHistoryCount] hold in any case.
-	// With 0, the call that completes the job deletes it.
+	// KeepFor is the time for which the record of a job is kept after it is complete. The default
+	// is [ConfigJobsHistory], or what the job had; that and [ConfigJobsHistoryCount] hold in any
+	// case. With 0, the call that completes the job deletes it.
 	KeepFor time.Duration
 
 	// KeepFailedFor is for how long a job is kept after it has failed, or [Forever]. The default is
@@ -42,14 +42,14 @@ type (
 	KeepFailedFor time.Duration
 
 	// MaxRunTime is the time after which the context of a handler ends, with [ErrMaxRunTime]. As an
-	// option of a put, it is at least 1 ms, and only workers of this package look at it. As an option of
-	// [Worker.Handle], it is for one klass: 0, the default, means that of the worker, and -1 means
-	// never. The smallest of those of the job, and the klass or the worker, holds.
+	// option of a put, it is at least 1 ms, and only workers of this package look at it. As an
+	// option of [Worker.Handle], it is for one klass: 0, the default, means that of the worker, and
+	// -1 means never. The smallest of those of the job, and the klass or the worker, holds.
 	MaxRunTime time.Duration
 )
 
-// Forever is a time without end: with [KeepFailedFor], a failed job is kept until somebody deals
-// with it. With [StartBy], [TTL], [KeepFor] and [MaxRunTime], a job that is put again loses the
+// Forever is a time without end: with [KeepFailedFor], a failed job is kept until it is unfailed or
+// canceled. With [StartBy], [TTL], [KeepFor] and [MaxRunTime], a job that is put again loses the
 // option.
 const Forever = jobopts.Forever
 
@@ -129,8 +129,8 @@ func (j *Job) until() time.Time {
 	return earliest(o.GoneBy, o.StartBy)
 }
 
-// after returns a time some time after another one, or the zero time if that is unknown, or the time
-// after it is [Forever].
+// after returns a time some time after another one, or the zero time if that is unknown, or the
+// time after it is [Forever].
 func after(t time.Time, d time.Duration) time.Time {
 	if t.IsZero() || d == Forever {
 		return time.Time{}
@@ -169,24 +169,25 @@ type LockTime time.Duration
 
 func (o LockTime) applyPut(given *jobopts.Options) { given.LockTime = (*jobopts.Span)(&o) }
 
-// An OnLost is the place to which a job goes when its worker has lost its lock. It is an option of a put.
-// The default is [OnLostFirst], or what the job had. It does not apply to jobs that were taken from their
-// workers, which are always the first. A lost job that waits because of [ConfigBackoffInitialDelay] is put
-// back as other scheduled jobs are.
+// An OnLost is the place to which a job goes when its worker has lost its lock. It is an option of
+// a put. The default is [OnLostFirst], or what the job had. It does not apply to jobs that were
+// taken from their workers, which are always the first. A lost job that waits because of
+// [ConfigBackoffInitialDelay] is put back as other scheduled jobs are.
 type OnLost string
 
 const (
 	// OnLostFirst hands out the job before all others of its queue.
 	OnLostFirst OnLost = "first"
 
-	// OnLostLast makes the job the last of its priority, as if it had been put now. Lost together, jobs
-	// keep the order in which their locks ended. One with a [Delay] comes by when it fell due.
+	// OnLostLast makes the job the last of its priority, as if it had been put now. Lost together,
+	// jobs keep the order in which their locks ended. A job with a [Delay] is ordered by its due
+	// time.
 	OnLostLast OnLost = "last"
 
-	// OnLostInPlace puts the job back among those of its priority by when it was put or, with a delay
-	// or an [At], fell due. Such a job also has that place before it is lost: a job with an At in the
-	// past precedes those that were put since then. Jobs that were put by one [Queue.PutMany] may
-	// change their order.
+	// OnLostInPlace puts the job back among those of its priority by when it was put or, with a
+	// delay or an [At], fell due. Such a job also has that place before it is lost: a job with an
+	// At in the past precedes jobs that were put since then. Jobs that were put by one
+	// [Queue.PutMany] may change their order.
 	OnLostInPlace OnLost = "place"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Limits names the limits of a job, from 1 to 8 of them: it is started only while each has room, and
-// then takes a place in all of them. [Limit.Set] says how many places a limit has; one that nobody
-// has set has any number. A name such as "shopify/42" has the definition of "shopify", unless it has
-// one of its own, so that one definition serves many keys.
+// Limits names the limits of a job, from 1 to 8 of them: it is started only while each has room,
+// and then takes a place in all of them. [Limit.Set] sets the number of places of a limit; a limit
+// that was never set has any number. A name such as "shopify/42" has the definition of "shopify",
+// unless it has one of its own, so that one definition serves many keys.
 //
 // A job without room is parked: it is scheduled until there is room, and then gets back the place
 // that it had in its queue. That uses up no retry.
@@ -39,7 +39,7 @@ const (
 
 func checkLimitName(op, name string) error { return asInvalid(op, "", jobopts.CheckLimit(name)) }
 
-// A LimitConfig says what a limit allows. At least one of Concurrency and Rate is set.
+// A LimitConfig is the configuration of a limit. At least one of Concurrency and Rate is set.
 type LimitConfig struct {
 	// Concurrency is how many jobs may run at a time. 0 means any number.
 	Concurrency int
@@ -106,8 +106,8 @@ func (c *Client) Limit(name string) *Limit { return &Limit{c, name} }
 func (l *Limit) Name() string { return l.name }
 
 // Set defines the limit, or changes its definition. If that makes room, parked jobs are started at
-// once; jobs that run are left alone. What it allows is counted from then on: jobs that were started
-// while it had no Concurrency, or no Rate, don't count for that.
+// once; jobs that run are left alone. Jobs are counted from then on: jobs that were started while
+// it had no Concurrency, or no Rate, don't count for that.
 //
 // The definition of a family is also that of its keys: see [Limits]. Their parked jobs notice a
 // change when a job of the same key ends, or within about a minute.
@@ -136,9 +136,10 @@ func (l *Limit) Unset(ctx context.Context) error {
 	return err
 }
 
-// Hold has no job with the limit be started for some time, in place of what was held before, whether
-// the limit has a definition or not. It is meant for a service that asks to be left alone, such as
-// one that answers "429 Too Many Requests"; in a handler, see [Throttled]. 0 ends the hold.
+// Hold stops all jobs with the limit from starting for the time d, whether the limit has a
+// definition or not. It replaces an earlier hold. It is meant for a service that asks to be left
+// alone, such as one that answers "429 Too Many Requests"; in a handler, see [Throttled]. 0 ends
+// the hold.
 //
 // Only the limit of this name is held, not the keys of a family.
 func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
@@ -153,11 +154,11 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Throttled is returned by a handler whose job met a limit of somebody else, such as an answer "429
-// Too Many Requests". The job goes back for nothing: it uses up no retry, its data is saved, and it
-// is the next one to start when its limits have room. Those of its limits that are named, or all if
-// none are, are held for the time d, so that no other job with them is started before: see
-// [Limit.Hold]. A limit that is held for longer stays so.
+// Throttled is returned by a handler whose job met a foreign limit, such as an answer "429 Too Many
+// Requests". The job is released: it uses up no retry, its data is saved, and it is the next one to
+// start when its limits have room. Those of its limits that are named, or all if none are, are held
+// for the time d, so that no other job with them is started before: see [Limit.Hold]. A limit that
+// is held for longer stays so.
 //
 // A job that has no such limit is put back for this time, as by [Snooze]. A time of 0 or less means
 // 1 s.
@@ -174,8 +175,8 @@ type FairOption struct {
 	weight float64
 }
 
-// A Weight is the number of turns that a tenant gets for each turn of one with weight 1, from 0.01 to 100.
-// It is an argument of [Fair]; each job has its own. Defaults to 1.
+// A Weight is the number of turns that a tenant gets for each turn of one with weight 1, from 0.01
+// to 100. It is an argument of [Fair]; each job has its own. Defaults to 1.
 type Weight float64
 
 // Fair shares a queue between tenants, such as customers: the waiting jobs of each are handed out

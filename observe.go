@@ -108,8 +108,8 @@ func (c *Client) guarded() *Client {
 	return &other
 }
 
-// panicHarmless is deferred around a function of the user's that this module's own goroutines call:
-// if it panics, that is logged, and does not end the program.
+// panicHarmless recovers from a panic in a function of the user's that this module's own goroutines
+// call, and logs it. It must be deferred.
 func panicHarmless(logger *slog.Logger, what string) {
 	if value := recover(); value != nil {
 		logger.Error("qless: "+what+" panicked", "panic", value, "stack", string(debug.Stack()))
@@ -214,8 +214,8 @@ func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 	}
 }
 
-// queueOfList returns the queue of a list, which is named by the argument at an index and the one after
-// it, or the empty string if it is not of a queue.
+// queueOfList returns the queue of a list, which is named by the argument at an index and the one
+// after it, or the empty string if it is not of a queue.
 func queueOfList(args []any, at int) string {
 	switch argument(args, at) {
 	case "failed", "tagged", "worker", "jids":
@@ -279,4 +279,21 @@ func lengthOf(reply any) int {
 	var list []json.RawMessage
 	_ = json.Unmarshal([]byte(raw), &list)
 	return len(list)
+}
+
+// reserveArgs is how many arguments of the script reserve precede the pairs. The last one is how
+// many these are, and the queues come after them.
+const reserveArgs = 4
+
+// reservedHead is how many items precede the jobs in a reply of the script reserve.
+const reservedHead = 4
+
+// queueOfReserve returns the queue that some arguments of the script reserve name, if it is only
+// one.
+func queueOfReserve(args []any) string {
+	pairs, err := strconv.Atoi(argument(args, reserveArgs-1))
+	if err != nil {
+		return ""
+	}
+	return only(args, reserveArgs+pairs)
 }

@@ -118,7 +118,7 @@ func (o Retries) applyUnfail(given *jobopts.Options) { given.Retries = (*int)(&o
 func (o Retries) applyRecur(given *recurOptions)     { given.Retries = (*int)(&o) }
 
 // Tags are the tags of a job. They replace the tags that it had; an empty list removes them. The
-// default is none, or those that the job had.
+// default is none, or the job's present ones.
 type Tags []string
 
 func (o Tags) applyPut(given *jobopts.Options)  { given.Tags = append([]string{}, o...) }
@@ -129,7 +129,7 @@ func (o Tags) applyRecur(given *recurOptions)   { given.Tags = append([]string{}
 // [ErrInvalid].
 //
 // A job that is put with [DependsOn] as well waits for both: the other jobs and the delay. When a
-// job goes on to another queue ([Next], [Job.Next]), the delay is ignored if there are dependencies
+// job moves to another queue ([Next], [Job.Next]), the delay is ignored if there are dependencies
 // and all of them are already complete: the job can be popped at once, as with clients of other
 // languages.
 type Delay time.Duration
@@ -163,13 +163,13 @@ func checkNumber(op, jid, what string, n, least int) error {
 }
 
 // Headers are texts that travel with a job through retries, failures and other queues, such as the
-// context of a trace. Handlers find them in the Headers of [Job]. The job's data is not touched. Used
-// several times, the maps are merged.
+// context of a trace. Handlers find them in the Headers of [Job]. The job's data is not touched.
+// Used several times, the maps are merged.
 //
-// The default is none, or those that the job had: if a put or [Next] gives an existing job any, these
-// replace all that it had. An empty map removes the headers of an existing job, and those of a
-// [ClientConfig] or an earlier option. Keys and values must be UTF-8, no key may be empty, and all of
-// them together may have at most 8 KiB; otherwise the error is [ErrInvalid].
+// The default is none, or the job's present ones: if a put or [Next] gives an existing job any,
+// these replace all that it had. An empty map removes the headers of an existing job, and those of
+// a [ClientConfig] or an earlier option. Keys and values must be UTF-8, no key may be empty, and
+// all of them together may have at most 8 KiB; otherwise the error is [ErrInvalid].
 type Headers map[string]string
 
 func (o Headers) applyPut(given *jobopts.Options) {
@@ -183,7 +183,7 @@ func (o Headers) applyPut(given *jobopts.Options) {
 
 func (o Headers) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
-// addNextHeaders gives a job that goes on the NextHeaders of the config.
+// addNextHeaders gives a job that moves to its next queue the NextHeaders of the config.
 func (j *Job) addNextHeaders(ctx context.Context, o *jobopts.Options) {
 	isGiven := len(o.Headers) > 0
 	if j.client.nextHeaders == nil || !isGiven && o.IsCleared("Headers") {
@@ -218,19 +218,19 @@ func (c *Client) addHeaders(ctx context.Context, p *put) error {
 	return asInvalid("put", p.jid, jobopts.CheckHeaders(p.options.Headers))
 }
 
-// OnFailure says what becomes of a job when one that it waits for ([DependsOn]) fails for good: by
-// [Job.Fail] and the like, or because it has no retries left. The default is [OnFailureWait], or
+// OnFailure decides what becomes of a job when a job that it waits for ([DependsOn]) fails, by
+// [Job.Fail] and the like or because it has no retries left. The default is [OnFailureWait], or
 // what the job had. If one has failed already when the job is put, that counts as well.
 //
 // A put with an OnFailure, even with the default, also records which jobs it waits for: see the
 // Parents of [Job].
 //
-// One call tells about 200 jobs of a failure. If there are more, a worker and [Client.End] tell the
-// rest at once. After any other call, later ones tell the rest: every call that completes a job, each
-// running worker once a minute, and [Client.Sweep].
+// One call notifies about 200 jobs of a failure. If there are more, a worker and [Client.End]
+// notify the others at once. After any other call, later ones notify the others: every call that
+// completes a job, each running worker once a minute, and [Client.Sweep].
 //
-// If a client with another script fails a job, those that wait for it go on waiting until
-// [Client.Sweep] is called.
+// If a client with another script fails a job, its dependents keep waiting until [Client.Sweep] is
+// called.
 type OnFailure string
 
 const (
@@ -238,7 +238,7 @@ const (
 	OnFailureWait OnFailure = "wait"
 
 	// OnFailureRun counts a failed job as done. When none is left to wait for, the job runs, and
-	// finds those that failed in its FailedDependencies. If one of these is unfailed later, nothing
+	// finds the failed ones in its FailedDependencies. If one of these is unfailed later, nothing
 	// changes for this job.
 	OnFailureRun OnFailure = "run"
 

@@ -22,20 +22,20 @@ type Action string
 
 // The actions of outcomes.
 const (
-	ActionComplete Action = "complete" // complete it, for good or into another queue
+	ActionComplete Action = "complete" // complete it, or move it to another queue
 	ActionFail     Action = "fail"     // fail it at once
 	ActionRelease  Action = "release"  // put it back without using up a retry
 	ActionRetry    Action = "retry"    // put it back, or fail it if no retries are left
 )
 
-// An Outcome says what happens to a job when its handler has returned. The errors that [Next],
-// [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns the outcome
-// for any error of a handler.
+// An Outcome decides what becomes of a job when its handler has returned. The errors that [Next],
+// [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns
+// the outcome for any error of a handler.
 type Outcome struct {
 	// Action is what happens to the job.
 	Action Action
 
-	// Queue is the queue that a completed job goes on to. Empty means that it is complete for good.
+	// Queue is the next queue of a completed job. Empty means that the job ends.
 	Queue string
 
 	// Delay is how long the job waits in its queue, unless it is complete or failed. For
@@ -123,7 +123,7 @@ func Next(queue string, options ...NextOption) error {
 	return &o
 }
 
-// nextOutcome returns the outcome for a job that goes on to another queue.
+// nextOutcome returns the outcome for a job that moves to another queue.
 func nextOutcome(queue string, given *jobopts.Options) Outcome {
 	o := Outcome{
 		Action: ActionComplete, Queue: queue, DependsOn: given.DependsOn,
@@ -222,32 +222,27 @@ func (o *Outcome) hasNext() bool {
 		o.Retries != nil || o.Tags != nil || o.Headers != nil || o.OnFailure != ""
 }
 
-// An actionSpec is how an action is passed to the script finish, and counted.
+// An actionSpec is how an action is passed to the script finish.
 type actionSpec struct {
 	args      func(o *Outcome) []string // in pairs
 	hasResult bool                      // the job may have ended by it
-	count     func(s *WorkerStats) *int
 }
 
 var actions = map[Action]actionSpec{
 	ActionComplete: {
 		args:      (*Outcome).completeArgs,
 		hasResult: true,
-		count:     func(s *WorkerStats) *int { return &s.Completed },
 	},
 	ActionFail: {
 		args:      (*Outcome).failureArgs,
 		hasResult: true,
-		count:     func(s *WorkerStats) *int { return &s.Failed },
 	},
 	ActionRelease: {
-		args:  (*Outcome).releaseArgs,
-		count: func(s *WorkerStats) *int { return &s.Released },
+		args: (*Outcome).releaseArgs,
 	},
 	ActionRetry: {
 		args:      (*Outcome).retryArgs,
 		hasResult: true,
-		count:     func(s *WorkerStats) *int { return &s.Retried },
 	},
 }
 
@@ -294,10 +289,9 @@ func (o *Outcome) message() string {
 }
 
 // A Backoff returns the delay before a job is retried. The attempt is 1 after the first failure. A
-// negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one klass.
+// negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one
+// klass.
 type Backoff func(job *Job, attempt int, err error) time.Duration
-
-func (b Backoff) applyHandle(r *route) { r.backoff = b }
 
 // ExponentialBackoff doubles the wait with each attempt, from first up to longest. Each wait varies
 // by up to a quarter, so that jobs that failed together are not retried together.

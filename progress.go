@@ -3,13 +3,10 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -21,10 +18,10 @@ type Progress struct {
 	// Total is how much there is to do. It is 0 if that is not known.
 	Total int `json:"total"`
 
-	// Note says what the job does at the moment, or is empty.
+	// Note describes what the job does at the moment, or is empty.
 	Note string `json:"note,omitempty"`
 
-	// Attempt is the attempt to run the job that this was said in, as [Job.Attempt] counts.
+	// Attempt is the attempt to run the job that reported this, as [Job.Attempt] counts.
 	Attempt int `json:"attempt"`
 
 	// Time is when the server recorded it.
@@ -46,7 +43,7 @@ const (
 // last before the outcome of the job. It drops what it can't send. On a job that was popped
 // otherwise, each call runs a script.
 //
-// Progress stays with the job when it is retried, goes on to another queue or ends, until it is set
+// Progress stays with the job when it is retried, moves to another queue or ends, until it is set
 // again or the job is put again. Only the holder of the lock can set it. Negative amounts are
 // [ErrInvalid].
 func (j *Job) SetProgress(ctx context.Context, done, total int, note string) error {
@@ -63,10 +60,10 @@ func (j *Job) SetProgress(ctx context.Context, done, total int, note string) err
 			len(note), maxNote)
 	}
 	r := &progressReport{
-		jid: j.JID, since: j.since, done: done, total: total, note: validText(note), hold: j.hold,
+		jid: j.JID, since: j.since, done: done, total: total, note: validText(note),
 	}
-	if j.hold != nil && j.hold.progress != nil {
-		j.hold.progress.set(r)
+	if j.run != nil {
+		j.run.setProgress(r)
 		return nil
 	}
 	problems, err := j.client.sendProgress(ctx, j.JID, r)
@@ -81,7 +78,6 @@ type progressReport struct {
 	jid, since  string
 	done, total int
 	note        string
-	hold        *hold // of the run
 }
 
 // isLast reports whether everything is done.
@@ -109,113 +105,6 @@ func (c *Client) sendProgress(
 		problems[i] = strings.TrimPrefix(problems[i], "!")
 	}
 	return problems, err
-}
-
-// progressPause is how long the progress of a job is not sent after it was.
-const progressPause = time.Second
-
-// A progressKeeper holds the progress of a worker's jobs that is not sent yet.
-type progressKeeper struct {
-	ready signal // there is something to send
-
-	mu      sync.Mutex
-	waiting map[*hold]*progressReport
-	refused bool // the last call was
-}
-
-func newProgressKeeper(ready signal) *progressKeeper {
-	return &progressKeeper{ready: ready, waiting: map[*hold]*progressReport{}}
-}
-
-// set keeps a job's progress until it is sent.
-func (k *progressKeeper) set(r *progressReport) {
-	k.mu.Lock()
-	_, before := k.waiting[r.hold]
-	k.waiting[r.hold] = r
-	wait := k.wait(r)
-	k.mu.Unlock()
-	if wait <= 0 {
-		k.ready.notify()
-	} else if !before {
-		time.AfterFunc(wait, k.ready.notify)
-	}
-}
-
-// wait returns how long it takes until a report is due. The mutex is held.
-func (k *progressKeeper) wait(r *progressReport) time.Duration {
-	if r.hold.progressSent.IsZero() || r.isLast() {
-		return 0
-	}
-	return time.Until(r.hold.progressSent.Add(progressPause))
-}
-
-// take returns the reports to be sent now: those that are due, and those about jobs whose outcomes
-// are sent. It drops those of jobs that were lost, or that have ended otherwise.
-func (k *progressKeeper) take(outcomes []*report) []*progressReport {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.waiting) == 0 {
-		return nil
-	}
-	ending := map[*hold]bool{}
-	for _, r := range outcomes {
-		if r.job != nil {
-			ending[&r.job.hold] = true
-		}
-	}
-	var due []*progressReport
-	for h, r := range k.waiting {
-		gone := h.lost.Load() || h.ended.Load()
-		if !gone && !ending[h] && k.wait(r) > 0 {
-			continue
-		}
-		delete(k.waiting, h)
-		if !gone {
-			h.progressSent = time.Now()
-			due = append(due, r)
-		}
-	}
-	return due
-}
-
-// restore keeps reports that could not be sent, unless there are newer ones, and has them sent
-// again after some time.
-func (k *progressKeeper) restore(reports []*progressReport) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, r := range reports {
-		if k.waiting[r.hold] == nil {
-			k.waiting[r.hold] = r
-		}
-	}
-	time.AfterFunc(progressPause, k.ready.notify)
-}
-
-// isNews records how a call went, and reports whether it is the first that was refused.
-func (k *progressKeeper) isNews(err error) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	before := k.refused
-	k.refused = err != nil
-	return k.refused && !before
-}
-
-// sendProgress sends what the progressKeeper gave. What the server refuses is dropped, as the next
-// progress of the job tells more. It returns an error if the server is away.
-func (l *workLoop) sendProgress(ctx context.Context, reports []*progressReport) error {
-	if len(reports) == 0 {
-		return nil
-	}
-	keeper := l.w.progress
-	_, err := l.w.client.sendProgress(ctx, "", reports...)
-	switch {
-	case err != nil && !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
-		keeper.restore(reports)
-		return err
-	case keeper.isNews(err):
-		l.w.log.progressRefused(err)
-	}
-	return nil
 }
 
 // A progressReply is what the server keeps.
@@ -253,13 +142,13 @@ type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) { given.onProgress = o }
 
-// A progressTeller calls an OnProgress with each progress once. A nil one tells nobody.
+// A progressTeller calls an OnProgress with each progress once. A nil one does nothing.
 type progressTeller struct {
 	call OnProgress
 	last Progress
 }
 
-// hear handles what was published.
+// hear handles a message.
 func (t *progressTeller) hear(message string) {
 	if reply, err := decode[progressReply]("wait", message); err == nil {
 		t.tell(&reply)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go/internal/batch"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/script"
 )
 
 // A put is a job to be put.
@@ -164,7 +165,7 @@ func countTogether(puts []*put) int {
 // PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns
 // their jids in order. One script puts up to 500 jobs, all or none of them; each 4 KiB of data, and
 // each two tags or dependencies, count as a job more. If there are more jobs and a later script
-// fails, PutMany returns the jids of those that were put along with the error.
+// fails, PutMany returns the jids of the jobs that were put along with the error.
 //
 // Jobs that are refused because of an [If] or [Unique] do not stop the others. Of
 // several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace],
@@ -279,9 +280,8 @@ func (c *Client) putAll(
 	return jids, existing, alone
 }
 
-// putMany puts jobs with one script: all or none, but for those that an [If] or [Unique]
-// refuses. It returns which jobs were there, and have refused or been replaced, by their index in
-// puts.
+// putMany puts jobs with one script: all or none, except for jobs that an [If] or [Unique] refuses.
+// It returns which jobs were there, and have refused or been replaced, by their index in puts.
 func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
 	checked, run := "1", c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })
@@ -350,8 +350,8 @@ func (b *putBatcher) alone(ctx context.Context, p *put) putAnswer {
 	return putAnswer{jid, err}
 }
 
-// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit, and
-// up to a second put of the same job.
+// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit,
+// and up to a second put of the same job.
 func countPuts(waiting []*waitingPut) int {
 	weight := 0
 	jids := make(map[string]bool, min(len(waiting), batchedPuts))
@@ -459,4 +459,23 @@ func putError(jid string, err error) error {
 	own := *cause
 	own.Op, own.JID = "put", jid
 	return &own
+}
+
+// runReplicated runs a command that puts, and waits until the replicas have what it wrote.
+func (c *Client) runReplicated(
+	ctx context.Context, op, jid string, isNew bool, args []any,
+) (any, error) {
+	run := c.runner.RunReplicated
+	if isNew {
+		run = c.runner.RunNewReplicated
+	}
+	reply, err := run(ctx, *c.replicas, op, args...)
+	var missing *script.ReplicasError
+	if errors.As(err, &missing) {
+		return reply, &Error{
+			Op: op, Code: ErrNotReplicated, JID: jid,
+			Message: "the job was put, but " + missing.Error(), Err: missing.Err,
+		}
+	}
+	return reply, wrap(op, jid, err)
 }

@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,13 +10,17 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/script"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -24,33 +29,43 @@ import (
 // use.
 //
 // Besides the connections of its go-redis client, it has one for what the server tells its workers,
-// its waits and its calls of Receive, while there are any. A subscription of [Client.Events] has one
-// of its own.
+// its waits and its calls of Receive, while there are any. A subscription of [Client.Events] has
+// one of its own.
 //
 // Unless it says otherwise, every method that takes a context runs one script, atomically, on the
 // server. Errors are of type [*Error].
 type Client struct {
-	rdb    redis.UniversalClient
-	owned  bool // the pool was made by Dial
-	prefix string
-	clock  func() time.Time // nil to use the server's clock
-	runner *script.Runner
-	worker string
-	logger *slog.Logger
-
-	unbatched bool             // each put is sent alone
-	replicas  *script.Replicas // nil if puts don't wait for any
-	hub       *hub             // shared by all copies of the client, as are these two
-	waits     *waits
-	receivers *receivers
+	*connection
+	worker  string
+	hub     *hub.Hub                             // that of another client for a worker of a group
+	observe func(ctx context.Context, call Call) // nil if the config has none
 
 	// These are nil if unbatched; endBatcher also if each end waits for replicas.
 	batcher         *putBatcher
 	endBatcher      *endBatcher
 	completeBatcher *completeBatcher
+}
+
+// A connection is what a client and its copies, which have other worker names, share.
+type connection struct {
+	rdb    redis.UniversalClient
+	owned  bool // the pool was made by Dial
+	prefix string
+	clock  func() time.Time // nil to use the server's clock
+	runner *script.Runner
+	logger *slog.Logger
+
+	unbatched bool             // each put is sent alone
+	replicas  *script.Replicas // nil if puts don't wait for any
+	waits     *waits
+
+	receiving sync.Once // makes the receivers, unless the client is closed before
+	receivers interface {
+		close()
+		wait()
+	}
 
 	// These are nil if the config has none.
-	observe     func(ctx context.Context, call Call)
 	headers     func(ctx context.Context) map[string]string
 	nextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 	putObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
@@ -61,36 +76,33 @@ type Client struct {
 }
 
 // New returns a client that uses a go-redis client for a single server, a sentinel or a cluster. It
-// does not talk to the server. A nil config means the defaults. The error is [ErrInvalid] if a field
-// of the config is invalid, rdb is nil, the namespace has no hash tag on a cluster, or rdb is a
-// [redis.Ring], which would spread one namespace over several servers. To spread jobs over servers,
-// see [NewShards].
+// does not talk to the server. A nil config means the defaults. The error is [ErrInvalid] if a
+// field of the config is invalid, rdb is nil, the namespace has no hash tag on a cluster, or rdb is
+// a [redis.Ring], which would spread one namespace over several servers. To spread jobs over
+// servers, see [NewShards].
 func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 	full := config.withDefaults()
 	if err := full.check(rdb); err != nil {
 		return nil, err
 	}
-	c := &Client{
+	c := &Client{worker: full.WorkerName, observe: full.Observer, connection: &connection{
 		rdb:         rdb,
 		prefix:      full.Namespace,
 		clock:       full.Clock,
 		runner:      script.NewRunner(commands, rdb, full.Namespace, full.Clock),
-		worker:      full.WorkerName,
 		logger:      full.Logger,
 		unbatched:   full.Unbatched,
 		replicas:    full.replicas(),
-		observe:     full.Observer,
 		headers:     full.Headers,
 		nextHeaders: full.NextHeaders,
 		putObserver: full.PutObserver,
 		codec:       full.Codec,
 		codecs:      full.codecs(),
 		maxData:     full.MaxData,
-	}
+	}}
 	c.startBatching()
-	c.hub = newHub(c)
+	c.hub = hub.New(c.hubConfig())
 	c.waits = newWaits(c)
-	c.receivers = newReceivers(c)
 	return c, nil
 }
 
@@ -105,13 +117,18 @@ func (c *Client) startBatching() {
 	}
 }
 
-// Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections that
-// [Dial] opened. The go-redis client that was given to [New] belongs to the caller and stays open.
-// The client's workers go on with it, until they are stopped.
+// Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections
+// that [Dial] opened. The go-redis client that was given to [New] belongs to the caller and stays
+// open. The client's workers go on with it, until they are stopped.
 func (c *Client) Close() error {
-	c.receivers.close()
-	c.waits.close()
-	c.receivers.wait()
+	c.receiving.Do(func() {})
+	if c.receivers == nil {
+		c.waits.close()
+	} else {
+		c.receivers.close()
+		c.waits.close()
+		c.receivers.wait()
+	}
 	if !c.owned {
 		return nil
 	}
@@ -131,14 +148,17 @@ func (c *Client) Queue(name string) *Queue {
 
 // as returns a client for the same namespace with another worker name.
 func (c *Client) as(worker string) *Client {
-	other := *c
-	other.worker = worker
+	other := &Client{connection: c.connection, worker: worker, hub: c.hub, observe: c.observe}
 	other.startBatching()
-	return &other
+	return other
 }
 
-// Config returns the settings of the namespace, which all of its clients share.
-func (c *Client) Config() *Config { return &Config{client: c} }
+// hubConfig returns the client as a hub needs it.
+func (c *Client) hubConfig() hub.Config {
+	return hub.Config{
+		Redis: c.rdb, Prefix: c.prefix, Worker: c.worker, Warn: c.warn, Do: c.Do,
+	}
+}
 
 // run runs a command. The jid is the job that it is about, if any.
 func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, error) {
@@ -217,12 +237,12 @@ func anys(first []any, rest ...string) []any {
 	return first
 }
 
-// Do runs a command of the script, with the client's namespace, clock, observer and rules for sending
-// a command again. It is meant for tools: the headers of lua/commands describe the commands, their
-// arguments after NOW and their replies.
+// Do runs a command of the script, with the client's namespace, clock, observer and rules for
+// sending a command again. It is meant for tools: the headers of lua/commands describe the
+// commands, their arguments after NOW and their replies.
 //
-// An argument is a string, a whole number, a [time.Time] or a [time.Duration], which are sent as seconds,
-// or a [PutOption]. Options are written as pairs of a name and a value, all of them in the
+// An argument is a string, a whole number, a [time.Time] or a [time.Duration], which are sent as
+// seconds, or a [PutOption]. Options are written as pairs of a name and a value, all of them in the
 // place of the first, as in a put; [JID] and [Unique], which need the rest of a put, are
 // [ErrInvalid]. The reply is nil, a string, an int64 or a []any of these. A command that the script
 // does not have is [ErrInvalid].
@@ -295,8 +315,256 @@ func optionPairs(op string, options []PutOption) ([]any, error) {
 	return o.PutArgs(pairs, false), nil
 }
 
-// Decode returns data that a reply of [Client.Do] contains as it is stored: JSON, or the envelope of a
-// [Codec]. Data that no codec of the client can decode is returned as it is, with [ErrInvalid].
+// Decode returns data that a reply of [Client.Do] contains as it is stored: JSON, or the envelope
+// of a [Codec]. Data that no codec of the client can decode is returned as it is, with
+// [ErrInvalid].
 func (c *Client) Decode(stored []byte) (json.RawMessage, error) {
 	return c.decode("", "data", string(stored))
+}
+
+// warn logs an error of the client's hub.
+func (c *Client) warn(message string, err error, args ...any) {
+	c.logger.Warn("qless: "+message, withHint(err, args...)...)
+}
+
+// hostName returns the name of this machine.
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return "localhost"
+	}
+	return strings.ToValidUTF8(host, "")
+}
+
+// DefaultNamespace is the prefix of the keys that clients of all languages share.
+const DefaultNamespace = "ql:"
+
+// A ClientConfig configures a client, for [New] and [Dial]. No field is required, and the config
+// can be used for several clients. Its functions must be safe for concurrent use.
+//
+// A number or duration of 0 means the default. Where a field can be disabled, -1 does so; other
+// negative values are invalid. To add a function to one that is set, wrap that one.
+type ClientConfig struct {
+	// Clock is the source of the time. It is meant for tests.
+	//
+	// Defaults to the server's clock, so that the clocks of client machines need not agree.
+	Clock func() time.Time
+
+	// Codec encodes the data and the results of jobs that the client stores, and decodes what it
+	// reads. Data that is not in an envelope, as from another client, is read as it is.
+	//
+	// Data is encoded when a job is put, by [Queue.Recur], and when a handler has changed it. It is
+	// decoded before it is seen in [Job.Data]. [Unique] and MaxData are about the data before it is
+	// encoded. If data can't be decoded, Job.Data is the envelope, and the error of [Job.Unmarshal]
+	// says why. A worker does not call the handler then: a job with an unknown codec fails in the
+	// group <klass>:data, and an error of Decode retries the job.
+	//
+	// Defaults to nil, which stores data as JSON.
+	Codec Codec
+
+	// Headers returns headers for each job that the client puts: alone or with others, or for a
+	// [Schedule]. It gets the context of the put, on the goroutine that puts, and its result is
+	// copied. Headers that the put gives the job win over those with the same key, and
+	// Headers(nil) keeps the job without any. Neither [Job.Next] nor [Job.Move] calls it, as the job
+	// has its headers already: see NextHeaders.
+	//
+	// Defaults to nil, which adds none.
+	Headers func(ctx context.Context) map[string]string
+
+	// Logger receives what the client can't return as an error, such as a lost subscription.
+	// go-redis logs failed connections by itself: see SetLogger there.
+	//
+	// Defaults to [slog.Default].
+	Logger *slog.Logger
+
+	// MaxData is the size in bytes of the largest data or result, as JSON, that the client stores.
+	// More is [ErrInvalid]. Redis is one thread, and each byte is copied several times on its way,
+	// so large things are better stored elsewhere, with their names in the jobs.
+	//
+	// Defaults to 8 MiB. The value -1 means no limit.
+	MaxData int
+
+	// Namespace is the prefix of all keys and channels. On a Redis Cluster, the keys of a namespace
+	// must be in one slot, so it needs a hash tag: "{tenant}:ql:".
+	//
+	// Defaults to [DefaultNamespace].
+	Namespace string
+
+	// NextHeaders returns the headers with which a job goes to its next queue by [Job.Next], such as
+	// those with the context of the run that sends it on. It gets the context of the call and a
+	// copy of the headers that the job has, or nil if the call gives it headers: those are added
+	// to its result, and win. It is not called if the call has Headers(nil), nor for a handler that
+	// returns [Next], to which a middleware can add headers. Its result is ignored if the job would
+	// have more than 8 KiB of headers with it.
+	//
+	// Defaults to nil, which leaves the headers as they are.
+	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
+
+	// Observer is called once for every command that the client and its workers send to the server,
+	// after the reply, on the goroutine that sent it. It must be fast.
+	//
+	// Puts of several goroutines that go together are one call, "put.many", with the values of the
+	// first one's context. PutObserver sees each put. Calls of [Client.Receive] ask the server
+	// together, too: the commands that they send ("reserve", "finish") have a context of the
+	// client's, and each of them is a call of its own, "receive", when it returns, with its
+	// context, the jobs that it got, and the time that it waited for them.
+	//
+	// If it panics in a goroutine of a worker or a receiver, that is logged; elsewhere, the caller
+	// gets the panic.
+	//
+	// Defaults to nil, which means that commands are not reported.
+	Observer func(ctx context.Context, call Call)
+
+	// OldCodecs only decode: they are the codecs with which jobs were stored before Codec. No two
+	// codecs of a client may have the same name.
+	//
+	// Defaults to none.
+	OldCodecs []Codec
+
+	// PutObserver is called before each call that puts jobs: [Queue.Put], [Queue.PutMany],
+	// [Queue.Call], [Client.NewBatch], [Batch.Add] and [Client.RunSchedule], and the methods of
+	// [Shards], once for each shard. Its argument describes the put: the Command is "put", or
+	// "put.many" for PutMany and Add.
+	//
+	// The jobs are put with the context that it returns, which Headers gets too: so a span that
+	// begins here can go into the headers of the jobs. The function that it returns, unless nil, is
+	// called when the put is over, with the JID, the Duration and the Err. Arguments that are
+	// invalid by themselves are refused before.
+	//
+	// Unlike Observer, it sees each put, also when several go together. It does not see the puts of
+	// a worker's schedules.
+	//
+	// Defaults to nil, which means that puts are not reported.
+	PutObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
+
+	// Replicas is the number of replicas that must have a job before a call that puts it (Put,
+	// PutMany, Recur) returns, so that the job outlives the loss of the master. If fewer have
+	// confirmed it by the ReplicaTimeout, the job is put anyway, and the error is
+	// [ErrNotReplicated]. A put that is refused, because the job is there, waits in the same way:
+	// so repeat it with [IfAbsent] to learn when it is safe.
+	//
+	// It should be the number of all replicas: with fewer, the one that becomes the master may be
+	// one without the job. It uses the command WAIT. Each such call takes one more round trip, from
+	// the master to its replicas; [Queue.PutMany] waits once for each script.
+	//
+	// Defaults to 0, which means none, as -1 does.
+	Replicas int
+
+	// ReplicaTimeout is the longest time for which a put waits for its Replicas.
+	//
+	// Defaults to 1 s. It must be at least 1 ms; there is no none.
+	ReplicaTimeout time.Duration
+
+	// Unbatched sends each put by itself. By default the puts of many goroutines share scripts:
+	// while one is in flight, the others wait, and the next call takes them together. That saves
+	// most of the server's time, and makes no difference to a single goroutine. A put may have to
+	// wait for the one in flight, and a put whose context ends while it is in flight may have been
+	// done.
+	//
+	// The same holds for calls of [Client.End] with results of up to 16 KiB, which share round
+	// trips, and for those of [Queue.CompleteMany], which share scripts.
+	Unbatched bool
+
+	// WorkerName is the name under which the client pops and works jobs. A [Worker] has a name of its
+	// own: see [WorkerConfig].
+	//
+	// Defaults to host-pid-random, which no other client has.
+	WorkerName string
+}
+
+// withDefaults returns a copy of the config, which may be nil.
+func (c *ClientConfig) withDefaults() ClientConfig {
+	var full ClientConfig
+	if c != nil {
+		full = *c
+	}
+	full.Logger = redisx.SafeLogger(cmp.Or(full.Logger, slog.Default()))
+	full.MaxData = cmp.Or(full.MaxData, defaultMaxData)
+	full.Namespace = cmp.Or(full.Namespace, DefaultNamespace)
+	full.ReplicaTimeout = cmp.Or(full.ReplicaTimeout, time.Second)
+	full.WorkerName = cmp.Or(full.WorkerName, newWorkerName())
+	return full
+}
+
+// check returns an error unless the config, which has its defaults, fits the go-redis client.
+func (c *ClientConfig) check(rdb redis.UniversalClient) error {
+	if isNil(rdb) {
+		return invalid("new", "", "no redis client")
+	}
+	if c.MaxData < noLimit {
+		return invalid("new", "", "MaxData %d is negative, and not -1", c.MaxData)
+	}
+	if err := checkCodecs(c.codecs()); err != nil {
+		return err
+	}
+	if err := checkName("new", "namespace", c.Namespace); err != nil {
+		return err
+	}
+	if err := checkName("new", "worker name", c.WorkerName); err != nil {
+		return err
+	}
+	if err := checkServers(rdb, c.Namespace); err != nil {
+		return err
+	}
+	return c.checkReplicas(rdb)
+}
+
+// checkServers returns an error if the keys of the namespace would be spread over several servers.
+func checkServers(rdb redis.UniversalClient, namespace string) error {
+	if _, ok := rdb.(*redis.Ring); ok {
+		return invalid("new", "", "a ring sends commands of one namespace to several servers: "+
+			"make a client for each server, and spread jobs over them with NewShards")
+	}
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		return nil
+	}
+	if !hasHashTag(namespace) {
+		return invalid("new", "", "namespace %q has no hash tag, as in \"{tenant}:ql:\": "+
+			"its keys would be spread over the cluster", namespace)
+	}
+	if cluster.Options().ReadOnly {
+		return invalid("new", "", "the cluster client reads from replicas, "+
+			"where no worker can be woken")
+	}
+	return nil
+}
+
+// checkReplicas returns an error if it is not possible to wait for the replicas.
+func (c *ClientConfig) checkReplicas(rdb redis.UniversalClient) error {
+	if c.Replicas < -1 {
+		return invalid("new", "", "Replicas %d is negative, and not -1", c.Replicas)
+	}
+	if c.ReplicaTimeout < time.Millisecond {
+		return invalid("new", "", "ReplicaTimeout %v is less than 1ms", c.ReplicaTimeout)
+	}
+	if c.Replicas > 0 && !script.CanWait(rdb) {
+		return invalid("new", "", "replicas can't be waited for with a %T", rdb)
+	}
+	return nil
+}
+
+// codecs returns all codecs that decode.
+func (c *ClientConfig) codecs() []Codec {
+	if c.Codec == nil {
+		return slices.Clone(c.OldCodecs)
+	}
+	return slices.Concat([]Codec{c.Codec}, c.OldCodecs)
+}
+
+// replicas returns the replicas that puts wait for, or nil.
+func (c *ClientConfig) replicas() *script.Replicas {
+	if c.Replicas <= 0 {
+		return nil
+	}
+	return &script.Replicas{Count: c.Replicas, Timeout: c.ReplicaTimeout}
+}
+
+// isNil reports whether rdb is nil or a nil pointer.
+func isNil(rdb redis.UniversalClient) bool {
+	if rdb == nil {
+		return true
+	}
+	v := reflect.ValueOf(rdb)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }

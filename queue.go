@@ -104,8 +104,8 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 // Peek returns the next jobs without locking them. Jobs that are due become waiting. Pop may return
 // fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock has
 // expired until its worker has had the grace period. A script reads at most 250 jobs, and 2 MiB of
-// data that is larger than 4 KiB, unless it is that of one job; then Peek runs it again, and may miss
-// jobs that come meanwhile.
+// data that is larger than 4 KiB, unless it is that of one job; then Peek runs it again, and may
+// miss jobs that come meanwhile.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	return counts.counts(), err
 }
 
-// Queues returns the counts of every known queue, in the order in which they were first seen. It reads
-// 200 queues in a step.
+// Queues returns the counts of every known queue, in the order in which they were first seen. It
+// reads 200 queues in a step.
 func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := []QueueCounts{}
 	for cursor := ""; ; {
@@ -298,25 +298,27 @@ func (q *Queue) checkRecur(klass string, every time.Duration, o *recurOptions) e
 // allQueues stands for every known queue.
 const allQueues = "*"
 
-// Sweep clears away what nobody else has come across, and returns how many jobs it has dealt with:
+// Sweep deletes and repairs leftovers that no other call has found, and returns the number of jobs
+// that it has dealt with:
 //
 //   - jobs whose lives have ended, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
 //   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
 //     [ConfigJobsFailedHistoryCount];
 //   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages
-//     failed it, which tell nobody, or if one call could not tell them all: about 200;
+//     failed it, which notify nobody, or if one call could not notify them all: about 200;
 //   - jobs that wait for a complete one which had more than 250 dependents, if the program that
 //     completed it ended before it had released them all: at most 250.
 //
 // For the second and the third, a call looks at about 100 failed jobs, of at most 100 groups, and
-// the next call goes on where it stopped. Without anything to do, it costs the server 3 commands. It
-// also looks at 100 tracked jobs, and stops tracking those that are gone, which it does not count.
+// the next call continues where it stopped. Without anything to do, it costs the server 3 commands.
+// It also looks at 100 tracked jobs, and stops tracking the ones that are gone, which it does not
+// count.
 //
 // Given names of queues, at most 1000, it also moves at most 100 of their jobs to where a pop would
-// find them, so that counts, states and lists are true for those who look: scheduled jobs that are
-// due, children of recurring jobs, and jobs whose locks have ended, as [OnLost] says, with the
-// usual notice, grace period, and loss of a retry. The name "*" stands for all: a call looks at 100
-// of them, and the next call at others. A queue costs 3 commands.
+// find them, so that counts, states and lists are true for readers: scheduled jobs that are due,
+// children of recurring jobs, and jobs whose locks have ended, as [OnLost] says, with the usual
+// notice, grace period, and loss of a retry. The name "*" stands for all: a call looks at 100 of
+// them, and the next call at others. A queue costs 3 commands.
 //
 // A job whose life has ended is never given to a worker, swept or not, and one that is due is found
 // by the next pop. A program that relies on the rest, such as on a handler that ends at its TTL,
@@ -346,3 +348,6 @@ func checkSwept(queues []string) error {
 	}
 	return nil
 }
+
+// maxReserve is the maximum number of queues that one call asks, and of jobs that one asks for.
+const maxReserve = 1000

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
@@ -52,9 +53,8 @@ type ReceiveConfig struct {
 // When ctx ends first, the error is [ErrUnavailable], which wraps that of ctx, and nothing is
 // taken: jobs that were on their way to this call go to another caller, or are released, which
 // uses up no retry and puts them back in front of their queue. If the server is away, or accepts no
-// writes, the call tries again until ctx ends, except with NoWait. What trying again can't cure,
-// such as a missing permission, is returned at once; and [Client.Close] ends the call with
-// [ErrUnavailable].
+// writes, the call tries again until ctx ends, except with NoWait. An error that lasts, such as a
+// missing permission, is returned at once; and [Client.Close] ends the call with [ErrUnavailable].
 //
 // Calls of a client with the same Queues, Order, LockTime and PollInterval ask the server together,
 // for as many jobs as they want in all, and jobs go to the call that waits longest. All calls share
@@ -102,7 +102,11 @@ func (c *Client) receive(ctx context.Context, config ReceiveConfig) ([]*Job, err
 		return nil, notReceived(err)
 	}
 	call := &receiveCall{want: max(1, config.Count), once: config.NoWait, done: make(chan struct{})}
-	r, err := c.receivers.join(c, config, call)
+	all := c.startReceiving()
+	if all == nil {
+		return nil, closedError()
+	}
+	r, err := all.join(c, config, call)
 	if err != nil {
 		return nil, err
 	}
@@ -199,25 +203,26 @@ func (c *ReceiveConfig) key(worker string) receiveKey {
 	}
 }
 
-// receivers are those that ask for jobs on behalf of the calls of Receive of a client and its
-// copies, one for each kind of call.
+// receivers ask for jobs on behalf of the calls of Receive of a client and its copies. There is one
+// receiver for each kind of call.
 type receivers struct {
-	client  *Client
 	started sync.WaitGroup
-
-	base   context.Context // of the receivers
-	cancel context.CancelFunc
+	base    context.Context // of the receivers
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
 	byKey  map[receiveKey]*receiver
 }
 
-func newReceivers(client *Client) *receivers {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &receivers{
-		client: client, byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel,
-	}
+// startReceiving returns the receivers of a client, or nil if it was closed before it had any.
+func (c *Client) startReceiving() *receivers {
+	c.receiving.Do(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		c.receivers = &receivers{byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel}
+	})
+	all, _ := c.receivers.(*receivers)
+	return all
 }
 
 // join has a receiver ask for jobs for a call, and returns it.
@@ -286,12 +291,12 @@ type receiver struct {
 	name    string // under which it is idle
 	channel string // where it is woken
 	poll    time.Duration
-	due     signal // there is something to exchange
+	due     hub.Signal // there is something to exchange
 	outbox  *outbox
 	log     *workerLog
 
 	// Used only by the goroutine of run.
-	relay       *relay
+	relay       *hub.Relay
 	reservation reservation
 	appetite    appetite
 	alarm       *time.Timer // fires when to ask again at the latest, or to end
@@ -316,7 +321,7 @@ func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 		all: all, client: c.guarded(), key: config.key(c.worker),
 		name: name, channel: c.prefix + channelWake + name,
 		poll: config.PollInterval,
-		due:  newSignal(),
+		due:  hub.NewSignal(),
 		log:  &workerLog{logger: c.logger.With("worker", c.worker)},
 
 		reservation: reservation{
@@ -324,7 +329,7 @@ func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 		},
 		calls: list.New(), places: map[*receiveCall]*list.Element{},
 	}
-	r.outbox = newOutbox(r.log, &counters{}, &observer{}, &rateKeeper{}, r.due)
+	r.outbox = newOutbox(r.log, r.due, nil)
 	return r
 }
 
@@ -340,15 +345,15 @@ func lockPairs(owner string, d time.Duration) []string {
 	return append(pairs, "lock", wire.FormatSeconds(d))
 }
 
-// hear has the receiver ask for jobs: somebody wakes it, or may have done so.
-func (r *receiver) hear(redisx.Notice) { r.ask() }
+// Notify has the receiver ask for jobs: a script wakes it, or may have done so.
+func (r *receiver) Notify(redisx.Notice) { r.ask() }
 
 // ask has the receiver ask for jobs.
 func (r *receiver) ask() {
 	r.mu.Lock()
 	r.ready = true
 	r.mu.Unlock()
-	r.due.notify()
+	r.due.Notify()
 }
 
 // add adds a call that waits for jobs.
@@ -358,7 +363,7 @@ func (r *receiver) add(call *receiveCall) {
 	r.places[call] = r.calls.PushBack(call)
 	r.want += call.want
 	r.ready = true
-	r.due.notify()
+	r.due.Notify()
 }
 
 // withdraw removes a call, and reports whether it got no answer before.
@@ -378,7 +383,7 @@ func (r *receiver) remove(call *receiveCall) {
 	delete(r.places, call)
 	r.want -= call.want
 	if r.want == 0 {
-		r.due.notify()
+		r.due.Notify()
 	}
 }
 
@@ -402,10 +407,10 @@ func (r *receiver) close() {
 	r.closed = true
 	r.mu.Unlock()
 	r.fail(closedError(), false)
-	r.due.notify()
+	r.due.Notify()
 }
 
-// fail ends all calls, or those that take what there is, with an error.
+// fail ends all calls, or only the calls with NoWait, with an error.
 func (r *receiver) fail(err error, onlyOnce bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -426,7 +431,8 @@ func (r *receiver) waiting() []*receiveCall {
 	return calls
 }
 
-// deliver gives jobs to the calls that have waited longest. It returns those that nobody wants.
+// deliver gives jobs to the calls that have waited longest. It returns the
+// jobs that no call wants.
 func (r *receiver) deliver(jobs []*Job) (left []*Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -449,7 +455,7 @@ func (r *receiver) took(call *receiveCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.handed--; r.handed == 0 {
-		r.due.notify()
+		r.due.Notify()
 	}
 }
 
@@ -460,7 +466,7 @@ func (r *receiver) release(jobs []*Job) {
 			Outcome: Outcome{Action: ActionRelease}, jid: job.JID, queue: job.Queue, since: job.since,
 			until: job.Expires, unstarted: true,
 		})
-		r.due.notify()
+		r.due.Notify()
 	}
 }
 
@@ -480,8 +486,7 @@ func (r *receiver) found() {
 // run makes exchanges until there has been no call for some time, the client is closed, or the
 // context ends.
 func (r *receiver) run(ctx context.Context) {
-	r.relay = r.client.hub.joinRelay(r.client)
-	r.client.hub.subscribe(r, r.channel)
+	r.relay = r.client.hub.Join(r.client.hubConfig(), r, r.channel)
 	r.alarm = time.NewTimer(r.poll)
 	defer r.alarm.Stop()
 	for redisx.Sleep(ctx, time.Until(r.notBefore)) {
@@ -637,7 +642,7 @@ func mayHeal(err error) bool {
 // gave, or when something wakes the receiver.
 func (r *receiver) rest(got reserved, sent time.Time) {
 	if got.listeners >= 0 {
-		r.relay.needRelays(got.listeners)
+		r.relay.Adjust(got.listeners)
 	}
 	if got.wait == 0 {
 		r.alarm.Stop()
@@ -651,7 +656,7 @@ func (r *receiver) rest(got reserved, sent time.Time) {
 	}
 	if got.listeners < 0 {
 		r.unheard++
-		r.client.hub.restart(r.channel, sent)
+		r.client.hub.Restart(r.channel, sent)
 		wait = min(wait, 50*time.Millisecond<<min(r.unheard, 16))
 	} else {
 		r.unheard = 0
@@ -687,7 +692,7 @@ func (r *receiver) retire(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	relays := "0"
-	if r.client.hub.leave(ctx, r, r.relay, r.channel) {
+	if r.client.hub.Leave(ctx, r, r.relay, r.channel) {
 		relays = "1"
 	}
 	args := anys([]any{r.name, r.reservation.claim, relays}, r.reservation.queues...)

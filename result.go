@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -49,8 +50,8 @@ func (r *Result) Unmarshal(v any) error {
 //
 //	sum, err := qless.ResultAs[int](client.Wait(ctx, jid))
 //
-// An error is returned as it is. A job that has failed is [ErrFailed], with the group and the message
-// of its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
+// An error is returned as it is. A job that has failed is [ErrFailed], with the group and the
+// message of its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
 func ResultAs[T any](result Result, err error) (T, error) {
 	var value T
 	if err != nil {
@@ -77,8 +78,8 @@ func (r *Result) failed() error {
 // does the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
 //
 // A job has one result, the last. It is dropped if the job is retried, released or lost by its
-// worker. If the job goes on to another queue, the result is kept for its end, unless it gets
-// another by then.
+// worker. If the job moves to another queue, the result is kept for its end, unless it gets another
+// by then.
 func (j *Job) SetResult(v any) error {
 	result, err := encodeJSON("set result", j.JID, "result", v, "null")
 	if err == nil && j.client != nil {
@@ -99,26 +100,6 @@ func (j *Job) withResult(args ...any) []any {
 	return append(args, j.result)
 }
 
-// TypedResult returns a handler as [Typed] does. What work returns becomes the job's result
-// ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
-// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if
-// work is nil.
-func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
-	if work == nil {
-		panic("qless: HandleResult: nil function")
-	}
-	return Typed(func(ctx context.Context, job *Job, data T) error {
-		result, err := work(ctx, job, data)
-		if OutcomeOf(err).Action != ActionComplete {
-			return err
-		}
-		if err := job.SetResult(result); err != nil {
-			return FailWith(job.Klass+":result", err)
-		}
-		return err
-	})
-}
-
 // Result returns how a job has ended. If it is neither complete nor failed, the error is
 // [ErrUnfinished]; if there is no such job, or its record is no longer kept, [ErrNotFound].
 // [Client.Wait] waits for the end.
@@ -133,7 +114,8 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	return c.resultOf("result", jid, reply, err)
 }
 
-// results returns how jobs have ended, each with an error as that of Result, in the order of the jids.
+// results returns how jobs have ended, each with an error as that of Result, in the order of the
+// jids.
 func (c *Client) results(ctx context.Context, op string, jids []string) ([]Result, []error) {
 	results, errs := make([]Result, 0, len(jids)), make([]error, 0, len(jids))
 	for some := range slices.Chunk(jids, resultBatch) {
@@ -226,8 +208,8 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // Wait waits until a job has ended, and returns how. It waits through retries, further queues and
 // lost locks, until one of these:
 //
-//   - the job is complete, or has failed for good: the State of the result says which, and the
-//     error is nil;
+//   - the job is complete, or has failed: the State of the result tells which, and the error
+//     is nil;
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
@@ -239,8 +221,8 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // [OnProgress] is called with the job's progress meanwhile. A wait costs the server 3 commands
 // when it begins, and 2 when the job ends; it asks again after 1, 2, 4 and at most 15 seconds.
 //
-// A handler that waits for a job keeps its place in the worker: if all do, nobody is left to run
-// what they wait for.
+// A handler that waits for a job keeps its place in the worker: if all do, no worker is left to run
+// the jobs that they wait for.
 func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (Result, error) {
 	if err := checkJobName("wait", jid); err != nil {
 		return Result{}, err
@@ -262,7 +244,7 @@ func readWaitOptions(jid string, options []WaitOption) (*progressTeller, error) 
 	return &progressTeller{call: o.onProgress}, nil
 }
 
-// joinAndWait subscribes to a job and waits until it has ended. known says that it has existed.
+// joinAndWait subscribes to a job and waits until it has ended. known means that it has existed.
 func (c *Client) joinAndWait(
 	ctx context.Context, jid string, known bool, progress *progressTeller,
 ) (Result, error) {
@@ -283,24 +265,21 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 		return nil, err
 	}
 	results, errs := c.results(ctx, "wait", jids)
-	var unfinished []int
+	var unfinished sync.WaitGroup
 	for i, err := range errs {
 		if errors.Is(err, ErrUnfinished) {
-			unfinished = append(unfinished, i)
+			unfinished.Go(func() { results[i], errs[i] = c.joinAndWait(ctx, jids[i], true, nil) })
 		}
 	}
-	_ = each(unfinished, func(i int) error {
-		results[i], errs[i] = c.joinAndWait(ctx, jids[i], true, nil)
-		return nil
-	})
+	unfinished.Wait()
 	return results, cmp.Or(errs...)
 }
 
-// asksAgain says how long to wait before asking for a job again, as its end may have gone unheard:
-// clients of other languages tell nobody, and a connection may break.
+// asksAgain returns the time to wait before asking for a job again, as its end may go unnoticed:
+// clients of other languages send no message, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
-// wait waits until the job has ended, and tells its progress. known says that it has existed.
+// wait waits until the job has ended, and reports its progress. known means that it has existed.
 func (c *Client) wait(
 	ctx context.Context, jid string, w *waiter, known bool, progress *progressTeller,
 ) (Result, error) {
@@ -326,7 +305,7 @@ func (c *Client) wait(
 		}
 		switch end, err := decodeEnd("wait", jid, reply); {
 		case errors.Is(err, ErrNotFound) && known && !missing:
-			missing, asked = true, 0 // what was published may be on its way
+			missing, asked = true, 0 // a message may be on its way
 		case errors.Is(err, ErrNotFound) && known:
 			return Result{}, canceled(jid)
 		case err != nil:
@@ -352,7 +331,7 @@ func (c *Client) waiting(ctx context.Context, jid string) error {
 	return &Error{Op: "wait", Code: ErrUnavailable, JID: jid, Message: err.Error(), Err: err}
 }
 
-// isPassing reports whether an error says nothing about the job, and may soon be over.
+// isPassing reports whether an error is not about the job, and may soon be over.
 func isPassing(err error) bool {
 	return (errors.Is(err, ErrUnavailable) || isServerWide(err)) && !errors.Is(err, redis.ErrClosed)
 }
@@ -391,7 +370,6 @@ type publishedEnd struct {
 const (
 	channelDone     = "x:done:"     // followed by a jid: the job has ended
 	channelProgress = "x:progress:" // followed by a jid: how far the job is
-	channelWaits    = "x:waits"     // nothing is published: a subscription begins with it
 )
 
 // idleWaits is how long what is shared by waits, or by calls of [Client.Receive], is kept after the
@@ -400,9 +378,9 @@ var idleWaits = 10 * time.Second
 
 // A waiter waits for the end of a job, and perhaps for its progress.
 type waiter struct {
-	channels []string // of its end, and of its progress
-	ready    signal   // there is a message, or it is time to ask
-	doubted  bool     // messages may be about an earlier end of the job, and only mean that it is time
+	channels []string   // of its end, and of its progress
+	ready    hub.Signal // there is a message, or it is time to ask
+	doubted  bool       // messages may be about an earlier end of the job, and only mean that it is time
 
 	mu       sync.Mutex
 	message  string // the last one about its end
@@ -410,7 +388,7 @@ type waiter struct {
 	ask      bool   // it is time to ask
 }
 
-// listen returns the next message about the end of the job, and tells its progress. It returns
+// listen returns the next message about the end of the job, and reports its progress. It returns
 // false if there is none, but it is time to ask, or the context has ended.
 func (w *waiter) listen(
 	ctx context.Context, patience time.Duration, told *progressTeller,
@@ -439,8 +417,8 @@ func (w *waiter) listen(
 	}
 }
 
-// hear is called when there is a message, or it is time to ask.
-func (w *waiter) hear(notice redisx.Notice) {
+// Notify is called when there is a message, or it is time to ask.
+func (w *waiter) Notify(notice redisx.Notice) {
 	w.mu.Lock()
 	switch {
 	case notice.Payload == "":
@@ -451,13 +429,13 @@ func (w *waiter) hear(notice redisx.Notice) {
 		w.progress = notice.Payload
 	}
 	w.mu.Unlock()
-	w.ready.notify()
+	w.ready.Notify()
 }
 
-// waits are those that wait for jobs with a client and its copies. They keep the subscription until
-// some seconds after the last wait.
+// waits are the waits for jobs by a client and its copies. They keep the subscription until some
+// seconds after the last wait.
 type waits struct {
-	hub     *hub
+	hub     *hub.Hub
 	channel string // by which they keep the subscription
 
 	mu      sync.Mutex
@@ -468,30 +446,30 @@ type waits struct {
 
 func newWaits(client *Client) *waits {
 	s := &waits{
-		hub: client.hub, channel: client.prefix + channelWaits, waiters: map[*waiter]bool{},
+		hub: client.hub, channel: client.prefix + hub.Idle, waiters: map[*waiter]bool{},
 	}
 	s.idle = time.AfterFunc(idleWaits, s.rest)
 	s.idle.Stop()
 	return s
 }
 
-// hear is never called with anything of interest.
-func (s *waits) hear(redisx.Notice) {}
+// Notify ignores that the connection was made, or broken: each waiter is notified too.
+func (s *waits) Notify(redisx.Notice) {}
 
-// join adds a waiter for channels. The waiter hears when the server begins to send the messages of
-// each.
+// join adds a waiter for channels. The waiter is notified when the server begins to send the
+// messages of each.
 func (s *waits) join(channels ...string) *waiter {
-	w := &waiter{channels: channels, ready: newSignal()}
+	w := &waiter{channels: channels, ready: hub.NewSignal()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		w.hear(redisx.Notice{})
+		w.Notify(redisx.Notice{})
 		return w
 	}
 	s.idle.Stop()
 	s.waiters[w] = true
-	s.hub.subscribe(s, s.channel)
-	s.hub.subscribe(w, channels...)
+	s.hub.Subscribe(s, s.channel)
+	s.hub.Subscribe(w, channels...)
 	return w
 }
 
@@ -499,7 +477,7 @@ func (s *waits) join(channels ...string) *waiter {
 func (s *waits) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hub.unsubscribe(w, w.channels...)
+	s.hub.Unsubscribe(w, w.channels...)
 	delete(s.waiters, w)
 	if len(s.waiters) == 0 && !s.closed {
 		s.idle.Reset(idleWaits)
@@ -511,7 +489,7 @@ func (s *waits) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiters) == 0 {
-		s.hub.unsubscribe(s, s.channel)
+		s.hub.Unsubscribe(s, s.channel)
 	}
 }
 
@@ -527,26 +505,27 @@ func (s *waits) close() {
 	s.closed = true
 	s.idle.Stop()
 	for w := range s.waiters {
-		w.hear(redisx.Notice{}) // it finds out why
-		s.hub.unsubscribe(w, w.channels...)
+		w.Notify(redisx.Notice{}) // it finds out why
+		s.hub.Unsubscribe(w, w.channels...)
 	}
-	feed := s.hub.unsubscribe(s, s.channel)
+	closed := s.hub.Unsubscribe(s, s.channel)
 	s.mu.Unlock()
-	feed.finished()
+	if closed != nil {
+		<-closed
+	}
 }
 
 // Call puts a job as [Queue.Put] does, waits until it has ended, and returns how, as [Client.Wait]
-// does. A job that has failed for good is a [Result] too; [ResultAs] returns the value that the
-// handler has returned.
+// does. A failed job is a [Result] too; [ResultAs] returns the value that the handler has returned.
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it goes on. The Withdrawn of
-// the [Error] says which. That may take a few seconds after ctx has ended if the server does not
+// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it keeps running. The Withdrawn
+// of the [Error] says which. That may take a few seconds after ctx has ended if the server does not
 // answer.
 //
-// A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for
-// nothing. [UniqueOption.Replace] can't be used, because the job would be that of others too. With
-// Replicas, a job that too few replicas have is waited for all the same.
+// A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for nothing.
+// [UniqueOption.Replace] can't be used, because the job would be that of others too. With Replicas,
+// a job that too few replicas have is waited for anyway.
 func (q *Queue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {
@@ -555,22 +534,6 @@ func (q *Queue) Call(
 		return Result{}, err
 	}
 	return q.client.putAndWait(ctx, p)
-}
-
-// Call puts a job into its shard, as [ShardedQueue.Put] does, and waits for it as [Queue.Call]
-// does.
-func (q *ShardedQueue) Call(
-	ctx context.Context, klass string, data any, options ...PutOption,
-) (Result, error) {
-	p, err := newCall(q.name, klass, data, options)
-	if err != nil {
-		return Result{}, err
-	}
-	shard := q.shardOf(p)
-	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
-		return Result{}, err
-	}
-	return shard.putAndWait(ctx, p)
 }
 
 // newCall checks and encodes the arguments of a call.
@@ -595,7 +558,7 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	w := c.waits.join(c.prefix + channelDone + jid)
 	defer c.waits.leave(w)
 	w.doubted = !p.isNew
-	w.listen(ctx, asksAgain.First, nil) // until messages are heard
+	w.listen(ctx, asksAgain.First, nil) // until messages are received
 	if err := c.waiting(ctx, jid); err != nil {
 		return Result{}, callError(jid, errors.Unwrap(err), true, "the job was not put")
 	}
@@ -612,8 +575,9 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	return Result{}, c.giveUp(ctx, jid, "the job is gone")
 }
 
-// whyOver returns why a context has ended, also if it is about to end because its deadline has
-// passed, as the deadline of a connection may be noticed first. It returns nil if it goes on.
+// whyOver returns the context's error, or DeadlineExceeded if the context is about to end because
+// its deadline has passed: the deadline of a connection may be noticed first. It returns nil if the
+// context has not ended.
 func whyOver(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if err := ctx.Err(); err != nil || !ok || time.Now().Before(deadline) {
@@ -623,7 +587,7 @@ func whyOver(ctx context.Context) error {
 }
 
 // giveUp withdraws the job of a call whose context has ended, and returns the call's error. missing
-// says what it means that there is no such job.
+// returns the result or error for a job that does not exist.
 func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(over), withdrawTime)
 	defer cancel()

@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/cron"
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Missed says what a [Schedule] does about times that passed while no worker was following it.
+// Missed is the policy of a [Schedule] for times that passed while no worker was following it.
 type Missed string
 
 // The values of Missed.
@@ -50,7 +51,7 @@ type Schedule struct {
 	// each job is <ID>@<time>, unless the Options set one.
 	ID string
 
-	// Spec says when the schedule is due. It is one of:
+	// Spec is the times when the schedule is due. It is one of:
 	//
 	//	"30 6 * * 1-5"                       minute, hour, day, month, weekday
 	//	"CRON_TZ=Europe/Berlin 30 6 * * *"   in a time zone; else in UTC
@@ -67,7 +68,7 @@ type Schedule struct {
 	Data    any
 	Options []PutOption
 
-	// Missed says what to do about times that passed while no worker was following the schedule.
+	// Missed is the policy for times that passed while no worker was following the schedule.
 	//
 	// Defaults to [MissedOnce].
 	Missed Missed
@@ -77,7 +78,7 @@ type Schedule struct {
 type schedule struct {
 	Schedule
 	times cron.Schedule
-	again signal // look again at once: the clock may have moved
+	again hub.Signal // look again at once: the clock may have moved
 
 	registration *registration // nil if it can't put its job
 	unregistered bool          // registering it has failed
@@ -135,7 +136,7 @@ func newSchedule(s Schedule) (*schedule, error) {
 		_, err = newPut(s.Queue, s.Klass, s.Data, s.Options)
 	}
 	if err == nil {
-		return &schedule{Schedule: s, times: times, again: newSignal()}, nil
+		return &schedule{Schedule: s, times: times, again: hub.NewSignal()}, nil
 	}
 	message := err.Error()
 	var cause *Error
@@ -207,16 +208,16 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 
 // recheck has each schedule check whether it is due, and whatever else is done from time to time.
 func (w *Worker) recheck() {
-	w.registry.again.notify()
+	w.registry.again.Notify()
 	w.rates.ask()
 	for _, s := range w.schedules {
-		s.again.notify()
+		s.again.Notify()
 	}
 }
 
 // idleFor waits for a time, or for a signal. It returns false if the worker stops or the context
 // ends first.
-func (w *Worker) idleFor(ctx context.Context, d time.Duration, again signal) bool {
+func (w *Worker) idleFor(ctx context.Context, d time.Duration, again hub.Signal) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -224,7 +225,7 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration, again signal) boo
 		return true
 	case <-again:
 		return true
-	case <-w.quit.c:
+	case <-w.shutdown.stopping.c:
 	case <-ctx.Done():
 	}
 	return false
@@ -325,14 +326,14 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, mi
 // registered, so that [Client.RunSchedule] can put its job.
 const maxScheduleSize = 64 << 10
 
-// RunSchedule puts a job of a schedule at once, in addition to those that it puts by itself: when
-// it is due next, and what was missed, stays as it is. The job is as the schedule's last worker has
+// RunSchedule puts a job of a schedule at once, in addition to the jobs that it puts by itself: its
+// next due time and its missed times stay as they are. The job is as the schedule's last worker has
 // registered it, with its data and options but without a delay. Its jid, which RunSchedule returns,
 // is <ID>@run-<random>, unless the schedule's options set one.
 //
-// Nobody needs to follow the schedule. If its data and options have more than 64 KiB together, they
-// are not registered, and the error is [ErrInvalid]. If there is no such schedule, it is
-// [ErrNotFound], and [ErrExists] if an option refuses the job.
+// The schedule needs no followers. If its data and options have more than 64 KiB together, they are
+// not registered, and the error is [ErrInvalid]. If there is no such schedule, it is [ErrNotFound],
+// and [ErrExists] if an option refuses the job.
 func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err error) {
 	fields, err := c.registered(ctx, id)
 	if err != nil {
@@ -360,7 +361,7 @@ func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err er
 	return jid, err
 }
 
-// addHeadersTo gives the Headers of the config to the options of a job to be put. Those that it has
+// addHeadersTo gives the Headers of the config to the options of a job to be put. The job's own
 // win.
 func (c *Client) addHeadersTo(ctx context.Context, pairs []string) []string {
 	if c.headers == nil {
@@ -416,7 +417,7 @@ func (c *Client) registered(ctx context.Context, id string) ([]string, error) {
 	if len(found.Items) == 0 {
 		return nil, &Error{Op: op, Code: ErrNotFound, Message: "no such schedule: " + id}
 	}
-	fields := make([]string, fieldPairs+1) // those that are missing are empty
+	fields := make([]string, fieldPairs+1) // missing ones are empty
 	copy(fields, wire.Strings(found.Items[0].Fields))
 	return fields, nil
 }
@@ -476,8 +477,8 @@ func (w *Worker) register(ctx context.Context, s *schedule, answer string) {
 	}
 }
 
-// leaveSchedules says that the worker follows its schedules no more. Should that fail, the server
-// finds out by itself.
+// leaveSchedules removes the worker from the followers of its schedules. Should that fail, the
+// server finds out by itself.
 func (w *Worker) leaveSchedules(ctx context.Context) {
 	if len(w.schedules) == 0 {
 		return

@@ -252,7 +252,7 @@ func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 }
 
 // askFirst calls question for each element of several concurrently, and returns the first answer
-// whose element has known. The context of the others ends, and nobody waits for them. If none has
+// whose element has known. The context of the others ends, and they are not waited for. If none has
 // known, it returns the first error, in the order of the elements. Panics are as in ask.
 func askFirst[T, A any](
 	ctx context.Context, several []T,
@@ -371,7 +371,7 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 		return nil, err
 	}
 	var mu sync.Mutex
-	jids := make([]string, len(puts)) // empty for those that were not put
+	jids := make([]string, len(puts)) // empty for jobs that were not put
 	var existing []conflict
 	err = each(q.shards.clients, func(c *Client) error {
 		if len(parts[c]) == 0 {
@@ -397,7 +397,7 @@ type shardPut struct {
 	end func(err error)
 }
 
-// beginPuts prepares all jobs that are to be put into shards.
+// beginPuts prepares all jobs to put into shards.
 func (s *Shards) beginPuts(
 	ctx context.Context, parts map[*Client][]*put,
 ) (map[*Client]shardPut, error) {
@@ -475,4 +475,31 @@ func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
 		sum = sum.plus(counts)
 	}
 	return sum, err
+}
+
+// Holder returns the jid of the job that holds the [Unique] key of these parts in any shard, as
+// [Client.Holder] does.
+func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
+	jid, _, err := askFirst(ctx, s.clients,
+		func(ctx context.Context, c *Client) (string, bool, error) {
+			jid, err := c.Holder(ctx, parts...)
+			return jid, jid != "", err
+		})
+	return jid, err
+}
+
+// Call puts a job into its shard, as [ShardedQueue.Put] does, and waits for it as [Queue.Call]
+// does.
+func (q *ShardedQueue) Call(
+	ctx context.Context, klass string, data any, options ...PutOption,
+) (Result, error) {
+	p, err := newCall(q.name, klass, data, options)
+	if err != nil {
+		return Result{}, err
+	}
+	shard := q.shardOf(p)
+	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
+		return Result{}, err
+	}
+	return shard.putAndWait(ctx, p)
 }

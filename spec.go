@@ -18,8 +18,8 @@ type JobSpec struct {
 }
 
 // UnmarshalJSON reads an object with klass, data and options: see the table in docs/extensions.md.
-// Times of a length are numbers of seconds, or texts such as "90s". An unknown field, or a value that
-// does not fit, is [ErrInvalid].
+// Times of a length are numbers of seconds, or texts such as "90s". An unknown field, or a value
+// that does not fit, is [ErrInvalid].
 func (s *JobSpec) UnmarshalJSON(text []byte) error {
 	return asInvalid("", "", s.read(text))
 }
@@ -49,7 +49,8 @@ func (s *JobSpec) read(text []byte) error {
 	return nil
 }
 
-// specOptions returns the options of a JobSpec. The jid is one by itself, so that it can be left out.
+// specOptions returns the options of a JobSpec. The jid is one by itself, so that it can be left
+// out.
 func specOptions(o jobopts.Options) []PutOption {
 	jid := JID(o.JID)
 	o.JID = ""
@@ -61,19 +62,18 @@ func specOptions(o jobopts.Options) []PutOption {
 
 // Spec returns what [Queue.PutMany] needs to put the job as it is now, for instance after it was
 // canceled: its jid, klass, data and options. It goes into the job's Queue. A Job that was read by
-// [Client.Job] or [Client.Jobs] has all of it, and so has one that was decoded from the JSON of such
-// a Job, which makes that JSON a receipt for a job that is deleted.
+// [Client.Job] or [Client.Jobs] has all of it, and so has one that was decoded from the JSON of
+// such a Job, which makes that JSON a receipt for a job that is deleted.
 //
 // A job that is scheduled, or waits for others, falls due when it would have. [StartBy] and [TTL]
-// end when they would have: if one is over, the put is [ErrInvalid]. They are left out of a job that
-// has failed or is complete, as their ends are. A job that has an [OnFailure] depends on its
+// end when they would have: if one is over, the put is [ErrInvalid]. They are left out of a job
+// that has failed or is complete, as their ends are. A job that has an [OnFailure] depends on its
 // Parents and Dependencies, any other one on its Dependencies.
 //
-// What has happened to a job does not come back: its history, its failure, the retries that it has
-// used, its result, its place among jobs of its priority, and whether it is tracked or was put by a
-// recurring job. It gets exactly the headers that it had: the Headers of a [ClientConfig] add none.
-// If a job with the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave it
-// alone.
+// The past of a job does not come back: its history, its failure, the retries that it has used, its
+// result, its place among jobs of its priority, and whether it is tracked or was put by a recurring
+// job. It gets exactly the headers that it had: the Headers of a [ClientConfig] add none. If a job
+// with the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave it alone.
 func (j *Job) Spec() JobSpec {
 	o := j.Options.given()
 	o.JID, o.Priority, o.Retries = j.JID, &j.Priority, &j.Retries
@@ -116,8 +116,8 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 	}
 }
 
-// JobOptions holds the options with which a job was put that the fields of [Job] do not show. A zero
-// field means that the option was not given.
+// JobOptions holds the options with which a job was put that the fields of [Job] do not show. A
+// zero field means that the option was not given.
 type JobOptions struct {
 	// GoneBy is when the job is deleted in any state: see [TTL].
 	GoneBy time.Time `json:"gone_by,omitzero"`
@@ -154,7 +154,7 @@ type JobOptions struct {
 	// StartBy is when the job is deleted unless a worker has taken it: see [StartBy].
 	StartBy time.Time `json:"start_by,omitzero"`
 
-	// Tenant is the tenant of the job among those that share its queue: see [Fair].
+	// Tenant is the tenant of the job among the ones that share its queue: see [Fair].
 	Tenant string `json:"tenant,omitempty"`
 
 	// Unique is the key that the job was put with. The job need not hold it any more: see [Unique] and
@@ -184,16 +184,27 @@ type jobOptionsJSON struct {
 	KeepFor       *jobopts.Span `json:"keep_for,omitempty"`
 	LockTime      jobopts.Span  `json:"lock_time,omitempty"`
 	MaxRunTime    jobopts.Span  `json:"max_run_time,omitempty"`
+
+	Unique *uniqueClaimJSON `json:"unique,omitempty"`
 }
 
 type optionFields JobOptions
 
+type uniqueClaimJSON struct {
+	UniqueClaim
+	For jobopts.Span `json:"for,omitempty"`
+}
+
 // MarshalJSON writes durations in seconds.
 func (o JobOptions) MarshalJSON() ([]byte, error) {
-	return marshalFields(jobOptionsJSON{
+	shown := jobOptionsJSON{
 		optionFields(o), (*jobopts.Span)(o.KeepFailedFor), (*jobopts.Span)(o.KeepFor),
-		jobopts.Span(o.LockTime), jobopts.Span(o.MaxRunTime),
-	})
+		jobopts.Span(o.LockTime), jobopts.Span(o.MaxRunTime), nil,
+	}
+	if o.Unique != nil {
+		shown.Unique = &uniqueClaimJSON{*o.Unique, jobopts.Span(o.Unique.For)}
+	}
+	return marshalFields(shown)
 }
 
 // UnmarshalJSON reads the output of MarshalJSON.
@@ -205,31 +216,12 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 	*o = JobOptions(read.optionFields)
 	o.KeepFailedFor, o.KeepFor = (*time.Duration)(read.KeepFailedFor), (*time.Duration)(read.KeepFor)
 	o.LockTime, o.MaxRunTime = time.Duration(read.LockTime), time.Duration(read.MaxRunTime)
-	return nil
-}
-
-// MarshalJSON writes the duration in seconds.
-func (c UniqueClaim) MarshalJSON() ([]byte, error) {
-	return marshalFields(uniqueClaimJSON{claimFields(c), jobopts.Span(c.For)})
-}
-
-// UnmarshalJSON reads the output of MarshalJSON.
-func (c *UniqueClaim) UnmarshalJSON(text []byte) error {
-	var read uniqueClaimJSON
-	if err := json.Unmarshal(text, &read); err != nil {
-		return err
+	if read.Unique != nil {
+		o.Unique = &read.Unique.UniqueClaim
+		o.Unique.For = time.Duration(read.Unique.For)
 	}
-	*c = UniqueClaim(read.claimFields)
-	c.For = time.Duration(read.For)
 	return nil
 }
-
-type uniqueClaimJSON struct {
-	claimFields
-	For jobopts.Span `json:"for,omitempty"`
-}
-
-type claimFields UniqueClaim
 
 // applyStored sets the fields of a job that show its stored options. The others are set already.
 func (j *Job) applyStored(o *jobopts.Options) {

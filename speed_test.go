@@ -26,13 +26,7 @@ func answered(b *testing.B) *qless.Client {
 	return client
 }
 
-type answering struct{}
-
-func (answering) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (answering) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
+type answering struct{ passing }
 
 func (answering) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error { return nil }
@@ -116,4 +110,15 @@ func BenchmarkClientDecodeJobs(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// A client without an observer is as cheap as one of before there were any.
+func TestNoObserverCostsNothing(t *testing.T) {
+	client := offline(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	args := []any{"q"}
+	without := testing.AllocsPerRun(100, func() { _, _ = client.Send(ctx, "length", "", args) })
+	with := testing.AllocsPerRun(100, func() { _, _ = client.Run(ctx, "length", "", args...) })
+	require.LessOrEqual(t, with, without)
 }

@@ -3,7 +3,6 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"strconv"
 	"time"
 
@@ -62,16 +61,8 @@ func (s *Summary) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-func secondsOf(d time.Duration) float64 { return float64(d) / float64(time.Second) }
-
-// durationOf rounds, so that seconds with a fraction survive being written and read.
-func durationOf(seconds float64) time.Duration {
-	return time.Duration(math.Round(seconds * float64(time.Second)))
-}
-
-// Stats returns the queue's statistics for the day (UTC) of a time. [ConfigStatsHistory] says how
-// long they are kept, and [ConfigHistogramHistory] how long their histograms
-// are kept.
+// Stats returns the queue's statistics for the day (UTC) of a time. [ConfigStatsHistory] sets how
+// long they are kept, and [ConfigHistogramHistory] how long their histograms are kept.
 func (q *Queue) Stats(ctx context.Context, day time.Time) (Stats, error) {
 	if err := q.check("stats"); err != nil {
 		return Stats{}, err

@@ -15,10 +15,10 @@ import (
 type UniqueOption struct{ unique jobopts.Unique }
 
 // Unique claims a key for a job, so that no other job of the namespace can be put with the same key
-// until the job is complete for good, has failed, or was canceled. The key is made of the parts,
-// which are compared as JSON, in their order: Unique("invoice", 7) and Unique("invoice", "7") claim
-// different keys. Without any parts, it is made of the job's klass and data. The queue is not part
-// of the key.
+// until the job has completed without a next queue, has failed, or was canceled. The key is made of
+// the parts, which are compared as JSON, in their order: Unique("invoice", 7) and Unique("invoice",
+// "7") claim different keys. Without any parts, it is made of the job's klass and data. The queue
+// is not part of the key.
 //
 // A put whose key another job holds changes nothing. Its error is [ErrExists], with the jid of the
 // holder. The server decides, so of several puts at once exactly one puts the job. A job never
@@ -26,7 +26,7 @@ type UniqueOption struct{ unique jobopts.Unique }
 //
 // Only puts look at the key. A job that failed, and is unfailed or put again without this option,
 // runs even if another job has its key by then; otherwise it claims it again. A job with a key
-// keeps it when it is retried or goes on to another queue.
+// keeps it when it is retried or moves to another queue.
 //
 // A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
 // [ErrInvalid].
@@ -52,10 +52,10 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 // Replace puts the job in the place of the one that holds the key, instead of refusing the put:
 //
 //   - If the holder is waiting in any way, also after a retry, it becomes the new job: with its
-//     klass, data, queue, delay and options, and the defaults of those that the put does not give.
-//     Its jid, its history, and its place among dependencies stay. The put returns that jid.
-//   - If the holder is running, the new job waits until it is complete or has failed for good, as
-//     with [OnFailureRun], and has the key. Further puts replace the one that waits.
+//     klass, data, queue, delay and options, and the defaults of options that the put does not
+//     give. Its jid, its history, and its place among dependencies stay. The put returns that jid.
+//   - If the holder is running, the new job waits until it has completed or failed, as with
+//     [OnFailureRun], and has the key. Further puts replace the one that waits.
 //
 // So of the jobs with the key, at most one runs and one waits, and the latest put always leads to a
 // run. With a [Delay], each put begins the delay again: see KeepDue and Within. A job without a
@@ -114,17 +114,6 @@ func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 	return jid, nil
 }
 
-// Holder returns the jid of the job that holds the [Unique] key of these parts in any shard, as
-// [Client.Holder] does.
-func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
-	jid, _, err := askFirst(ctx, s.clients,
-		func(ctx context.Context, c *Client) (string, bool, error) {
-			jid, err := c.Holder(ctx, parts...)
-			return jid, jid != "", err
-		})
-	return jid, err
-}
-
 // An If is a condition of a put on the job that has its [JID]. Without one, the put overwrites that
 // job and puts it again, even while it runs. A put takes one condition.
 //
@@ -135,17 +124,18 @@ func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
 type If string
 
 const (
-	// IfAbsent refuses the put if there is a job with its [JID], in any state: a complete or failed job
-	// counts as long as its record is kept ([ConfigJobsHistory]). It can't be used with [Job.Move].
+	// IfAbsent refuses the put if there is a job with its [JID], in any state: a complete or failed
+	// job counts as long as its record is kept ([ConfigJobsHistory]). It can't be used with
+	// [Job.Move].
 	IfAbsent If = "absent"
 
 	// IfFinished refuses the put if there is a job with its [JID], unless that is complete or failed:
 	// then it is put again.
 	IfFinished If = "finished"
 
-	// IfNotRunning refuses the put if a worker runs the job with its [JID]. In any other state, that job
-	// is overwritten and put again. A job whose lock has ended counts as running until another worker
-	// gets it.
+	// IfNotRunning refuses the put if a worker runs the job with its [JID]. In any other state,
+	// that job is overwritten and put again. A job whose lock has ended counts as running until
+	// another worker gets it.
 	IfNotRunning If = "not_running"
 )
 
@@ -162,7 +152,8 @@ type conflict struct {
 // replaced reports whether the put has replaced the job.
 func (f conflict) replaced() bool { return f.state == "replaced" }
 
-// answer returns what the put returns, if err is what is wrong with puts that are not refused.
+// answer returns the jid and the error of a refused or replacing put. err is that of puts that are
+// not refused.
 func (f conflict) answer(err error) (string, error) {
 	if !f.replaced() {
 		refused := f.exists("put")
@@ -192,7 +183,7 @@ func (f conflict) exists(op string) *Error {
 	return &Error{Op: op, Code: ErrExists, JID: f.jid, Message: "the job " + f.describe()}
 }
 
-// describe says that the job exists, and its state.
+// describe returns a text about the job's state.
 func (f conflict) describe() string {
 	exists := "exists"
 	if f.holds {
@@ -204,7 +195,7 @@ func (f conflict) describe() string {
 	return exists + " and is " + string(f.state)
 }
 
-// conflictIn returns the job that was there if the reply of a single put says so.
+// conflictIn returns the existing job that the reply of a single put names.
 func conflictIn(reply any) (conflict, bool) {
 	parts, ok := reply.([]any)
 	if !ok || len(parts) != 2 {

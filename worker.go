@@ -4,20 +4,35 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/leases"
+	"github.com/qless/qless-go/internal/queues"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
 // lock of every job that runs, wakes up when there is something to do, and survives outages of
-// the server.
+// the server. Its life:
 //
-// Register handlers, then call [Worker.Run], or [Worker.Start] and later [Worker.Stop].
+//	new       [NewWorker]; handlers and middleware are registered: [Worker.Handle], [Worker.Use]
+//	taking    [Worker.Run] or [Worker.Start]; one exchange with the server at a time asks for as
+//	          many jobs as there are free slots, and reports the outcomes that there are
+//	paused    [Worker.Pause]; running jobs continue, until [Worker.Resume]
+//	draining  [Worker.Stop], [Worker.Drain], or the end of the context of Run or Start; no job is
+//	          taken, and running ones have the ShutdownTimeout, then they are released
+//	reporting the last outcomes are sent, for at most a second
+//	leaving   the worker is deregistered, for at most a second; others do what it was to do next
+//	closed    [Worker.Closed]; it can't be started again
 type Worker struct {
 	client    *Client // under the worker's name
 	cfg       WorkerConfig
@@ -30,7 +45,7 @@ type Worker struct {
 	counters counters
 	health   health
 	listener *listener
-	locks    *lockKeeper
+	locks    *leases.Keeper[*activeJob]
 	log      *workerLog
 	loop     *workLoop
 	observer *observer
@@ -39,10 +54,7 @@ type Worker struct {
 	rates    *rateKeeper
 	registry *registrar
 
-	quit    latch // take no more jobs
-	quiet   latch // after quit: all handlers have returned, and the server knows all outcomes
-	abandon latch // release running jobs
-	closed  latch // everything has ended
+	shutdown shutdown
 
 	finishing atomic.Int32 // how many handlers have returned and are being dealt with
 
@@ -78,7 +90,7 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 }
 
 // newWorker returns a worker that listens by a hub.
-func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
+func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
@@ -88,7 +100,7 @@ func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
 	}
 	cfg := config.withDefaults(client)
 	own := client.as(cmp.Or(cfg.Name, newWorkerName()))
-	own.hub = hub
+	own.hub = listens
 	own.guardObserver()
 	w := &Worker{
 		client:    own,
@@ -98,18 +110,15 @@ func newWorker(client *Client, hub *hub, config WorkerConfig) (*Worker, error) {
 		log:       &workerLog{logger: cfg.Logger.With("worker", own.worker)},
 		observer:  &observer{worker: own.worker, notify: cfg.Observer, logger: cfg.Logger},
 		active:    map[*activeJob]bool{},
-		quit:      newLatch(),
-		quiet:     newLatch(),
-		abandon:   newLatch(),
-		closed:    newLatch(),
+		shutdown:  newShutdown(),
 	}
-	w.locks = newLockKeeper(own, w.log, w.lost)
+	w.locks = w.newLocks()
 	w.ahead = newPrefetch(cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = newRateKeeper(own, w.log)
-	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.rates, w.loop.due)
+	w.outbox = newOutbox(w.log, w.loop.due, w.reported)
 	w.listener = newListener(own, w.locks, w.loop.lookup.choice.Patterns, w.loop.jobsReady, w.recheck)
 	return w, nil
 }
@@ -150,8 +159,8 @@ func (w *Worker) Use(middleware ...Middleware) {
 }
 
 // Handler returns what the worker calls for the jobs of a klass: the registered handler with the
-// middleware around it, and with [ClientFromContext] and [Logger] set. It returns nil if the klass has no
-// handler. It is meant for tests of handlers, see the package qlesstest.
+// middleware around it, and with [ClientFromContext] and [Logger] set. It returns nil if the klass
+// has no handler. It is meant for tests of handlers, see the package qlesstest.
 func (w *Worker) Handler(klass string) Handler {
 	w.mu.Lock()
 	r := w.mux.find(klass)
@@ -222,71 +231,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the worker. It takes no new jobs, gives back those that it took ahead, and waits until
-// the running ones have ended and the server knows their outcomes, for up to the ShutdownTimeout or
-// until the context ends. Then it ends the contexts of the jobs that are still running, and
-// releases the jobs for other workers without using up a retry. It does not wait for their
-// handlers. A job that was canceled or lost counts as running until its handler returns.
-//
-// If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
-// the jobs whose handlers may still be running, or says how many outcomes the server did not
-// accept. It wraps the error of the context if that ended first. Later calls return the same.
-//
-// If the server does not answer, Stop returns about a second after the last job has ended, or
-// when the connection's read timeout is over: the locks then expire. A worker that
-// was never started can't be started after Stop.
-func (w *Worker) Stop(ctx context.Context) error {
-	timer := time.NewTimer(w.cfg.ShutdownTimeout)
-	defer timer.Stop()
-	return w.end(ctx, timer.C)
-}
-
-// Drain stops the worker as [Worker.Stop] does, but without the ShutdownTimeout: it waits until the
-// running jobs or the context have ended.
-func (w *Worker) Drain(ctx context.Context) error {
-	return w.end(ctx, nil)
-}
-
-// end stops the worker. Running jobs have until the timeout or the end of the context to finish.
-func (w *Worker) end(ctx context.Context, timeout <-chan time.Time) error {
-	w.mu.Lock()
-	if w.state == workerNew {
-		w.state = workerClosed
-		w.closed.open()
-	}
-	w.mu.Unlock()
-	w.quit.open()
-	select {
-	case <-w.closed.c:
-	case <-timeout:
-		w.cut(nil)
-	case <-ctx.Done():
-		w.cut(ctx.Err())
-	}
-	return w.wait()
-}
-
-// cut has running jobs released. The cause is the error of the context, or nil for the timeout.
-func (w *Worker) cut(cause error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.abandon.open() {
-		w.cutShort = cause
-	}
-}
-
-// wait waits until the worker has stopped, and returns the result of Stop.
-func (w *Worker) wait() error {
-	<-w.closed.c
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stopErr
-}
-
-// Closed returns a channel that is closed when the worker has stopped.
-func (w *Worker) Closed() <-chan struct{} { return w.closed.c }
-
-// Pause stops taking jobs until [Worker.Resume], and gives back those that were taken ahead.
+// Pause stops taking jobs until [Worker.Resume], and releases the jobs that were taken ahead.
 // Running jobs continue.
 func (w *Worker) Pause() { w.setPaused(true) }
 
@@ -307,7 +252,7 @@ func (w *Worker) setPaused(paused bool) {
 	w.mu.Unlock()
 	w.releaseAhead(ahead)
 	w.loop.jobsReady()
-	w.registry.again.notify()
+	w.registry.again.Notify()
 }
 
 func (w *Worker) isPaused() bool {
@@ -367,25 +312,6 @@ func (w *Worker) load() workload {
 	return workload{w.state, w.paused, len(w.active), w.wantedAhead(), w.outbox.take()}
 }
 
-// isQuiet reports whether no handler runs, no lock is held, and the server knows all outcomes. Jobs
-// move from the handlers and the lock keeper to the outbox, so they are checked in that order.
-func (w *Worker) isQuiet() bool {
-	return !w.runsHandlers() && w.locks.isEmpty() && w.outbox.isEmpty()
-}
-
-func (w *Worker) runsHandlers() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.active) > 0
-}
-
-// checkQuiet opens quiet if the worker is stopping and has nothing left to wait for.
-func (w *Worker) checkQuiet() {
-	if w.currentState() == workerStopping && w.isQuiet() {
-		w.quiet.open()
-	}
-}
-
 // settleDeferred releases or fails dependent jobs that were too many for one script.
 func (w *Worker) settleDeferred(ctx context.Context) {
 	for {
@@ -398,159 +324,20 @@ func (w *Worker) settleDeferred(ctx context.Context) {
 	}
 }
 
-// run runs all parts of the worker until it has stopped.
-func (w *Worker) run(ctx context.Context) {
-	base, cancel := context.WithCancel(w.base)
-	telling, stopTelling := context.WithCancel(base)
-	var following, tellers, loop, others sync.WaitGroup
-	w.listener.begin()
-	tellers.Go(func() { w.registry.run(telling) })
-	tellers.Go(func() { w.rates.keep(telling) })
-	tellers.Go(func() { w.settleDeferred(telling) })
-	others.Go(func() { w.locks.run(base) })
-	for _, schedule := range w.schedules {
-		following.Go(func() { w.follow(base, schedule) })
-	}
-	loop.Go(func() { w.loop.run(base) })
-
-	select {
-	case <-ctx.Done():
-		go func() { _ = w.Stop(context.Background()) }()
-		<-w.quit.c
-	case <-w.quit.c:
-	}
-	w.releaseAhead(w.setState(workerStopping))
-	w.checkQuiet()
-	if !w.isQuiet() {
-		w.registry.again.notify()
-	}
-	w.loop.due.notify()
-	looped := closedAfter(loop.Wait)
-	select {
-	case <-looped:
-	case <-w.quiet.c:
-	case <-w.abandon.c:
-		w.setUnfinished()
-		w.releaseAll()
-	}
-	patience := leaveTimeout
-	if !within(patience, looped) {
-		cancel() // the server is away: leave the locks to expire
-		patience = 0
-	}
-	stopTelling()
-	left := closedAfter(func() {
-		relayed := w.listener.end(base)
-		tellers.Wait()
-		w.rates.flush(base)
-		w.loop.leave(base, relayed)
-		following.Wait()
-		w.leaveSchedules(base)
-		cancel()
-		others.Wait()
-	})
-	if !within(patience, left) {
-		cancel()
-		within(cutTimeout, left)
-	}
-	w.close()
-}
-
-// leaveTimeout limits each of a worker's last steps, reporting outcomes and deregistering, because
-// the server may be away.
-const leaveTimeout = time.Second
-
-// cutTimeout is how long to wait for the parts of a worker once their context has ended. A part
-// that waits for a reply can't be interrupted: go-redis waits until its read timeout.
-const cutTimeout = 100 * time.Millisecond
-
-// setState sets the state, and returns the jobs that were taken ahead: they are not started any
-// more.
-func (w *Worker) setState(state workerState) (ahead []*activeJob) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.state = state
-	return w.ahead.takeAll()
-}
-
-// setUnfinished records, once, which handlers have not returned.
-func (w *Worker) setUnfinished() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.unfinished != nil {
-		return
-	}
-	for a := range w.active {
-		w.unfinished = append(w.unfinished, a.jid)
-	}
-	slices.Sort(w.unfinished)
-}
-
-// close marks the worker as stopped.
-func (w *Worker) close() {
-	w.setState(workerClosed)
-	undelivered := w.outbox.close()
-	w.setUnfinished() // a handler that has lost its lock may still be running
-	w.mu.Lock()
-	w.stopErr = stopError(w.unfinished, undelivered, w.cutShort)
-	w.mu.Unlock()
-	w.freeName()
-	w.closed.open()
-}
-
-// stopError returns the result of Stop.
-func stopError(unfinished []string, undelivered int, cause error) error {
-	var problems []string
-	if n := len(unfinished); n > 0 {
-		list := strings.Join(unfinished[:min(n, 10)], ", ")
-		if n > 10 {
-			list += fmt.Sprintf(" and %d more", n-10)
-		}
-		problems = append(problems, "the handlers of these jobs may still run: "+list)
-	}
-	if undelivered > 0 {
-		problems = append(problems,
-			fmt.Sprintf("outcomes that the server did not take: %d", undelivered))
-	}
-	if problems == nil {
-		return nil
-	}
-	return &Error{Op: "stop", Code: ErrStopped, Message: strings.Join(problems, "; "), Err: cause}
-}
-
-// closedAfter runs a function and returns a channel that is closed when it has returned.
-func closedAfter(run func()) <-chan struct{} {
-	done := make(chan struct{})
-	go func() { run(); close(done) }()
-	return done
-}
-
-// within waits for a channel to be closed, and reports whether that happened within d.
-func within(d time.Duration, done <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-// A WorkerGroup is a list of workers for several namespaces, such as those of [Shards] or of tenants.
-// They have the same handlers, and are started and stopped together. What else a [Worker] has is
-// called for each:
+// A WorkerGroup is a list of workers for several namespaces, such as those of [Shards] or of
+// tenants. They have the same handlers, and are started and stopped together. Other methods of
+// [Worker] are called for each:
 //
 //	for _, w := range group {
 //		w.Use(middleware)
 //	}
 type WorkerGroup []*Worker
 
-// NewWorkerGroup returns a group with one worker for each client, in their order. Each has the whole
-// config, so the group runs up to Concurrency jobs of each namespace at once. The workers of clients
-// that share a go-redis client of a single server share one subscription. Each of the Schedules is
-// followed in one of the namespaces, chosen by its ID. If the configuration is invalid or there are
-// no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
+// NewWorkerGroup returns a group with one worker for each client, in their order. Each has the
+// whole config, so the group runs up to Concurrency jobs of each namespace at once. The workers of
+// clients that share a go-redis client of a single server share one subscription. Each of the
+// Schedules is followed in one of the namespaces, chosen by its ID. If the configuration is invalid
+// or there are no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
 func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error) {
 	if len(clients) == 0 {
 		return nil, invalid("work", "", "no clients")
@@ -577,10 +364,10 @@ func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error)
 
 // sharedHubs are the hubs of clients that share a go-redis client. On a cluster there are none, as
 // namespaces may be on different servers.
-type sharedHubs map[*redis.Client]*hub
+type sharedHubs map[*redis.Client]*hub.Hub
 
 // of returns the hub for a client's worker.
-func (h sharedHubs) of(c *Client) *hub {
+func (h sharedHubs) of(c *Client) *hub.Hub {
 	rdb, single := c.rdb.(*redis.Client)
 	if !single {
 		return c.hub
@@ -630,4 +417,169 @@ func (g WorkerGroup) Stop(ctx context.Context) error {
 // the order of the clients.
 func (g WorkerGroup) Drain(ctx context.Context) error {
 	return each(g, func(w *Worker) error { return w.Drain(ctx) })
+}
+
+// A WorkerConfig configures a worker. Only Queues is required.
+//
+// A number or duration of 0 means the default. Where a field can be disabled, -1 does so; other
+// negative values are invalid.
+type WorkerConfig struct {
+	// Backoff returns how long a job waits before it is retried after an error.
+	//
+	// Defaults to [DefaultBackoff].
+	Backoff Backoff
+
+	// Concurrency is how many jobs run at once.
+	//
+	// Defaults to 10.
+	Concurrency int
+
+	// FailGroup returns the failure group of a job that fails because it has no retries left.
+	//
+	// Defaults to [DefaultFailGroup].
+	FailGroup func(job *Job, err error) string
+
+	// Logger is what the worker logs to.
+	//
+	// Defaults to the client's logger.
+	Logger *slog.Logger
+
+	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The
+	// worker keeps the job's lock: the job is complete if the handler still returns
+	// nil, and is retried if it returns an error. The option [MaxRunTime] sets it
+	// for one klass. A job with [MaxRunTime] may have less time.
+	//
+	// Defaults to 0, which means never, as -1 does.
+	MaxRunTime time.Duration
+
+	// Name is the worker's name, under which it holds its locks. It must be unique among the live
+	// workers of the namespace. Start refuses a name that another worker of this process has; it
+	// can't know those of other processes, and workers with one name share their locks.
+	//
+	// Defaults to host-pid-random.
+	Name string
+
+	// Observer is called when a job starts, when it ends, and when something goes wrong in between,
+	// for metrics and traces. It is called concurrently, but in order for each job. The worker
+	// waits for it, so it should be fast, and must not stop the worker.
+	//
+	// Defaults to nil, which means that events are not reported.
+	Observer func(event JobEvent)
+
+	// Order is the order in which the queues are asked for jobs.
+	//
+	// Defaults to [OrderStrict].
+	Order Order
+
+	// PollInterval is how long an idle worker waits at most before it asks for jobs again, if
+	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour,
+	// because a job with a longer delay wakes no worker.
+	//
+	// Defaults to 10 s. It must be at least 1 ms; there is no none.
+	PollInterval time.Duration
+
+	// Prefetch is how many jobs a worker with short handlers takes at most ahead of its free slots,
+	// to ask the server less often. It takes no more than it works off in about 10 ms, none while
+	// another idle worker waits for one of its queues, and none of a queue with a max-concurrency.
+	// It releases jobs that have waited for 20 ms, and all when it is paused or stopped.
+	//
+	// Defaults to 0, which means by need: up to 16. The value -1 means none.
+	Prefetch int
+
+	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*"
+	// the * matches any text, and "!mail-slow" excludes a queue that other patterns match. New
+	// queues are matched as they appear. If the patterns match more than 1000 queues, queues that
+	// are new or had jobs at the last poll are asked first, and the others in turns.
+	Queues []string
+
+	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
+	Schedules []Schedule
+
+	// ShutdownTimeout is how long running jobs may take to finish when the worker is stopped. After
+	// that their contexts end, and they are released for other workers.
+	//
+	// Defaults to 20 s. The value -1 means no time.
+	ShutdownTimeout time.Duration
+
+	// UnknownKlassDelay is the delay of a job whose klass has no handler in this worker. It is
+	// released, without using up a retry, for a worker that has one.
+	//
+	// Defaults to 15 s. The value -1 means at once.
+	UnknownKlassDelay time.Duration
+}
+
+func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {
+	if c.Backoff == nil {
+		c.Backoff = DefaultBackoff
+	}
+	if c.FailGroup == nil {
+		c.FailGroup = DefaultFailGroup
+	}
+	c.Concurrency = cmp.Or(c.Concurrency, 10)
+	c.Logger = redisx.SafeLogger(cmp.Or(c.Logger, client.logger))
+	c.Order = cmp.Or(c.Order, OrderStrict)
+	c.PollInterval = cmp.Or(c.PollInterval, 10*time.Second)
+	c.Prefetch = max(0, cmp.Or(c.Prefetch, prefetchByNeed))
+	c.ShutdownTimeout = max(0, cmp.Or(c.ShutdownTimeout, 20*time.Second))
+	c.UnknownKlassDelay = max(0, cmp.Or(c.UnknownKlassDelay, 15*time.Second))
+	return c
+}
+
+func (c WorkerConfig) check() error {
+	if c.Concurrency < 0 {
+		return badConfig("Concurrency %d is negative", c.Concurrency)
+	}
+	if c.PollInterval < 0 {
+		return badConfig("PollInterval %v is negative", c.PollInterval)
+	}
+	if c.PollInterval > 0 && c.PollInterval < time.Millisecond {
+		return badConfig("PollInterval %v is less than 1ms", c.PollInterval)
+	}
+	if c.Prefetch < -1 {
+		return badConfig("Prefetch %d is negative, and not -1", c.Prefetch)
+	}
+	for name, d := range map[string]time.Duration{
+		"MaxRunTime":        c.MaxRunTime,
+		"ShutdownTimeout":   c.ShutdownTimeout,
+		"UnknownKlassDelay": c.UnknownKlassDelay,
+	} {
+		if d < 0 && d != none {
+			return badConfig("%s %v is negative, and not -1", name, d)
+		}
+	}
+	if !utf8.ValidString(c.Name) {
+		return badConfig("Name %q is not UTF-8", c.Name)
+	}
+	if !slices.Contains([]Order{"", OrderStrict, OrderRoundRobin, OrderShuffled}, c.Order) {
+		return badConfig("Order %q is unknown", c.Order)
+	}
+	return c.checkQueues()
+}
+
+func (c WorkerConfig) checkQueues() error {
+	if len(c.Queues) == 0 {
+		return badConfig("Queues is empty")
+	}
+	asks := false
+	for i, name := range c.Queues {
+		if name == "" {
+			return badConfig("Queues[%d] is empty", i)
+		}
+		if !utf8.ValidString(name) {
+			return badConfig("Queues[%d] %q is not UTF-8", i, name)
+		}
+		asks = asks || !strings.HasPrefix(name, "!")
+	}
+	if !asks {
+		return badConfig("Queues has only exclusions, as %q", c.Queues[0])
+	}
+	if names := len(queues.NewPatterns(c.Queues).Names()); names > maxReserve {
+		return badConfig("Queues names %d queues; a worker asks at most %d", names, maxReserve)
+	}
+	return nil
+}
+
+// badConfig returns the error for an invalid field of a WorkerConfig.
+func badConfig(format string, args ...any) *Error {
+	return invalid("work", "", "WorkerConfig."+format, args...)
 }

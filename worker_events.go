@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A workerLog writes the log of a worker, with one method for each message. They are called without
@@ -17,20 +15,6 @@ type workerLog struct {
 
 	mu        sync.Mutex
 	unknownAt map[string]time.Time // when a klass without a handler was last reported
-}
-
-// withHint returns the attributes to log for an error: the server's answer, and what to do about
-// it.
-func withHint(err error, args ...any) []any {
-	if answer := redisx.Answer(err); answer != "" {
-		args = append(args, "error", answer)
-	} else {
-		args = append(args, "error", err)
-	}
-	if hint := hints[refusalOf(err)]; hint != "" {
-		args = append(args, "hint", hint)
-	}
-	return args
 }
 
 // The server.
@@ -50,14 +34,6 @@ func (l *workerLog) answerLost(asked, next int, err error) {
 }
 
 func (l *workerLog) serverBack() { l.logger.Info("qless: the server is back") }
-
-func (l *workerLog) cantRelay(err error) {
-	l.logger.Warn("qless: the worker can't listen for jobs of other clients yet", withHint(err)...)
-}
-
-func (l *workerLog) cantWake(queues []string, err error) {
-	l.logger.Warn("qless: could not wake a worker", withHint(err, "queues", queues)...)
-}
 
 func (l *workerLog) tooManyQueues(matched int) {
 	l.logger.Warn("qless: the patterns match more queues than a worker asks at once; "+
@@ -191,7 +167,8 @@ func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {
 // A JobEventKind is what happened to a running job.
 type JobEventKind string
 
-// The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last event.
+// The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last
+// event.
 const (
 	JobEventStarted  JobEventKind = "started"   // its handler is about to be called
 	JobEventPanicked JobEventKind = "panicked"  // its handler panicked: Err is the *PanicError
@@ -211,8 +188,9 @@ type JobEvent struct {
 	Queue   string
 	Attempt int
 
-	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job itself, it
-	// is the outcome of that call; the Action is empty if that was Cancel, Move or Timeout.
+	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job
+	// itself, it is the outcome of that call; the Action is empty if that was Cancel, Move or
+	// Timeout.
 	Outcome Outcome
 
 	// Waited is how long the job waited until it was popped, as [Job.Waited] returns it, or 0 if
@@ -228,10 +206,10 @@ type JobEvent struct {
 	// or the server's error.
 	Err error
 
-	// Ending says in one word how the run has ended, for the labels of metrics, traces and logs. For
+	// Ending is one word for how the run has ended, for the labels of metrics, traces and logs. For
 	// JobEventEnded, it is one of these; for other events it is empty:
 	//
-	//   - complete, next: the job is complete, for good or into another queue
+	//   - complete, next: the job is complete, and has ended or moved to another queue
 	//   - retry, exhausted: it is retried, or has failed because it had no retries left
 	//   - fail: it has failed at once
 	//   - release: it was put back without using up a retry
@@ -241,12 +219,11 @@ type JobEvent struct {
 	//   - stopped: the worker stopped before the outcome was delivered
 	Ending string
 
-	// Exhausted reports, for JobEventEnded, that the job was to be retried, but has failed because it had
-	// no retries left.
+	// Exhausted reports, for JobEventEnded, a failure because the job had no retries left.
 	Exhausted bool
 
-	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the JID,
-	// it tells the runs of a job apart.
+	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the
+	// JID, it identifies a run of a job.
 	PoppedAt time.Time
 
 	// Headers are those of the job as it was popped. They must not be changed.
@@ -324,21 +301,17 @@ func (o *observer) lost(a *activeJob, cause error) {
 	}
 }
 
-// ended reports the end of a job, once. The job may be nil.
+// ended reports the end of a job. The job may be nil.
 func (o *observer) ended(a *activeJob, outcome Outcome, err error) {
 	o.end(a, JobEvent{Outcome: outcome, Err: err})
 }
 
-// exhausted reports the end of a job that failed because it had no retries left.
-func (o *observer) exhausted(a *activeJob, outcome Outcome) {
-	o.end(a, JobEvent{Outcome: outcome, Exhausted: true})
-}
-
+// end reports the end of a job, once, as a JobEventEnded.
 func (o *observer) end(a *activeJob, event JobEvent) {
 	if o.notify == nil || a == nil || a.over.Swap(true) {
 		return
 	}
-	if a.hold.lost.Load() {
+	if a.hold.Lost.Load() {
 		<-a.lossKnown
 	}
 	event.Kind, event.Ran, event.Ending = JobEventEnded, a.ran, event.ending()

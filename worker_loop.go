@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -18,7 +19,7 @@ import (
 // exchange goes out with the next.
 type workLoop struct {
 	w   *Worker
-	due signal // there is something to exchange
+	due hub.Signal // there is something to exchange
 
 	// Used only by the goroutine of run.
 	reservation reservation
@@ -33,16 +34,30 @@ type workLoop struct {
 	plenty      bool            // the last reserve got all that it asked for
 
 	mu     sync.Mutex
-	ready  bool     // there may be jobs: ask as soon as there is room
-	rested bool     // there were no more jobs when it asked last, and nothing has woken it since
+	demand demand
 	idle   bool     // the server counts the worker among the idle ones
 	queues []string // what is asked, as the patterns matched last
 	claim  string   // the queue for whose next due job this worker waits
 }
 
+// The demand of a loop for jobs:
+//
+//	          there is room              there are no more
+//	wanting ----------------> asking ------------------------> resting
+//	   ^                        |                                 |
+//	   +------------------------+---------------------------------+
+//	     a wake-up, the alarm, an answer with more, or none at all
+type demand int
+
+const (
+	wanting demand = iota // there may be jobs
+	asking                // an exchange asks for jobs
+	resting               // the server has no jobs
+)
+
 func newWorkLoop(w *Worker) *workLoop {
 	l := &workLoop{
-		w: w, due: newSignal(), ready: true,
+		w: w, due: hub.NewSignal(),
 		reservation: reservation{order: w.cfg.Order},
 		lookup:      queueLookup{choice: queues.NewChoice(queues.NewPatterns(w.cfg.Queues))},
 		logged:      map[string]bool{},
@@ -82,7 +97,7 @@ func (l *workLoop) run(ctx context.Context) {
 // An exchange is what the loop has to do.
 type exchange struct {
 	reports  []*report
-	progress []*progressReport
+	progress []*heldProgress
 	room     int  // how many jobs to ask for
 	ahead    int  // how many more to ask for, which no idle worker could take
 	leave    bool // no more jobs are wanted: the worker is no longer idle
@@ -96,7 +111,7 @@ func (e exchange) hasWork() bool {
 	return len(e.reports) > 0 || len(e.progress) > 0 || e.wants() > 0 || e.leave
 }
 
-// next takes what there is to do. The reports then belong to the caller, until it tells the
+// next takes what there is to do. The reports then belong to the caller, until it reports to the
 // outbox that they are done.
 func (l *workLoop) next() exchange {
 	w := l.w
@@ -105,14 +120,14 @@ func (l *workLoop) next() exchange {
 	load := w.load()
 	e := exchange{reports: load.reports, progress: w.progress.take(load.reports)}
 	stopping := load.state == workerStopping
-	idle, ready := l.demand()
+	idle, wants := l.standing()
 	switch {
 	case stopping && quiet && len(e.reports) == 0:
 		e.done, e.leave = true, idle
 		return e
 	case stopping || load.paused:
 		e.leave = idle
-	case ready:
+	case wants:
 		e.room = max(0, w.cfg.Concurrency-load.active)
 		if e.room > 0 || l.plenty {
 			e.ahead = load.ahead
@@ -140,37 +155,39 @@ func (l *workLoop) wait(ctx context.Context) bool {
 
 // jobsReady has the loop ask for jobs.
 func (l *workLoop) jobsReady() {
-	l.setReady(true)
-	l.due.notify()
+	l.setDemand(wanting)
+	l.due.Notify()
 }
 
-func (l *workLoop) setReady(ready bool) {
+func (l *workLoop) setDemand(d demand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ready = ready
-	if ready {
-		l.rested = false
+	l.demand = d
+}
+
+// rest notes that the server had no more jobs, unless something has woken the worker since it was
+// asked.
+func (l *workLoop) rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.demand == asking {
+		l.demand = resting
 	}
 }
 
-// goIdle notes that the server had no more jobs, unless something has woken the worker since.
-func (l *workLoop) goIdle() {
+// isResting reports whether there is nothing to ask the server for.
+func (l *workLoop) isResting() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rested = !l.ready
+	return l.demand == resting
 }
 
-// isIdle reports whether there is nothing to ask the server for.
-func (l *workLoop) isIdle() bool {
+// standing returns whether the server counts the worker among the idle ones, and whether there may
+// be jobs.
+func (l *workLoop) standing() (idle, wants bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rested
-}
-
-func (l *workLoop) demand() (idle, ready bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.idle, l.ready
+	return l.idle, l.demand == wanting
 }
 
 // askedQueues returns the queues that the worker takes jobs from now.
@@ -195,7 +212,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	away := l.sendProgress(ctx, e.progress)
 	looked := false
 	if e.room > 0 {
-		l.setReady(false) // first: a queue may appear during the look-up
+		l.setDemand(asking) // first: a queue may appear during the look-up
 	}
 	if e.wants() > 0 {
 		var err error
@@ -210,7 +227,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	asks := (e.wants() > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
 	if e.room > 0 && !asks {
 		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
-		l.goIdle()
+		l.rest()
 	}
 	switch {
 	case len(e.reports) > 0 || asks:
@@ -277,9 +294,9 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	}
 	if err != nil {
 		l.stranded = !l.w.named
-		l.setReady(true)
 		l.mu.Lock()
-		l.idle = l.idle || e.room > 0 // perhaps: if it is to take no more jobs, it has to say so
+		l.demand = wanting
+		l.idle = l.idle || e.room > 0 // perhaps: if it must take no more jobs, it reports that
 		l.mu.Unlock()
 		return wrap("reserve", "", err)
 	}
@@ -294,13 +311,13 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	for _, reserved := range got.jobs {
 		l.w.begin(reserved, sent)
 	}
-	l.rest(got, e, sent)
+	l.setAlarm(got, e, sent)
 	return nil
 }
 
-// rest sets when to ask again: at once if there may be more jobs, else at the time that the server
-// gave, or when something wakes the worker.
-func (l *workLoop) rest(got reserved, e exchange, sent time.Time) {
+// setAlarm sets when to ask again: at once if there may be more jobs, else at the time that the
+// server gave, or when something wakes the worker.
+func (l *workLoop) setAlarm(got reserved, e exchange, sent time.Time) {
 	if e.wants() == 0 {
 		l.alarm.Stop()
 		return
@@ -308,23 +325,23 @@ func (l *workLoop) rest(got reserved, e exchange, sent time.Time) {
 	if got.wait == 0 {
 		l.alarm.Stop()
 		l.jobsReady()
-		l.w.listener.relay.needRelays(got.listeners) // a busy worker can relay too
+		l.w.listener.relay.Adjust(got.listeners) // a busy worker can relay too
 		return
 	}
 	wait := got.wait
 	if got.claim == "" {
-		wait = l.w.client.hub.inStep(wait, l.w.cfg.PollInterval)
+		wait = l.w.client.hub.InStep(wait, l.w.cfg.PollInterval)
 	}
 	if got.listeners < 0 {
 		l.w.listener.resubscribe(sent)
 		l.unheard++
 		wait = min(wait, 50*time.Millisecond<<min(l.unheard, 16))
 	} else {
-		l.w.listener.relay.needRelays(got.listeners)
+		l.w.listener.relay.Adjust(got.listeners)
 		l.unheard = 0
 	}
 	l.alarm.Reset(wait)
-	l.goIdle()
+	l.rest()
 }
 
 // after records the result of an exchange.
@@ -371,7 +388,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 	}
 	l.stranded = false
 	for _, jid := range held {
-		if w.locks.holds(jid) || w.outbox.has(jid) {
+		if w.locks.Holds(jid) || w.outbox.has(jid) {
 			continue
 		}
 		w.outbox.add(&report{
@@ -380,7 +397,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 		})
 		w.log.releasedStray(jid)
 	}
-	l.due.notify()
+	l.due.Notify()
 	return nil
 }
 
@@ -422,33 +439,4 @@ func (l *workLoop) leave(ctx context.Context, relayed bool) {
 	if _, err := l.w.client.run(ctx, "depart", "", args...); err != nil {
 		l.w.log.cantDeregister(err)
 	}
-}
-
-// A signal wakes a goroutine that waits for it. Notifications sent before it wakes are merged.
-type signal chan struct{}
-
-func newSignal() signal { return make(signal, 1) }
-
-func (s signal) notify() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
-}
-
-// A latch is a gate that is opened once.
-type latch struct {
-	c    chan struct{} // closed when the latch is open
-	once *sync.Once
-}
-
-func newLatch() latch { return latch{make(chan struct{}), &sync.Once{}} }
-
-// open opens the latch, and reports whether this call did so.
-func (l latch) open() (opened bool) {
-	l.once.Do(func() {
-		close(l.c)
-		opened = true
-	})
-	return opened
 }

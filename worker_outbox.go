@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -32,8 +34,8 @@ type report struct {
 
 func (r *report) lockEnded() bool { return !time.Now().Before(r.until) }
 
-// endedAs returns what became of the job, by the server's answer: a job that is to be retried may
-// have failed, because it had no retries left.
+// endedAs returns how the job has ended, by the server's answer: a retry fails a job that has no
+// retries left.
 func (r *report) endedAs(answer string) Action {
 	if r.Action == ActionRetry && strings.HasPrefix(answer, "-") {
 		return ActionFail
@@ -76,12 +78,6 @@ func setPlaces(reports []*report) {
 	}
 }
 
-// reportArgs is how many arguments the report of a completed job has.
-const reportArgs = 5
-
-// reportBatch is the maximum number of reports that one script takes.
-const reportBatch = 200
-
 // inBatches splits reports into batches for one script each.
 func inBatches(reports []*report) [][]*report {
 	var batches [][]*report
@@ -120,12 +116,13 @@ var refusedBackoff = redisx.Backoff{First: 200 * time.Millisecond, Longest: 10 *
 
 // An outbox holds the reports that the server does not know yet, and handles its answers.
 type outbox struct {
-	log      *workerLog
-	counters *counters
-	observer *observer
-	rates    *rateKeeper
-	ready    signal // there is something to send again
-	rest     signal // jobs that waited for others are still to be released
+	log   *workerLog
+	ready hub.Signal // there is something to send again
+	rest  hub.Signal // jobs that waited for others are still to be released
+
+	// reported is called when the server has ended a job by an action, or has not because of an
+	// error. It may be nil.
+	reported func(r *report, action Action, err error)
 
 	mu      sync.Mutex
 	queued  []*report
@@ -134,11 +131,11 @@ type outbox struct {
 }
 
 func newOutbox(
-	log *workerLog, counters *counters, observer *observer, rates *rateKeeper, ready signal,
+	log *workerLog, ready hub.Signal, reported func(r *report, action Action, err error),
 ) *outbox {
 	return &outbox{
-		log: log, counters: counters, observer: observer, rates: rates, ready: ready,
-		rest: newSignal(), held: map[*report]*time.Timer{},
+		log: log, ready: ready, rest: hub.NewSignal(), reported: reported,
+		held: map[*report]*time.Timer{},
 	}
 }
 
@@ -157,7 +154,7 @@ func (b *outbox) take() []*report {
 	n := countReports(b.queued)
 	b.sending, b.queued = b.queued[:n], append([]*report(nil), b.queued[n:]...)
 	if len(b.queued) > 0 {
-		b.ready.notify()
+		b.ready.Notify()
 	}
 	return b.sending
 }
@@ -188,9 +185,9 @@ func (b *outbox) has(jid string) bool {
 	return slices.ContainsFunc(b.queued, func(r *report) bool { return r.jid == jid })
 }
 
-// forget drops the reports about a job whose lock has ended, and that was popped again.
-func (b *outbox) forget(jid string) {
-	var forgotten []*report
+// forget drops the reports about a job whose lock has ended, and that was popped again. It returns
+// them.
+func (b *outbox) forget(jid string) (forgotten []*report) {
 	about := func(r *report) bool {
 		if r.jid == jid {
 			forgotten = append(forgotten, r)
@@ -198,18 +195,16 @@ func (b *outbox) forget(jid string) {
 		return r.jid == jid
 	}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.queued = slices.DeleteFunc(b.queued, about)
 	maps.DeleteFunc(b.held, func(r *report, _ *time.Timer) bool { return about(r) })
-	b.mu.Unlock()
-	for _, r := range forgotten {
-		b.observer.ended(r.job, r.Outcome, ErrLockLost)
-	}
+	return forgotten
 }
 
-// close drops all reports, and returns how many there were.
-func (b *outbox) close() int {
+// close drops all reports, and returns them.
+func (b *outbox) close() (undelivered []*report) {
 	b.mu.Lock()
-	undelivered := slices.Concat(b.queued, b.sending)
+	undelivered = slices.Concat(b.queued, b.sending)
 	for r, timer := range b.held {
 		timer.Stop()
 		undelivered = append(undelivered, r)
@@ -219,16 +214,13 @@ func (b *outbox) close() int {
 	if len(undelivered) > 0 {
 		b.log.undelivered(len(undelivered))
 	}
-	for _, r := range undelivered {
-		b.observer.ended(r.job, r.Outcome, ErrStopped)
-	}
-	return len(undelivered)
+	return undelivered
 }
 
 // requeue queues reports to be sent again at once.
 func (b *outbox) requeue(reports []*report) {
 	b.add(reports...)
-	b.ready.notify()
+	b.ready.Notify()
 }
 
 // hold queues a report again after a time, without delaying the others.
@@ -246,7 +238,7 @@ func (b *outbox) unhold(r *report) {
 		b.queued = append(b.queued, r)
 	}
 	b.mu.Unlock()
-	b.ready.notify()
+	b.ready.Notify()
 }
 
 // answered handles the reply to reports that were sent in one script, or the error that came
@@ -293,7 +285,7 @@ func (b *outbox) settle(reports []*report, answers []string) {
 		problem, refused := strings.CutPrefix(answers[i], "!")
 		switch {
 		case !refused:
-			b.taken(r, answers[i])
+			b.end(r, r.endedAs(answers[i]), nil)
 		case codeOf(problem) == ErrServer: // a key is damaged, perhaps not for long
 			r.alone = true
 			err := &Error{Op: "finish", Code: ErrServer, JID: r.jid, Message: problem}
@@ -303,19 +295,14 @@ func (b *outbox) settle(reports []*report, answers []string) {
 		}
 	}
 	if slices.ContainsFunc(answers, leavesRest) {
-		b.rest.notify()
+		b.rest.Notify()
 	}
 }
 
-// taken records that the server accepted a report, with its answer if that is known.
-func (b *outbox) taken(r *report, answer string) {
-	action := r.endedAs(answer)
-	b.rates.count(r.job, action)
-	b.counters.add(actions[r.Action].count)
-	if action != r.Action {
-		b.observer.exhausted(r.job, r.Outcome)
-	} else {
-		b.observer.ended(r.job, r.Outcome, nil)
+// end passes on how the server has ended a job, or why it has not.
+func (b *outbox) end(r *report, action Action, err error) {
+	if b.reported != nil {
+		b.reported(r, action, err)
 	}
 }
 
@@ -325,17 +312,12 @@ func (b *outbox) notTaken(r *report, problem string) {
 	case r.late || r.unstarted: // nobody waits for it
 	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, problem)
-		b.taken(r, "")
+		b.end(r, r.Action, nil)
 	case code == ErrNotFound && r.job != nil:
-		b.counters.add(countCanceled)
-		b.log.canceled(r.job)
-		b.observer.canceled(r.job)
-		b.observer.ended(r.job, r.Outcome, ErrCanceled)
+		b.end(r, r.Action, ErrCanceled)
 	default:
-		b.counters.add(countLost)
 		b.log.notTaken(r, problem)
-		err := &Error{Op: "finish", Code: code, JID: r.jid, Message: problem}
-		b.observer.ended(r.job, r.Outcome, err)
+		b.end(r, r.Action, &Error{Op: "finish", Code: code, JID: r.jid, Message: problem})
 	}
 }
 
@@ -379,11 +361,8 @@ func (b *outbox) refused(r *report, err error, general bool) {
 
 // abandon drops a report that the server does not accept, and leaves the job's lock to expire.
 func (b *outbox) abandon(r *report, err error) {
-	if !r.late {
-		b.counters.add(countLost)
-	}
 	b.log.abandoned(r, err)
-	b.observer.ended(r.job, r.Outcome, err)
+	b.end(r, r.Action, err)
 }
 
 // requeueLocked requeues the reports whose locks have not ended, and abandons the others.
@@ -397,4 +376,121 @@ func (b *outbox) requeueLocked(reports []*report, err error) {
 		}
 	}
 	b.requeue(kept)
+}
+
+// progressPause is how long the progress of a job is not sent after it was.
+const progressPause = time.Second
+
+// A heldProgress is the progress of a job that runs.
+type heldProgress struct {
+	*progressReport
+	hold *hold
+}
+
+// A progressKeeper holds the progress of a worker's jobs that is not sent yet.
+type progressKeeper struct {
+	ready hub.Signal // there is something to send
+
+	mu      sync.Mutex
+	waiting map[*hold]*heldProgress
+	refused bool // the last call was
+}
+
+func newProgressKeeper(ready hub.Signal) *progressKeeper {
+	return &progressKeeper{ready: ready, waiting: map[*hold]*heldProgress{}}
+}
+
+// set keeps a job's progress until it is sent.
+func (k *progressKeeper) set(r *heldProgress) {
+	k.mu.Lock()
+	_, before := k.waiting[r.hold]
+	k.waiting[r.hold] = r
+	wait := k.wait(r)
+	k.mu.Unlock()
+	if wait <= 0 {
+		k.ready.Notify()
+	} else if !before {
+		time.AfterFunc(wait, k.ready.Notify)
+	}
+}
+
+// wait returns how long it takes until a report is due. The mutex is held.
+func (k *progressKeeper) wait(r *heldProgress) time.Duration {
+	if r.hold.progressSent.IsZero() || r.isLast() {
+		return 0
+	}
+	return time.Until(r.hold.progressSent.Add(progressPause))
+}
+
+// take returns the reports to be sent now: the due ones, and the ones about jobs whose outcomes are
+// sent. It drops those of jobs that were lost, or that have ended otherwise.
+func (k *progressKeeper) take(outcomes []*report) []*heldProgress {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.waiting) == 0 {
+		return nil
+	}
+	ending := map[*hold]bool{}
+	for _, r := range outcomes {
+		if r.job != nil {
+			ending[&r.job.hold] = true
+		}
+	}
+	var due []*heldProgress
+	for h, r := range k.waiting {
+		gone := h.Lost.Load() || h.Ended.Load()
+		if !gone && !ending[h] && k.wait(r) > 0 {
+			continue
+		}
+		delete(k.waiting, h)
+		if !gone {
+			h.progressSent = time.Now()
+			due = append(due, r)
+		}
+	}
+	return due
+}
+
+// restore keeps reports that could not be sent, unless there are newer ones, and has them sent
+// again after some time.
+func (k *progressKeeper) restore(reports []*heldProgress) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range reports {
+		if k.waiting[r.hold] == nil {
+			k.waiting[r.hold] = r
+		}
+	}
+	time.AfterFunc(progressPause, k.ready.Notify)
+}
+
+// isNews records how a call went, and reports whether it is the first that was refused.
+func (k *progressKeeper) isNews(err error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.refused
+	k.refused = err != nil
+	return k.refused && !before
+}
+
+// sendProgress sends what the progressKeeper gave. Reports that the server refuses are dropped: the
+// next one of the job has newer values. It returns an error if the server is away.
+func (l *workLoop) sendProgress(ctx context.Context, reports []*heldProgress) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	keeper := l.w.progress
+	sent := make([]*progressReport, len(reports))
+	for i, r := range reports {
+		sent[i] = r.progressReport
+	}
+	_, err := l.w.client.sendProgress(ctx, "", sent...)
+	switch {
+	case err != nil && !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
+		keeper.restore(reports)
+		return err
+	case keeper.isNews(err):
+		l.w.log.progressRefused(err)
+	}
+	return nil
 }

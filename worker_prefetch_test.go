@@ -246,7 +246,7 @@ func TestAHandlerThatOverrunsGivesBackWhatWasTakenAhead(t *testing.T) {
 	require.Zero(t, e.worker.Stats().Lost)
 }
 
-func TestAWorkerThatHadToGiveBackTakesNothingAheadForAWhile(t *testing.T) {
+func TestNothingIsTakenAheadSoonAfterGivingBack(t *testing.T) {
 	e := newAheadEnv(t, nil)
 	e.put("K", "new")
 	e.worker.OverrunPrefetch()
@@ -260,7 +260,7 @@ func TestAWorkerThatHadToGiveBackTakesNothingAheadForAWhile(t *testing.T) {
 	require.Equal(t, ones(7), e.takeCounts()[:7], "until handlers were timed again")
 }
 
-// While the queue is paused, nobody gets what was given back.
+// While the queue is paused, released jobs are not handed out.
 func TestWhatIsGivenBackToAPausedQueueWaits(t *testing.T) {
 	e := newAheadEnv(t, nil)
 	e.put("K", "new")
@@ -349,7 +349,7 @@ func TestLocksOfJobsThatWereTakenAheadAreRenewed(t *testing.T) {
 	require.Equal(t, 5, e.job("a").Remaining)
 }
 
-func TestAJobThatIsCanceledWhileItIsHeldAheadLeavesSilently(t *testing.T) {
+func TestJobCanceledWhileHeldAheadLeavesSilently(t *testing.T) {
 	e := newAheadEnv(t, nil)
 	require.NoError(t, e.client.Cancel(t.Context(), "z"))
 	e.holds(2)
@@ -378,7 +378,7 @@ func TestAJobThatIsLostWhileItIsHeldAheadIsNotStarted(t *testing.T) {
 	require.Equal(t, "other", e.job("z").Worker)
 }
 
-func TestStopReturnsThoughJobsThatWereTakenAheadCanNotBeGivenBack(t *testing.T) {
+func TestStopReturnsThoughGivingBackFails(t *testing.T) {
 	e := newAheadEnv(t, nil)
 	e.server.Kill()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -438,7 +438,7 @@ func TestAWorkerWithShortHandlersAsksSeldom(t *testing.T) {
 	require.Less(t, len(counts), 60)
 }
 
-func TestAWorkerWithShortHandlersAsksSeldomWhileOneOfAnotherQueueIsIdle(t *testing.T) {
+func TestShortHandlersAskSeldomWhileAnotherIsIdle(t *testing.T) {
 	counts := worksOff(t, qless.WorkerConfig{}, func(client *qless.Client) {
 		other, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"other"}})
 		require.NoError(t, err)
@@ -502,7 +502,7 @@ func chatty(
 	return c
 }
 
-// What comes before the others waits for those taken ahead, but for no more of the backlog.
+// A job ahead of the others waits for the ones taken ahead, but for no more of the backlog.
 func TestAJobIsBehindNoMoreThanWhatWasTakenAhead(t *testing.T) {
 	const prefetch = 5
 	for name, c := range map[string]struct {
@@ -532,7 +532,7 @@ func TestAJobIsBehindNoMoreThanWhatWasTakenAhead(t *testing.T) {
 	}
 }
 
-func TestAQueueThatAppearsIsAskedThoughJobsAreTakenAhead(t *testing.T) {
+func TestNewQueueIsAskedThoughJobsAreTakenAhead(t *testing.T) {
 	for _, order := range []qless.Order{qless.OrderRoundRobin, qless.OrderShuffled} {
 		config := qless.WorkerConfig{Queues: []string{"mail-*"}, Order: order}
 		chat := chatty(t, config, func(client *qless.Client, _ int) {

@@ -35,9 +35,6 @@ const (
 	OrderShuffled Order = "shuffled"
 )
 
-// maxReserve is the maximum number of queues that one call asks, and of jobs that one asks for.
-const maxReserve = 1000
-
 // reservedAtOnce is how many jobs a script reserves.
 const reservedAtOnce = 250
 
@@ -69,10 +66,6 @@ func (r *reservation) queuesFor(room int) []string {
 	return r.queues
 }
 
-// reserveArgs is how many arguments of the script reserve precede the pairs. The last one is how many
-// these are, and the queues come after them.
-const reserveArgs = 4
-
 // args returns the arguments of the script reserve, for a number of jobs and some more ahead.
 func (r *reservation) args(worker string, count, ahead int, poll time.Duration) []any {
 	count = min(count, reservedAtOnce)
@@ -96,15 +89,6 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 	args := make([]any, 0, reserveArgs+len(pairs)+len(queues))
 	args = append(args, worker, strconv.Itoa(count), wire.FormatSeconds(poll), strconv.Itoa(len(pairs)))
 	return anys(anys(args, pairs...), queues...)
-}
-
-// queueOfReserve returns the queue that some arguments of the script reserve name, if it is only one.
-func queueOfReserve(args []any) string {
-	pairs, err := strconv.Atoi(argument(args, reserveArgs-1))
-	if err != nil {
-		return ""
-	}
-	return only(args, reserveArgs+pairs)
 }
 
 // reserved is the reply of the script reserve.
@@ -143,9 +127,6 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	}
 	return out, nil
 }
-
-// reservedHead is how many items precede the jobs in a reply of the script reserve.
-const reservedHead = 4
 
 // decodeReservedJobs decodes the names of the fields, followed by the values of each job.
 func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
@@ -238,9 +219,10 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 // relistAfter is how old the list of queues may be that a worker of patterns goes by.
 const relistAfter = 5 * time.Minute
 
-// A queueLookup is what a worker of patterns knows about the queues that exist. It reads the list of
-// all when it begins, and now and then. In between, the server tells it of new queues. If there are
-// others, because it has missed some or other clients tell nobody, their number is not as expected.
+// A queueLookup is what a worker of patterns knows about the queues that exist. It reads the list
+// of all when it begins, and from time to time. In between, the server notifies it of new queues.
+// If there are others, because it has missed some or other clients publish nothing, their number is
+// not as expected.
 type queueLookup struct {
 	choice   *queues.Choice
 	known    hashes
@@ -250,7 +232,7 @@ type queueLookup struct {
 	tooMany  int // how many queues the patterns matched when that was last logged
 }
 
-// A queueEvents is what a worker of patterns has heard of queues.
+// A queueEvents has the queue events that a worker of patterns has received.
 type queueEvents struct {
 	appeared []string
 	woken    []string // may have jobs
@@ -265,7 +247,7 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	}
 	news := l.w.listener.takeNews()
 	changed := l.lookup.learn(news)
-	if changed { // others have heard of the new queue too, and it is enough if one looks
+	if changed { // others were notified of the new queue too, and it is enough if one looks
 		l.reservation.polls = true
 	}
 	if looked, err = l.look(ctx, news.missed); err != nil {
@@ -277,7 +259,7 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	return looked, err
 }
 
-// learn adds the queues that were heard of. It reports whether those that are asked have changed.
+// learn adds the queues of the events. It reports whether the queues to ask have changed.
 func (q *queueLookup) learn(news queueEvents) (changed bool) {
 	for _, queue := range news.appeared {
 		if q.known.add(queue) {
@@ -436,8 +418,8 @@ func (c *Client) countQueues(ctx context.Context) (int, error) {
 // appetiteRest is how long after a lost answer no reserve asks for as many jobs again.
 const appetiteRest = 30 * time.Second
 
-// An appetite bounds how many jobs one reserve asks for. When an answer is lost, it may have been too
-// long for the client's ReadTimeout, so that asking for the same again would never end.
+// An appetite bounds how many jobs one reserve asks for. When an answer is lost, it may have been
+// too long for the client's ReadTimeout, so that asking for the same again would never end.
 type appetite struct {
 	most     int // 0 for no bound
 	lost     int // how many jobs were asked for when an answer was lost last
@@ -454,7 +436,7 @@ func (a *appetite) limit(e *exchange) {
 	}
 }
 
-// heard notes that an answer came, with so many jobs.
+// heard notes an answer with a number of jobs.
 func (a *appetite) heard(jobs int) {
 	a.inARow = 0
 	if a.most == 0 || jobs < a.most {
@@ -469,8 +451,8 @@ func (a *appetite) heard(jobs int) {
 	}
 }
 
-// failed notes that a reserve for so many jobs failed. If its answer was lost, the next one asks for
-// half as many. That is logged unless it may be due to a connection that broke once.
+// failed notes that a reserve for so many jobs failed. If its answer was lost, the next one asks
+// for half as many. That is logged unless it may be due to a connection that broke once.
 func (a *appetite) failed(asked int, err error, log *workerLog) {
 	if asked == 0 || redisx.IsAnswer(err) || redisx.NeverRan(err) {
 		return

@@ -8,10 +8,13 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // An activeJob is a running job.
@@ -29,7 +32,6 @@ type activeJob struct {
 	route    *route            // nil if the klass has no handler
 	ran      time.Duration     // set when the handler has returned
 	hold     hold
-	lock     lock // guarded by the lock keeper
 
 	// Guarded by the worker's mutex until the handler is called, and then not changed.
 	held    time.Time // since when it waits for a slot
@@ -39,6 +41,32 @@ type activeJob struct {
 
 	over      atomic.Bool   // JobEventEnded was reported
 	lossKnown chan struct{} // closed when the loss of the lock was reported
+}
+
+// A hold is the state of a run that its worker and its handler share.
+type hold struct {
+	leases.Lease[*activeJob] // of the job's lock
+
+	outcome      Outcome // how the handler has ended the job; set before Ended
+	progress     *progressKeeper
+	progressSent time.Time // guarded by the keeper
+}
+
+func (h *hold) end(outcome Outcome, command func() error) error {
+	h.Ending.Add(1)
+	defer h.Ending.Add(-1)
+	err := command()
+	if err == nil && !h.Ended.Load() {
+		h.outcome = outcome
+		h.Ended.Store(true)
+	}
+	return err
+}
+
+func (h *hold) isLost() bool { return h.Lost.Load() }
+
+func (h *hold) setProgress(r *progressReport) {
+	h.progress.set(&heldProgress{r, h})
 }
 
 func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
@@ -58,9 +86,9 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		a.lossKnown = make(chan struct{})
 		a.poppedAt, a.headers = job.PoppedAt, maps.Clone(job.Headers)
 	}
-	a.hold.progress = w.progress
-	job.hold = &a.hold
-	a.lock.extend(sent, reserved.heartbeat)
+	a.hold.ID, a.hold.Holder, a.hold.progress = a.jid, a, w.progress
+	job.run = &a.hold
+	a.hold.Extend(sent, reserved.heartbeat)
 	return a
 }
 
@@ -73,7 +101,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		w.release(a, late)
 		return
 	}
-	replaced, ok := w.locks.track(a)
+	replaced, ok := w.locks.Track(&a.hold.Lease)
 	if !ok {
 		w.release(a, false)
 		return
@@ -82,14 +110,14 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		replaced.cancel(ErrLockLost)
 		w.observer.lost(replaced, ErrLockLost)
 	}
-	w.outbox.forget(a.jid)
+	w.undone(w.outbox.forget(a.jid), ErrLockLost)
 	w.admit(a)
 }
 
 // release releases a job that is not started.
 func (w *Worker) release(a *activeJob, late bool) {
 	r := a.report(Outcome{Action: ActionRelease})
-	r.job, r.late, r.unstarted, r.until = nil, late, true, a.lock.until
+	r.job, r.late, r.unstarted, r.until = nil, late, true, a.hold.Until
 	w.outbox.add(r)
 }
 
@@ -255,32 +283,32 @@ func (w *Worker) backoffOf(a *activeJob) Backoff {
 func (w *Worker) finish(a *activeJob, r *report) {
 	w.finishing.Add(1)
 	defer w.finishing.Add(-1)
-	ended := a.hold.ended.Load()
-	held := w.locks.take(a)
+	ended := a.hold.Ended.Load()
+	held := w.locks.Take(&a.hold.Lease)
 	switch {
 	case held && ended:
 		w.counters.add(countEnded)
 		w.rates.count(a, a.hold.outcome.Action)
 		w.retire(a)
 	case held:
-		r.until = a.lock.until
+		r.until = a.hold.Until
 		w.retire(a, r)
 	default:
-		if !ended && isLoss(a.lock.cause) {
+		if !ended && isLoss(a.hold.Cause) {
 			w.counters.add(countLost)
 		}
-		if !ended && a.lock.expired && !w.locks.holds(a.jid) {
+		if !ended && a.hold.Expired && !w.locks.Holds(a.jid) {
 			w.retryLate(a)
 		}
 		w.retire(a)
 	}
-	w.locks.left(a)
+	w.locks.Left(&a.hold.Lease)
 	w.checkQuiet()
-	w.loop.due.notify()
+	w.loop.due.Notify()
 	if ended {
 		w.observer.ended(a, a.hold.outcome, nil)
 	} else if !held {
-		w.discard(a, r, a.lock.cause)
+		w.discard(a, r, a.hold.Cause)
 	}
 }
 
@@ -290,6 +318,29 @@ func (w *Worker) discard(a *activeJob, r *report, cause error) {
 		w.log.discarded(a, r.Outcome, cause)
 	}
 	w.observer.ended(a, r.Outcome, cause)
+}
+
+// reported notes that the server has ended a job by an action, or has not because of an error.
+func (w *Worker) reported(r *report, action Action, err error) {
+	switch {
+	case err == nil:
+		w.rates.count(r.job, action)
+		w.counters.add(countActions[r.Action])
+	case errors.Is(err, ErrCanceled):
+		w.counters.add(countCanceled)
+		w.log.canceled(r.job)
+		w.observer.canceled(r.job)
+	case !r.late:
+		w.counters.add(countLost)
+	}
+	w.observer.end(r.job, JobEvent{Outcome: r.Outcome, Err: err, Exhausted: action != r.Action})
+}
+
+// undone notes that reports will not reach the server.
+func (w *Worker) undone(reports []*report, cause error) {
+	for _, r := range reports {
+		w.observer.ended(r.job, r.Outcome, cause)
+	}
 }
 
 // isLoss reports whether a job was lost, rather than canceled or released to stop.
@@ -306,16 +357,60 @@ func (w *Worker) retryLate(a *activeJob) {
 	r := a.report(Outcome{Action: ActionRetry})
 	r.job, r.late, r.until = nil, true, time.Now().Add(unknownLock)
 	w.outbox.add(r)
-	w.loop.due.notify()
+	w.loop.due.Notify()
+}
+
+// newLocks returns what keeps the locks of the worker's jobs.
+func (w *Worker) newLocks() *leases.Keeper[*activeJob] {
+	return leases.NewKeeper(leases.Config[*activeJob]{
+		Renew:   w.client.renew,
+		IsOfOne: func(err error) bool { return errors.Is(err, ErrServer) },
+		Failed:  w.log.renewalFailed,
+		Backoff: redisx.WhileAway.After,
+		Cause:   causeOfLoss,
+		Lost:    w.lost,
+	})
+}
+
+// renew renews locks of the client's worker.
+func (c *Client) renew(ctx context.Context, jids []string) ([]leases.Renewal, error) {
+	reply, err := c.run(ctx, "renew", "", anys([]any{c.worker}, jids...)...)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := decodeStrings("renew", reply)
+	if err != nil {
+		return nil, err
+	}
+	if len(answers) != len(jids) {
+		return nil, unexpected("renew", reply)
+	}
+	renewals := make([]leases.Renewal, len(answers))
+	for i, answer := range answers {
+		if problem, refused := strings.CutPrefix(answer, "!"); refused {
+			renewals[i].Problem = problem
+		} else {
+			renewals[i].Lasts = wire.AsNumber(answer).Duration()
+		}
+	}
+	return renewals, nil
+}
+
+// causeOfLoss returns why a lock was lost that the server does not renew.
+func causeOfLoss(problem string) error {
+	if codeOf(problem) == ErrNotFound {
+		return ErrCanceled
+	}
+	return ErrLockLost
 }
 
 // lost cancels the run of a job whose lock was lost. Its outcome will be discarded.
-func (w *Worker) lost(lost lostLock) {
-	a, cause := lost.job, lost.cause
+func (w *Worker) lost(a *activeJob) {
 	if w.dropUnstarted(a) {
 		w.leaveLate(a)
 		return
 	}
+	cause := a.hold.Cause
 	canceled := errors.Is(cause, ErrCanceled)
 	if canceled {
 		w.counters.add(countCanceled)
@@ -324,43 +419,217 @@ func (w *Worker) lost(lost lostLock) {
 	switch {
 	case canceled:
 		w.log.canceled(a)
-	case lost.problem == "":
+	case a.hold.Problem == "":
 		w.log.lockExpired(a)
 	default:
-		w.log.lockLost(a, lost.problem)
+		w.log.lockLost(a, a.hold.Problem)
 	}
 	w.observer.lost(a, cause)
 	w.checkQuiet()
 }
 
-// leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal that
-// was still in flight may have locked it again.
+// leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal
+// that was still in flight may have locked it again.
 func (w *Worker) leaveLate(a *activeJob) {
-	if a.lock.expired {
+	if a.hold.Expired {
 		w.release(a, true)
-		w.loop.due.notify()
+		w.loop.due.Notify()
 	}
 	w.checkQuiet()
 }
 
 // releaseAll ends the contexts of the jobs that are still running, and releases the jobs.
 func (w *Worker) releaseAll() {
-	all := w.locks.takeAll(ErrStopped)
+	all := w.locks.TakeAll(ErrStopped)
 	for _, a := range all {
-		if !a.hold.ended.Load() {
+		if !a.hold.Ended.Load() {
 			r := a.report(Outcome{Action: ActionRelease})
-			r.job, r.until = nil, a.lock.until
+			r.job, r.until = nil, a.hold.Until
 			w.outbox.add(r)
 		}
-		w.locks.left(a)
+		w.locks.Left(&a.hold.Lease)
 	}
 	all = slices.DeleteFunc(all, w.dropUnstarted)
 	for _, a := range all {
 		a.cancel(ErrStopped)
 	}
 	w.checkQuiet()
-	w.loop.due.notify()
+	w.loop.due.Notify()
 	for _, a := range all {
 		w.observer.lost(a, ErrStopped)
 	}
+}
+
+// prefetchByNeed is how many jobs a worker takes ahead at most unless its config says otherwise.
+// More make a job no cheaper, but more of them wait for their locks to end when the worker dies.
+const prefetchByNeed = 16
+
+// prefetchWindow is how long a job may wait for the worker that has taken it ahead. A worker takes
+// as many as it works off in half of that.
+const prefetchWindow = 20 * time.Millisecond
+
+// prefetchTimed is how many handlers a worker times before it takes jobs ahead.
+const prefetchTimed = 8
+
+// A prefetch holds the jobs that a worker has taken ahead of its free slots, and decides how many
+// these may be. Their locks are kept like those of running jobs. The worker's mutex guards it.
+type prefetch struct {
+	limit   int
+	window  time.Duration
+	overdue func() // called when the first job may have waited for too long
+
+	jobs  []*activeJob // first in, first out
+	armed bool         // overdue is going to be called
+	timed int          // how many handlers were timed, up to prefetchTimed
+	mean  time.Duration
+}
+
+func newPrefetch(limit int, overdue func()) *prefetch {
+	return &prefetch{limit: limit, window: prefetchWindow, overdue: overdue}
+}
+
+// ran takes into account how long a handler ran.
+func (p *prefetch) ran(d time.Duration) {
+	p.timed = min(p.timed+1, prefetchTimed)
+	p.mean += (d - p.mean) / time.Duration(p.timed)
+}
+
+// wanted returns how many jobs to ask for when so many handlers are free or about to be. None are
+// wanted before half of the jobs are used up.
+func (p *prefetch) wanted(free int) int {
+	short := p.window / 2
+	if p.timed < prefetchTimed || p.mean > short {
+		return 0
+	}
+	n := min(p.limit, int(short*time.Duration(free)/max(p.mean, 1)))
+	if len(p.jobs) > n/2 {
+		return 0
+	}
+	return n - len(p.jobs)
+}
+
+func (p *prefetch) push(a *activeJob) {
+	a.held = time.Now()
+	p.jobs = append(p.jobs, a)
+	p.arm()
+}
+
+// arm has overdue called when the first job has waited for the whole window.
+func (p *prefetch) arm() {
+	if !p.armed && len(p.jobs) > 0 {
+		p.armed = true
+		time.AfterFunc(time.Until(p.jobs[0].held.Add(p.window)), p.overdue)
+	}
+}
+
+// pop removes and returns the first job, or nil.
+func (p *prefetch) pop() *activeJob {
+	if len(p.jobs) == 0 {
+		return nil
+	}
+	a := p.jobs[0]
+	p.jobs = p.jobs[1:]
+	return a
+}
+
+func (p *prefetch) remove(a *activeJob) {
+	p.jobs = slices.DeleteFunc(p.jobs, func(b *activeJob) bool { return a == b })
+}
+
+// takeAll removes and returns all jobs.
+func (p *prefetch) takeAll() []*activeJob {
+	all := p.jobs
+	p.jobs = nil
+	return all
+}
+
+// takeOverdue removes and returns all jobs if the first has waited for too long. Then no more are
+// taken ahead until some handlers have been timed.
+func (p *prefetch) takeOverdue() []*activeJob {
+	p.armed = false
+	if len(p.jobs) == 0 || time.Since(p.jobs[0].held) < p.window {
+		p.arm()
+		return nil
+	}
+	p.timed, p.mean = 0, 0
+	return p.takeAll()
+}
+
+// admit starts a job whose lock is kept, or holds it if no slot is free. It gives the job back if
+// the worker no longer wants jobs.
+func (w *Worker) admit(a *activeJob) {
+	w.mu.Lock()
+	wanted := w.state == workerRunning && !w.paused
+	switch {
+	case a.dropped || !wanted:
+	case len(w.active) < w.cfg.Concurrency:
+		w.start(a)
+	default:
+		w.ahead.push(a)
+	}
+	w.mu.Unlock()
+	if !wanted {
+		w.releaseAhead([]*activeJob{a})
+	}
+}
+
+// startNext starts the first job that was taken ahead, unless it was lost. The mutex is held.
+func (w *Worker) startNext() {
+	for a := w.ahead.pop(); a != nil; a = w.ahead.pop() {
+		if !a.hold.Lost.Load() {
+			w.start(a)
+			return
+		}
+		a.dropped = true
+	}
+}
+
+// wantedAhead returns how many jobs to take ahead. Handlers that have been running for long do not
+// count: they may run on. The mutex is held.
+func (w *Worker) wantedAhead() int {
+	if w.ahead.limit == 0 || w.ahead.timed < prefetchTimed {
+		return 0
+	}
+	free := w.cfg.Concurrency
+	for a := range w.active {
+		if time.Since(a.started) > w.ahead.window/2 {
+			free--
+		}
+	}
+	return w.ahead.wanted(max(0, free))
+}
+
+// releaseOverdue gives back the jobs that were taken ahead if handlers take longer than expected.
+func (w *Worker) releaseOverdue() {
+	w.mu.Lock()
+	overdue := w.ahead.takeOverdue()
+	w.mu.Unlock()
+	w.releaseAhead(overdue)
+}
+
+// releaseAhead releases jobs that were taken ahead, which keep their order.
+func (w *Worker) releaseAhead(jobs []*activeJob) {
+	if len(jobs) == 0 {
+		return
+	}
+	for _, a := range jobs {
+		if w.locks.Take(&a.hold.Lease) {
+			w.release(a, false)
+			w.locks.Left(&a.hold.Lease)
+		}
+	}
+	w.checkQuiet()
+	w.loop.due.Notify()
+}
+
+// dropUnstarted reports whether the handler of a job that is lost was not called. Then it never is.
+func (w *Worker) dropUnstarted(a *activeJob) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !a.started.IsZero() {
+		return false
+	}
+	a.dropped = true
+	w.ahead.remove(a)
+	return true
 }

@@ -4,13 +4,21 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
 	mrand "math/rand/v2"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/runs"
 	"github.com/qless/qless-go/internal/wire"
@@ -18,7 +26,7 @@ import (
 
 // WorkerStats describes what a worker is doing and has done since it was started.
 type WorkerStats struct {
-	// Completed counts jobs that were completed, for good or into another queue.
+	// Completed counts jobs that were completed, also ones that moved to another queue.
 	Completed int `json:"completed"`
 
 	// Failed counts jobs that were failed at once. A job that ran out of retries counts as retried.
@@ -106,7 +114,7 @@ func (w *Worker) Stats() WorkerStats {
 
 // running returns the jobs that run and are held, and how many were taken ahead.
 func (w *Worker) running() (running []RunningJob, ahead int) {
-	held := w.locks.held()
+	held := w.locks.Holders()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range held {
@@ -118,10 +126,10 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 	return running, len(w.ahead.jobs)
 }
 
-// isIdle reports whether there is nothing to do. A job goes from the worker's active ones to those
-// that are being finished, and its report to the outbox, so they are asked in that order.
+// isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the
+// ones being finished, and its report to the outbox, so they are asked in that order.
 func (w *Worker) isIdle() bool {
-	if !w.loop.isIdle() || w.rates.isAsked() {
+	if !w.loop.isResting() || w.rates.isAsked() {
 		return false
 	}
 	return !w.runsHandlers() && w.finishing.Load() == 0 && w.isQuiet()
@@ -147,6 +155,14 @@ func (w *Worker) Healthy() error {
 type counters struct {
 	mu    sync.Mutex
 	stats WorkerStats // only the counts are used
+}
+
+// countActions are the counters of the actions.
+var countActions = map[Action]func(*WorkerStats) *int{
+	ActionComplete: func(s *WorkerStats) *int { return &s.Completed },
+	ActionFail:     func(s *WorkerStats) *int { return &s.Failed },
+	ActionRelease:  func(s *WorkerStats) *int { return &s.Released },
+	ActionRetry:    func(s *WorkerStats) *int { return &s.Retried },
 }
 
 // add increments the counter that a function returns.
@@ -293,8 +309,8 @@ type rateKeeper struct {
 	log   *workerLog
 	send  func(ctx context.Context, run string, part *ratePart, age time.Duration) error
 	now   func() time.Time
-	run   string // tells what this worker sends from what others send
-	again signal // send now
+	run   string     // tells what this worker sends from what others send
+	again hub.Signal // send now
 
 	// Used only by the goroutine that sends.
 	sent    int  // how many parts were sent
@@ -308,7 +324,7 @@ type rateKeeper struct {
 
 func newRateKeeper(client *Client, log *workerLog) *rateKeeper {
 	return &rateKeeper{
-		log: log, send: client.sendRates, now: client.now, run: rand.Text(), again: newSignal(),
+		log: log, send: client.sendRates, now: client.now, run: rand.Text(), again: hub.NewSignal(),
 	}
 }
 
@@ -348,8 +364,8 @@ func (k *rateKeeper) isOver(now time.Time) bool {
 	return since < 0 || since >= rateInterval
 }
 
-// close closes the current part, and limits how many there are: of those that were not sent, each
-// second one becomes part of the one before. The mutex is held.
+// close closes the current part, and limits how many there are: of the unsent ones, each second one
+// becomes part of the one before. The mutex is held.
 func (k *rateKeeper) close() {
 	if k.current == nil {
 		return
@@ -375,7 +391,7 @@ func (k *rateKeeper) ask() {
 	k.mu.Lock()
 	k.asked = k.current != nil || len(k.closed) > 0
 	k.mu.Unlock()
-	k.again.notify()
+	k.again.Notify()
 }
 
 // isAsked reports whether the counts are about to be sent because of ask.
@@ -429,8 +445,8 @@ func (k *rateKeeper) oldest() *ratePart {
 	return k.closed[0]
 }
 
-// sendPart sends a part, and reports whether that is settled: the server has it, or refuses this one
-// and not others. A part whose answer was lost is sent again with the same number, by which the
+// sendPart sends a part, and reports whether that is settled: the server has it, or refuses this
+// one and not others. A part whose answer was lost is sent again with the same number, by which the
 // server knows it.
 func (k *rateKeeper) sendPart(ctx context.Context, part *ratePart) (settled bool) {
 	if part.number == 0 {
@@ -456,4 +472,204 @@ func (c *Client) sendRates(
 	}
 	_, err := c.run(ctx, "rates.add", "", args...)
 	return err
+}
+
+// registerInterval is how often a worker registers. The server forgets one that has not done so for
+// 150 s.
+const registerInterval = time.Minute
+
+// A workerInfo is what a worker registers. Package inspect reads it.
+type workerInfo struct {
+	Queues   []string `json:"queues"`
+	Klasses  []string `json:"klasses"`
+	Slots    int      `json:"slots"`
+	Language string   `json:"language"`
+	Version  string   `json:"version,omitempty"`
+	Host     string   `json:"host"`
+	PID      int      `json:"pid"`
+	Paused   bool     `json:"paused,omitempty"`
+	Stopping bool     `json:"stopping,omitempty"`
+}
+
+// A registrar keeps a running worker registered with the server.
+type registrar struct {
+	log      *workerLog
+	describe func() workerInfo
+	send     func(ctx context.Context, info workerInfo, age time.Duration) error
+	now      func() time.Time
+	inStep   func(wait, interval time.Duration) time.Duration
+	again    hub.Signal // something may have changed
+
+	// Used only by the goroutine of run.
+	started  time.Time
+	at       time.Time  // of the last call
+	told     workerInfo // what the server knows; only whether it is paused or stopping is used
+	failures int        // consecutive calls that failed
+}
+
+func newRegistrar(client *Client, log *workerLog, describe func() workerInfo) *registrar {
+	return &registrar{
+		log: log, describe: describe, send: client.register, now: client.now,
+		inStep: client.hub.InStep, again: hub.NewSignal(),
+	}
+}
+
+// run registers the worker until the context ends.
+func (r *registrar) run(ctx context.Context) {
+	r.started = r.now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-r.again:
+			if !r.isNews() {
+				continue
+			}
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(r.register(ctx))
+	}
+}
+
+// isNews reports whether the worker was paused, resumed or stopped since it has registered, or the
+// clock was moved.
+func (r *registrar) isNews() bool {
+	info, since := r.describe(), r.now().Sub(r.at)
+	return info.Paused != r.told.Paused || info.Stopping != r.told.Stopping ||
+		since < 0 || since >= registerInterval
+}
+
+// register registers the worker once. It returns how long to wait before the next time.
+func (r *registrar) register(ctx context.Context) time.Duration {
+	info := r.describe()
+	r.at = r.now()
+	err := r.send(ctx, info, r.at.Sub(r.started))
+	if err == nil {
+		r.told, r.failures = info, 0
+		return r.inStep(registerInterval, registerInterval)
+	}
+	r.failures++
+	refused := redisx.IsAnswer(err)
+	if refused && r.failures == 1 && ctx.Err() == nil {
+		r.log.cantRegister(err)
+	}
+	if refused {
+		return registerInterval
+	}
+	return redisx.WhileAway.After(r.failures)
+}
+
+// Replies of the script worker.register if there is something to do.
+const (
+	registeredRest  int64 = 1 // jobs are left to be released
+	registeredSweep int64 = 2 // it is this worker's turn to look at the failed jobs
+)
+
+// sweptTogether is how many times a worker looks at failed jobs, about 100 each, when it is its
+// turn.
+const sweptTogether = 20
+
+// register registers the client's worker, with its description and start time. It releases jobs
+// that calls which have ended early left over, and notifies the jobs that wait for failed ones if
+// other clients failed these.
+func (c *Client) register(ctx context.Context, info workerInfo, age time.Duration) error {
+	text, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	reply, err := c.run(ctx, "worker.register", "", c.worker, wire.FormatSeconds(max(age, 0)), string(text))
+	switch reply {
+	case registeredRest:
+		c.settleDeferred(ctx)
+	case registeredSweep:
+		c.sweepFailures(ctx)
+	}
+	return err
+}
+
+// sweepFailures looks at failed jobs from where the last sweep stopped on. An error is no news: the
+// next worker whose turn it is continues.
+func (c *Client) sweepFailures(ctx context.Context) {
+	for range sweptTogether {
+		reply, err := c.run(ctx, "sweep", "", "")
+		if more, wrong := decodeInt("sweep", reply); err != nil || wrong != nil || more == 0 {
+			return
+		}
+	}
+}
+
+// now returns the time by which the scripts go, as far as that is known here.
+func (c *Client) now() time.Time {
+	if c.clock != nil {
+		return c.clock()
+	}
+	return time.Now()
+}
+
+// describe returns the worker's description of itself.
+func (w *Worker) describe() workerInfo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return workerInfo{
+		Queues:   w.cfg.Queues,
+		Klasses:  w.mux.klasses(),
+		Slots:    w.cfg.Concurrency,
+		Language: "go",
+		Version:  moduleVersion(),
+		Host:     hostName(),
+		PID:      os.Getpid(),
+		Paused:   w.paused,
+		Stopping: w.state != workerRunning,
+	}
+}
+
+// modulePath is the module that this package is in.
+const modulePath = "github.com/qless/qless-go"
+
+// moduleVersion returns the version of this package in the program, or the empty string if that
+// is not known.
+var moduleVersion = sync.OnceValue(func() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, module := range append(build.Deps, &build.Main) {
+		if module.Path == modulePath {
+			return module.Version
+		}
+	}
+	return ""
+})
+
+// liveWorkers holds the workers that this process runs, by workerKey.
+var liveWorkers sync.Map
+
+// A workerKey must be unique among live workers.
+type workerKey struct{ server, namespace, name string }
+
+func (w *Worker) key() workerKey {
+	return workerKey{serverOf(w.client.rdb), w.client.Namespace(), w.Name()}
+}
+
+// claimName claims the name, and reports whether no other worker of this process has it.
+func (w *Worker) claimName() bool {
+	_, taken := liveWorkers.LoadOrStore(w.key(), w)
+	return !taken
+}
+
+func (w *Worker) freeName() { liveWorkers.CompareAndDelete(w.key(), w) }
+
+// serverOf identifies the server of a go-redis client, as far as its options allow.
+func serverOf(rdb redis.UniversalClient) string {
+	switch c := rdb.(type) {
+	case *redis.Client:
+		if o := c.Options(); o.Addr != "FailoverClient" { // the address of every sentinel client
+			return fmt.Sprintf("%s:%s/%d", o.Network, o.Addr, o.DB)
+		}
+	case *redis.ClusterClient:
+		return strings.Join(slices.Sorted(slices.Values(c.Options().Addrs)), ",")
+	}
+	return fmt.Sprintf("%p", rdb)
 }

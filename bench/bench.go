@@ -7,69 +7,46 @@ import (
 	"io"
 	"log"
 	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/qless/qless-go"
 )
 
-// bench holds everything that can be measured.
+// A bench has what workloads compare, and the server for it.
 type bench struct {
+	*options
 	server  *server
 	bullmq  *bullmq // nil if not available
-	peers   []peer
+	all     []peer
 	scripts []*scripts
-	against []string
-	files   []string // the classic scripts' files
-	leftOut string   // what is not available
-
-	rounds, jobs, pickups   int
-	concurrencies, payloads []int
-	depths, kept, queues    []int
-	idle                    time.Duration
-	settle                  time.Duration // how long workers may take to become idle
+	settle  time.Duration // how long workers may take to become idle
 }
 
-func newBench(ctx context.Context, o *options) (*bench, error) {
-	b := &bench{
-		against: o.against, files: o.classic,
-		rounds: o.rounds, jobs: o.jobs, pickups: o.pickups,
-		concurrencies: o.concurrency, payloads: o.payload,
-		depths: o.depth, kept: o.kept, queues: o.queues,
-		idle: o.idle, settle: time.Second,
-	}
-	if err := b.findScripts(o); err != nil {
+func newBench(ctx context.Context, o *options) (_ *bench, err error) {
+	b := &bench{options: o, settle: time.Second}
+	if err := b.findScripts(); err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(o.workloads, needsPeers) {
-		if err := b.findPeers(ctx, o.peers); err != nil {
+	if o.any(func(w workload) bool { return w.peers }) {
+		if err := b.findPeers(ctx); err != nil {
 			b.close()
 			return nil, err
 		}
 	}
-	var settings []string
-	for _, setting := range o.redis {
-		name, value, _ := strings.Cut(setting, "=")
-		settings = append(settings, "--"+name, value)
+	if o.instructions {
+		b.server, err = startCounted(ctx, o.profile, o.settings()...)
+	} else {
+		b.server, err = startServer(ctx, nil, o.settings()...)
 	}
-	var err error
-	if b.server, err = b.start(ctx, o, settings); err != nil {
+	if err != nil {
 		b.close()
 		return nil, err
 	}
 	return b, nil
-}
-
-// start starts the server: under callgrind if instructions are to be counted.
-func (b *bench) start(ctx context.Context, o *options, settings []string) (*server, error) {
-	if o.instructions {
-		return startCounted(ctx, o.profile, settings...)
-	}
-	return startServer(ctx, settings...)
 }
 
 func (b *bench) close() {
@@ -82,15 +59,15 @@ func (b *bench) close() {
 }
 
 // findScripts loads the scripts: classic ones first, then ours.
-func (b *bench) findScripts(o *options) error {
-	for _, path := range o.classic {
+func (b *bench) findScripts() error {
+	for _, path := range b.classic {
 		s, err := classicScripts(path)
 		if err != nil {
 			return err
 		}
 		b.scripts = append(b.scripts, s)
 	}
-	for i, folder := range o.lua {
+	for i, folder := range b.lua {
 		name := "qless"
 		if i > 0 {
 			name = filepath.Clean(folder)
@@ -105,74 +82,38 @@ func (b *bench) findScripts(o *options) error {
 	return nil
 }
 
-// findPeers selects the requested peers, or all available ones.
-func (b *bench) findPeers(ctx context.Context, wanted []string) error {
-	var all []peer
-	for _, s := range b.scripts[:len(b.files)] {
-		all = append(all, peer{name: s.name, layout: s.name, open: openClassic(s)})
-	}
-	all = append(all,
-		peer{name: "qless-single", layout: "qless",
-			open: openQless(putSingly, popSingly, qless.ClientConfig{Unbatched: true})},
-		peer{name: "qless-unbatched", layout: "qless",
-			open: openQless(putSingly, runWorkers, qless.ClientConfig{Unbatched: true})},
-		peer{name: "qless-worker", layout: "qless", waits: true, open: openQless(putSingly, runWorkers, qless.ClientConfig{})},
-		peer{name: "qless-bulk", layout: "qless", open: openQless(putInBulk, runWorkers, qless.ClientConfig{})},
-		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},
-		peer{name: "asynq", layout: "asynq", waits: true, open: openAsynq},
-		peer{name: "floor", layout: "floor", open: openFloor},
-	)
-	everything := len(wanted) == 0
-	if everything || slices.ContainsFunc(wanted, isBullMQ) {
-		var err error
-		if b.bullmq, err = installBullMQ(ctx); err != nil {
-			log.Printf("skipping BullMQ: %v", err)
-			b.leftOut = "bullmq"
-			wanted = slices.DeleteFunc(slices.Clone(wanted), isBullMQ)
-		} else {
-			all = append(all,
-				peer{name: "bullmq", layout: "bullmq", waits: true, apart: true, open: b.bullmq.open(false)},
-				peer{name: "bullmq-bulk", layout: "bullmq", apart: true, open: b.bullmq.open(true)},
-			)
-		}
-	}
-	if everything {
-		b.peers = all
-		return nil
-	}
-	for _, name := range wanted {
-		at := slices.IndexFunc(all, func(p peer) bool { return p.name == name })
-		if at < 0 {
-			return fmt.Errorf("unknown peer %q; see -h", name)
-		}
-		b.peers = append(b.peers, all[at])
-	}
-	return nil
+// A run performs a workload once with a peer, on an empty server.
+type run struct {
+	peer  string
+	label string // distinguishes it from other runs of that peer in its group
+	do    func(ctx context.Context) ([]sample, error)
 }
 
-// needsPeers reports whether a workload measures more than scripts.
-func needsPeers(workload string) bool {
-	return slices.Contains([]string{"job", "pickup", "idle", "memory"}, workload)
+// A group is a set of runs that are compared with each other.
+type group struct {
+	workload string
+	label    string
+	runs     []run
 }
 
-func isBullMQ(name string) bool { return strings.HasPrefix(name, "bullmq") }
-
-// groups returns what the workloads compare.
-func (b *bench) groups(workloads []string) ([]group, error) {
-	known := map[string]func() []group{
-		"ops": b.opsGroup, "job": b.jobGroups, "depth": b.depthGroups, "kept": b.keptGroups,
-		"queues": b.queuesGroups, "pickup": b.pickUpGroups, "idle": b.idleGroup, "memory": b.memoryGroup,
-		"extensions": b.extensionsGroup, "prices": b.pricesGroup,
-	}
-	var groups []group
-	for _, name := range workloads {
-		make, ok := known[name]
-		if !ok {
-			return nil, fmt.Errorf("unknown workload %q; see -h", name)
+// measure performs the runs of a group round by round, A B C A B C ..., so that other activity on
+// the machine affects all of them equally.
+func (b *bench) measure(ctx context.Context, g group) ([]row, error) {
+	measured := make([]samples, len(g.runs))
+	for round := range b.rounds {
+		log.Printf("%s: round %d of %d", joined(g.workload, g.label), round+1, b.rounds)
+		for i, r := range g.runs {
+			if err := b.server.empty(ctx); err != nil {
+				return nil, err
+			}
+			one, err := r.do(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", joined(g.workload, g.label), joined(r.peer, r.label), err)
+			}
+			measured[i].add(one)
 		}
-		groups = append(groups, make()...)
 	}
-	return groups, nil
+	return rowsOf(g, measured, b.against), b.server.empty(ctx)
 }
 
 // description holds everything that the results depend on.
@@ -180,24 +121,26 @@ type description struct {
 	Command  string            `json:"command"`
 	Date     string            `json:"date"`
 	Machine  string            `json:"machine"`
-	Scripts  []string          `json:"scripts"`
+	Load     string            `json:"load,omitempty"` // of the last 1, 5 and 15 minutes
+	Scripts  []string          `json:"scripts,omitempty"`
 	Versions map[string]string `json:"versions"`
-	LeftOut  string            `json:"left_out,omitempty"`
 }
 
 // describe prints the description.
-func (b *bench) describe(ctx context.Context, out io.Writer, args []string, asJSON bool) error {
-	version, err := b.server.version(ctx)
+func (b *bench) describe(ctx context.Context, out io.Writer, args []string) error {
+	version, err := b.server.about(ctx, "redis_version")
 	if err != nil {
 		return err
 	}
 	d := description{
 		Command:  strings.Join(append([]string{"go run ."}, args...), " "),
-		Date:     time.Now().Format(time.DateOnly),
+		Date:     time.Now().UTC().Format("2006-01-02 15:04 UTC"),
 		Machine:  fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
-		Scripts:  b.files,
+		Scripts:  b.classic,
 		Versions: map[string]string{"redis": version, "go": runtime.Version()},
-		LeftOut:  b.leftOut,
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		d.Load = strings.Join(strings.Fields(string(text))[:3], " ")
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range build.Deps {
@@ -210,17 +153,14 @@ func (b *bench) describe(ctx context.Context, out io.Writer, args []string, asJS
 		d.Versions["bullmq"] = b.bullmq.version("bullmq")
 		d.Versions["ioredis"] = b.bullmq.version("ioredis")
 	}
-	if asJSON {
+	if b.json {
 		return json.NewEncoder(out).Encode(d)
 	}
-	fmt.Fprintf(out, "%s\n%s, %s\n", d.Command, d.Date, d.Machine)
+	fmt.Fprintf(out, "%s\n%s, %s, load %s\n", d.Command, d.Date, d.Machine, d.Load)
 	for _, name := range slices.Sorted(maps.Keys(d.Versions)) {
 		fmt.Fprintf(out, "%s %s\n", name, d.Versions[name])
 	}
-	if b.leftOut != "" {
-		fmt.Fprintf(out, "%s is skipped\n", b.leftOut)
-	}
-	for _, file := range b.files {
+	for _, file := range d.Scripts {
 		fmt.Fprintf(out, "%s is %s\n", scriptName(file), file)
 	}
 	return nil

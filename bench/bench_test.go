@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +21,7 @@ func startBench(t *testing.T) *bench {
 		lua:       names{"../lua"},
 		rounds:    1, jobs: 200, pickups: 3, idle: time.Second,
 		concurrency: numbers{1, 16}, payload: numbers{100, 10000},
-		depth: numbers{0, 1000}, kept: numbers{0, keptJobs}, queues: numbers{1, 3},
+		waiting: numbers{0, 1000}, kept: numbers{0, keptJobs}, watched: numbers{1, 3},
 	})
 	require.NoError(t, err)
 	t.Cleanup(b.close)
@@ -31,18 +29,16 @@ func startBench(t *testing.T) *bench {
 	return b
 }
 
-// rows measures a workload. A run that misses a job is an error.
-func rows(t *testing.T, b *bench, workload string) []row {
+// rows measures groups of runs. A run that misses a job is an error.
+func rows(t *testing.T, b *bench, groups []group) []row {
 	t.Helper()
-	groups, err := b.groups([]string{workload})
-	require.NoError(t, err)
 	var all []row
 	for _, g := range groups {
 		measured, err := b.measure(t.Context(), g)
 		require.NoError(t, err)
 		var table bytes.Buffer
-		require.NoError(t, writeTable(&table, g, measured))
-		require.NoError(t, writeJSON(&table, measured))
+		require.NoError(t, writeRows(&table, g, measured, false))
+		require.NoError(t, writeRows(&table, g, measured, true))
 		t.Log(table.String())
 		all = append(all, measured...)
 	}
@@ -51,23 +47,27 @@ func rows(t *testing.T, b *bench, workload string) []row {
 
 func TestEveryWorkload(t *testing.T) {
 	b := startBench(t)
-	for workload, want := range map[string]int{
-		"job":        2 * 2 * 3 * 7, // payloads, concurrencies, phases, peers
-		"depth":      2 * 2 * 3,     // scripts, depths, phases
-		"kept":       2 * 2 * 3,
-		"queues":     3 * 2 * (3 + 1), // places, numbers of queues, phases of ours and of the drop-in
-		"extensions": 19*3 + 1 + 3,    // options, phases; one has a phase more, three have one
-		"pickup":     2 * 2,           // numbers of workers, peers that wait
-		"idle":       1 + 2,
-		"memory":     2 * 3, // settings, layouts
+	for _, w := range []struct {
+		name   string
+		groups []group
+		rows   int
+	}{
+		{"job", b.jobGroups(), 2 * 2 * 3 * 7},         // payloads, concurrencies, phases, peers
+		{"waiting", b.waitingGroups(), 2 * 2 * 3},     // scripts, depths, phases
+		{"kept", b.keptGroups(), 2 * 2 * 3},           // the same
+		{"watch", b.watchGroups(), 3 * 2 * (3 + 1)},   // places, queues, phases of ours, of the drop-in
+		{"extensions", b.extensionsGroup(), 19*3 + 4}, // phases; one has a phase more, three have one
+		{"pickup", b.pickUpGroups(), 2 * 2},           // numbers of workers, peers that wait
+		{"rest", b.restGroup(), 1 + 2},
+		{"memory", b.memoryGroup(), 2 * 3}, // settings, layouts
 	} {
-		t.Run(workload, func(t *testing.T) {
-			measured := rows(t, b, workload)
-			require.Len(t, measured, want)
+		t.Run(w.name, func(t *testing.T) {
+			measured := rows(t, b, w.groups)
+			require.Len(t, measured, w.rows)
 			for _, r := range measured {
-				require.Equal(t, workload, r.Workload)
+				require.Equal(t, w.name, r.Workload)
 				require.NotEmpty(t, r.Against)
-				require.Positive(t, r.CPU+r.Bytes, "%+v", r)
+				require.Positive(t, r.Figures["CPU us/job"]+r.Figures["B/job"], "%+v", r)
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func TestEveryWorkload(t *testing.T) {
 // must update its number here.
 func TestCommandsOfEachOperation(t *testing.T) {
 	b := startBench(t)
-	measured := rows(t, b, "ops")
+	measured := rows(t, b, b.opsGroup())
 	calls := map[string]float64{ // commands per call, including TIME
 		"put":           7,
 		"put.many(100)": 304,
@@ -104,7 +104,7 @@ func TestCommandsOfEachOperation(t *testing.T) {
 		}
 		commands, known := want[r.Phase]
 		require.True(t, known, "%s of %s is not in the list", r.Phase, r.Peer)
-		require.Equal(t, commands, math.Round(r.Commands/r.Scripts*1000)/1000, "%s of %s", r.Phase, r.Peer)
+		require.Equal(t, commands, math.Round(r.Figures["cmds/job"]/r.Figures["scripts/job"]*1000)/1000, "%s of %s", r.Phase, r.Peer)
 		delete(want, r.Phase)
 	}
 	require.Empty(t, calls)
@@ -139,8 +139,12 @@ func (f fake) done(context.Context) (int, error)  { return int(f), nil }
 func (f fake) close() error                       { return nil }
 
 func TestRatiosArePairedByRound(t *testing.T) {
-	mine := []sample{{jobs: 1, cpu: 10}, {jobs: 1, cpu: 40}, {jobs: 1, cpu: 90}}
-	base := []sample{{jobs: 1, cpu: 10}, {jobs: 1, cpu: 20}, {jobs: 1, cpu: 30}}
+	var mine, base []sample
+	for i := range 3 {
+		n := time.Duration(i + 1)
+		mine = append(mine, sample{jobs: 1, cost: cost{reading: reading{CPU: 10 * n * n}}})
+		base = append(base, sample{jobs: 1, cost: cost{reading: reading{CPU: 10 * n}}})
+	}
 	require.Equal(t, spread{Median: 2, Min: 1, Max: 3}, ratios(mine, base, sample.cpuPerJob))
 	require.Equal(t, spread{Median: 2.5, Min: 1, Max: 4}, spreadOf([]float64{4, 1, 2, 3}))
 }
@@ -154,13 +158,18 @@ func TestPayloadsAreJSONOfTheirSize(t *testing.T) {
 }
 
 func TestTheFlagsExplainThemselves(t *testing.T) {
-	for _, workload := range slices.Sorted(slices.Values([]string{
-		"ops", "job", "depth", "kept", "queues", "pickup", "idle", "memory", "prices",
-	})) {
-		require.True(t, strings.Contains(about, "\n  "+workload+" "), workload)
+	for _, w := range workloads {
+		require.Regexp(t, `\n  `+w.name+`\s`, about)
 	}
-	_, err := parse([]string{"-jobs", "1000000"})
-	require.ErrorContains(t, err, "-jobs")
-	_, err = parse([]string{"job"})
-	require.ErrorContains(t, err, "see -h")
+	for _, args := range [][]string{
+		{"job"}, {"-jobs", "1000000"}, {"-workload", "none"}, {"-workers", "0"}, {"-poll", "0"},
+		{"-clients", "-1"}, {"-for", "1s"}, {"-workload", "prices"}, {"-instructions", "-workload", "idle"},
+	} {
+		_, err := parse(args)
+		require.Error(t, err, args)
+	}
+	o, err := parse([]string{"-workload", "idle,soak", "-clients", "0,3", "-jobs", "1000000"})
+	require.NoError(t, err)
+	require.Equal(t, names{"idle", "soak"}, o.workloads)
+	require.Equal(t, numbers{0, 3}, o.clients)
 }

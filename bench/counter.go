@@ -31,8 +31,8 @@ const (
 	markerFunction = "lastsaveCommand"
 )
 
-// What a server does by itself depends on the clock, and so on how busy the machine is. These
-// settings keep it to a minimum.
+// quietSettings keep the server's own housekeeping to a minimum: it depends on the clock, and so on
+// how busy the machine is.
 var quietSettings = []string{"--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no"}
 
 // startCounted starts a server that counts its instructions.
@@ -45,7 +45,7 @@ func startCounted(ctx context.Context, profile string, args ...string) (*server,
 	if c.folder, err = os.MkdirTemp("", "callgrind-"); err != nil {
 		return nil, err
 	}
-	s, err := launch(ctx, c, append(quietSettings[:len(quietSettings):len(quietSettings)], args...))
+	s, err := startServer(ctx, c, append(quietSettings[:len(quietSettings):len(quietSettings)], args...)...)
 	if err != nil {
 		c.remove()
 		return nil, err
@@ -57,7 +57,7 @@ func startCounted(ctx context.Context, profile string, args ...string) (*server,
 	return s, nil
 }
 
-// command returns the words before those that start a server.
+// command returns the words to put before the command that starts a server.
 func (c *counter) command() []string {
 	if c == nil {
 		return nil
@@ -89,8 +89,8 @@ func (s *server) weighMarker(ctx context.Context) error {
 	return nil
 }
 
-// restCollector slows Lua's garbage collector down to almost nothing. The share of its work in a phase of
-// few calls depends on chance, and on the size of all scripts.
+// restCollector slows Lua's garbage collector down to almost nothing. Its share in a phase of few
+// calls depends on chance, and on the size of all scripts.
 func (s *server) restCollector(ctx context.Context) error {
 	return s.eval(ctx, "collectgarbage('setpause', 1000) collectgarbage('setstepmul', 1)")
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"runtime"
@@ -15,7 +17,7 @@ import (
 var instructions = flag.String("instructions", "",
 	`"check" compares what each operation costs with the committed figures, "update" writes those`)
 
-// figuresFile holds what each operation cost when somebody last looked.
+// figuresFile holds the committed cost of each operation.
 const figuresFile = "results/instructions.json"
 
 // The share that an operation may cost more than the committed figure. Another build of the server
@@ -63,7 +65,7 @@ func TestTheScriptIsLoadedCheaply(t *testing.T) {
 		t.Skip("make instructions runs this")
 	}
 	b := newCountingBench(t)
-	load, err := b.server.measure(t.Context(), "load", 1, func() error {
+	load, err := b.server.sample(t.Context(), "load", 1, func() error {
 		return b.server.admin.ScriptLoad(t.Context(), qless.DropInScript()+"-- not loaded before").Err()
 	})
 	require.NoError(t, err)
@@ -72,8 +74,8 @@ func TestTheScriptIsLoadedCheaply(t *testing.T) {
 	require.Greater(t, load.instructionsPerJob(), mostToLoad/10)
 }
 
-// attempts is how often operations are counted. What the server does by itself once a second, up to
-// 5 % of a phase, falls into some of the phases.
+// attempts is the number of times that operations are counted. The server's own work once a second,
+// up to 5 % of a phase, falls into some of the phases.
 const attempts = 5
 
 // countRepeatedly returns the lowest counts of several.
@@ -156,9 +158,16 @@ func newCountingBench(t *testing.T) *bench {
 	return b
 }
 
+// build returns the server's version, and what tells apart programs of that version.
+func build(ctx context.Context, s *server) (string, error) {
+	version, err := s.about(ctx, "redis_version")
+	id, failed := s.about(ctx, "redis_build_id")
+	return version + " " + id, errors.Join(err, failed)
+}
+
 func countOperations(t *testing.T) figures {
 	b := newCountingBench(t)
-	version, err := b.server.build(t.Context())
+	version, err := build(t.Context(), b.server)
 	require.NoError(t, err)
 	counted := figures{Server: version + " " + runtime.GOARCH, Operations: map[string]float64{}}
 

@@ -1,4 +1,5 @@
-// Bench compares this package with other job queues. Run go run . -h for details.
+// Bench compares this package with other job queues, and measures it at the scale of a fleet. Run
+// go run . -h for details.
 package main
 
 import (
@@ -11,14 +12,14 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-	"time"
 )
 
 func main() {
 	log.SetFlags(log.Ltime)
+	if role, ok := os.LookupEnv(memberVariable); ok {
+		os.Exit(memberMain(role, os.Stdin, os.Stdout))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := runMain(ctx, os.Args[1:], os.Stdout)
@@ -27,84 +28,8 @@ func main() {
 	}
 }
 
-// options holds the values of the flags.
-type options struct {
-	workloads, peers, against, classic, lua, redis names
-	concurrency, payload, depth, kept, queues      numbers
-
-	rounds, jobs, pickups int
-	idle                  time.Duration
-	json                  bool
-	instructions          bool
-	profile               string
-}
-
-func parse(args []string) (*options, error) {
-	o := &options{
-		workloads:   names{"ops", "job", "pickup", "idle", "memory"},
-		lua:         names{"../lua"},
-		concurrency: numbers{1, 16, 100},
-		payload:     numbers{100, 1000, 10000},
-		depth:       numbers{0, 10000},
-		kept:        numbers{0, 40000, keptJobs},
-		queues:      numbers{1, 10, 100},
-	}
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.Var(&o.workloads, "workload", "workloads, in order")
-	flags.Var(&o.peers, "peers", "peers, in order; others are compared with the first\n"+
-		"(default all available, scripts of -script first)")
-	flags.Var(&o.against, "against", "more peers to compare with, besides the first")
-	flags.Var(&o.classic, "script", "files of classic scripts, named after their package")
-	flags.Var(&o.lua, "lua",
-		"folders of our scripts' sources; the first is named qless, others by path")
-	flags.Var(&o.redis, "redis", "server settings, such as latency-tracking=no")
-	flags.Var(&o.concurrency, "concurrency",
-		"for job: goroutines, and jobs that a worker runs at once")
-	flags.Var(&o.payload, "payload", "for job: bytes of JSON")
-	flags.Var(&o.depth, "depth", "for depth: waiting jobs; 1000000 take 2 GB of memory")
-	flags.Var(&o.kept, "kept", "for kept: number of completed jobs kept")
-	flags.Var(&o.queues, "queues", "for queues: number of queues watched")
-	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each run")
-	flags.IntVar(&o.jobs, "jobs", 4000, "jobs per run")
-	flags.IntVar(&o.pickups, "pickups", 500,
-		"for pickup: jobs per run, as many as are done within 20 s")
-	flags.DurationVar(&o.idle, "idle", 5*time.Second, "for idle: length of a run, in whole seconds")
-	flags.BoolVar(&o.json, "json", false,
-		"print one JSON object per row, after one that describes the run")
-	flags.BoolVar(&o.instructions, "instructions", false,
-		"count the server's instructions by callgrind instead of its time; needs valgrind")
-	flags.StringVar(&o.profile, "profile", "",
-		"with -instructions: an existing folder for a profile of each phase")
-	flags.Usage = usage(flags)
-	if err := flags.Parse(args); err != nil {
-		return nil, err
-	}
-	return o, o.check(flags.Args())
-}
-
-func (o *options) check(rest []string) error {
-	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q; see -h", rest[0])
-	case o.instructions && slices.ContainsFunc(o.workloads, needsTime):
-		return errors.New("with -instructions, workloads are ops, job, depth, kept, queues, extensions and prices")
-	case !o.instructions && (o.profile != "" || slices.Contains(o.workloads, "prices")):
-		return errors.New("-profile and the workload prices need -instructions")
-	case o.rounds < 1 || o.jobs < 1 || o.pickups < 1:
-		return errors.New("-rounds, -jobs and -pickups must be positive")
-	case o.jobs > keptJobs/2:
-		return fmt.Errorf("-jobs must be at most %d: completed jobs are counted, and only %d are kept",
-			keptJobs/2, keptJobs)
-	}
-	return nil
-}
-
-// needsTime reports whether a workload measures what callgrind distorts.
-func needsTime(workload string) bool {
-	return slices.Contains([]string{"pickup", "idle", "memory"}, workload)
-}
-
-// runMain runs the benchmark with the arguments, and prints the results.
+// runMain runs the workloads that the arguments name. The figures of a workload that fails are
+// printed, too.
 func runMain(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
@@ -115,59 +40,117 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer b.close()
-	groups, err := b.groups(o.workloads)
-	if err != nil {
+	if err := b.describe(ctx, out, args); err != nil {
 		return err
 	}
-	if err := b.describe(ctx, out, args, o.json); err != nil {
-		return err
-	}
-	for _, g := range groups {
-		rows, err := b.measure(ctx, g)
-		if err != nil {
+	for _, name := range o.workloads {
+		log.Print(name)
+		r := &report{workload: name, out: out, json: o.json}
+		failed := workloads[workloadAt(name)].run(ctx, b, r)
+		if err := r.write(); err != nil {
 			return err
 		}
-		if o.json {
-			err = writeJSON(out, rows)
-		} else {
-			err = writeTable(out, g, rows)
-		}
-		if err != nil {
-			return err
+		if failed != nil {
+			return fmt.Errorf("%s: %w", name, failed)
 		}
 	}
 	return nil
 }
 
-// names is a flag holding a comma-separated list.
-type names []string
-
-func (n *names) String() string { return strings.Join(*n, ",") }
-
-func (n *names) Set(text string) error {
-	*n = strings.Split(text, ",")
-	return nil
+// A workload measures one thing.
+type workload struct {
+	name    string
+	peers   bool // it measures more than scripts and servers
+	counted bool // it can be measured in instructions
+	run     func(ctx context.Context, b *bench, r *report) error
 }
 
-// numbers is like names, for integers.
-type numbers []int
+// workloads are all that there are.
+var workloads = []workload{
+	{name: "ops", counted: true, run: compared((*bench).opsGroup)},
+	{name: "job", counted: true, peers: true, run: compared((*bench).jobGroups)},
+	{name: "waiting", counted: true, run: compared((*bench).waitingGroups)},
+	{name: "kept", counted: true, run: compared((*bench).keptGroups)},
+	{name: "watch", counted: true, run: compared((*bench).watchGroups)},
+	{name: "extensions", counted: true, run: compared((*bench).extensionsGroup)},
+	{name: "prices", counted: true, run: compared((*bench).pricesGroup)},
+	{name: "pickup", peers: true, run: compared((*bench).pickUpGroups)},
+	{name: "rest", peers: true, run: compared((*bench).restGroup)},
+	{name: "memory", peers: true, run: compared((*bench).memoryGroup)},
+	{name: "idle", run: shared("worker", idle)},
+	{name: "newqueues", run: onServer(newQueues)},
+	{name: "queues", run: alone(manyQueues)},
+	{name: "depth", run: onServer(depth)},
+	{name: "states", run: onServer(states)},
+	{name: "tenants", run: shared("tenant", tenants)},
+	{name: "bulk", run: onServer(bulk)},
+	{name: "durability", run: alone(durability)},
+	{name: "load", run: onServer(loadOnce)},
+	{name: "restart", run: shared("worker", restart, "--appendonly", "yes")},
+	{name: "soak", run: alone(soak)},
+	{name: "lmstfy", run: alone(lmstfy)},
+}
 
-func (n *numbers) String() string {
-	var texts []string
-	for _, number := range *n {
-		texts = append(texts, strconv.Itoa(number))
+// workloadAt returns the place of a workload, or -1.
+func workloadAt(name string) int {
+	return slices.IndexFunc(workloads, func(w workload) bool { return w.name == name })
+}
+
+// compared returns a workload that compares runs with each other, on the server of the bench.
+func compared(groups func(b *bench) []group) func(context.Context, *bench, *report) error {
+	return func(ctx context.Context, b *bench, r *report) error {
+		for _, g := range groups(b) {
+			rows, err := b.measure(ctx, g)
+			if err != nil {
+				return err
+			}
+			if err := writeRows(r.out, g, rows, r.json); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return strings.Join(texts, ",")
 }
 
-func (n *numbers) Set(text string) error {
-	*n = nil
-	for one := range strings.SplitSeq(text, ",") {
-		number, err := strconv.Atoi(one)
+// alone returns a workload that starts servers of its own.
+func alone(
+	run func(ctx context.Context, o *options, r *report) error,
+) func(context.Context, *bench, *report) error {
+	return func(ctx context.Context, b *bench, r *report) error { return run(ctx, b.options, r) }
+}
+
+// onServer returns a workload that is measured on one server of its own.
+func onServer(
+	run func(ctx context.Context, o *options, r *report, s *server) error, args ...string,
+) func(context.Context, *bench, *report) error {
+	return func(ctx context.Context, b *bench, r *report) error {
+		s, err := startFleet(ctx, b.options, args...)
 		if err != nil {
 			return err
 		}
-		*n = append(*n, number)
+		defer s.stop()
+		return run(ctx, b.options, r, s)
 	}
-	return nil
+}
+
+// shared returns a workload that is measured for each number of clients that the workers share, on
+// servers of their own.
+func shared(
+	thing string,
+	run func(ctx context.Context, o *options, r *report, s *server, clients int) error,
+	args ...string,
+) func(context.Context, *bench, *report) error {
+	return func(ctx context.Context, b *bench, r *report) error {
+		for _, clients := range b.clients {
+			r.of = b.sharing(clients, thing)
+			r.in("")
+			err := onServer(func(ctx context.Context, o *options, r *report, s *server) error {
+				return run(ctx, o, r, s, clients)
+			}, args...)(ctx, b, r)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }

@@ -8,8 +8,6 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/qless/qless-go/bench/internal/parallel"
 )
 
 // asynqSession is github.com/hibiken/asynq with its defaults. It deletes jobs that are done.
@@ -35,7 +33,7 @@ func (s *asynqSession) options() asynq.RedisClientOpt {
 }
 
 func (s *asynqSession) enqueue(ctx context.Context, jobs int) error {
-	return parallel.Do(s.load.concurrency, jobs, func(int) error {
+	return parallel(s.load.concurrency, jobs, func(int) error {
 		_, err := s.client.EnqueueContext(ctx, asynq.NewTask(klass, []byte(s.load.payload)))
 		return err
 	})

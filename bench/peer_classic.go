@@ -2,14 +2,21 @@ package main
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/qless/qless-go/bench/internal/parallel"
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/luasrc"
 )
 
 // classicSession is a script with the classic interface, called as its clients do.
@@ -31,7 +38,7 @@ func openClassic(scripts *scripts) func(context.Context, *server, load) (session
 func jidOf(n int64) string { return fmt.Sprintf("%032x", n) }
 
 func (s *classicSession) enqueue(ctx context.Context, jobs int) error {
-	return parallel.Do(s.load.concurrency, jobs, func(int) error {
+	return parallel(s.load.concurrency, jobs, func(int) error {
 		call := s.scripts.call("put", "w", queueName, jidOf(s.next.Add(1)), klass, s.load.payload, 0)
 		return s.rdb.Do(ctx, call...).Err()
 	})
@@ -39,7 +46,7 @@ func (s *classicSession) enqueue(ctx context.Context, jobs int) error {
 
 func (s *classicSession) work(ctx context.Context, to *crew) error {
 	go func() {
-		err := parallel.Do(s.load.concurrency, s.load.concurrency, func(i int) error {
+		err := parallel(s.load.concurrency, s.load.concurrency, func(i int) error {
 			return s.popSingly(ctx, "w"+strconv.Itoa(i), to)
 		})
 		if err != nil {
@@ -87,3 +94,69 @@ func (s *classicSession) done(ctx context.Context) (int, error) {
 }
 
 func (s *classicSession) close() error { return s.rdb.Close() }
+
+// scripts is one implementation of the commands, called without a client library.
+type scripts struct {
+	name string
+	own  bool // ours, as our client calls it: using the server's clock
+	text string
+	sha  string
+}
+
+func newScripts(name string, own bool, text string) *scripts {
+	sum := sha1.Sum([]byte(text))
+	return &scripts{name: name, own: own, text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// classicScripts loads a script with the interface EVALSHA sha 0 COMMAND NOW ARG...
+func classicScripts(path string) (*scripts, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return classic(scriptName(path), string(text)), nil
+}
+
+func classic(name, text string) *scripts {
+	return newScripts(name, false, text)
+}
+
+// scriptName names a script after its file, or after the package whose lua folder contains it.
+func scriptName(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".lua")
+	if full, err := filepath.Abs(path); err == nil && name == "qless" {
+		folder := filepath.Dir(full)
+		if filepath.Base(folder) == "lua" {
+			folder = filepath.Dir(folder)
+		}
+		name = filepath.Base(folder)
+	}
+	return name
+}
+
+// dropIn is all our commands in one classic script.
+func dropIn() *scripts { return classic("qless-dropin", qless.DropInScript()) }
+
+// ownScripts bundles our commands from a folder of sources.
+func ownScripts(name, folder string) (*scripts, error) {
+	text, err := luasrc.Build(os.DirFS(folder))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return newScripts(name, true, text), nil
+}
+
+// load loads the script into the server.
+func (s *scripts) load(ctx context.Context, rdb *redis.Client) error {
+	return rdb.ScriptLoad(ctx, s.text).Err()
+}
+
+// call returns the words that run a command. Ours reads the server's clock, as our client
+// makes it do; classic ones take the time as an argument.
+func (s *scripts) call(command string, args ...any) []any {
+	if s.own {
+		return append([]any{"evalsha", s.sha, 1, "ql:", command, ""}, args...)
+	}
+	now := fmt.Sprintf("%.6f", float64(time.Now().UnixMicro())/1e6)
+	return append([]any{"evalsha", s.sha, 0, command, now}, args...)
+}

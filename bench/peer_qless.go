@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/bench/internal/parallel"
 )
 
 // The queue and klass of every peer's jobs.
@@ -49,7 +48,7 @@ func (s *qlessSession) work(ctx context.Context, to *crew) error { return s.take
 // putSingly puts each job with its own call.
 func putSingly(ctx context.Context, s *qlessSession, jobs int) error {
 	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
-	return parallel.Do(s.load.concurrency, jobs, func(int) error {
+	return parallel(s.load.concurrency, jobs, func(int) error {
 		_, err := queue.Put(ctx, klass, data)
 		return err
 	})
@@ -61,7 +60,7 @@ const bulkSize = 100
 // putInBulk puts many jobs per call.
 func putInBulk(ctx context.Context, s *qlessSession, jobs int) error {
 	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
-	return parallel.Do(s.load.concurrency, (jobs+bulkSize-1)/bulkSize, func(i int) error {
+	return parallel(s.load.concurrency, (jobs+bulkSize-1)/bulkSize, func(i int) error {
 		batch := make([]qless.JobSpec, min(bulkSize, jobs-i*bulkSize))
 		for j := range batch {
 			batch[j] = qless.JobSpec{Klass: klass, Data: data}
@@ -75,7 +74,7 @@ func putInBulk(ctx context.Context, s *qlessSession, jobs int) error {
 func popSingly(ctx context.Context, s *qlessSession, to *crew) error {
 	queue := s.client.Queue(queueName)
 	go func() {
-		err := parallel.Do(s.load.concurrency, s.load.concurrency, func(int) error {
+		err := parallel(s.load.concurrency, s.load.concurrency, func(int) error {
 			for {
 				jobs, err := queue.Pop(ctx, 1)
 				if err != nil || len(jobs) == 0 {

@@ -1,4 +1,4 @@
--- What things cost inside a script. A line "-- price: NAME" begins an entry; its lines up to
+-- The price list of a script. A line "-- price: NAME" begins an entry; its lines up to
 -- "-- loop" run once, and those after it in a loop, in which i counts up. The loop of the entry
 -- "nothing" is taken off all others.
 

@@ -3,26 +3,23 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/qless/qless-go/bench/internal/info"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// server is the Redis that all peers are measured on.
+// A server is a Redis on which something is measured.
 type server struct {
 	process *testkit.Server
 	admin   *redis.Client // used to measure, not measured itself
 	counter *counter      // nil unless it counts instructions
 }
 
-func startServer(ctx context.Context, args ...string) (*server, error) {
-	return launch(ctx, nil, args)
-}
-
-func launch(ctx context.Context, c *counter, args []string) (*server, error) {
+// startServer starts a server, which counts its instructions if there is a counter.
+func startServer(ctx context.Context, c *counter, args ...string) (*server, error) {
 	process, err := testkit.LaunchUnder(c.command(), args...)
 	if err != nil {
 		return nil, err
@@ -36,6 +33,25 @@ func launch(ctx context.Context, c *counter, args []string) (*server, error) {
 	return s, nil
 }
 
+// startFleet starts a server for a large fleet, with further arguments.
+func startFleet(ctx context.Context, o *options, args ...string) (*server, error) {
+	all := []string{
+		"--maxclients", "19900", "--tcp-backlog", "4096",
+		"--slowlog-log-slower-than", "1000", "--slowlog-max-len", "4096",
+	}
+	return startServer(ctx, nil, append(append(all, o.settings()...), args...)...)
+}
+
+// settings are those of the servers, as their arguments.
+func (o *options) settings() []string {
+	var args []string
+	for _, setting := range o.redis {
+		name, value, _ := strings.Cut(setting, "=")
+		args = append(args, "--"+name, value)
+	}
+	return args
+}
+
 func (s *server) stop() {
 	_ = s.admin.Close()
 	s.process.Stop()
@@ -44,12 +60,16 @@ func (s *server) stop() {
 
 func (s *server) addr() string { return s.process.Addr() }
 
-// dial returns a client with a connection for each of the given number of goroutines.
+// dial returns a client with a connection for each of the given number of goroutines, or for 0, as
+// users have it. It waits for a server that is kept busy.
 func (s *server) dial(goroutines int) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Addr: s.addr(), PoolSize: poolSize(goroutines), PoolTimeout: slowest,
-		DialTimeout: slowest, ReadTimeout: slowest, WriteTimeout: slowest,
-	})
+	options := &redis.Options{
+		Addr: s.addr(), DialTimeout: slowest, ReadTimeout: slowest, WriteTimeout: slowest,
+	}
+	if goroutines > 0 {
+		options.PoolSize, options.PoolTimeout = poolSize(goroutines), slowest
+	}
+	return redis.NewClient(options)
 }
 
 // slowest is how long a server may take to answer: one under callgrind is 50 times slower.
@@ -80,14 +100,120 @@ func (s *server) set(ctx context.Context, name, value string) (func() error, err
 	return restore, s.admin.ConfigSet(ctx, name, value).Err()
 }
 
-// version returns the server's version.
-func (s *server) version(ctx context.Context) (string, error) {
+// about returns what the server says of itself.
+func (s *server) about(ctx context.Context, field string) (string, error) {
 	text, err := s.admin.Info(ctx, "server").Result()
-	return info.Field(text, "redis_version"), err
+	return infoField(text, field), err
 }
 
-// build returns the server's version, and what tells apart programs of that version.
-func (s *server) build(ctx context.Context) (string, error) {
-	text, err := s.admin.Info(ctx, "server").Result()
-	return info.Field(text, "redis_version") + " " + info.Field(text, "redis_build_id"), err
+// A cost is what something took of the server.
+type cost struct {
+	elapsed      time.Duration
+	longest      time.Duration // of its calls, 0 if all are under a millisecond
+	instructions int64         // if they are counted, in place of times
+	reading
+}
+
+// core returns which part of a core the server kept busy, in percent.
+func (c cost) core() float64 { return 100 * c.CPU.Seconds() / c.elapsed.Seconds() }
+
+// measure returns what do takes of the server: the memory that it has more then, and the peak since
+// it was started.
+func (s *server) measure(ctx context.Context, do func() error) (cost, error) {
+	return s.measurePhase(ctx, "", do)
+}
+
+func (s *server) measurePhase(ctx context.Context, phase string, do func() error) (cost, error) {
+	before, err := s.read(ctx)
+	if err != nil {
+		return cost{}, err
+	}
+	if err := s.startCounting(ctx); err != nil {
+		return cost{}, err
+	}
+	start := time.Now()
+	if err := do(); err != nil {
+		return cost{}, err
+	}
+	c := cost{elapsed: time.Since(start)}
+	if c.instructions, err = s.stopCounting(ctx, phase); err != nil {
+		return cost{}, err
+	}
+	if c.longest, err = s.longest(ctx); err != nil {
+		return cost{}, err
+	}
+	c.reading, err = s.read(ctx)
+	c.CPU -= before.CPU
+	c.Commands -= before.Commands
+	c.Scripts -= before.Scripts
+	c.Memory -= before.Memory
+	c.Connections -= before.Connections
+	c.Connected -= before.Connected
+	c.Channels -= before.Channels
+	c.Sent -= before.Sent
+	if s.counter != nil {
+		c.elapsed, c.CPU = 0, 0 // of callgrind, not of the server
+	}
+	return c, err
+}
+
+// sample measures do, which handles the given number of jobs.
+func (s *server) sample(
+	ctx context.Context, phase string, jobs int, do func() error,
+) (sample, error) {
+	c, err := s.measurePhase(ctx, phase, do)
+	if err != nil {
+		return sample{}, fmt.Errorf("%s: %w", phase, err)
+	}
+	return sample{phase: phase, jobs: jobs, cost: c}, nil
+}
+
+// read returns a reading, after the server has forgotten what was slow.
+func (s *server) read(ctx context.Context) (reading, error) {
+	if err := s.admin.SlowLogReset(ctx).Err(); err != nil {
+		return reading{}, err
+	}
+	return readServer(ctx, s.admin)
+}
+
+// weigh returns how much more memory the server has after do, not counting its connections: their
+// buffers shrink when they are idle for a while. It ends them.
+func (s *server) weigh(ctx context.Context, do func() error) (int64, error) {
+	before, err := s.weight(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := s.weight(ctx)
+	return after - before, err
+}
+
+// weight returns the memory of the server without connections but its own.
+func (s *server) weight(ctx context.Context) (int64, error) {
+	for _, kind := range []string{"normal", "pubsub"} {
+		if err := s.admin.ClientKillByFilter(ctx, "TYPE", kind).Err(); err != nil {
+			return 0, err
+		}
+	}
+	now, err := s.read(ctx)
+	return now.Memory, err
+}
+
+// longest returns how long the longest of the noted calls took. Those of the bench do not count.
+func (s *server) longest(ctx context.Context) (time.Duration, error) {
+	entries, err := s.admin.SlowLogGet(ctx, 4096).Result()
+	if err != nil {
+		return 0, err
+	}
+	var longest time.Duration
+	for _, entry := range entries {
+		switch strings.ToLower(entry.Args[0]) {
+		case "client", "flushall", "info", "script", "slowlog":
+		default:
+			longest = max(longest, entry.Duration)
+		}
+	}
+	return longest, nil
 }

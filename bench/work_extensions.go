@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"slices"
 )
 
 // An extension is what a put and a complete say of an option that the layout of qless lacks.
@@ -37,11 +35,11 @@ func claiming(name, mode string, pairs ...any) extension {
 	}}
 }
 
-// other is a job that those which are put wait for, or that waits for them.
+// other is a job that waits for the jobs of the workload, or that they wait for.
 const other = "other"
 
-// tenants is how many share a queue.
-const tenants = 10
+// fairTenants is how many share a queue.
+const fairTenants = 10
 
 func extensions() []extension {
 	none := func(int64) []any { return nil }
@@ -61,7 +59,7 @@ func extensions() []extension {
 		claiming("Unique.UntilStarted", `,"m":"start"`),
 		claiming("Unique.Replace", "", "replace", "delay"),
 		{name: "Fair", put: func(n int64) []any {
-			return []any{"o", fmt.Sprintf(`g|{"g":{"t":"tenant-%d"}}`, n%tenants)}
+			return []any{"o", fmt.Sprintf(`g|{"g":{"t":"tenant-%d"}}`, n%fairTenants)}
 		}},
 		limited("Limits, concurrency", 1_000_000, 0, 0),
 		limited("Limits, rate", 0, 1_000_000, 60),
@@ -87,56 +85,36 @@ func (b *bench) extensionsGroup() []group {
 			continue
 		}
 		for _, e := range extensions() {
-			g.runs = append(g.runs, b.operating(s, e.name, func(ctx context.Context, o *operations) ([]sample, error) {
-				return b.extended(ctx, o, e)
-			}))
+			g.runs = append(g.runs, b.operating(s, e.name, func(o *operations) { b.extended(o, e) }))
 		}
 	}
 	return []group{g}
 }
 
-func (b *bench) extended(ctx context.Context, o *operations, e extension) ([]sample, error) {
+func (b *bench) extended(o *operations, e extension) {
 	jobs := b.operationJobs()
 	queue := queueName
 	if e.onlyPut {
 		queue = "others"
-		_, err := o.send(ctx, 1, func(int) []any {
+		o.send(1, func(int) []any {
 			return append(o.scripts.call("put", "w", queueName, other, klass, o.payload, 0), e.other...)
 		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	if e.limit != nil {
-		_, err := o.send(ctx, 1, func(int) []any {
+		o.send(1, func(int) []any {
 			return o.scripts.call("limit.set", append([]any{"limit"}, e.limit...)...)
 		})
-		if err != nil {
-			return nil, err
-		}
 	}
-	put := func(jobs int) (sample, error) {
-		one, _, err := o.time(ctx, "put", jobs, jobs, func(int) []any {
-			return append(o.putInto(queue), e.put(o.next)...)
-		})
-		return one, err
+	put := func(int) []any { return append(o.putInto(queue), e.put(o.next)...) }
+	o.time("put", jobs, jobs, put)
+	if e.onlyPut {
+		return
 	}
-	phases, err := inOrder(func() (sample, error) { return put(jobs) })
-	if err != nil || e.onlyPut {
-		return phases, err
-	}
-	// Some jobs are left over, so that every reserve does the same work.
-	if _, err := put(bulkSize); err != nil {
-		return nil, err
+	o.send(bulkSize, put) // some jobs are left over, so that every reserve does the same work
+	o.reserve(jobs, 16, "ordered", queueName)
+	if e.progress {
+		o.progress(16)
 	}
 	o.outcome = e.finish
-	steps := []step{
-		func() (sample, error) { return o.reserve(ctx, jobs, 16, "ordered", queueName) },
-		func() (sample, error) { return o.finish(ctx, 16) },
-	}
-	if e.progress {
-		steps = slices.Insert(steps, 1, func() (sample, error) { return o.progress(ctx, 16) })
-	}
-	more, err := inOrder(steps...)
-	return append(phases, more...), err
+	o.finish(16)
 }

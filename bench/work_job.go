@@ -13,12 +13,12 @@ import (
 // jobGroups measures whole jobs: all are put, then all are run.
 func (b *bench) jobGroups() []group {
 	var groups []group
-	for _, payload := range b.payloads {
-		for _, concurrency := range b.concurrencies {
+	for _, payload := range b.payload {
+		for _, concurrency := range b.concurrency {
 			l := load{jobs: b.jobs, concurrency: concurrency, workers: 1, payload: payloadOf(payload)}
 			label := fmt.Sprintf("payload=%d concurrency=%d", payload, concurrency)
 			g := group{workload: "job", label: label}
-			for _, p := range b.peers {
+			for _, p := range b.all {
 				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
 					if b.server.counter != nil {
 						return b.moreJobs(ctx, p, l)
@@ -90,7 +90,7 @@ func (b *bench) measureBoth(
 	if err != nil {
 		return sample{}, err
 	}
-	one, err := b.server.measure(ctx, phase, jobs, do)
+	one, err := b.server.sample(ctx, phase, jobs, do)
 	if err != nil || p.apart {
 		return one, err
 	}

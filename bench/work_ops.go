@@ -16,36 +16,16 @@ const batchUnit = 800
 func (b *bench) operationJobs() int { return (b.jobs + batchUnit - 1) / batchUnit * batchUnit }
 
 // operating returns a run of single commands.
-func (b *bench) operating(
-	s *scripts, label string, do func(ctx context.Context, o *operations) ([]sample, error),
-) run {
-	return run{peer: s.name, label: label, do: func(ctx context.Context) (phases []sample, err error) {
-		o, err := b.operate(ctx, s)
-		if err != nil {
-			return nil, err
+func (b *bench) operating(s *scripts, label string, do func(o *operations)) run {
+	return run{peer: s.name, label: label, do: func(ctx context.Context) ([]sample, error) {
+		o := &operations{
+			ctx: ctx, server: b.server, rdb: b.server.dial(1), scripts: s, payload: payloadOf(100),
 		}
-		defer func() { err = errors.Join(err, o.close()) }()
-		if err := o.warmUp(ctx); err != nil {
-			return nil, err
-		}
-		return do(ctx, o)
+		o.fail(s.load(ctx, o.rdb))
+		o.warmUp()
+		do(o)
+		return o.phases, errors.Join(o.err, o.rdb.Close())
 	}}
-}
-
-// A step is one measured part of a run.
-type step func() (sample, error)
-
-// inOrder runs the steps one after the other.
-func inOrder(steps ...step) ([]sample, error) {
-	var phases []sample
-	for _, do := range steps {
-		one, err := do()
-		if err != nil {
-			return nil, err
-		}
-		phases = append(phases, one)
-	}
-	return phases, nil
 }
 
 // opsGroup measures every command by itself.
@@ -57,104 +37,54 @@ func (b *bench) opsGroup() []group {
 	return []group{g}
 }
 
-func (b *bench) everyCommand(ctx context.Context, o *operations) ([]sample, error) {
+func (b *bench) everyCommand(o *operations) {
 	jobs := b.operationJobs()
-	phases, err := inOrder(
-		func() (sample, error) { return o.put(ctx, jobs) },
-		func() (sample, error) { return o.pop(ctx, jobs/2, 1) },
-		func() (sample, error) { return o.heartbeat(ctx) },
-		func() (sample, error) { return o.complete(ctx) },
-		func() (sample, error) { return o.pop(ctx, jobs/2, 10) },
-	)
-	if err != nil {
-		return nil, err
+	o.put(jobs)
+	o.pop(jobs/2, 1)
+	o.heartbeat()
+	o.complete()
+	o.pop(jobs/2, 10)
+	o.unmeasured(o.complete)
+	o.emptyPop(jobs / 2)
+	if !o.scripts.own {
+		return
 	}
-	if _, err := o.complete(ctx); err != nil {
-		return nil, err
+	o.putMany(jobs+bulkSize, bulkSize) // some are left over, so that every reserve does the same work
+	o.reserve(jobs, 16, "ordered", queueName)
+	o.finish(16)
+	if o.server.counter == nil {
+		return
 	}
-	empty, err := o.emptyPop(ctx, jobs/2)
-	if err != nil || !o.scripts.own {
-		return append(phases, empty), err
-	}
-	// Some jobs are left over, so that every reserve does the same work.
-	batched, err := inOrder(
-		func() (sample, error) { return o.putMany(ctx, jobs+bulkSize, bulkSize) },
-		func() (sample, error) { return o.reserve(ctx, jobs, 16, "ordered", queueName) },
-		func() (sample, error) { return o.finish(ctx, 16) },
-	)
-	phases = append(append(phases, empty), batched...)
-	if err != nil || o.server.counter == nil {
-		return phases, err
-	}
-	more, err := b.workerCommands(ctx, o)
-	return append(phases, more...), err
+	// The worker's calls whose number is not worth measuring in time.
+	o.unmeasured(func() { o.putMany(jobs, bulkSize) })
+	o.reserve(jobs/2, 1, "ordered", queueName)
+	o.finish(1)
+	o.turns(jobs/2, 16)
+	o.unmeasured(func() { o.reserve(bulkSize, bulkSize, "ordered", queueName) })
+	o.emptyReserve(jobs / 2)
 }
 
-// workerCommands measures the worker's calls where their number is not worth measuring in time.
-func (b *bench) workerCommands(ctx context.Context, o *operations) ([]sample, error) {
-	jobs := b.operationJobs() / 2
-	if _, err := o.putMany(ctx, 2*jobs, bulkSize); err != nil {
-		return nil, err
-	}
-	phases, err := inOrder(
-		func() (sample, error) { return o.reserve(ctx, jobs, 1, "ordered", queueName) },
-		func() (sample, error) { return o.finish(ctx, 1) },
-		func() (sample, error) { return o.turns(ctx, jobs, 16) },
-	)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := o.reserve(ctx, bulkSize, bulkSize, "ordered", queueName); err != nil {
-		return nil, err
-	}
-	empty, err := o.emptyReserve(ctx, jobs)
-	return append(phases, empty), err
-}
-
-// depthGroups measures how the cost of commands grows with the number of waiting jobs.
-func (b *bench) depthGroups() []group {
-	var groups []group
-	for _, s := range b.scripts {
-		g := group{workload: "depth", label: s.name}
-		for _, depth := range b.depths {
-			label := fmt.Sprintf("waiting=%d", depth)
-			g.runs = append(g.runs, b.operating(s, label, func(ctx context.Context, o *operations) ([]sample, error) {
-				if err := o.fill(ctx, "waiting", queueName, depth); err != nil {
-					return nil, err
-				}
-				return b.putPopComplete(ctx, o)
-			}))
-		}
-		groups = append(groups, g)
-	}
-	return groups
-}
+// waitingGroups measures how the cost of commands grows with the number of waiting jobs.
+func (b *bench) waitingGroups() []group { return b.filledGroups("waiting", "waiting", b.waiting) }
 
 // keptGroups measures the same for kept completed jobs. At the limit each complete has to remove
 // one.
-func (b *bench) keptGroups() []group {
+func (b *bench) keptGroups() []group { return b.filledGroups("kept", "completed", b.kept) }
+
+func (b *bench) filledGroups(workload, kind string, counts []int) []group {
 	var groups []group
 	for _, s := range b.scripts {
-		g := group{workload: "kept", label: s.name}
-		for _, kept := range b.kept {
-			label := fmt.Sprintf("completed=%d", kept)
-			g.runs = append(g.runs, b.operating(s, label, func(ctx context.Context, o *operations) ([]sample, error) {
-				if err := o.fill(ctx, "completed", queueName, kept); err != nil {
-					return nil, err
-				}
-				return b.putPopComplete(ctx, o)
+		g := group{workload: workload, label: s.name}
+		for _, count := range counts {
+			label := fmt.Sprintf("%s=%d", kind, count)
+			g.runs = append(g.runs, b.operating(s, label, func(o *operations) {
+				o.fill(kind, queueName, count)
+				o.put(b.operationJobs())
+				o.pop(b.operationJobs(), 1)
+				o.complete()
 			}))
 		}
 		groups = append(groups, g)
 	}
 	return groups
-}
-
-func (b *bench) putPopComplete(ctx context.Context, o *operations) ([]sample, error) {
-	jobs := b.operationJobs()
-	return inOrder(
-		func() (sample, error) { return o.put(ctx, jobs) },
-		func() (sample, error) { return o.pop(ctx, jobs, 1) },
-		func() (sample, error) { return o.complete(ctx) },
-	)
 }

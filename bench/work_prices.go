@@ -10,8 +10,8 @@ import (
 //go:embed prices.lua
 var priceList string
 
-// How often an entry of the price list is repeated. What costs less is repeated more often, because
-// now and then Lua collects garbage.
+// The repetitions of an entry of the price list. A cheap entry has more of them, because now and
+// then Lua collects garbage.
 const (
 	commandLoops = 1000
 	luaLoops     = 20000
@@ -95,7 +95,7 @@ func (b *bench) price(ctx context.Context, p price) (sample, error) {
 		if err := b.server.empty(ctx); err != nil {
 			return sample{}, err
 		}
-		both[i], err = b.server.measure(ctx, p.name, loops, func() error {
+		both[i], err = b.server.sample(ctx, p.name, loops, func() error {
 			return b.server.admin.EvalSha(ctx, sha, nil, loops).Err()
 		})
 		if err != nil {
@@ -103,6 +103,6 @@ func (b *bench) price(ctx context.Context, p price) (sample, error) {
 		}
 	}
 	one := both[1].minus(both[0])
-	one.commands, one.scripts = 0, 0 // the counts of one EVALSHA say nothing
+	one.Commands, one.Scripts = 0, 0 // the counts of one EVALSHA say nothing
 	return one, nil
 }

@@ -42,7 +42,7 @@ func holdsWaiting(c Cause) bool {
 	return false
 }
 
-// nothing says that the queue has no jobs.
+// nothing reports that the queue has no jobs.
 func (l *look) nothing() []Cause {
 	if !l.known {
 		return []Cause{{
@@ -91,7 +91,7 @@ func (l *look) rate() []Cause {
 	}}
 }
 
-// fullLimits says which limits keep jobs waiting, the one with the most jobs first.
+// fullLimits reports the limits that keep jobs waiting, the one with the most jobs first.
 func (l *look) fullLimits() []Cause {
 	var found []Cause
 	for i := range l.limits {
@@ -127,7 +127,7 @@ func (l *look) fullLimit(limit *inspect.LimitInfo) Cause {
 	return c
 }
 
-// workersPaused says that those who would take jobs are paused.
+// workersPaused reports that the workers of the queue are paused.
 func (l *look) workersPaused() []Cause {
 	if len(l.workers.takers) > 0 || len(l.workers.idle) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (l *look) workersPaused() []Cause {
 	}}
 }
 
-// noWorkers says that nobody takes jobs, as far as is known.
+// noWorkers reports that no known worker takes jobs.
 func (l *look) noWorkers() []Cause {
 	if len(l.workers.takers)+len(l.workers.idle) > 0 || len(l.silentAtWork()) > 0 {
 		return nil
@@ -152,7 +152,7 @@ func (l *look) noWorkers() []Cause {
 	}}
 }
 
-// aboutSilent says that not everything is known of workers.
+// aboutSilent reports that not everything is known of workers.
 func (l *look) aboutSilent() string {
 	if len(l.workers.silent) == 0 {
 		return ""
@@ -162,7 +162,7 @@ func (l *look) aboutSilent() string {
 		verb(len(l.workers.silent), "listed worker", "takes jobs", "take jobs"))
 }
 
-// silentAtWork returns the workers that say nothing of themselves and run jobs of the queue.
+// silentAtWork returns the unregistered workers that run jobs of the queue.
 func (l *look) silentAtWork() []string {
 	return slices.DeleteFunc(workersOf(l.running), func(name string) bool { return !l.workers.isSilent(name) })
 }
@@ -187,7 +187,7 @@ func (l *look) workersBusy() []Cause {
 	}}
 }
 
-// silentBusy says that workers of which little is known run jobs of the queue.
+// silentBusy reports unregistered workers that run jobs of the queue.
 func (l *look) silentBusy() []Cause {
 	at := l.silentAtWork()
 	if len(at) == 0 {
@@ -202,7 +202,7 @@ func (l *look) silentBusy() []Cause {
 	}}
 }
 
-// noHandler says which klasses no worker handles. Jobs that were released because of that are
+// noHandler reports the klasses that no worker handles. Jobs that were released because of that are
 // scheduled for some seconds.
 func (l *look) noHandler() []Cause {
 	if len(l.workers.takers) == 0 {
@@ -230,7 +230,7 @@ func (l *look) isSampled() bool {
 	return l.counts.Waiting > len(l.waiting) || l.counts.Scheduled > len(l.scheduled)
 }
 
-// scheduledOnly says when the next scheduled job falls due, if none can be taken before.
+// scheduledOnly reports when the next scheduled job falls due, if none can be taken before.
 func (l *look) scheduledOnly() []Cause {
 	n := l.counts.Scheduled
 	if n == 0 || l.parked() >= n {
@@ -253,7 +253,7 @@ func (l *look) scheduledOnly() []Cause {
 	return []Cause{c}
 }
 
-// recurring says when the next job is made, if there are only recurring ones.
+// recurring reports when the next job is made, if there are only recurring ones.
 func (l *look) recurring() []Cause {
 	c := &l.counts
 	if c.Recurring == 0 || c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends > 0 {
@@ -266,7 +266,7 @@ func (l *look) recurring() []Cause {
 	}}
 }
 
-// otherwise says what else there is to say of jobs that nothing keeps.
+// otherwise reports on jobs that nothing keeps waiting.
 func (l *look) otherwise() Cause {
 	c := Cause{Jobs: l.counts.Waiting, Workers: namesOf(l.workers.takers)}
 	for _, rates := range l.rates {

@@ -23,7 +23,7 @@ func (l *look) dependents(waitsFor func(jid string) bool) (jobs []string) {
 	return jobs
 }
 
-// blockers returns the jobs that others wait for and that are of a kind, those that hold up most
+// blockers returns the jobs that others wait for and that are of a kind, the ones that hold up most
 // first.
 func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
 	var found []Blocker
@@ -48,7 +48,7 @@ func hasFailed(job *qless.Job) bool { return job.State == qless.StateFailed }
 // isSampledDepends reports whether more jobs depend on others than were looked at.
 func (l *look) isSampledDepends() bool { return l.counts.Depends > len(l.followed) }
 
-// failedDependencies says which jobs wait for failed ones.
+// failedDependencies reports the jobs that wait for failed ones.
 func (l *look) failedDependencies() []Cause {
 	failed := l.blockers(hasFailed)
 	untold := l.untoldJobs()
@@ -74,8 +74,8 @@ func (l *look) failedDependencies() []Cause {
 	}}
 }
 
-// untoldJobs returns the jobs that would act on the failure of one that they wait for, and have not
-// heard of it.
+// untoldJobs returns the jobs that would act on the failure of one that they wait for, and were not
+// notified of it.
 func (l *look) untoldJobs() (jids []string) {
 	for _, job := range l.followed {
 		acts := job.Options.OnFailure == qless.OnFailureRun || job.Options.OnFailure == qless.OnFailureFail
@@ -92,7 +92,7 @@ func (l *look) isFailed(jid string) bool {
 	return job != nil && hasFailed(job)
 }
 
-// untold says which jobs would go on or fail if they knew that others have failed.
+// untold reports jobs that were never notified of failed dependencies.
 func (l *look) untold() []Cause {
 	jids := l.untoldJobs()
 	if len(jids) == 0 {
@@ -118,7 +118,7 @@ func (l *look) explained() int {
 	return n
 }
 
-// openBatches says that batches were not committed.
+// openBatches reports batches that were not committed.
 func (l *look) openBatches() []Cause {
 	open := l.dependents(func(jid string) bool { return jid == openBatch })
 	if len(open) == 0 {
@@ -132,7 +132,7 @@ func (l *look) openBatches() []Cause {
 	}}
 }
 
-// dependencies says how many jobs wait for others, and for which.
+// dependencies reports the number of jobs that wait for others, and the jobs that they wait for.
 func (l *look) dependencies() []Cause {
 	waiting := l.counts.Depends - l.explained()
 	if waiting <= 0 {
@@ -150,7 +150,7 @@ func (l *look) dependencies() []Cause {
 	}}
 }
 
-// grace says which running jobs were lost, and are handed out when their grace period ends.
+// grace reports running jobs that were lost, and are handed out when their grace period ends.
 func (l *look) grace() []Cause {
 	if len(l.graced) == 0 {
 		return nil
@@ -184,7 +184,7 @@ func lockEnd(jobs []inspect.Row, jid string) (end time.Time) {
 	return end
 }
 
-// stalledLocks says which locks have ended, of which workers.
+// stalledLocks reports the locks that have ended, and their workers.
 func (l *look) stalledLocks() []Cause {
 	if l.counts.Stalled == 0 {
 		return nil
@@ -220,7 +220,7 @@ func (l *look) unhandledGroups() []string {
 	return groups
 }
 
-// unhandled says which of these groups have jobs.
+// unhandled reports which of these groups have jobs.
 func (l *look) unhandled() []Cause {
 	c := Cause{Code: CodeUnhandled}
 	for _, group := range slices.Sorted(maps.Keys(l.groups)) {
@@ -239,7 +239,8 @@ func (l *look) unhandled() []Cause {
 // longWait is for how long jobs have to wait before it is of interest that none completes.
 const longWait = 10 * time.Minute
 
-// noCompletions says of which klasses nothing completes, though workers have handlers for them.
+// noCompletions reports the klasses of which no job completes, though workers have handlers for
+// them.
 func (l *look) noCompletions() []Cause {
 	if l.latency.Oldest < longWait || len(l.workers.takers) == 0 {
 		return nil

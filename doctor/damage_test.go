@@ -205,7 +205,7 @@ func requireFound(t *testing.T, want string, findings []doctor.Finding) {
 	require.ElementsMatch(t, strings.Split(want, ", "), found, "%+v", findings)
 }
 
-// What nobody can repair safely is told, and left alone.
+// Damage that can't be repaired safely is reported, and left alone.
 func TestDamageThatIsOnlyTold(t *testing.T) {
 	for _, d := range []damage{
 		{"a record is gone but for a field", "HDEL j:waiting state", "incomplete j:waiting", ""},
@@ -259,7 +259,7 @@ func TestDamageThatIsOnlyTold(t *testing.T) {
 	}
 }
 
-// A job whose dependencies are all over goes on.
+// A job whose dependencies have all ended can run.
 func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "parent")
@@ -282,7 +282,7 @@ func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// A job that somebody has put again since it was found is left alone.
+// A job that was put again since it was found is left alone.
 func TestWhatHasChangedSinceIsLeftAlone(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "a")

@@ -1,6 +1,6 @@
 // Package doctor looks for what is wrong.
 //
-// [Why] tells what a queue waits for. [Examine] reads a whole namespace and tells what is damaged, or
-// dangerous about its settings and its server, and [Fix] repairs what can be repaired safely. Each has
+// [Why] explains what a queue waits for. [Examine] reads a whole namespace and reports damage, and
+// dangers in its settings and its server, and [Fix] repairs what can be repaired safely. Each has
 // typed results, with sentences for people to read.
 package doctor

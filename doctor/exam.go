@@ -179,8 +179,8 @@ func (e *exam) members(key, kind string, visit func(string) error) error {
 	}
 }
 
-// entries calls a function for each entry of a list, in steps from its end, because new ones come in
-// at its beginning. What leaves it meanwhile may have others looked at twice, which are then not taken
+// entries calls a function for each entry of a list, in steps from its end, because new ones come
+// in at its beginning. If members leave it meanwhile, others may be read twice; these are not taken
 // for duplicates.
 func (e *exam) entries(key string, visit func(string) error) error {
 	for end := int64(-1); ; end -= int64(e.Step) {
@@ -266,7 +266,7 @@ func (e *exam) tell(f Finding) {
 	e.report.Findings = append(e.report.Findings, f)
 }
 
-// progress tells how far the exam is.
+// progress reports the progress of the exam.
 func (e *exam) progress() {
 	if e.Progress == nil {
 		return

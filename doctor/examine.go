@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Options say how [Examine], [Fix] and [EstimateExam] go about it. The zero value is fine.
+// Options are the options of [Examine], [Fix] and [EstimateExam]. The zero value is fine.
 type Options struct {
 	// Namespace is the prefix of the keys. Defaults to [qless.DefaultNamespace].
 	Namespace string
@@ -24,14 +24,14 @@ type Options struct {
 	// MaxFindings is how many findings are kept. Defaults to 10,000.
 	MaxFindings int
 
-	// Progress is called now and then, unless it is nil.
+	// Progress is called from time to time, unless it is nil.
 	Progress func(Progress)
 
 	// Clock is the source of the time, as in a [qless.ClientConfig]. Defaults to the server's clock.
 	Clock func() time.Time
 }
 
-// What Options may be.
+// The limits of Options.
 const (
 	defaultStep     = 200
 	minStep         = 10
@@ -66,7 +66,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Progress says how far an exam is.
+// Progress is the progress of an exam.
 type Progress struct {
 	Keys     int `json:"keys"`  // looked at
 	Total    int `json:"total"` // in the database, of which the namespace may have only some
@@ -89,10 +89,10 @@ type Report struct {
 	// Findings are what is wrong. It is not nil.
 	Findings []Finding `json:"findings"`
 
-	// Truncated says that there are more than MaxFindings.
+	// Truncated is true if there are more than MaxFindings.
 	Truncated bool `json:"truncated,omitempty"`
 
-	// Skipped says what could not be checked, and why. It is not nil.
+	// Skipped lists the checks that were not possible, and why. It is not nil.
 	Skipped []string `json:"skipped"`
 
 	Took time.Duration `json:"took"` // in nanoseconds
@@ -109,21 +109,21 @@ func (r *Report) With(severity Severity) []Finding {
 	return found
 }
 
-// kindFailed is what the check of a job tells of one that has failed.
+// kindFailed is the result of the check of a failed job.
 const kindFailed Kind = "?failed"
 
-// Examine looks at everything in a namespace, and tells what is wrong: jobs that are not where they
-// should be, sets that name jobs which are gone, locks, dependencies, tags and failure groups that do
-// not agree, what is left of workers and jobs that are gone, settings and the server.
+// Examine reads everything in a namespace, and reports damage: jobs that are not where they should
+// be, sets that name jobs which are gone, locks, dependencies, tags and failure groups that do not
+// agree, leftovers of workers and jobs that are gone, settings and the server.
 //
-// It may run on a server that is in use. Keys are read by SCAN and the like, a Step at a time with a
-// Pause after each, and scripts check up to 100 jobs at once. Whatever a finding is about was read by
-// one script, in one step of the server, so work that goes on meanwhile is never taken for damage. A
+// It may run on a server that is in use. Keys are read by SCAN and the like, a Step at a time with
+// a Pause after each, and scripts check up to 100 jobs at once. Whatever a finding is about was
+// read by one script, in one step of the server, so concurrent work is never taken for damage. A
 // job that moves all the time may be looked at twice, or only in some of the places where it is.
 //
-// A plain job costs about 10 commands on the server; [EstimateExam] tells how long all takes. Examine
-// keeps the jid of each failed job in memory. It changes nothing. The user needs SCAN, TYPE and the like:
-// see the page docs/doctor.md.
+// A plain job costs about 10 commands on the server; [EstimateExam] estimates the time of a whole
+// exam. Examine keeps the jid of each failed job in memory. It changes nothing. The user needs
+// SCAN, TYPE and the like: see the page docs/doctor.md.
 //
 // If it fails, or the context ends, it returns what it has found so far with the error:
 // [qless.ErrUnavailable] without a server, [qless.ErrInvalid] for wrong options.
@@ -158,16 +158,17 @@ func (e *exam) skip(what string, err error) {
 	e.report.Skipped = append(e.report.Skipped, what+": "+err.Error())
 }
 
-// An Estimate says how long an exam will take.
+// An Estimate is how long an exam will take.
 type Estimate struct {
 	Keys  int           `json:"keys"` // in the database: the namespace may have only some
 	Steps int           `json:"steps"`
 	Took  time.Duration `json:"took"` // in nanoseconds
 }
 
-// EstimateExam tells how long [Examine] will take, from the number of keys in the database, a sample of
-// them and the time of a round trip. It is right within a factor of about three. It costs about ten
-// commands, and one for each key of the sample that has statistics or rates, at most 2 * Step.
+// EstimateExam estimates how long [Examine] will take, from the number of keys in the database, a
+// sample of them and the time of a round trip. It is right within a factor of about three. It costs
+// about ten commands, and one for each key of the sample that has statistics or rates, at most 2 *
+// Step.
 func EstimateExam(
 	ctx context.Context, rdb redis.UniversalClient, options Options,
 ) (Estimate, error) {

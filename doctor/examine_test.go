@@ -24,7 +24,7 @@ func TestANamespaceWithJobsInAllStatesIsWell(t *testing.T) {
 	require.Empty(t, changed(before, e.dump()), "it changes nothing")
 }
 
-// Such a job keeps the field that says that its worker was warned.
+// Such a job keeps the mark that its worker was warned.
 func TestAJobThatWasTimedOutInItsGracePeriodIsWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "j")
@@ -49,7 +49,7 @@ func TestAJobThatAnotherScriptCompletesLeavesNoDamage(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// What is left behind is not taken for damage.
+// Leftovers are not taken for damage.
 func TestANamespaceInWhichEverythingWasUsedIsWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	tour.Client(t, e.Client)
@@ -140,7 +140,7 @@ func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
 	require.Equal(t, doctor.KindLost, broken[0].Kind)
 }
 
-// Work goes on while everything is looked at, again and again.
+// Jobs run while everything is examined, again and again.
 func TestWorkIsNotTakenForDamage(t *testing.T) {
 	e := newEnvWith(t, nil)
 	const rounds = 300

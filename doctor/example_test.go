@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A queue has jobs, and nobody works them.
+// A queue has jobs, and no workers.
 func ExampleWhy() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -37,7 +37,7 @@ func ExampleWhy() {
 	// no_workers: No worker is known that takes jobs from the queue.
 }
 
-// Somebody has deleted a key by hand.
+// A key was deleted by hand.
 func ExampleExamine() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// A Kind says what is wrong. Programs may rely on it: it does not change.
+// A Kind is the kind of damage or danger of a [Finding]. Programs may rely on it: it does not
+// change.
 type Kind string
 
 // The kinds of findings about keys.
@@ -121,7 +122,7 @@ const (
 	KindClockSkew Kind = "clock_skew"
 )
 
-// A Severity says how bad a finding is.
+// A Severity is how bad a finding is.
 type Severity string
 
 const (
@@ -153,12 +154,12 @@ type Finding struct {
 	// Sentence says it in words, for a person to read.
 	Sentence string `json:"sentence"`
 
-	// Fixable says that [Fix] can repair it.
+	// Fixable is true if [Fix] can repair it.
 	Fixable bool `json:"fixable"`
 }
 
-// A meaning is what there is to say of a kind. In words, KEY, MEMBER and DETAILS stand for what the
-// finding is about.
+// A meaning describes a kind. In words, KEY, MEMBER and DETAILS stand for what the finding is
+// about.
 type meaning struct {
 	severity Severity
 	words    string
@@ -224,7 +225,7 @@ var meanings = map[Kind]meaning{
 	KindClockSkew:         {Warning, "The clock of the worker MEMBER is ahead of the server's by DETAILS."},
 }
 
-// newFinding returns what a check has told: of a key, without the prefix, and perhaps a member.
+// newFinding returns the finding of a check: about a key, without the prefix, and perhaps a member.
 func newFinding(prefix string, kind Kind, key, member, details string, fixable bool) Finding {
 	switch kind {
 	case KindDuplicate:
@@ -260,7 +261,8 @@ func (f *Finding) item(prefix string) item {
 	return i
 }
 
-// jidIn returns the jid that a key, without the prefix, and a member are about, or the empty string.
+// jidIn returns the jid that a key, without the prefix, and a member are about, or the empty
+// string.
 func jidIn(key, member string) string {
 	area, rest, _ := strings.Cut(key, ":")
 	switch area {

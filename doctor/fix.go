@@ -9,20 +9,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// order is the order of repairs: what others need comes first. What is not named comes last.
+// order is the order of repairs: what others need comes first. Kinds that are not named come last.
 var order = []Kind{
 	KindClaimDead, KindDependencyOneSided, KindDependencyLeft, KindDependencyOver, KindWaitsForNothing,
 	KindLost, KindMisplaced, KindGhost, KindTagLacking, KindTagExtra, KindTagCount,
 }
 
-// Fix repairs findings, and returns those that it has repaired. Each is repaired by one script, which
-// checks first whether it is still there: one that is gone by now, or of which somebody else has
-// changed what it is about, is left alone, and so is one that is not Fixable.
+// Fix repairs findings, and returns the repaired ones. Each is repaired by one script, which checks
+// first whether it is still there: a finding that is gone, that no longer applies, or that is not
+// Fixable is left alone.
 //
-// The record of a job decides: where it says that the job is, the job is put, and every other place
-// loses it. Locks end when the last of those who know of it says. A job that waited for others, and now
-// for none, goes on; workers notice at their next poll. Nothing is run, failed or deleted, but for
-// histories that belong to no job.
+// The record of a job decides: the job is put into the place that it names, and every other place
+// loses it. If several keys have different ends of a lock, the latest one is kept. A job that
+// waited for others, and now waits for none, can run; workers notice at their next poll. Nothing is
+// run, failed or deleted, except for histories that belong to no job.
 //
 // If it fails, or the context ends, it returns what it has repaired so far with the error. Of the
 // options, Step, MaxFindings and Progress play no part.

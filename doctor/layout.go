@@ -2,7 +2,7 @@ package doctor
 
 import "strings"
 
-// What the keys of a job's lists end in.
+// The suffixes of the keys of a job's lists.
 const (
 	historySuffix      = "-history"
 	dependentsSuffix   = "-dependents"
@@ -130,7 +130,7 @@ func patternOf(key string) class {
 // own returns the item for a key by itself.
 func (c class) own(key string) item { return item{key, c.seconds} }
 
-// checkOf returns the check that tells of an item.
+// checkOf returns the check for an item.
 func checkOf(i item) check {
 	c := classOf(i.key)
 	if i.member == "" || i.member == c.seconds {

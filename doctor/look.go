@@ -184,7 +184,7 @@ func (l *look) readNeeded() (err error) {
 	return err
 }
 
-// readGroups reads how many jobs are in the failure groups of those whose code nobody found.
+// readGroups reads the number of jobs in the failure groups whose kind was not found.
 func (l *look) readGroups() error {
 	l.groups = map[string]int{}
 	for _, group := range l.unhandledGroups() {
@@ -199,8 +199,8 @@ func (l *look) readGroups() error {
 	return nil
 }
 
-// readRates reads what became of jobs of the queue in the last hour: of those that have the klasses
-// of the waiting ones.
+// readRates reads the results of the queue's jobs in the last hour, for the klasses of the waiting
+// ones.
 func (l *look) readRates() error {
 	if l.counts.Waiting == 0 {
 		return nil

@@ -72,7 +72,7 @@ func (e *env) pop(queue string, n int) []*qless.Job {
 	return jobs
 }
 
-// register has a worker say what it is.
+// register registers a worker.
 func (e *env) register(worker, info string) {
 	e.t.Helper()
 	var now time.Time

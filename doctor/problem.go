@@ -24,14 +24,14 @@ type Problem struct {
 	// JID is one of the jobs that have the slots of a full limit.
 	JID string `json:"jid,omitempty"`
 
-	// Urgent says that jobs are late or get lost unless somebody acts.
+	// Urgent means that jobs will be late or lost unless an operator acts.
 	Urgent bool `json:"urgent"`
 
 	// Sentence says it in words.
 	Sentence string `json:"sentence"`
 }
 
-// What share of the runs may fail, and how many in a minute at least, before that needs attention.
+// The share of runs that may fail, and the number a minute, before that needs attention.
 const (
 	failingShare = 0.1
 	failingRate  = 1
@@ -77,7 +77,7 @@ func (s *Status) problems(late time.Duration) []Problem {
 	return found
 }
 
-// problems returns what is wrong with a queue, with so many workers that say nothing.
+// problems returns the problems of a queue, given the number of unregistered workers.
 func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 	var found []Problem
 	add := func(code string, urgent bool, sentence string, args ...any) {

@@ -12,7 +12,7 @@ import (
 type sample struct {
 	keys    int // of whatever namespace
 	walked  int // whose members an exam walks through, which takes a step for each
-	figures int // members of those that are statistics or rates
+	figures int // members that are statistics or rates
 }
 
 // steps returns how many steps an exam takes for the members of keys, if all are like the sample.

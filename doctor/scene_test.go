@@ -40,7 +40,7 @@ func (e *env) furnish() {
 	e.do(e.Config().Set(e.ctx, "q-max-rate", "100/1"))
 }
 
-// examine returns what is wrong, but for the server.
+// examine returns what is wrong, except for the server.
 func (e *env) examine() []doctor.Finding {
 	e.t.Helper()
 	report, err := doctor.Examine(e.ctx, e.rdb, e.options())

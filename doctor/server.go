@@ -30,7 +30,7 @@ func (e *exam) server() error {
 	return e.persistence(info)
 }
 
-// tellServer tells what INFO says.
+// tellServer reports the dangers that INFO shows.
 func (e *exam) tellServer(info map[string]string) {
 	about := func(kind Kind, details string) {
 		e.tell(newFinding(e.Namespace, kind, "", "", details, false))

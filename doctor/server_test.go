@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// kinds returns the kinds of what is told of a server.
+// kinds returns the kinds of the findings about a server.
 func kinds(t *testing.T, rdb redis.UniversalClient) (found []doctor.Kind, skipped []string) {
 	t.Helper()
 	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
@@ -50,7 +50,7 @@ func TestAServerThatIsAReplica(t *testing.T) {
 	require.Equal(t, []doctor.Kind{doctor.KindReplica}, found)
 }
 
-// rules returns the rules of the user that the page tells of.
+// rules returns the rules of the user that the page describes.
 func rules(t testing.TB) []string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/doctor.md")
@@ -61,7 +61,7 @@ func rules(t testing.TB) []string {
 	return strings.Fields(strings.ReplaceAll(strings.ReplaceAll(rest, "\\\n", " "), ">SECRET", ">secret"))
 }
 
-// user returns a client of the user that the page tells of, without one of the rules.
+// user returns a client of the user that the page describes, without one of the rules.
 func (e *env) user(without string) *redis.Client {
 	e.t.Helper()
 	words := []any{"ACL", "SETUSER", "doctor", "on"}

@@ -21,8 +21,8 @@ type Status struct {
 	// Attention is what a person should look at, the most urgent first.
 	Attention []Problem `json:"attention"`
 
-	// Queues are the queues by name: those that were seen first, if there are more than 1000. Total
-	// is how many there are.
+	// Queues are the queues by name: the ones first seen, if there are more than 1000. Total is how
+	// many there are.
 	Queues []QueueStatus `json:"queues"`
 	Total  int           `json:"total"`
 
@@ -78,8 +78,8 @@ func (r *Rates) add(other Rates) {
 
 // A Workforce is what the workers are, all together.
 type Workforce struct {
-	Registered int `json:"registered"` // those that say what they are
-	Silent     int `json:"silent"`     // those that say nothing of themselves
+	Registered int `json:"registered"` // registered workers
+	Silent     int `json:"silent"`     // workers without a registration
 	Slots      int `json:"slots"`      // how many jobs the registered ones run at once
 	Busy       int `json:"busy"`       // how many jobs these have
 	Held       int `json:"held"`       // how many jobs all workers have
@@ -120,8 +120,8 @@ func ReadStatus(
 }
 
 // Read reads what the namespace does, without changing anything. It costs the server one script for
-// 200 queues ([inspect.Inspector.Overview]), three commands a worker, one for each minute of the rates,
-// and one script a limit that keeps jobs waiting.
+// 200 queues ([inspect.Inspector.Overview]), three commands a worker, one for each minute of the
+// rates, and one script a limit that keeps jobs waiting.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{

@@ -8,7 +8,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A Code says what kind of cause a [Cause] is. Programs may rely on it: it does not change.
+// A Code is the kind of a [Cause]. Programs may rely on it: it does not change.
 type Code string
 
 // The codes of causes, in the order in which [Why] looks for them.
@@ -53,12 +53,12 @@ const (
 	// CodeDepends means that jobs wait for others to complete.
 	CodeDepends Code = "depends"
 
-	// CodeFailedDependency means that jobs wait for others that have failed, and go on waiting until
-	// somebody acts.
+	// CodeFailedDependency means that jobs wait for others that have failed, and keep waiting until
+	// an operator acts.
 	CodeFailedDependency Code = "failed_dependency"
 
-	// CodeUntold means that jobs with a [qless.OnFailure] wait for others that were failed by a script
-	// which told nobody.
+	// CodeUntold means that jobs with a [qless.OnFailure] wait for others that were failed by a
+	// script that does not notify them.
 	CodeUntold Code = "untold"
 
 	// CodeOpenBatch means that callbacks wait for their batches to be committed.
@@ -67,7 +67,7 @@ const (
 	// CodeGrace means that workers have lost their locks on jobs, and have a last time to report.
 	CodeGrace Code = "grace"
 
-	// CodeStalled means that locks have ended, and nobody has asked the queue for jobs since.
+	// CodeStalled means that locks have ended, and no worker has asked the queue for jobs since.
 	CodeStalled Code = "stalled"
 
 	// CodeUnhandled means that jobs have failed because a worker of another language could not find
@@ -86,7 +86,7 @@ const (
 	CodeFlowing Code = "flowing"
 )
 
-// An Explanation says what a queue waits for.
+// An Explanation lists the causes that a queue waits for.
 type Explanation struct {
 	Queue  string            `json:"queue"`
 	Counts qless.QueueCounts `json:"counts"`
@@ -105,7 +105,7 @@ type Cause struct {
 	// Sentence says it in words, for a person to read.
 	Sentence string `json:"sentence"`
 
-	// Certain says that it surely keeps jobs waiting. Otherwise it may: not all is known, for
+	// Certain is true if it surely keeps jobs waiting. Otherwise it may: not all is known, for
 	// instance about workers of other languages.
 	Certain bool `json:"certain"`
 
@@ -113,7 +113,7 @@ type Cause struct {
 	Jobs    int  `json:"jobs,omitempty"`
 	Sampled bool `json:"sampled,omitempty"`
 
-	// JIDs are some of these jobs: those that can't run, or that hold up others.
+	// JIDs are some of these jobs: the ones that can't run, or that hold up others.
 	JIDs []string `json:"jids,omitempty"`
 
 	// Until is when the cause ends if nothing else happens.
@@ -133,8 +133,8 @@ type Cause struct {
 	Slots int `json:"slots,omitempty"`
 	Busy  int `json:"busy,omitempty"`
 
-	// Silent is how many listed workers say nothing of themselves, so that nobody knows from which
-	// queues they take jobs.
+	// Silent is the number of listed workers that have not registered, so that their queues are
+	// unknown.
 	Silent int `json:"silent,omitempty"`
 
 	// Klass is the klass of the jobs.
@@ -173,13 +173,13 @@ const (
 	maxRated    = 10  // klasses whose rates are read one by one
 )
 
-// Why tells what a queue waits for. The causes are in order of likelihood: a paused queue, limits,
-// workers, then what jobs wait for by themselves. If there is nothing to take yet, what the jobs wait
-// for comes before what there is to say of workers.
+// Why explains what a queue waits for. The causes are in order of likelihood: a paused queue,
+// limits, workers, then what jobs wait for by themselves. If there is nothing to take yet, the
+// dependencies of jobs come before the causes about workers.
 //
-// Why reads what the public methods of the client tell, in about fifteen to fifty calls, which run
-// one after another: a queue that is in use changes in between. It looks at no more than 100 jobs
-// in each list of the queue, the dependencies of 20 jobs, and 5 limits, about 2000 commands on the
+// Why uses the public methods of the client only, in about fifteen to fifty calls, which run one
+// after another: a queue that is in use changes in between. It looks at no more than 100 jobs in
+// each list of the queue, the dependencies of 20 jobs, and 5 limits, about 2000 commands on the
 // server, and it lists the workers (3 commands for each). Only for a queue without jobs it counts
 // those of all known queues (9 commands for each). As [qless.Queue.Counts] does, it moves jobs that
 // are due; otherwise it changes nothing.

@@ -142,7 +142,7 @@ func TestALimitWhoseRateIsUsedUp(t *testing.T) {
 	require.Equal(t, []any{true, 1, 1, time.Minute}, []any{c.Certain, c.Jobs, c.Max, c.Per})
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
 
-	e.do(e.rdb.HSet(e.ctx, "ql:x:limits", "api", "0 9 60").Err()) // so that nobody notices
+	e.do(e.rdb.HSet(e.ctx, "ql:x:limits", "api", "0 9 60").Err()) // so that no worker notices
 	c = e.cause(doctor.CodeLimit)
 	require.False(t, c.Certain)
 	require.Contains(t, c.Sentence, "has room by now")
@@ -159,7 +159,7 @@ func TestNoWorkerListens(t *testing.T) {
 	require.True(t, e.only(doctor.CodeNoWorkers).Certain)
 
 	e.put("other", "o")
-	e.pop("other", 1) // by w1, which says nothing
+	e.pop("other", 1) // by w1, which is not registered
 	c = e.only(doctor.CodeNoWorkers)
 	require.False(t, c.Certain, "w1 may take jobs from q")
 	require.Equal(t, 1, c.Silent)
@@ -187,7 +187,7 @@ func TestAllWorkersAreBusy(t *testing.T) {
 		c.Sentence)
 }
 
-// A worker in Ruby has a job of the queue, and nobody knows how many more it would take.
+// A worker in Ruby has a job of the queue, and it is unknown how many more it would take.
 func TestWorkersThatSayNothingOfThemselvesMayBeBusy(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", "j1 j2")
@@ -274,7 +274,7 @@ func TestJobsWaitForOthersOfWhichSomeHaveFailed(t *testing.T) {
 		waits.Sentence)
 }
 
-// A script of another client fails a job, and tells nobody.
+// A script of another client fails a job without notifying its dependents.
 func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.register("free", free)

@@ -74,7 +74,8 @@ func workersOf(jobs []inspect.Row) []string {
 	return workers
 }
 
-// klassesOf returns the klasses of jobs in some lists, each once, but for jobs that a limit keeps.
+// klassesOf returns the klasses of jobs in some lists, each once, except for jobs that a limit
+// keeps.
 func klassesOf(lists ...[]inspect.Row) []string {
 	var klasses []string
 	for _, jobs := range lists {

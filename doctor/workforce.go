@@ -7,11 +7,11 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A workforce is what the listed workers say of themselves, with regard to a queue.
+// A workforce is the registrations of the listed workers, with regard to a queue.
 type workforce struct {
 	takers []inspect.Worker // take jobs from it
 	idle   []inspect.Worker // would, but are paused or stopping
-	silent []inspect.Worker // say nothing of themselves
+	silent []inspect.Worker // not registered
 	listed map[string]bool
 }
 
@@ -61,7 +61,7 @@ func (w *workforce) handles(klass string) bool {
 	})
 }
 
-// isSilent reports whether a worker is listed that says nothing of itself.
+// isSilent reports whether a worker is listed, but not registered.
 func (w *workforce) isSilent(name string) bool {
 	return slices.ContainsFunc(w.silent, func(worker inspect.Worker) bool { return worker.Name == name })
 }

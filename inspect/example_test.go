@@ -82,8 +82,8 @@ func ExampleSelection_Unfail() {
 	// 2 jobs, of which 1 in mails
 }
 
-// A repair of many jobs works in steps, tells its progress and can be stopped. Its result names the jobs
-// that it left, and why.
+// A repair of many jobs works in steps, reports its progress and can be stopped. Its result names
+// the jobs that it left, and why.
 func ExampleSelection_OnStep() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// FailureGroups returns the number of failed jobs in each group. It reads about 500 groups in a step.
+// FailureGroups returns the number of failed jobs in each group. It reads about 500 groups in a
+// step.
 func (in *Inspector) FailureGroups(ctx context.Context) (map[string]int, error) {
 	groups := map[string]int{}
 	for cursor := ""; ; {
@@ -49,9 +50,9 @@ type KlassFailures struct {
 // summarizedByDefault is the number of failed jobs that Failures looks at by default.
 const summarizedByDefault = 1000
 
-// Failures counts the latest failed jobs of a group by klass, at most limit of them, 1000 in a step. A
-// limit of 0 means 1000; -1 means all: jobs that leave the group meanwhile may then be missed, or
-// counted twice.
+// Failures counts the latest failed jobs of a group by klass, at most limit of them, 1000 in a
+// step. A limit of 0 means 1000; -1 means all: jobs that leave the group meanwhile may then be
+// missed, or counted twice.
 func (in *Inspector) Failures(ctx context.Context, group string, limit int) (FailureSummary, error) {
 	const command = "failures"
 	if err := checkName(command, "group", group); err != nil {
@@ -125,8 +126,8 @@ func (s *FailureSummary) addKlass(more KlassFailures) {
 	s.Klasses = append(s.Klasses, more)
 }
 
-// Tags returns the tags that at least two jobs have, most used first. A range of more than 5000 tags is
-// read in steps.
+// Tags returns the tags that at least two jobs have, most used first. A range of more than 5000
+// tags is read in steps.
 func (in *Inspector) Tags(ctx context.Context, r Range) (Page[string], error) {
 	offset, limit, err := r.bounds("tag")
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package inspect reads and repairs what the queues of a namespace hold. It is for people, dashboards
-// and scripts: a program that puts or works jobs needs package qless only.
+// Package inspect reads and repairs what the queues of a namespace hold. It is for people,
+// dashboards and scripts: a program that puts or works jobs needs package qless only.
 //
 // Jobs are read and repaired by a [Selection]: the waiting jobs of a queue, the failed jobs of a
-// group, the jobs with a tag, and so on, all of them or those that match a [Filter]. An iterator reads
-// them, in steps that keep no server busy:
+// group, the jobs with a tag, and so on, all of them or only matches of a [Filter]. An iterator
+// reads them, in steps that keep no server busy:
 //
 //	in := inspect.New(client)
 //	for row, err := range in.Failed("smtp-timeout").Each(ctx) {
@@ -28,11 +28,12 @@ import (
 
 // An Inspector reads and repairs the jobs, queues, workers, schedules and limits of one namespace.
 // Reading changes nothing. A call that may be long works in steps, so that neither reading nor
-// repairing keeps the server busy. Errors are of type [*qless.Error]. It is safe for concurrent use.
+// repairing keeps the server busy. Errors are of type [*qless.Error]. It is safe for concurrent
+// use.
 type Inspector struct{ client *qless.Client }
 
-// New returns an inspector of the namespace of a client. It opens no connection of its own. It panics
-// if the client is nil.
+// New returns an inspector of the namespace of a client. It opens no connection of its own. It
+// panics if the client is nil.
 func New(client *qless.Client) *Inspector {
 	if client == nil {
 		panic("inspect: the client is nil")

@@ -19,8 +19,8 @@ type Latency struct {
 	// More reports that there are jobs of lower priorities.
 	More bool `json:"more,omitempty"`
 
-	// NextDue is the time at which the next scheduled or recurring job is due, or zero if there is none.
-	// It is past if no worker has asked the queue for jobs since.
+	// NextDue is the time at which the next scheduled or recurring job is due, or zero if there is
+	// none. It is past if no worker has asked the queue for jobs since.
 	NextDue time.Time `json:"next_due,omitzero"`
 }
 
@@ -69,13 +69,13 @@ func (l *Latency) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Latency returns the waiting times of the jobs of a queue that could be popped if it is not paused and
-// no limit holds them back. Scheduled and recurring jobs count from the time at which they were due.
-// Jobs with a lock that has ended don't count.
+// Latency returns the waiting times of the jobs of a queue that could be popped if it is not paused
+// and no limit holds them back. Scheduled and recurring jobs count from the time at which they were
+// due. Jobs with a lock that has ended don't count.
 //
 // A job that was released, timed out or given another priority counts from its put or its last pop,
-// whichever came later, and of those only eight in each priority are read. Among jobs that take turns
-// ([qless.Fair]), the next one counts.
+// whichever came later, and of those only eight in each priority are read. Among jobs that take
+// turns ([qless.Fair]), the next one counts.
 func (in *Inspector) Latency(ctx context.Context, queue string) (Latency, error) {
 	const command = "latency"
 	if err := checkName(command, "queue name", queue); err != nil {

@@ -76,8 +76,8 @@ func (in *Inspector) Limit(ctx context.Context, name string) (LimitInfo, error) 
 	}, nil
 }
 
-// Limits returns the limits that have a config, with their use, by name. Each call reads all of them,
-// about 500 in a step.
+// Limits returns the limits that have a config, with their use, by name. Each call reads all of
+// them, about 500 in a step.
 func (in *Inspector) Limits(ctx context.Context, r Range) (Page[LimitOverview], error) {
 	offset, limit, err := r.bounds("limit.list")
 	if err != nil {

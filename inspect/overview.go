@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An OverviewQuery selects the figures of an [Overview]. The zero value selects the first 1000 queues
-// without statistics.
+// An OverviewQuery selects the figures of an [Overview]. The zero value selects the first 1000
+// queues without statistics.
 type OverviewQuery struct {
 	From    int      // the number of queues to skip
 	Queues  int      // the largest number of queues; defaults to 1000; -1 means none
@@ -41,14 +41,15 @@ type QueueOverview struct {
 	MaxConcurrency int `json:"max_concurrency"`
 }
 
-// The numbers of queues that a script reads, and of those of which it reads the statistics.
+// The numbers of queues that a script reads without and with statistics.
 const (
 	overviewPage  = 200
 	overviewStats = 50
 )
 
-// Overview returns the figures of queues, workers, failures and limits, for metrics and dashboards. A
-// damaged key costs only its own figures. One script reads up to 200 queues, or the statistics of 50.
+// Overview returns the figures of queues, workers, failures and limits, for metrics and dashboards.
+// A damaged key costs only its own figures. One script reads up to 200 queues, or the statistics of
+// 50.
 func (in *Inspector) Overview(ctx context.Context, query OverviewQuery) (Overview, error) {
 	const command = "overview"
 	if query.Queues < -1 {
@@ -102,8 +103,8 @@ func (in *Inspector) readOverview(
 	}
 }
 
-// The parts of a reply of the command overview, by their places. Only the first reply has those from
-// overviewWorkers on.
+// The parts of a reply of the command overview, by their places. Only the first reply has those
+// from overviewWorkers on.
 const (
 	overviewTime = iota
 	overviewTotal
@@ -168,7 +169,8 @@ func queuesOf(reply []any) []QueueOverview {
 	return queues
 }
 
-// overviewQueueParts is the number of figures of a queue in a reply, the first of which is its place.
+// overviewQueueParts is the number of figures of a queue in a reply, the first of which is its
+// place.
 const overviewQueueParts = 8
 
 func (q *QueueOverview) addFigures(parts []any) {

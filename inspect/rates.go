@@ -53,8 +53,8 @@ func (q RateQuery) check() error {
 	return nil
 }
 
-// minutes returns the first minute, in seconds since 1970, and the number of minutes, which is that of
-// whole steps.
+// minutes returns the first minute, in seconds since 1970, and the number of minutes, which is that
+// of whole steps.
 func (q RateQuery) minutes() (first int64, count int) {
 	width := int64(q.Step / time.Second)
 	first = q.From.Unix() / width * width
@@ -65,7 +65,7 @@ func (q RateQuery) minutes() (first int64, count int) {
 	return first, int(max(steps, 1) * width / 60)
 }
 
-// Rates are the numbers and times of the jobs that workers have ended in a time. Only those that a
+// Rates are the numbers and times of the jobs that workers have ended in a time. Only jobs that a
 // [qless.Worker] has run are counted.
 type Rates struct {
 	Completed int         `json:"completed"` // completed, or sent to the next queue
@@ -103,14 +103,14 @@ type RateGroup struct {
 	Rates
 }
 
-// Rates returns the rates of a time, a point for each step. The first point begins at the last multiple
-// of the step, since 1970 in UTC, that is not after From; the last one may end after To. A step in which
-// no job has ended is there, with zeros.
+// Rates returns the rates of a time, a point for each step. The first point begins at the last
+// multiple of the step, since 1970 in UTC, that is not after From; the last one may end after To. A
+// step in which no job has ended is there, with zeros.
 //
 // Workers of this package report the runs of their jobs by queue and klass every 15 s and when they
-// stop, so the rates are up to 15 s late, and a run may count for the minute before its end. A worker
-// that is killed loses what it has not reported. The server keeps 3 days, and in each minute up to 500
-// queues and klasses by name. Rates runs a script for each hour.
+// stop, so the rates are up to 15 s late, and a run may count for the minute before its end. A
+// worker that is killed loses what it has not reported. The server keeps 3 days, and in each minute
+// up to 500 queues and klasses by name. Rates runs a script for each hour.
 func (in *Inspector) Rates(ctx context.Context, query RateQuery) ([]RatePoint, error) {
 	if query.Step == 0 {
 		query.Step = time.Minute
@@ -205,16 +205,16 @@ func addRates(at int64, values []any, add func(at int64, key runs.Key, text stri
 }
 
 // Percentiles summarize durations that were counted in buckets, each √2 times as wide as the one
-// before: 1 µs, 1.41 µs, 2 µs and so on, up to 9 days. A percentile is interpolated in its bucket, so
-// it is off by less than 41 %.
+// before: 1 µs, 1.41 µs, 2 µs and so on, up to 9 days. A percentile is interpolated in its bucket,
+// so it is off by less than 41 %.
 type Percentiles struct {
 	Count         int
 	P50, P90, P99 time.Duration  // half of the durations are shorter than P50; 0 if there are none
 	Histogram     []qless.Bucket // shortest first, without empty buckets
 }
 
-// At returns another percentile: At(0.95) is longer than 95 % of the durations. It returns 0 if there
-// are none.
+// At returns another percentile: At(0.95) is longer than 95 % of the durations. It returns 0 if
+// there are none.
 func (p Percentiles) At(part float64) time.Duration {
 	rank := part * float64(p.Count)
 	for _, b := range p.Histogram {

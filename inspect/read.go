@@ -80,8 +80,8 @@ type part[T any] struct {
 	Items  wire.List[T] `json:"items"`
 }
 
-// search looks for at most limit jobs from a cursor on. It shows their jids, or so many bytes of their
-// data.
+// search looks for at most limit jobs from a cursor on. It shows their jids, or so many bytes of
+// their data.
 func search[T any](
 	ctx context.Context, s Selection, after Cursor, limit int, shown string,
 ) (part[T], Cursor, error) {
@@ -120,12 +120,12 @@ func (s Selection) place(after Cursor) (int, error) {
 	return i, nil
 }
 
-// Find looks at no more than 1000 jobs from a cursor on, or 100 with Filter.Data, and returns the rows
-// that match. It may find nothing, and yet have a next cursor. It is meant for pages of a search:
-// [Selection.Each] needs no cursor.
+// Find looks at no more than 1000 jobs from a cursor on, or 100 with Filter.Data, and returns the
+// rows that match. It may find nothing, and yet have a next cursor. It is meant for pages of a
+// search: [Selection.Each] needs no cursor.
 //
-// A cursor is the place of a job in the list, so that jobs that come and go hide no others. When older
-// jobs leave a failure group meanwhile, as many may be found twice.
+// A cursor is the place of a job in the list, so that jobs that come and go hide no others. When
+// older jobs leave a failure group meanwhile, as many may be found twice.
 func (s Selection) Find(ctx context.Context, after Cursor) (Finding, error) {
 	if err := s.check(); err != nil {
 		return Finding{}, err
@@ -141,8 +141,8 @@ func (s Selection) Find(ctx context.Context, after Cursor) (Finding, error) {
 	return Finding{Items: s.rows(found.Items), Looked: found.Looked.Int(), Next: next}, nil
 }
 
-// steps iterates over what several searches find, of which jidOf returns the jids: each job once, and
-// none again that a loop has put to the end of the list.
+// steps iterates over what several searches find, of which jidOf returns the jids: each job once,
+// and none again that a loop has put to the end of the list.
 func steps[T any](
 	ctx context.Context, s Selection, limit int, shown string, jidOf func(T) string,
 ) iter.Seq2[[]T, error] {
@@ -179,9 +179,9 @@ func (s Selection) jidSteps(ctx context.Context, limit int) iter.Seq2[[]wire.Raw
 	return steps(ctx, s, limit, "jid", func(jid wire.Raw) string { return string(jid) })
 }
 
-// Each iterates over the jobs, 500 in a step. Each job comes once, and jobs that come or go meanwhile
-// hide no others. The loop may change the job, also so that it leaves the selection. An error is the
-// last element.
+// Each iterates over the jobs, 500 in a step. Each job comes once, and jobs that come or go
+// meanwhile hide no others. The loop may change the job, also so that it leaves the selection. An
+// error is the last element.
 func (s Selection) Each(ctx context.Context) iter.Seq2[Row, error] {
 	limit := shownAtOnce
 	if s.data > 0 {
@@ -254,8 +254,9 @@ type listReply[T any] struct {
 }
 
 // List returns a part of the list by number. A selection with a filter has no numbers: the error is
-// [qless.ErrInvalid]. It is meant for pages: a range of more than 500 jobs, or 50 with data, is read in
-// steps, between which jobs may be missed, or listed twice. [Selection.Each] has no such gaps.
+// [qless.ErrInvalid]. It is meant for pages: a range of more than 500 jobs, or 50 with data, is
+// read in steps, between which jobs may be missed, or listed twice. [Selection.Each] has no such
+// gaps.
 func (s Selection) List(ctx context.Context, r Range) (Page[Row], error) {
 	offset, limit, err := s.bounds(r)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Result is the result of a repair. It is valid even with an error: it then describes the steps that
-// were done before; the step that was under way may have been done too.
+// A Result is the result of a repair. It is valid even with an error: it then describes the steps
+// that were done before; the step that was under way may have been done too.
 //
-// A repair looks at no more jobs than the list had at its start. Each step, of 250 jobs or 100 if they
-// have to be searched for, finds and changes its jobs in one script. Calling the repair again
+// A repair looks at no more jobs than the list had at its start. Each step, of 250 jobs or 100 if
+// they have to be searched for, finds and changes its jobs in one script. Calling the repair again
 // continues it.
 type Result struct {
 	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
@@ -39,8 +39,8 @@ func (r *Result) leave(err *qless.Error) {
 	r.Why[err.JID] = err
 }
 
-// Cancel deletes the jobs in any state but complete ([qless.ErrFinished]). Jobs on which others depend
-// are canceled after those, if these are selected too; otherwise they are left
+// Cancel deletes the jobs in any state but complete ([qless.ErrFinished]). Jobs on which others
+// depend are canceled after those, if these are selected too; otherwise they are left
 // ([qless.ErrHasDependents]). The workers that run them are notified.
 func (s Selection) Cancel(ctx context.Context) (Result, error) {
 	r := repair{action: "cancel"}
@@ -60,8 +60,8 @@ func (s Selection) Cancel(ctx context.Context) (Result, error) {
 }
 
 // Unfail puts failed jobs back into their queues with fresh retries. Other jobs are left
-// ([qless.ErrNotFailed]). The options [qless.Retries] and [qless.TTL] replace those of the jobs; the TTL
-// counts from the call.
+// ([qless.ErrNotFailed]). The options [qless.Retries] and [qless.TTL] replace those of the jobs;
+// the TTL counts from the call.
 func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (Result, error) {
 	var pairs []any
 	for i, option := range options {
@@ -86,9 +86,9 @@ func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (R
 	return s.repair(ctx, "unfail", "", pairs...)
 }
 
-// Move puts the jobs into a queue in any state, as [qless.Job.Move] does. Their data stays as it is on
-// the server. The options [qless.JID], [qless.IfAbsent], [qless.Unique] and [qless.DependsOn] are
-// [qless.ErrInvalid].
+// Move puts the jobs into a queue in any state, as [qless.Job.Move] does. Their data stays as it is
+// on the server. The options [qless.JID], [qless.IfAbsent], [qless.Unique] and [qless.DependsOn]
+// are [qless.ErrInvalid].
 func (s Selection) Move(
 	ctx context.Context, queue string, options ...qless.PutOption,
 ) (Result, error) {
@@ -111,15 +111,15 @@ func (s Selection) Move(
 	return s.repair(ctx, "move", queue, pairs...)
 }
 
-// Promote lets scheduled jobs be popped now. A job that a limit keeps waiting is tried by the next pop.
-// Jobs in other states are left ([qless.ErrRunning], [qless.ErrNotScheduled]); waiting ones count as
-// changed.
+// Promote lets scheduled jobs be popped now. A job that a limit keeps waiting is tried by the next
+// pop. Jobs in other states are left ([qless.ErrRunning], [qless.ErrNotScheduled]); waiting ones
+// count as changed.
 func (s Selection) Promote(ctx context.Context) (Result, error) {
 	return s.repair(ctx, "promote", "")
 }
 
-// Timeout takes running jobs from their workers; they are the next to be popped. Other jobs are left
-// ([qless.ErrNotRunning]).
+// Timeout takes running jobs from their workers; they are the next to be popped. Other jobs are
+// left ([qless.ErrNotRunning]).
 func (s Selection) Timeout(ctx context.Context) (Result, error) {
 	return s.repair(ctx, "timeout", "")
 }
@@ -155,14 +155,14 @@ func (s Selection) Track(ctx context.Context) (Result, error) {
 	return s.repair(ctx, "track", "")
 }
 
-// Untrack stops tracking the jobs, including those that no longer exist.
+// Untrack stops tracking the jobs, including jobs that no longer exist.
 func (s Selection) Untrack(ctx context.Context) (Result, error) {
 	return s.repair(ctx, "untrack", "")
 }
 
-// Apply calls a function with each job, for changes that have no method here. A [*qless.Error] about
-// the job leaves it; any other error ends the call. It takes a round trip or more for each job, which
-// counts as a step.
+// Apply calls a function with each job, for changes that have no method here. A [*qless.Error]
+// about the job leaves it; any other error ends the call. It takes a round trip or more for each
+// job, which counts as a step.
 func (s Selection) Apply(
 	ctx context.Context, change func(ctx context.Context, job *qless.Job) error,
 ) (Result, error) {
@@ -312,8 +312,8 @@ func (r *repair) add(step repairReply) error {
 	return nil
 }
 
-// takeBlocked takes the jobs on which others depend from those left, and returns them, the last first:
-// a job that depends on another one usually comes after it.
+// takeBlocked takes the jobs on which others depend from those left, and returns them, the last
+// first: a job that depends on another one usually comes after it.
 func (r *repair) takeBlocked() []string {
 	blocked := r.blocked
 	r.blocked = nil

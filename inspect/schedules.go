@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Schedule is a [qless.Schedule] as the worker that began last to follow it has registered it, with its
-// followers.
+// A Schedule is a [qless.Schedule] as the worker that began last to follow it has registered it,
+// with its followers.
 type Schedule struct {
 	ID       string          `json:"id"`
 	Spec     string          `json:"spec"`
@@ -31,19 +31,19 @@ type Schedule struct {
 	// example because it does not know the Zone.
 	Next time.Time `json:"next,omitzero"`
 
-	// Overdue is the number of times that have passed without a job so far, at most 1000. It is 0 while
-	// a worker follows the schedule and can put its jobs.
+	// Overdue is the number of times that have passed without a job so far, at most 1000. It is 0
+	// while a worker follows the schedule and can put its jobs.
 	Overdue int `json:"overdue"`
 
-	// Missed is the number of times that got no job, because no worker followed the schedule and OnMissed
-	// does not put it later. It is counted with the next job.
+	// Missed is the number of times that got no job, because no worker followed the schedule and
+	// OnMissed does not put it later. It is counted with the next job.
 	Missed int `json:"missed"`
 
 	Since time.Time `json:"since,omitzero"` // when it was first registered
 	Seen  time.Time `json:"seen,omitzero"`  // when a worker last checked it
 
-	// Followers are the workers that follow the schedule, by name. Without any, no jobs are put. A worker
-	// that was killed is one of them for up to three minutes.
+	// Followers are the workers that follow the schedule, by name. Without any, no jobs are put. A
+	// worker that was killed is one of them for up to three minutes.
 	Followers []ScheduleFollower `json:"followers"`
 }
 
@@ -58,8 +58,8 @@ type ScheduleFollower struct {
 	Differs bool `json:"differs"`
 }
 
-// followed is the time for which a worker counts as a follower after it has checked a schedule. It is the
-// same in lua/lib/schedules.lua.
+// followed is the time for which a worker counts as a follower after it has checked a schedule. It
+// is the same in lua/lib/schedules.lua.
 const followed = 3 * cron.CheckInterval
 
 // maxOverdue is the number up to which Overdue is counted.
@@ -68,9 +68,9 @@ const maxOverdue = 1000
 // schedulesAtOnce is the number of schedules that a script reads.
 const schedulesAtOnce = 100
 
-// Schedules returns the schedules that workers have registered, by ID, without their data. A schedule is
-// registered when a worker starts, and stays until [Inspector.ForgetSchedule]. It reads 100 in a step, or
-// fewer if many workers follow them.
+// Schedules returns the schedules that workers have registered, by ID, without their data. A
+// schedule is registered when a worker starts, and stays until [Inspector.ForgetSchedule]. It reads
+// 100 in a step, or fewer if many workers follow them.
 func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[Schedule], error) {
 	offset, limit, err := r.bounds("schedules")
 	if err != nil {
@@ -115,8 +115,8 @@ func (in *Inspector) Schedule(ctx context.Context, id string) (*Schedule, error)
 	return &s, nil
 }
 
-// ForgetSchedule removes a schedule that no worker follows. The jobs that it has put stay. One that a
-// worker follows is [qless.ErrFollowed], because it would come back.
+// ForgetSchedule removes a schedule that no worker follows. The jobs that it has put stay. One that
+// a worker follows is [qless.ErrFollowed], because it would come back.
 func (in *Inspector) ForgetSchedule(ctx context.Context, id string) error {
 	const command = "schedule.forget"
 	if err := checkName(command, "schedule ID", id); err != nil {

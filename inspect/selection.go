@@ -29,9 +29,10 @@ const (
 	jidsList     List = "jids"
 )
 
-// A Selection describes jobs, to be read or repaired. It is an immutable value: it reads nothing until
-// one of its methods that take a context is called, and each call sees the jobs as they are then. The
-// zero value has no namespace: its methods return [qless.ErrInvalid]. It is safe for concurrent use.
+// A Selection describes jobs, to be read or repaired. It is an immutable value: it reads nothing
+// until one of its methods that take a context is called, and each call sees the jobs as they are
+// then. The zero value has no namespace: its methods return [qless.ErrInvalid]. It is safe for
+// concurrent use.
 type Selection struct {
 	client  *qless.Client
 	list    List
@@ -71,14 +72,14 @@ func (in *Inspector) Tagged(tag string) Selection {
 	return in.named(taggedList, "tag", tag)
 }
 
-// Tracked selects the tracked jobs, in the order in which tracking began. Some of them may no longer
-// exist.
+// Tracked selects the tracked jobs, in the order in which tracking began. Some of them may no
+// longer exist.
 func (in *Inspector) Tracked() Selection {
 	return Selection{client: in.client, list: trackedList}
 }
 
-// HeldBy selects the jobs that a worker holds, by the end of the lock: those whose lock has ended are the
-// first. A job that was taken from the worker is not among them.
+// HeldBy selects the jobs that a worker holds, by the end of the lock: those whose lock has ended
+// are the first. A job that was taken from the worker is not among them.
 func (in *Inspector) HeldBy(worker string) Selection {
 	return in.named(workerList, "worker name", worker)
 }
@@ -122,8 +123,9 @@ type Filter struct {
 	Data string
 }
 
-// Where returns the jobs of the selection that match a filter. Filters add up: jobs must match each of
-// them. An empty filter is [qless.ErrInvalid], so that a form that was left blank selects nothing.
+// Where returns the jobs of the selection that match a filter. Filters add up: jobs must match each
+// of them. An empty filter is [qless.ErrInvalid], so that a form that was left blank selects
+// nothing.
 func (s Selection) Where(filter Filter) Selection {
 	if filter == (Filter{}) {
 		return s.with(invalid("find", "the filter is empty"))
@@ -142,8 +144,8 @@ func (s Selection) Where(filter Filter) Selection {
 	return s
 }
 
-// AtMost returns a selection of at most n jobs. A repair counts the jobs that it changes. An n of less
-// than 1 is [qless.ErrInvalid].
+// AtMost returns a selection of at most n jobs. A repair counts the jobs that it changes. An n of
+// less than 1 is [qless.ErrInvalid].
 func (s Selection) AtMost(n int) Selection {
 	if n < 1 {
 		return s.with(invalid("list", "AtMost(%d) is less than 1", n))
@@ -157,8 +159,8 @@ func (s Selection) AtMost(n int) Selection {
 // maxData is the largest argument of WithData.
 const maxData = 64 << 10
 
-// WithData returns the selection with the first bytes of the data in each [Row], at most 64 KiB. Data
-// of more than 256 KiB is not shown.
+// WithData returns the selection with the first bytes of the data in each [Row], at most 64 KiB.
+// Data of more than 256 KiB is not shown.
 func (s Selection) WithData(bytes int) Selection {
 	if bytes < 0 || bytes > maxData {
 		return s.with(invalid("list", "WithData(%d) is not from 0 to %d", bytes, maxData))
@@ -168,7 +170,8 @@ func (s Selection) WithData(bytes int) Selection {
 }
 
 // OnStep returns the selection with a function that is called after each step of a repair with the
-// result so far, which it must not keep. If it returns an error, the repair ends and returns that error.
+// result so far, which it must not keep. If it returns an error, the repair ends and returns that
+// error.
 func (s Selection) OnStep(step func(soFar Result) error) Selection {
 	s.onStep = step
 	return s
@@ -207,8 +210,8 @@ func (s Selection) filterArgs() []any {
 	return args
 }
 
-// rest returns the number of jobs that are wanted after some, at most n unless that is 0. If any number
-// is wanted, it is 0.
+// rest returns the number of jobs that are wanted after some, at most n unless that is 0. If any
+// number is wanted, it is 0.
 func (s Selection) rest(done, n int) int {
 	if rest := s.atMost - done; s.atMost > 0 && (n == 0 || rest < n) {
 		return rest

@@ -22,7 +22,8 @@ type Worker struct {
 	Info *WorkerInfo `json:"info,omitempty"`
 }
 
-// A WorkerInfo is the registration of a running [qless.Worker]. It ends 150 s after the worker has died.
+// A WorkerInfo is the registration of a running [qless.Worker]. It ends 150 s after the worker has
+// died.
 type WorkerInfo struct {
 	Queues   []string  `json:"queues"`  // names and patterns, as in its config
 	Klasses  []string  `json:"klasses"` // klasses and prefixes with a handler
@@ -46,7 +47,8 @@ func (i WorkerInfo) TakesFrom(queue string) bool {
 	return queues.NewPatterns(i.Queues).Find(queue) >= 0
 }
 
-// parseWorkerInfo reads the registration of a worker. It returns nil if there is none, or it is damaged.
+// parseWorkerInfo reads the registration of a worker. It returns nil if there is none, or it is
+// damaged.
 func parseWorkerInfo(text string) *WorkerInfo {
 	parts := strings.SplitN(text, "|", 3)
 	if len(parts) != 3 {
@@ -60,9 +62,9 @@ func parseWorkerInfo(text string) *WorkerInfo {
 	return info
 }
 
-// Workers returns the workers that were seen lately, latest first. It reads 500 workers in a step. A
-// worker that has died is listed until [qless.ConfigMaxWorkerAge] is over. A job that was taken from a
-// worker is counted until that worker takes another one or stops.
+// Workers returns the workers that were seen lately, latest first. It reads 500 workers in a step.
+// A worker that has died is listed until [qless.ConfigMaxWorkerAge] is over. A job that was taken
+// from a worker is counted until that worker takes another one or stops.
 func (in *Inspector) Workers(ctx context.Context) ([]Worker, error) {
 	var all []Worker // the latest last; one that was seen meanwhile twice
 	known := map[string]bool{}
@@ -118,8 +120,8 @@ func (in *Inspector) workersFrom(
 // forgottenAtOnce is the number of workers that a script forgets.
 const forgottenAtOnce = 500
 
-// ForgetWorkers removes workers from the list, 500 in a step. They keep their locks; a [qless.Worker]
-// that runs is listed again within a minute. No name at all is [qless.ErrInvalid].
+// ForgetWorkers removes workers from the list, 500 in a step. They keep their locks; a
+// [qless.Worker] that runs is listed again within a minute. No name at all is [qless.ErrInvalid].
 func (in *Inspector) ForgetWorkers(ctx context.Context, names ...string) error {
 	const command = "worker.deregister"
 	if err := checkNames(command, "worker name", names); err != nil {

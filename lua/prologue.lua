@@ -1,4 +1,4 @@
--- What every call begins with.
+-- The beginning of every call.
 --
 -- KEYS[1]  the namespace prefix, from Go; other clients have no key, and the prefix ql:
 -- ARGV     COMMAND, NOW and the command's arguments
@@ -22,8 +22,8 @@ if classic and command == 'put' and #ARGV % 2 == 1 then
   table.insert(ARGV, 3, '')
 end
 
--- stamp is the time in seconds as text, stored as it was given; now is its value. The server's clock
--- says it if NOW is empty.
+-- stamp is the time in seconds as text, stored as it was given; now is its value. The server's
+-- clock says it if NOW is empty.
 local stamp, usual = ARGV[2], true
 if stamp == '' then
   local time = call('time')

@@ -4,13 +4,15 @@
 --   EVALSHA sha 1 PREFIX COMMAND NOW ARG...
 --   EVALSHA sha 0 COMMAND NOW ARG...
 -- See docs/sharing.md and, for each command, lua/commands/ in github.com/qless/qless-go:
--- await batch.commit batch.status cancel cancel.all complete config.get config.set config.unset depart depends end fail
--- failed failures find finish forget get heartbeat holder jobs latency length limit.delete limit.hold limit.info
--- limit.list limit.set list log multiget overview pause peek pop popByJid priority progress put put.many queue.forget
--- queue.settings queues queues.ready rates rates.add recur recur.get recur.tag recur.untag recur.update relations
--- release renew repair requeue reschedule reserve result retry schedule schedule.forget schedule.last schedule.leave
--- schedule.register schedules stats subscription sweep tag tags timeout track tracked unfail unfail.job unpause unrecur
--- wake withdraw worker.deregister worker.register workerJobs workers workersCount
+-- await batch.commit batch.status cancel cancel.all complete config.get config.set config.unset
+-- depart depends end fail failed failures find finish forget get heartbeat holder jobs latency
+-- length limit.delete limit.hold limit.info limit.list limit.set list log multiget overview pause
+-- peek pop popByJid priority progress put put.many queue.forget queue.settings queues queues.ready
+-- rates rates.add recur recur.get recur.tag recur.untag recur.update relations release renew repair
+-- requeue reschedule reserve result retry schedule schedule.forget schedule.last schedule.leave
+-- schedule.register schedules stats subscription sweep tag tags timeout track tracked unfail
+-- unfail.job unpause unrecur wake withdraw worker.deregister worker.register workerJobs workers
+-- workersCount
 
 local call = redis.call
 local try = redis.pcall

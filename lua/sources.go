@@ -1,5 +1,5 @@
-// Package lua has the sources of the script: what every call begins with, the library and the commands.
-// It is not for other modules, which get the script itself from qless.DropInScript.
+// Package lua has the sources of the script: what every call begins with, the library and the
+// commands. It is not for other modules, which get the script itself from qless.DropInScript.
 package lua
 
 import (

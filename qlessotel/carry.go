@@ -22,8 +22,8 @@ const (
 )
 
 // Headers returns the headers that carry the context of a trace, and its baggage, to a job.
-// [Instrumentation.Configure] has every put and every [qless.Job.Next] ask it; it is exported
-// for calls that ask nobody, such as [qless.Job.Move]. Baggage is left out if they would have more
+// [Instrumentation.Configure] has every put and every [qless.Job.Next] ask it; it is exported for
+// calls without that hook, such as [qless.Job.Move]. Baggage is left out if they would have more
 // than 4 KiB.
 func (i *Instrumentation) Headers(ctx context.Context) map[string]string {
 	carrier := propagation.MapCarrier{}
@@ -43,8 +43,8 @@ func sizeOf(headers map[string]string) int {
 	return size
 }
 
-// carryOn has a job that goes on to its next queue carry the context of the run that sent it there.
-// The headers are those that it had. What the handler says about headers wins.
+// carryOn makes a job that moves to its next queue carry the context of the run that sent it there.
+// The headers are the job's present ones. Headers that the handler sets win.
 func (i *Instrumentation) carryOn(
 	ctx context.Context, headers map[string]string, err error,
 ) error {

@@ -99,7 +99,7 @@ func destination(queue string, err error) []attribute.KeyValue {
 	return attributes
 }
 
-// put counts jobs that were to be put.
+// put counts puts, also refused ones.
 func (m *metrics) put(ctx context.Context, put qless.Call) {
 	attributes := destination(put.Queue, put.Err)
 	m.sent.Add(ctx, int64(put.Count), "put", system, attributes...)
@@ -154,7 +154,7 @@ func (m *metrics) ended(ctx context.Context, event qless.JobEvent) {
 // watched are workers whose state is measured.
 type watched struct {
 	workers []*qless.Worker
-	lost    int // what those have lost that are closed
+	lost    int // losses of closed ones
 }
 
 // Watch measures the state of workers, such as how many of their slots are busy, until they are

@@ -49,7 +49,7 @@ type Instrumentation struct {
 	metrics *metrics
 
 	mu      sync.Mutex
-	runs    map[runKey]*run // those that Observe has seen begin
+	runs    map[runKey]*run // the runs that Observe has seen begin
 	workers watched
 }
 

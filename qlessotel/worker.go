@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A runKey tells the runs of all jobs apart.
+// A runKey identifies a run among those of all jobs.
 type runKey struct {
 	worker, jid string
 	popped      int64
@@ -75,9 +75,9 @@ func (r *run) event(name string, at time.Time, attributes ...attribute.KeyValue)
 // Observe records what happens to the jobs of workers. It is the Observer of their
 // [qless.WorkerConfig], or is called by it.
 //
-// It makes the metrics, and ends the spans that [Instrumentation.Middleware] begins when it is known
-// what has become of the job. Without the middleware it makes the spans too, but handlers can't use
-// them.
+// It makes the metrics, and ends the spans that [Instrumentation.Middleware] begins when it is
+// known what has become of the job. Without the middleware it makes the spans too, but handlers
+// can't use them.
 func (i *Instrumentation) Observe(event qless.JobEvent) {
 	key := runKey{event.Worker, event.JID, event.PoppedAt.UnixNano()}
 	if event.Kind == qless.JobEventStarted {
@@ -239,11 +239,12 @@ func (i *Instrumentation) process(
 	return i.tracer.Start(ctx, op.spanName(), options...)
 }
 
-// Middleware gives the context of handlers the span of the run and the baggage of the put, and has
-// jobs that go on by [qless.Next] carry the run's context. It should be the outermost middleware.
+// Middleware gives the context of handlers the span of the run and the baggage of the put, and
+// makes jobs that move by [qless.Next] carry the run's context. It should be the outermost
+// middleware.
 //
-// Without [Instrumentation.Observe], the span ends when the handler returns, and says what it
-// returned, whatever becomes of the job then.
+// Without [Instrumentation.Observe], the span ends when the handler returns, and has its outcome,
+// whatever becomes of the job then.
 func (i *Instrumentation) Middleware(next qless.Handler) qless.Handler {
 	if next == nil {
 		return nil

@@ -51,7 +51,7 @@ func (e *env) populate(busy int) {
 	}
 }
 
-// What docs/metrics.md says of the server's time: go test -run NONE -bench Scrape .
+// The server's time that docs/metrics.md gives: go test -run NONE -bench Scrape .
 func BenchmarkScrape(b *testing.B) {
 	for _, busy := range []int{50, 200} {
 		e := newEnv(b)

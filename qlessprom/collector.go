@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// Options say what a [Collector] reads, and how often. A number or duration of 0 means the default.
+// Options configure the reads of a [Collector]. A number or duration of 0 means the default.
 type Options struct {
 	// MaxAge is for how long the figures of a scrape serve the next ones. Scrapes at the same time
 	// always share one read.
@@ -27,15 +27,15 @@ type Options struct {
 	// Defaults to 5 s.
 	Timeout time.Duration
 
-	// MaxQueues is how many queues have labels of their own: those that were seen first. The others
+	// MaxQueues is the number of queues with labels of their own: the ones first seen. The others
 	// are counted together. More than 2000 queues are not read.
 	//
 	// Defaults to 200.
 	MaxQueues int
 
 	// QueuesAtOnce is how many queues a scrape reads, but at least a quarter of them. With more
-	// queues, each scrape reads those that were read longest ago, so that four scrapes read all, and
-	// shows the others as they were. A scrape reads all queues if some are new or gone.
+	// queues, each scrape reads the ones that were read longest ago, so that four scrapes read all,
+	// and shows the others as they were. A scrape reads all queues if some are new or gone.
 	//
 	// Defaults to 50. The value -1 means that each scrape reads all queues.
 	QueuesAtOnce int
@@ -47,7 +47,7 @@ type Options struct {
 	MaxGroups, MaxLimits, MaxSchedules int
 
 	// StatsAtOnce is of how many queues a scrape reads the statistics of today, which cost most.
-	// With more queues, each scrape reads those that were read longest ago.
+	// With more queues, each scrape reads the ones that were read longest ago.
 	//
 	// Defaults to 25.
 	StatsAtOnce int
@@ -201,7 +201,7 @@ func (c *Collector) readOverview(ctx context.Context) *inspect.Overview {
 }
 
 // readDays reads statistics at the first scrape, which did not know the queues before. It returns
-// which keys are damaged, of those that were not read before.
+// which keys are damaged, of the keys that were not read before.
 func (c *Collector) readDays(ctx context.Context) []string {
 	asked := c.days.next(c.options.StatsAtOnce)
 	more, err := inspect.New(c.client).Overview(ctx, inspect.OverviewQuery{Queues: -1, StatsOf: asked})

@@ -384,7 +384,7 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 	require.Equal(t, 3, calls, "the overview, the first statistics, the schedules")
 }
 
-// What docs/metrics.md says of the cost, as a number of commands.
+// The cost that docs/metrics.md gives, as a number of commands.
 func TestCommandsThatAScrapeCosts(t *testing.T) {
 	const queues, withStats = 200, 25
 	const idleQueue, busyQueue, stats = 1, 1 + 3 + 4, 4
@@ -417,7 +417,7 @@ func TestCommandsThatAScrapeCosts(t *testing.T) {
 	}
 }
 
-// waiting returns how many jobs wait in each queue, as a scrape tells it.
+// waiting returns how many jobs wait in each queue, as a scrape reports it.
 func waiting(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -475,8 +475,8 @@ func TestAScrapeReadsTheQueuesThatWereReadLongestAgo(t *testing.T) {
 	}
 }
 
-// ages returns how many queues have figures of each age, in scrapes, if each scrape comes after a put
-// into all queues.
+// ages returns how many queues have figures of each age, in scrapes, if each scrape comes after a
+// put into all queues.
 func ages(waiting map[string]float64, puts int) map[int]int {
 	found := map[int]int{}
 	for _, jobs := range waiting {

@@ -57,8 +57,8 @@ func (d days) add(asked []string, stats map[string]qless.Stats, at time.Time) {
 	}
 }
 
-// keep forgets queues that are gone, and adds those that are there. It returns whether there were
-// none before.
+// keep forgets queues that are gone, and adds the present ones. It returns whether there were none
+// before.
 func (d days) keep(queues []inspect.QueueOverview) bool {
 	isFirst := len(d) == 0
 	there := make(map[string]bool, len(queues))

@@ -14,8 +14,8 @@ import (
 
 // ProcessOptions are those of [ClientMetrics] and [WorkerMetrics]. A number of 0 means the default.
 type ProcessOptions struct {
-	// MaxPairs is how many pairs of a queue and a klass have labels of their own: those that are
-	// seen first. The others are counted together.
+	// MaxPairs is the number of pairs of a queue and a klass with labels of their own: the ones
+	// first seen. The others are counted together.
 	//
 	// Defaults to 200.
 	MaxPairs int

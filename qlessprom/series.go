@@ -62,8 +62,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return desc
 }
 
-// bounds are the upper ends of the buckets of wait and run, which are some of those that the server
-// has.
+// bounds are the upper ends of the buckets of wait and run, which are some of the server's.
 var bounds = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,

@@ -18,13 +18,13 @@ var drainTimeout = time.Minute
 const drainPoll = time.Millisecond
 
 // Drain waits until a worker, or all those of a [qless.WorkerGroup], have nothing left to do: every
-// schedule has put the jobs that were due when Drain was called, no job is ready that they may take,
-// none is running, and the server knows all outcomes. Jobs that are not due by the clock stay where
-// they are, and so do those of queues that are paused or at their max-concurrency.
+// schedule has put the jobs that were due when Drain was called, no job is ready that they may
+// take, none is running, and the server knows all outcomes. Jobs that are not due by the clock stay
+// where they are, and so do those of queues that are paused or at their max-concurrency.
 //
 // Drain starts a worker that was not started, and stops it when the test ends. The workers keep
-// running after Drain, which can be called again. If they have work for more than a minute, the test
-// fails.
+// running after Drain, which can be called again. If they have work for more than a minute, the
+// test fails.
 func Drain(t testing.TB, workers ...*qless.Worker) {
 	t.Helper()
 	d := &drain{t: t, workers: workers, deadline: time.Now().Add(drainTimeout)}
@@ -53,8 +53,8 @@ func (d *drain) start(w *qless.Worker) {
 	d.t.Cleanup(func() { _ = w.Stop(context.Background()) })
 }
 
-// run returns when a worker that was idle, and was then woken, has found nothing to do. What was
-// under way when it was woken can't have hidden a job from it.
+// run returns when a worker that was idle, and was then woken, has found nothing to do. A request
+// that was under way when it was woken can't have hidden a job from it.
 func (d *drain) run() {
 	d.t.Helper()
 	now := time.Now()

@@ -238,7 +238,7 @@ func TestDrainThatCanNotBegin(t *testing.T) {
 	requireFailure(t, drain(empty), "no handler is registered")
 }
 
-// What was worked is in the rates, without waiting for the next time that they are sent.
+// Runs are in the rates, without waiting for the next time that they are sent.
 func TestDrainSendsRates(t *testing.T) {
 	server := qlesstest.New(t)
 	client := server.Client()

@@ -12,9 +12,9 @@ import (
 )
 
 // RequirePut returns a job of a klass that is waiting, scheduled or depending in a queue. If there
-// is none, the test fails with a list of those that are there.
+// is none, the test fails with a list of the jobs there.
 //
-// If there are several, it returns the one that was put last. Of those that were put in the same
+// If there are several, it returns the one that was put last. Of jobs that were put in the same
 // second, it returns the last to run, and a waiting one rather than a scheduled or depending one.
 func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.Job {
 	t.Helper()

@@ -15,8 +15,8 @@ import (
 // maxForm is the longest form: some thousand jids, or the data of a job.
 const maxForm = 8 << 20
 
-// act does what the form on a page asks for: at once, after a question, or while a page tells how
-// far it is. The page that asks has a URL of its own, so that a link leads there.
+// act does the action of a form on a page: at once, after a question, or while a page shows its
+// progress. The page that asks has a URL of its own, so that a link leads there.
 func (s *site) act(w http.ResponseWriter, r *http.Request) {
 	q, err := s.readRequest(w, r)
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *site) readRequest(w http.ResponseWriter, r *http.Request) (*actions.Req
 	return s.space.NewRequest(info, form)
 }
 
-// answer answers a request with what has become of a run, or if it takes long, by a page that tells
-// how far it is.
+// answer answers a request with the result of a run, or if it takes long, by a page that shows its
+// progress.
 func (s *site) answer(w http.ResponseWriter, r *http.Request, q *actions.Request, run *actions.Run) {
 	if run.IsLong {
 		s.answerRun(w, r, run)
@@ -96,7 +96,7 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, q *actions.Request
 	writeJSON(w, status, done)
 }
 
-// answerRun answers a request with what tells how far a run is.
+// answerRun answers a request with the progress of a run.
 func (s *site) answerRun(w http.ResponseWriter, r *http.Request, run *actions.Run) {
 	page := s.Base + "/runs/" + run.ID
 	if prefersJSON(r) {

@@ -12,20 +12,20 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// What a feed of events keeps, and for how long it listens after the last view.
+// The number of events that a feed keeps, and how long it subscribes after the last view.
 const (
 	eventsKept = 200
 	feedIdle   = 8               // in intervals between two updates of a page
 	feedBegins = 3 * time.Second // how long the first page waits for the subscription
 )
 
-// A feed listens to the events of a namespace while somebody looks at them. All viewers share one
+// A feed subscribes to the events of a namespace while a page shows them. All viewers share one
 // subscription.
 type feed struct {
 	mu      sync.Mutex
 	begun   chan struct{} // closed once the subscription is there, or failed; nil if there is none
 	stop    context.CancelFunc
-	idle    *time.Timer // stops it when nobody looks
+	idle    *time.Timer // stops it when no page is open
 	problem string      // why there is no subscription
 	kept    []happening // the latest first
 }
@@ -45,7 +45,7 @@ type activityData struct {
 	Kinds   []qless.EventKind `json:"-"`
 }
 
-// An activityFilter says which events are shown: those that have everything that is set.
+// An activityFilter selects the events to show: they match every field that is set.
 type activityFilter struct {
 	Queue string `json:"queue,omitempty"`
 	JID   string `json:"jid,omitempty"`
@@ -58,7 +58,7 @@ func (f activityFilter) has(e *qless.Event) bool {
 		(f.Kind == "" || string(e.Kind) == f.Kind)
 }
 
-// eventKinds are those that a page can be filtered by.
+// eventKinds are the kinds that a page can be filtered by.
 var eventKinds = []qless.EventKind{
 	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
 	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
@@ -81,7 +81,7 @@ func (s *site) activity(r *http.Request) (*view, error) {
 		if !data.Filter.has(&one.Event) {
 			continue
 		}
-		if s.IsRedacted() { // it needs a job to tell what may be shown
+		if s.IsRedacted() { // it needs a job to decide what may be shown
 			one.Message = ""
 		}
 		data.Events = append(data.Events, one)
@@ -89,7 +89,7 @@ func (s *site) activity(r *http.Request) (*view, error) {
 	return &view{template: "activity", Title: "Activity", Section: "activity", Data: data}, nil
 }
 
-// events returns the kept events, the latest first. It subscribes unless somebody has looked lately.
+// events returns the kept events, the latest first. It subscribes unless there was a view lately.
 func (f *feed) events(ctx context.Context, s *site) (kept []happening, problem string, err error) {
 	select {
 	case <-f.begin(ctx, s):
@@ -117,7 +117,7 @@ func (f *feed) begin(ctx context.Context, s *site) <-chan struct{} {
 	return f.begun
 }
 
-// listen keeps the events that happen until nobody has looked for a while.
+// listen keeps new events until there was no view for a while.
 func (f *feed) listen(ctx context.Context, client *qless.Client, begun chan struct{}) {
 	defer f.end()
 	events, err := client.Events(ctx)
@@ -131,7 +131,7 @@ func (f *feed) listen(ctx context.Context, client *qless.Client, begun chan stru
 	}
 }
 
-// note notes whether there is a subscription. What happened since the last one is not known.
+// note notes whether there is a subscription. Events since the last one are not known.
 func (f *feed) note(err error) {
 	f.mu.Lock()
 	f.problem = ""
@@ -169,7 +169,7 @@ func (f *feed) end() {
 	f.begun = nil
 }
 
-// Sentence says in words what happened besides what the other columns say.
+// Sentence describes in words what the other columns do not show.
 func (h happening) Sentence() string {
 	switch h.Kind {
 	case qless.EventGap:

@@ -48,7 +48,7 @@ func TestWhatHappenedWhileNobodyLookedIsAGap(t *testing.T) {
 	require.Contains(t, d.page("/activity"), "Events may be missing here")
 }
 
-func TestEventsAreShownAsTheyHappenToAllViewersFromOneSubscription(t *testing.T) {
+func TestAllViewersShareOneSubscription(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	require.Zero(t, d.subscribers(), "nobody looks")
 	for range 3 {

@@ -34,8 +34,8 @@ type asked struct {
 	IsKnown bool   `json:"-"` // it is what the action is about
 }
 
-// ask shows a page that asks whether to go on, and what else an action needs to know. It has all
-// that was typed before.
+// ask shows a page that asks for confirmation, and for the fields of an action. It has all that was
+// typed before.
 func (s *site) ask(w http.ResponseWriter, r *http.Request, q *actions.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), sampleTimeout)
 	defer cancel()
@@ -214,7 +214,7 @@ func (f *frame) Button(action string, pairs ...string) *button {
 	return b
 }
 
-// A scopeForm is the hidden inputs that say which jobs are meant: all that match.
+// A scopeForm is the hidden inputs that select the jobs: all matches.
 type scopeForm struct {
 	Inputs []actions.Hidden
 	Count  int // of the jobs, or 0 if that is not known
@@ -276,7 +276,7 @@ func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 	return form
 }
 
-// FindScope returns the jobs that match what somebody looks for.
+// FindScope returns the jobs that match a search.
 func (f *frame) FindScope() scopeForm {
 	data := f.Data.(*findData)
 	form := f.Scope("found", "q", data.Text, "in", data.In, "state", data.State, "queue", data.Queue)

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// A large namespace: so much of everything that what a page reads of it has to be bounded.
+// A large namespace: so much of everything that the reads of a page must be bounded.
 const (
 	largeQueues    = 200
 	largeWorkers   = 100
@@ -128,7 +128,7 @@ func (d *desk) costOf(rdb *redis.Client, do func()) cost {
 	}
 }
 
-// spent returns what a server has done but for INFO.
+// spent returns what a server has done except for INFO.
 func (d *desk) spent(rdb *redis.Client) (sum cost) {
 	d.t.Helper()
 	stats, err := rdb.Info(d.t.Context(), "stats").Result()

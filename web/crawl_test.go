@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-func TestEveryLinkOfTheListsWorksBelowAPrefixAndANamespace(t *testing.T) {
+func TestListLinksWorkBelowAPrefixAndANamespace(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.fail("Send", "a/group", "why", qless.Tags{"red"})
 	d.fail("Send", "a/group", "why", qless.Tags{"red"})

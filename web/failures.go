@@ -12,7 +12,8 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// What the pages about failures read at most, so that many failed jobs cost no more than a few.
+// The limits of what the pages about failures read, so that many failed jobs cost no more than a
+// few.
 const (
 	groupsShown   = 20  // groups on a page
 	groupsAtOnce  = 5   // of these, how many are looked into with each view of the page
@@ -31,7 +32,7 @@ type failuresData struct {
 	Search string     `json:"search,omitempty"`
 	Rows   rows       `json:"-"`
 
-	// HasMore says that not all groups of the page were looked into yet.
+	// HasMore is true if not all groups of the page were read yet.
 	HasMore bool `json:"has_more,omitzero"`
 }
 
@@ -78,8 +79,8 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Failures", Data: data, isPart: data.HasMore}, nil
 }
 
-// addDetails adds what is known of the groups of a page. It reads some that are not known, or those
-// that were read first.
+// addDetails adds what is known of the groups of a page. It reads some that are not known, or the
+// oldest ones.
 func (s *site) addDetails(ctx context.Context, data *failuresData) error {
 	now := time.Now()
 	var names []string
@@ -146,7 +147,7 @@ func (s *site) firstFailure(ctx context.Context, group string, total int) (time.
 	return oldest.Items[0].Since, nil
 }
 
-// redactKlasses leaves of what failures say what may be shown.
+// redactKlasses leaves the parts of failures that may be shown.
 func (s *site) redactKlasses(group string, klasses []inspect.KlassFailures) {
 	for i := range klasses {
 		klass := &klasses[i]

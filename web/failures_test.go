@@ -153,7 +153,7 @@ func TestWithoutRightsAFailureGroupHasNoButtons(t *testing.T) {
 	require.NotContains(t, page, "/actions/")
 }
 
-func TestOddNamesOfGroupsKlassesAndTagsHaveLinksThatWork(t *testing.T) {
+func TestLinksOfOddGroupsKlassesAndTagsWork(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	for _, name := range odd {
 		d.fail(name, name, "why", qless.Tags{name})

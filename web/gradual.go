@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A gradual keeps values, of which a page reads a few with each view: first those that are missing,
-// then the oldest. The zero value is ready.
+// A gradual keeps values, of which a page reads a few with each view: first missing ones, then the
+// oldest. The zero value is ready.
 type gradual[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]reading[V]

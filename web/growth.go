@@ -19,8 +19,8 @@ const (
 	growthShown = 5                // how many groups the first page names
 )
 
-// growth keeps how large the failure groups were when somebody looked: in the last minutes, or else
-// when they did last.
+// growth keeps how large the failure groups were at recent views: in the last minutes, or else at
+// the last one.
 type growth struct {
 	mu    sync.Mutex
 	sizes []sizes // in the order of time; the last one may be of this moment
@@ -100,7 +100,7 @@ func (g *growth) most(n int) []*growing {
 	return all[:min(n, len(all))]
 }
 
-// Words says by how much it has grown: "12 more in 5m".
+// Words describes the growth: "12 more in 5m".
 func (g *growing) Words() string {
 	return words.Number(g.More) + " more in " + units.Age(max(time.Second, time.Since(g.Since)))
 }

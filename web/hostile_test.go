@@ -175,7 +175,7 @@ func (w *walker) visitJSON(page string, status int) {
 }
 
 // visitQuestions looks at the pages that ask about what the buttons of a form do. Without an answer
-// they do nothing, but for the actions that ask nothing.
+// they do nothing, except for the actions that ask nothing.
 func (w *walker) visitQuestions(form sheet) {
 	w.t.Helper()
 	if form.values["sure"] != nil {

@@ -144,7 +144,7 @@ type relation struct {
 	More  int
 }
 
-// Relations are the jobs that the job depends on, and those that depend on it.
+// Relations are the job's dependencies and dependents.
 func (j *jobData) Relations() (all []relation) {
 	add := func(title string, jids []string) {
 		r := relation{Title: title, More: max(0, len(jids)-maxRelated)}

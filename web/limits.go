@@ -8,7 +8,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// What the pages about limits show at most. Each row costs a call.
+// The most that the pages about limits show. Each row costs a call.
 const (
 	limitsShown    = 20
 	limitJobsShown = 25
@@ -45,7 +45,7 @@ func (s *site) limits(ctx context.Context, q query) (*view, error) {
 type limitData struct {
 	inspect.LimitInfo
 	Family string        `json:"family,omitempty"` // the limit whose definition it has
-	Jobs   []inspect.Row `json:"jobs"`             // some of those that run
+	Jobs   []inspect.Row `json:"jobs"`             // some of the running ones
 }
 
 // IsSet reports whether the limit, or its family, has a definition.

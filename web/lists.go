@@ -16,7 +16,7 @@ import (
 // pageSize is the number of rows of a page.
 const pageSize = 50
 
-// A jobFilter says which jobs of a list are looked for.
+// A jobFilter selects jobs of a list.
 type jobFilter struct {
 	Klass string `json:"klass,omitempty"`
 	Tag   string `json:"tag,omitempty"`
@@ -33,7 +33,7 @@ type jobList struct {
 	Rows   rows          `json:"-"`
 }
 
-// A search says how far a list was searched.
+// A search is the progress of the search of a list.
 type search struct {
 	Looked int            `json:"looked"` // with the requests before
 	Total  int            `json:"total"`  // the length of the list

@@ -25,8 +25,7 @@ type streams struct {
 }
 
 // live sends the changing part of a page whenever it has changed, as server-sent events, for as
-// long as somebody looks at it. All pages are updated at the same times: when a turn of the samples
-// begins.
+// long as it is open. All pages are updated at the same times: when a turn of the samples begins.
 func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	streams := &s.handler.streams
 	defer streams.open.Add(-1)

@@ -13,7 +13,8 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// putByForm puts a job of the klass Send into the queue mail by a form that says something else, too.
+// putByForm puts a job of the klass Send into the queue mail by a form that says something else,
+// too.
 func (d *desk) putByForm(pairs ...string) *qless.Job {
 	d.t.Helper()
 	got := d.post("job.put", form(append(pairs, "queue", "mail", "klass", "Send")...),
@@ -79,7 +80,7 @@ func TestAFormHasAllOptionsOfAJob(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCanNotBeUsedAreToldBesideTheirInputs(t *testing.T) {
+func TestInvalidOptionsAreToldBesideTheirInputs(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	page := d.page("/actions/job.put?queue=mail")
 	require.Contains(t, page, `<details id="more-options"><summary>More options</summary>`)

@@ -145,7 +145,7 @@ func (s *site) addStats(ctx context.Context, q query, data *queueData) error {
 	return err
 }
 
-// why says what a queue waits for.
+// why explains what a queue waits for.
 func (s *site) why(ctx context.Context, q query) (*view, error) {
 	data, err := s.readWhy(ctx, q.name)
 	return &view{Title: "Why: " + q.name, Data: data}, err

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// What the pages about recurring jobs show at most. Each row costs a call.
+// The most that the pages about recurring jobs show. Each row costs a call.
 const (
 	recurringShown = 25 // recurring jobs
 	schedulesShown = 20 // schedules below them
@@ -109,7 +109,7 @@ func (s *site) addRecurring(
 type recurringJobData struct {
 	Job      *qless.RecurringJob `json:"job"`
 	Summary  *inspect.Row        `json:"summary,omitempty"` // with its next time, if it was found
-	Children []inspect.Row       `json:"children"`          // those that are left, the latest first
+	Children []inspect.Row       `json:"children"`          // the remaining ones, the latest first
 }
 
 // recurringJob shows a recurring job.

@@ -12,10 +12,10 @@ const (
 	sampleTimeout = 10 * time.Second // of a reading
 )
 
-// samples keeps what was read last, so that all who look at a page share its readings. Time passes
-// in turns: what is read in one is good until its end, unless it may be older. The pages that are
-// shown are updated when a turn begins, and so none shows what was read before that. What nobody
-// has looked at for a while is dropped with the next reading.
+// samples keeps the last readings, so that all viewers of a page share them. Time passes in turns:
+// a sample is valid until the end of its turn, or for its own maximal age if that is longer. The
+// pages that are shown are updated when a turn begins, and so none shows what was read before that.
+// Samples that were not viewed for a while are dropped with the next reading.
 type samples struct {
 	began time.Time // the first turn
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ type samples struct {
 
 type sample struct {
 	done   chan struct{} // closed when value and err are there
-	until  time.Time     // when it is to be read again
+	until  time.Time     // when to read it again
 	isKept bool          // for a time of its own
 	value  any
 	err    error

@@ -23,16 +23,16 @@ type serverData struct {
 	HasSkew bool    `json:"-"`
 	Ping    float64 `json:"ping"` // how long the question took, in seconds
 
-	// Refused says why the server does not tell, or is empty.
+	// Refused is the reason why the server does not report it, or empty.
 	Refused string            `json:"refused,omitempty"`
 	Info    map[string]string `json:"info,omitempty"`
-	Advice  []string          `json:"advice"`   // what is likely to do harm
+	Advice  []string          `json:"advice"`   // likely to do harm
 	NoRedis bool              `json:"no_redis"` // the Source has no Redis
 
 	Workers int `json:"workers"`
 }
 
-// infoFields are the fields of INFO that are kept: no paths, and nothing that nobody needs.
+// infoFields are the fields of INFO that are kept: no paths, and nothing useless.
 var infoFields = []string{
 	"redis_version", "valkey_version", "server_name", "redis_mode", "os", "uptime_in_seconds",
 	"role", "master_link_status", "connected_slaves", "cluster_enabled",
@@ -75,7 +75,7 @@ func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	return data, nil
 }
 
-// readClock compares the clocks. A server that does not tell the time leaves it unknown.
+// readClock compares the clocks. A server that does not report the time leaves it unknown.
 func (d *serverData) readClock(ctx context.Context, rdb redis.UniversalClient) {
 	before := time.Now()
 	there, err := rdb.Time(ctx).Result()
@@ -101,10 +101,10 @@ func parseInfo(text string) map[string]string {
 	return kept
 }
 
-// maxClockSkew is by how much two clocks may differ before a page says so.
+// maxClockSkew is the difference between two clocks from which a page warns.
 const maxClockSkew = 2.0
 
-// advise says what is likely to do harm.
+// advise reports settings that are likely to do harm.
 func (d *serverData) advise() {
 	advise := func(when bool, text string) {
 		if when {
@@ -135,7 +135,7 @@ func (d *serverData) number(field string) float64 {
 	return n
 }
 
-// Count writes the number of a field of INFO, or nothing if the server does not tell it.
+// Count writes the number of a field of INFO, or nothing if the server does not report it.
 func (d *serverData) Count(field string) string {
 	if d.Info[field] == "" {
 		return ""
@@ -159,7 +159,7 @@ func (d *serverData) Uptime() time.Duration {
 	return time.Duration(d.number("uptime_in_seconds")) * time.Second
 }
 
-// Clock says how the clocks differ.
+// Clock describes the difference of the clocks.
 func (d *serverData) Clock() string {
 	skew := time.Duration(d.Skew * float64(time.Second))
 	switch {

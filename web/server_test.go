@@ -58,7 +58,7 @@ func TestAServerThatRefusesInfo(t *testing.T) {
 	require.NotContains(t, page, "Its clock")
 }
 
-func TestWithoutAConnectionTheServerPageSaysWhatTheClientKnows(t *testing.T) {
+func TestServerPageWithoutAConnectionShowsTheClient(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
 	_, err := d.Queue("mail").Pop(t.Context(), 1)

@@ -24,7 +24,7 @@ type view struct {
 	Title    string
 	Section  string // the part of the navigation that it is in
 	Data     any    // what the template gets, and what is sent as JSON
-	isStill  bool   // it is not updated while somebody looks at it
+	isStill  bool   // it is not updated while it is open
 	isPart   bool   // there is more to read: it is loaded again even without JavaScript
 	refresh  int    // after how many seconds it is loaded again without JavaScript, or 0
 	goTo     string // another page to show in its place, if not empty
@@ -122,7 +122,7 @@ func (s *site) write(w http.ResponseWriter, r *http.Request, status int, v *view
 	_, _ = w.Write(bytes.ToValidUTF8(page.Bytes(), []byte("\ufffd")))
 }
 
-// An errorData says what went wrong.
+// An errorData describes an error.
 type errorData struct {
 	Status  int        `json:"status"`
 	Code    qless.Code `json:"code,omitempty"`

@@ -26,13 +26,13 @@ type Source struct {
 	// Client reads and changes the jobs.
 	Client *qless.Client
 
-	// Redis is the connection that the page about the server asks. Without it, that page says what
+	// Redis is the connection that the page about the server asks. Without it, that page shows what
 	// the client knows.
 	Redis redis.UniversalClient
 }
 
-// Options say how the dashboard is mounted, and what its users may do. The zero value mounts it at
-// the root and allows everything.
+// Options configure how the dashboard is mounted, and what its users may do. The zero value mounts
+// it at the root and allows everything.
 type Options struct {
 	// Prefix is the path below which it is mounted, such as "/queues".
 	Prefix string
@@ -158,9 +158,9 @@ func invalid(format string, args ...any) error {
 	}
 }
 
-// Close ends what goes on in the background and waits for that: the subscription to events that the
-// page of activity makes while somebody looks at it, and actions on many jobs, which stop after the
-// step that they are at. Call it when no more requests come, before the clients are closed.
+// Close ends background work and waits for it: the subscription to events that the page of activity
+// makes while it is open, and actions on many jobs, which stop after the step that they are at.
+// Call it when no more requests come, before the clients are closed.
 func (h *Handler) Close() {
 	for _, s := range h.sites {
 		s.feed.halt()

@@ -83,8 +83,8 @@ func lastDays(now time.Time) []time.Time {
 	return all
 }
 
-// old returns at most n days to read next: those that are missing first, today before the others. A
-// day that is over does not change. The first view at many queues leaves the days to the next ones.
+// old returns at most n days to read next: missing ones first, today before the others. A day that
+// is over does not change. The first view at many queues leaves the days to the next ones.
 func (d *days) old(queues []string, now time.Time, n int) []queueDay {
 	if isFirst := !d.isLooked.Swap(true); isFirst && len(queues) > fewQueues {
 		return nil

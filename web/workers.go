@@ -18,7 +18,7 @@ type workersData struct {
 	Rows    rows             `json:"-"`
 }
 
-// workers lists the workers: those that are registered, then the silent ones.
+// workers lists the workers: the registered ones, then the others.
 func (s *site) workers(ctx context.Context, q query) (*view, error) {
 	listed, err := s.listed(ctx)
 	if err != nil {

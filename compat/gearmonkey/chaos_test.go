@@ -22,8 +22,8 @@ import (
 )
 
 // The server refuses commands, loses answers and crashes, and workers come and go. Every job that
-// was queued ends, but for those that the protocol can't promise: one for each lost answer to a
-// pop, and those that a worker that stops had to say it has lost. No other keys are left.
+// was queued ends, except for the losses that the protocol allows: one for each lost answer to a
+// pop, and the jobs that a stopping worker reported as lost. No other keys are left.
 func TestChaosOfRefusals(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(c *testkit.Chaos, t testing.TB){
@@ -203,7 +203,7 @@ func (c *chaosEnv) statuses() map[string]int {
 	return all
 }
 
-// check requires that what was queued has ended, but for what the protocol can't promise. If no
+// check requires that queued jobs have ended, except for the losses that the protocol allows. If no
 // answers were lost, that is everything.
 func (c *chaosEnv) check(answered bool) {
 	c.t.Helper()

@@ -33,9 +33,10 @@
 //
 // The protocol has no locks. A job runs at most once: if a worker is killed, its job stays busy
 // forever, unless a [Sweeper] runs, which turns this into at least once. Commands are sent one by
-// one, as other implementations expect; those that begin a job are a transaction, and those that
-// end it. Commands that must not run twice are sent once, so a broken connection can lose a job but
-// never duplicates one. Package qless gives stronger guarantees; [Client.Move] moves jobs there.
+// one, as other implementations expect; the commands that begin a job are a transaction, and so are
+// the ones that end it. Commands that must not run twice are sent once, so a broken connection can
+// lose a job but never duplicates one. Package qless gives stronger guarantees; [Client.Move] moves
+// jobs there.
 //
 // # Errors
 //

@@ -7,14 +7,14 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// An EventKind says what happened to a job.
+// An EventKind is the kind of a job's event.
 type EventKind string
 
 // The kinds of events.
 const (
 	EventCreate EventKind = "create" // stored, and about to be queued
 	EventStart  EventKind = "start"  // taken by a worker
-	EventFinish EventKind = "finish" // ended, successfully or not; Get tells which
+	EventFinish EventKind = "finish" // ended, successfully or not; Get has the status
 )
 
 // EventGap means that events may have been lost: the connection broke and was restored. It concerns

@@ -1,6 +1,6 @@
 package gearmonkey
 
-// What the tests check against the protocol.
+// Values that the tests check against the protocol.
 const (
 	Script    = script
 	ScriptSHA = scriptSHA

@@ -111,7 +111,7 @@ func TestTellingIsSentAgain(t *testing.T) {
 	}
 }
 
-// Work says that an idle worker stops within four seconds if the server hangs.
+// By the docs of Work, an idle worker stops within four seconds if the server hangs.
 func TestStoppingHasALimit(t *testing.T) {
 	require.Less(t, gearmonkey.LongestStop, 4*time.Second)
 }

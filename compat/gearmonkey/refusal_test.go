@@ -17,7 +17,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A refusal while a job begins, runs or ends delays it, and no event tells of what has not happened.
+// A refusal while a job begins, runs or ends delays it, and no event is published that has not
+// happened.
 func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range testkit.Refusals {

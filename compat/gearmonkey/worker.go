@@ -94,9 +94,9 @@ func (w *Worker) Accept(fn string, handler Handler) {
 //
 // A scheduled job may start up to a second late.
 //
-// What begins and ends a job is a transaction each, without the event if the user may not publish.
-// Cost of a job: ten commands in five round trips, one less of each if it was scheduled, and one
-// more for each further function. An idle worker sends as many commands a second as it has
+// The begin and the end of a job are a transaction each, without the event if the user may not
+// publish. Cost of a job: ten commands in five round trips, one less of each if it was scheduled,
+// and one more for each further function. An idle worker sends as many commands a second as it has
 // functions, plus one.
 func (w *Worker) Work(ctx context.Context) (err error) {
 	s, err := w.newShift()

@@ -253,7 +253,7 @@ func TestStopGivesTheRunningJobTime(t *testing.T) {
 	e := newEnv(t)
 	e.run("F", "a")
 	e.run("F", "b")
-	// works stops the worker at the first job, which goes on.
+	// works stops the worker at the first job, which keeps running.
 	e.works(1, func(ctx context.Context, _ *gearmonkey.Job) ([]byte, error) { return nil, ctx.Err() })
 	require.Equal(t, gearmonkey.StatusSuccess, e.state("F", 1).Status)
 	require.Equal(t, gearmonkey.StatusIdle, e.state("F", 2).Status)

@@ -21,7 +21,8 @@ type Cleaned struct {
 }
 
 // LightClean requeues the items in the processing list that have no lease, at the end of the queue,
-// and removes ids without data from the list. It starts with those that have been there longest.
+// and removes ids without data from the list. It starts with the items that have been there
+// longest.
 //
 // LightClean performs LRANGE of the processing list, and for each id EXISTS of its leases and its
 // data, LREM and LPUSH. The steps for one id are atomic, so an item that is renewed, completed or

@@ -141,8 +141,8 @@ func TestDeepCleanFindsWhatAnOldCleanerHeld(t *testing.T) {
 	e.taken("a")
 }
 
-// An item was taken out of the processing list while its lease lived, as by a cleaner that died, and
-// its worker died too. The deep cleaning comes before the lease ends, and light ones after it.
+// An item was taken out of the processing list while its lease lived, as by a cleaner that died,
+// and its worker died too. The deep cleaning comes before the lease ends, and light ones after it.
 func TestDeepCleanListsWhatIsLeased(t *testing.T) {
 	e := newEnv(t)
 	e.add("a", "b")

@@ -64,7 +64,7 @@ func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
 	return ours, oursOld, rust, python, node
 }
 
-// Each peer adds, works, and dies at random; those that can also clean. Every item is completed,
+// Each peer adds, works, and dies at random; the ones that can also clean. Every item is completed,
 // and exactly one worker learns that it did so. Every peer completes what others have added, and no
 // key is left.
 func TestSharedWithOtherClients(t *testing.T) {

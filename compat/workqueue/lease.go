@@ -49,7 +49,7 @@ func (q *Queue) Lease(
 	return found.item, err
 }
 
-// lease is Lease, and says when the lease began at the earliest.
+// lease is Lease, and returns the earliest time at which the lease may have begun.
 func (q *Queue) lease(
 	ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration,
 ) (finding, error) {

@@ -175,7 +175,7 @@ func TestLeasesAreRenewedWithoutMemory(t *testing.T) {
 	}
 }
 
-func TestAnItemThatComesAsTheContextEndsKeepsItsPlaceOrIsLeased(t *testing.T) {
+func TestItemThatComesAsTheContextEndsIsNotLost(t *testing.T) {
 	e := newEnv(t)
 	e.add("x")
 	e.take()
@@ -279,7 +279,7 @@ func TestNoErrorAndNoLoggerEndsTheProgram(t *testing.T) {
 	}
 }
 
-// Lease says that the end of its context ends it within two seconds if the server hangs.
+// By the docs of Lease, the end of its context ends it within two seconds if the server hangs.
 func TestStoppingHasALimit(t *testing.T) {
 	require.Less(t, workqueue.LongestStop, 2*time.Second)
 }

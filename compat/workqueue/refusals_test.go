@@ -129,7 +129,7 @@ func (c *refusalsEnv) cleans(ctx context.Context) {
 }
 
 // check requires that what was added was run and completed. If no answers were lost, each was
-// told.
+// reported.
 func (c *refusalsEnv) check(told bool) {
 	c.t.Helper()
 	c.mu.Lock()

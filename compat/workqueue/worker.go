@@ -19,10 +19,10 @@ import (
 //   - After any other error, or a panic, the lease is no longer renewed. Once it has ended, the
 //     next cleaning requeues the item.
 //
-// The context is canceled when the lease is lost or the worker was stopped; [context.Cause] is
-// then [ErrLeaseLost] or [ErrStopped]. An item that is not done when the worker stops is requeued at
-// once. After a lost lease, nil completes the item only if it is still leased by that lease: else it
-// is somebody else's, or another one that was added with the same id.
+// The context is canceled when the lease is lost or the worker was stopped; [context.Cause] is then
+// [ErrLeaseLost] or [ErrStopped]. An item that is not done when the worker stops is requeued at
+// once. After a lost lease, nil completes the item only if it is still leased by that lease: else
+// it belongs to another worker, or is another item that was added with the same id.
 //
 // Items run at least once: a handler may be called again for an item that it has already run.
 type Handler func(ctx context.Context, item *Item) error
@@ -39,7 +39,7 @@ func JSONHandler[T any](work func(ctx context.Context, item *Item, value T) erro
 	}
 }
 
-// Drop returns an error with which a [Handler] says that retrying would not help: the item is
+// Drop returns an error for a [Handler] to return if retrying would not help: the item is
 // completed, and the error is logged. The protocol does not keep failed items.
 func Drop(err error) error { return &dropped{err} }
 

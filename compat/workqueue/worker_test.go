@@ -170,7 +170,7 @@ func TestDroppedItemsAreCompleted(t *testing.T) {
 }
 
 // When the lease is lost, the handler's context ends, and its late success completes nothing that
-// may be somebody else's.
+// may belong to another worker.
 func TestALostLeaseEndsTheContext(t *testing.T) {
 	for name, lose := range map[string]func(e *env){
 		"completed": func(e *env) { e.complete("a") },

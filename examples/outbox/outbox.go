@@ -13,7 +13,7 @@ import (
 )
 
 // createTable makes the outbox. The number keeps the order of the rows, the id becomes the jid. A
-// row that can't become a job says why, and stays.
+// row that can't become a job stays, with the error.
 const createTable = `
 CREATE TABLE IF NOT EXISTS qless_outbox (
 	number  INTEGER PRIMARY KEY AUTOINCREMENT,

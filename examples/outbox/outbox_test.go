@@ -72,7 +72,7 @@ func newShop(t *testing.T) *shop {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	server := qlesstest.New(t)
-	client, err := qless.New(server.Redis(), nil) // by a clock that goes on
+	client, err := qless.New(server.Redis(), nil) // by a running clock
 	require.NoError(t, err)
 	return &shop{T: t, file: file, db: db, client: client, redis: server}
 }
@@ -357,6 +357,6 @@ func (w *onWrite) Write(text []byte) (int, error) {
 func TestTheProgram(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
-	_, printed, _ := strings.Cut(out.String(), "\n") // the first line says which Redis
+	_, printed, _ := strings.Cut(out.String(), "\n") // the first line names the Redis
 	require.Equal(t, "not ordered: the order is empty\npacked: book\npacked: lamp\n", printed)
 }

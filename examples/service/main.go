@@ -9,7 +9,8 @@
 //	curl localhost:8080/readyz
 //	curl localhost:8080/metrics
 //
-// With a password in ADMIN_PASSWORD, it has a dashboard at localhost:8080/admin/, for the user admin.
+// With a password in ADMIN_PASSWORD, it has a dashboard at localhost:8080/admin/, for the user
+// admin.
 //
 // It uses the Redis server at REDIS_URL, redis://localhost:6379 by default, and listens at ADDR,
 // localhost:8080 by default. Ctrl-C or SIGTERM stops it: it finishes what it is doing, and jobs
@@ -46,7 +47,7 @@ func main() {
 	}
 }
 
-// A config says how the service runs.
+// A config configures the service.
 type config struct {
 	redis string // the URL of the Redis server
 	addr  string // where the API listens

@@ -120,7 +120,7 @@ func (r *request) authorized() bool {
 	return false
 }
 
-// same compares two secrets in a time that tells nothing about them.
+// same compares two secrets in constant time.
 func same(a, b string) int {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:])
@@ -213,7 +213,7 @@ func (r *request) setAccessLog() {
 	r.showAccessLog()
 }
 
-// What can be wrong with a token or its pool.
+// The errors about a token or its pool.
 const (
 	noSuchPool  = "the pool was not exists"
 	tokenExists = "the token has already existed"

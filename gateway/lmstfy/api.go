@@ -37,7 +37,7 @@ var routes = map[string]route{
 	"GET deadletter/size": {api: deadAPI + "/size", serve: (*request).deadSize, open: true},
 }
 
-// What a limit counts.
+// The requests that a limit counts.
 const (
 	produce = "produce"
 	consume = "consume"
@@ -131,7 +131,7 @@ func (r *request) run(route *route) {
 		}
 	}
 	route.serve(r)
-	if r.settle != nil { // there is nobody left to answer
+	if r.settle != nil { // there is no client left to answer
 		r.settle()
 	}
 }

@@ -16,7 +16,7 @@ var defaultCarried = []string{"traceparent", "tracestate", "baggage"}
 const maxHeaders = 8 << 10
 
 // carried returns the attributes of a job to be published, and the headers of the request that it
-// carries along, in lower case. What does not fit is left out.
+// carries along, in lower case. Headers that do not fit are left out.
 func (r *request) carried(attributes map[string]string) map[string]string {
 	all := maps.Clone(attributes)
 	if all == nil {
@@ -39,7 +39,7 @@ func (r *request) carried(attributes map[string]string) map[string]string {
 	return all
 }
 
-// giveBack has the answer to a consumer say what a job carries.
+// giveBack adds the headers that a job carries to the answer to a consumer.
 func (r *request) giveBack(header http.Header, job *qless.Job) {
 	for _, name := range r.server.config.Carried {
 		if value := job.Headers[strings.ToLower(name)]; value != "" {

@@ -32,7 +32,8 @@ type Config struct {
 	// SkipTokens has the server take every request, with any token or none.
 	SkipTokens bool
 
-	// Accounts are users of the admin API with their passwords. Without any, everybody may use it.
+	// Accounts are users of the admin API with their passwords. Without any, every client may use
+	// it.
 	Accounts map[string]string
 
 	// AdminHosts are names by which the admin API may be asked, such as that of a service. Addresses,
@@ -45,8 +46,8 @@ type Config struct {
 	// Logger is where failures and requests are logged. Defaults to slog.Default.
 	Logger *slog.Logger
 
-	// What holds for requests that do not say it. TTL defaults to 24 hours, and TTR to 2 minutes. A
-	// TTL of -1 means that jobs live for ever, and a TTR of -1 none. Tries defaults to 1.
+	// The defaults of requests. TTL defaults to 24 hours, and TTR to 2 minutes. A TTL of -1 means
+	// that jobs live for ever, and a TTR of -1 none. Tries defaults to 1.
 	TTL     time.Duration
 	Delay   time.Duration
 	Tries   int
@@ -75,9 +76,9 @@ type Config struct {
 	IdleTimeout  time.Duration
 
 	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before
-	// [Server.Serve] takes the connection for broken. What was written may be without acknowledgement
-	// for that long, or for WriteTimeout if that is longer. Defaults to 30 seconds; -1 leaves it to
-	// the system.
+	// [Server.Serve] takes the connection for broken. Written data may stay unacknowledged for that
+	// long, or for WriteTimeout if that is longer. Defaults to 30 seconds; -1 leaves it to the
+	// system.
 	PeerTimeout time.Duration
 }
 
@@ -90,7 +91,7 @@ type Pool struct {
 	// sends, which counts all of them if Client uses it too.
 	Redis redis.UniversalClient
 
-	// MigrateTo is the pool into which jobs are published instead. Those that are left in this one
+	// MigrateTo is the pool into which jobs are published instead. Jobs that are left in this one
 	// are consumed first.
 	MigrateTo string
 }

@@ -17,9 +17,9 @@ type clientConn struct {
 
 	mu       sync.Mutex
 	deadline time.Time     // for reading, as it was set last
-	stopping bool          // what looks ahead is to end
+	stopping bool          // reading ahead must end
 	looking  chan struct{} // is closed when what looks ahead has ended; nil if nothing does
-	ahead    []byte        // was read before anybody asked for it
+	ahead    []byte        // was read ahead
 	err      error         // is why nothing more can be read
 	gone     func()        // is called when that is found out; may be nil
 }
@@ -28,7 +28,7 @@ type clientConn struct {
 var past = time.Unix(1, 0)
 
 // Read reads what comes next. A read of a single byte may be that by which net/http looks whether
-// the client goes away. There may be more behind it, so reading goes on until the next call.
+// the client goes away. There may be more behind it, so reading continues until the next call.
 func (c *clientConn) Read(p []byte) (int, error) {
 	c.stopLooking()
 	c.mu.Lock()
@@ -67,7 +67,7 @@ func (c *clientConn) watch(unread bool, gone func()) (stop func()) {
 	}
 }
 
-// look begins to read ahead, unless that goes on.
+// look begins to read ahead, unless it already does.
 func (c *clientConn) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *clientConn) readAhead(done chan struct{}) {
 func (c *clientConn) keep(read []byte, err error) (end bool) {
 	c.mu.Lock()
 	c.ahead = append(c.ahead, read...)
-	full := len(c.ahead) > maxAhead // nobody who sends so much is waited for
+	full := len(c.ahead) > maxAhead // a client that sends so much is not waited for
 	gone := c.gone
 	failed := err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 	if failed {

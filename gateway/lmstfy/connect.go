@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Connect returns the configuration with the pools and the AdminRedis of the file. What close
-// closes is to be closed when the server is shut down.
+// Connect returns the configuration with the pools and the AdminRedis of the file. The caller must
+// call close when the server is shut down.
 func (f *File) Connect(ctx context.Context) (config Config, close func(), err error) {
 	var opened []redis.UniversalClient
 	close = func() {

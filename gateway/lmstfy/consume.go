@@ -99,7 +99,7 @@ func (r *request) discard() {
 	setDeadline(controller.SetReadDeadline, 0)
 }
 
-// deliver answers with jobs. Those that can't be sent are given back.
+// deliver answers with jobs. Jobs that can't be sent are released.
 func (r *request) deliver(got delivery, many bool) {
 	now := time.Now()
 	answers := make([]map[string]any, len(got.jobs))

@@ -65,7 +65,7 @@ func TestARedisThatIsFull(t *testing.T) {
 	_, text := g.ask("GET", "/api/ns/q/size", "")
 	require.EqualValues(t, 1, g.decode(text)["size"])
 	limit("1")
-	// What makes room is still done.
+	// Requests that make room still work.
 	status, text := g.ask("GET", "/api/ns/q", "")
 	require.Equal(t, http.StatusOK, status, text)
 	require.Equal(t, id, g.decode(text)["job_id"])

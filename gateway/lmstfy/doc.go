@@ -3,9 +3,9 @@
 // see, and work.
 //
 // A job of the namespace ns and the queue q is in the queue "ns/q". Its klass is [Klass], and its
-// data is {"body": "..."}, in base64. What is put into such a queue by a client of qless is given
+// data is {"body": "..."}, in base64. Jobs that a client of qless puts into such a queue are given
 // to consumers as well: the body is then the job's data, as JSON.
 //
-// [New] is for programs that have the server inside. The program cmd/lmstfy-server has the
-// flags of lmstfy's own server, and reads its configuration file: see [LoadFile].
+// [New] is for programs that have the server inside. The command qless serve lmstfy
+// reads the configuration file of lmstfy's own server: see [LoadFile].
 package lmstfy

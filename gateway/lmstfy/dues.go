@@ -22,7 +22,7 @@ type dues struct {
 	queues map[string]span
 }
 
-// A span says when something is due first and last.
+// A span has the first and the last due time.
 type span struct{ next, last time.Time }
 
 func newDues() *dues { return &dues{queues: map[string]span{}} }
@@ -62,8 +62,8 @@ func (d *dues) take(now time.Time) []string {
 	return due
 }
 
-// runSweeps sweeps what is due until the context ends. What other servers have put, or this one
-// before it was started, is found among all known queues.
+// runSweeps sweeps what is due until the context ends. Jobs that other servers put, or this one
+// before it was restarted, are found among all known queues.
 func (s *store) runSweeps(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -153,7 +153,7 @@ func (f *File) AdminAddr() string {
 }
 
 // Config returns a configuration without Pools and Admin, for which the caller has to connect. The
-// tokens and limits are those that lmstfy's own server has in its AdminRedis.
+// tokens and limits are the ones in the AdminRedis of lmstfy's own server.
 func (f *File) Config() Config {
 	config := Config{
 		AdminPrefix: "-",

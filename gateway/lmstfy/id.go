@@ -25,7 +25,7 @@ func formatID(raw [16]byte) string {
 	return string(text[:])
 }
 
-// newID returns an id that nobody has given: 6 bytes of time in milliseconds, and 10 random ones.
+// newID returns a new id: 6 bytes of time in milliseconds, and 10 random ones.
 func newID(now time.Time) string {
 	return formatID(newRawID(now))
 }
@@ -53,7 +53,7 @@ func newJobIDs(now time.Time, n int, delay uint32, versioned bool) []string {
 	return ids
 }
 
-// publishedAt returns when a job with this id was published, and whether the id says so.
+// publishedAt returns when a job with this id was published, and whether the id has a time.
 func publishedAt(id string) (time.Time, bool) {
 	if len(id) == idLen+1 && id[0] == '1' {
 		id = id[1:]

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Limiter is how many requests a token may make in an interval of seconds: those that consume,
-// and those that publish. With 0, they are not limited.
+// A Limiter is how many requests a token may make in an interval of seconds: consuming and
+// publishing ones. With 0, they are not limited.
 type Limiter struct {
 	Read     int64 `json:"read"`
 	Write    int64 `json:"write"`
@@ -113,7 +113,7 @@ func (l *limiters) get(pool, namespace, token string) *Limiter {
 	return nil
 }
 
-// set stores the limit of a token. If it is to be new, set reports whether there was none.
+// set stores the limit of a token. For a new one, set reports whether there was none.
 func (l *limiters) set(
 	ctx context.Context, name string, limiter Limiter, isNew bool,
 ) (bool, error) {

@@ -50,7 +50,7 @@ func (c *rawClient) receive() (status int, body string) {
 }
 
 // Consumers that wait need nothing but their connections, with the goroutines of net/http.
-func TestThousandsOfConsumersWaitOnFewConnectionsToRedis(t *testing.T) {
+func TestThousandsOfConsumersShareFewConnections(t *testing.T) {
 	g := start(t, nil)
 	const consumers = 2000
 	g.publish("/api/ns/q", "x")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// maxSeries is how many series a metric has at most. What comes later counts as one, with empty
-// labels: names of queues come from clients.
+// maxSeries is how many series a metric has at most. Later ones count as one, with empty labels:
+// names of queues come from clients.
 const maxSeries = 20_000
 
 // A family is a metric with its series. It writes them in the format of Prometheus.
@@ -224,9 +224,9 @@ func (m *metrics) swept(pool string, jobs int) {
 	}
 }
 
-// name has the requests of a namespace counted under its name from now on. One that is in the path
-// of a request is anybody's word: it counts once one of its tokens was taken or, without tokens, it
-// had a job.
+// name has the requests of a namespace counted under its name from now on. One in the path of a
+// request may be invented: it counts once one of its tokens was used or, without tokens, it had a
+// job.
 func (m *metrics) name(namespace string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

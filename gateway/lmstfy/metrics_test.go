@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
-// What strangers send is in no label, and takes no room from those who have a token.
+// Names that strangers send are in no label, and take no room from clients with a token.
 func TestStrangersInMetrics(t *testing.T) {
 	for name, skip := range map[string]bool{"with tokens": false, "without": true} {
 		t.Run(name, func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"github.com/qless/qless-go/internal/hosts"
 )
 
-// guard refuses what a browser asks for a page of another site: a browser on the operator's machine
-// reaches what nobody else can. A page reads answers, too, if its name is made to lead to this
-// server, but then the request has that name as its host.
+// guard refuses requests that a browser makes for a page of another site: a browser on the
+// operator's machine reaches servers that no one else can. A page reads answers, too, if its name
+// is made to lead to this server, but then the request has that name as its host.
 func (s *Server) guard(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {

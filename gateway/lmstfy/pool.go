@@ -8,8 +8,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A pool has jobs in a store. While it is being migrated, it also has those that are left in the
-// old one, which go first.
+// A pool has jobs in a store. While it is being migrated, it also has the jobs left in the old one,
+// which come first.
 type pool struct {
 	name string
 	old  *store // nil unless it is being migrated

@@ -114,7 +114,7 @@ func (r *request) put(p publication, bodies [][]byte) []string {
 // maxIgnored is how much of a body that is too large is read, so that the client reads the answer.
 const maxIgnored = 16 << 20
 
-// maxAhead is how much memory a client gets for what it says that it will send.
+// maxAhead is how much memory a client gets for a body that it has announced.
 const maxAhead = 64 << 10
 
 // readBody reads a body of at most the given length. The client may not take for ever.

@@ -40,7 +40,7 @@ func (s *Server) wrap(handler http.Handler) http.Handler {
 		r := &request{Request: hr, server: s, writer: w, id: newID(time.Now()), values: hr.URL.Query()}
 		began := time.Now()
 		w.Header().Set("X-Request-Id", r.id)
-		if hr.ContentLength != 0 { // also for a body that nobody wants
+		if hr.ContentLength != 0 { // also for an unused body
 			setDeadline(http.NewResponseController(w).SetReadDeadline, s.config.ReadTimeout)
 		}
 		defer s.log(r, began)

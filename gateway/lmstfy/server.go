@@ -23,8 +23,7 @@ type Server struct {
 	sizes     *sizes
 	accessLog atomic.Bool
 
-	// stopping ends when consumers are to be answered, and closing when what runs beside the requests
-	// is to end.
+	// stopping ends when consumers must be answered, and closing when background work must end.
 	stopping context.Context
 	stop     context.CancelFunc
 	closing  context.Context
@@ -70,7 +69,7 @@ func (s *Server) Handler() http.Handler {
 	return s.wrap(http.HandlerFunc(s.serveAPI))
 }
 
-// AdminHandler returns the admin API, which is not for everybody: see [Config].Accounts. It refuses
+// AdminHandler returns the admin API, which needs protection: see [Config].Accounts. It refuses
 // what a browser asks for a page of another site: see [Config].AdminHosts.
 func (s *Server) AdminHandler() http.Handler {
 	return s.wrap(s.guard(http.HandlerFunc(s.serveAdmin)))

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// sizes are metrics of what the pools have. They are read when somebody asks, but not often.
+// sizes are metrics of what the pools have. They are read on request, but not often.
 type sizes struct {
 	config *Config
 
@@ -106,7 +106,7 @@ func info(ctx context.Context, client *qless.Client) (map[string][]string, error
 	return all, nil
 }
 
-// A gauges is what a Redis says of itself: the metric, and the field of INFO.
+// A gauges is a figure from a Redis server's INFO: the metric, and the field of INFO.
 type gauges struct {
 	byField map[string]*family
 	keys    *family

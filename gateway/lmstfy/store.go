@@ -201,7 +201,7 @@ func (s *store) removeAnyhow(ctx context.Context, queue, id string) (*qless.Job,
 		case !errors.Is(err, qless.ErrFinished):
 			return nil, err
 		}
-		// It has ended meanwhile: what it is now, is to be deleted.
+		// It has ended meanwhile: delete it in its present state.
 	}
 }
 

@@ -13,6 +13,6 @@
 // whose put was acknowledged must have been run to its end and be complete; nothing may be locked,
 // and the keys must agree with each other.
 //
-// The test prints its seed; QLESS_SEED repeats one. The flag -mixed.for says for how long processes
+// The test prints its seed; QLESS_SEED repeats one. The flag -mixed.for sets for how long processes
 // are killed.
 package mixed

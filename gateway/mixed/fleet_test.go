@@ -19,7 +19,7 @@ import (
 // patience turns a hang into a failure.
 const patience = 60 * time.Second
 
-// A fleet is the processes of a test, and what they have told.
+// A fleet is the processes of a test, and the records that they have printed.
 type fleet struct {
 	t      *testing.T
 	random *rand.Rand
@@ -41,7 +41,7 @@ type process struct {
 	command  *exec.Cmd
 	stdin    io.WriteCloser
 	ready    chan struct{} // closed when it works
-	done     chan struct{} // closed when it has ended and all that it told was read
+	done     chan struct{} // closed when it has ended and all its output was read
 }
 
 func newFleet(t *testing.T, random *rand.Rand) *fleet {
@@ -118,7 +118,7 @@ func (f *fleet) Write(text []byte) (int, error) {
 	return f.log.Write(text)
 }
 
-// follow reads what a process tells until it has ended.
+// follow reads the output of a process until it has ended.
 func (f *fleet) follow(p *process, stdout io.Reader) {
 	defer close(p.done)
 	lines := bufio.NewScanner(stdout)

@@ -54,8 +54,8 @@ func (p *program) serve(
 	return shutdown(ctx)
 }
 
-// listen listens where a gateway did that was killed. For some time, a connection of somebody else
-// may have its port.
+// listen listens where a gateway did that was killed. For some time, another connection may have
+// its port.
 func (p *program) listen() (net.Listener, error) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		listener, err := net.Listen("tcp", p.Addr)

@@ -16,8 +16,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Each job is run and completed, no matter who puts it and who works it, while gateways and programs
-// are killed.
+// Each job is run and completed, no matter who puts it and who works it, while gateways and
+// programs are killed.
 func TestJobsOfAllSurviveKills(t *testing.T) {
 	seed := testkit.Seed(t)
 	redis := testkit.Start(t)
@@ -88,7 +88,7 @@ func (f *fleet) drain(client *qless.Client) {
 	}
 }
 
-// left says what is left to do.
+// left describes the jobs that are left.
 func (f *fleet) left(client *qless.Client) string {
 	if put, jid := f.missing(); jid != "" {
 		return fmt.Sprintf("%s is not run, one of %d jobs", jid, put)

@@ -53,7 +53,7 @@ type settings struct {
 	Workq  []string // the addresses of the gateways
 }
 
-// A record is what a program tells, a line each.
+// A record is a line of a program's output.
 type record struct {
 	Ready bool   `json:"ready,omitempty"`
 	Put   string `json:"put,omitempty"` // the put of this job was acknowledged
@@ -65,14 +65,15 @@ type record struct {
 type program struct {
 	settings
 	ctx     context.Context // ends when the process is to end
-	putting context.Context // ends when no more jobs are to be put
+	putting context.Context // ends when no more jobs are put
 	client  *qless.Client
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
-// programMain runs a process until it is told to end or its parent is gone, and returns its status.
+// programMain runs a process until it is asked to end or its parent is gone, and returns its
+// status.
 func programMain(text string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -132,7 +133,7 @@ func (p *program) clients(put, work func()) error {
 	return nil
 }
 
-// pause waits a little, and reports whether jobs are still to be put.
+// pause waits a little, and reports whether to put more jobs.
 func (p *program) pause() bool {
 	select {
 	case <-time.After(rand.N(30 * time.Millisecond)):

@@ -27,7 +27,7 @@ func (p *program) workQless() error {
 	return nil
 }
 
-// handle works a job. Some that came by Workq go on to where clients of lmstfy get them.
+// handle works a job. Some jobs that came by Workq move on to a queue of lmstfy's clients.
 func (p *program) handle(_ context.Context, job *qless.Job) error {
 	p.toil()
 	if job.Queue != lmstfyQueue && sometimes() {

@@ -68,7 +68,7 @@ func members(t *testing.T, rdb *redis.Client, key string) map[string]bool {
 	return found
 }
 
-// verifyFields checks that jobs are complete, and nobody's.
+// verifyFields checks that jobs are complete, and belong to no worker.
 func verifyFields(t *testing.T, rdb *redis.Client, jobs map[string]bool) {
 	t.Helper()
 	var all []string

@@ -89,7 +89,8 @@ func (l *line) close() {
 	l.net = nil
 }
 
-// putWorkq adds and schedules jobs. What gets no answer is sent again: then the job may exist.
+// putWorkq adds and schedules jobs. A command without an answer is sent again: then the job may
+// exist.
 func (p *program) putWorkq() {
 	l := &line{list: p.Workq}
 	defer l.close()

@@ -101,7 +101,7 @@ func (b *bench) usedByRedis() time.Duration {
 	return time.Duration(sum * float64(time.Second))
 }
 
-// usedByGateway returns how much time of processors the gateway has used, if the system tells.
+// usedByGateway returns the processor time that the gateway has used, if the system reports it.
 func (b *bench) usedByGateway() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.pid))
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *bench) usedByGateway() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// memory returns how much memory the gateway has, in KiB, if the system tells.
+// memory returns the memory of the gateway, in KiB, if the system reports it.
 func (b *bench) memory() (kib int) {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.pid))
 	for _, line := range strings.Split(string(status), "\n") {

@@ -23,7 +23,7 @@ type command struct {
 	payload []byte
 }
 
-// errClosed says that the line has no answer: the connection is closed.
+// errClosed means that the line has no answer: the connection is closed.
 var errClosed = errors.New("the line is no command")
 
 // A refusal is an error of the protocol: what stands after the minus.
@@ -57,7 +57,7 @@ const (
 	errQueueOutOfSync refusal = "SERVER-ERROR Queue out of sync"
 )
 
-// A form says what a command looks like.
+// A form is the syntax of a command.
 type form struct {
 	least, most int // arguments, without the name; most -1: any number
 	flags       int

@@ -129,7 +129,7 @@ func TestBytesThatAreJSONStayBytes(t *testing.T) {
 	}
 }
 
-// What the parsers accept is a job that qless accepts.
+// Every job that the parsers accept is one that qless accepts.
 func FuzzSpecs(f *testing.F) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, line string) {
@@ -171,7 +171,7 @@ func FuzzSpecs(f *testing.F) {
 	})
 }
 
-// What bodyOf reads, a Body writes, and anything else stays as it is.
+// A Body writes the data that bodyOf reads, and leaves anything else as it is.
 func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		written, err := json.Marshal(Body{data})

@@ -178,7 +178,7 @@ func (c *conn) await(jid string, until time.Time) (qless.Result, error) {
 	return result, errTimeout
 }
 
-// isGone reports whether an error says that a job was deleted.
+// isGone reports whether an error means that a job was deleted.
 func isGone(err error) bool {
 	return errors.Is(err, qless.ErrCanceled) || errors.Is(err, qless.ErrNotFound)
 }

@@ -167,7 +167,7 @@ const watchAfter = 5 * time.Millisecond
 
 // watch notices meanwhile if the client goes away, and cancels then. A client that sends no more
 // may have gone, or still read: it may wait for as long as its host may be silent, unless its place
-// is needed. What the client has sent ahead stays in the buffer. stop ends watching.
+// is needed. Data that the client has sent ahead stays in the buffer. stop ends watching.
 func (c *conn) watch(cancel context.CancelFunc) (stop func()) {
 	c.readWithin(0)
 	if c.server.draining.Err() != nil {

@@ -11,12 +11,12 @@
 //	...
 //	err = server.Serve(listener)
 //
-// Any number of servers may share a namespace. The program workq-server takes the place of Workq's
-// own.
+// Any number of servers may share a namespace. The command qless serve workq takes the place
+// of Workq's own program.
 //
 // # Queues
 //
-// Jobs with a name and a priority are in the queue workq/NAME/PRIORITY, and those that were
-// scheduled in workq/NAME/PRIORITY/s: see [Queue] and [ScheduledQueue]. Their klass is the name,
-// and their data and results are a [Body].
+// Jobs with a name and a priority are in the queue workq/NAME/PRIORITY, and scheduled ones in
+// workq/NAME/PRIORITY/s: see [Queue] and [ScheduledQueue]. Their klass is the name, and their data
+// and results are a [Body].
 package workq

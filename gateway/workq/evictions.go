@@ -59,7 +59,8 @@ func (e *evictions) note(queue string, at time.Time) {
 const readAtOnce = 50
 
 // count returns how many jobs were evicted, from the day on which the server started. If there are
-// so many queues that they can't be read in some time, it goes on with the rest at the next call.
+// so many queues that they can't be read in some time, it continues with the others at the next
+// call.
 func (e *evictions) count(ctx context.Context, within time.Duration) (int, error) {
 	for begun := time.Now(); ; {
 		now := time.Now()
@@ -118,7 +119,7 @@ func (e *evictions) enter(
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.day.Equal(at) {
-		return e.sum(), true // somebody else was faster
+		return e.sum(), true // another gateway was faster
 	}
 	for i, queue := range queues {
 		e.counts[queue] = counts[i]

@@ -36,7 +36,7 @@ func TestTheCountOfEvictionsGoesOnWhereItStopped(t *testing.T) {
 	require.Nil(t, e.rest)
 }
 
-// Queues in which lives have ended are read at each call, also while a pass over all goes on.
+// Queues in which lives have ended are read at each call, also during a pass over all.
 func TestTheCountOfEvictionsBeginsWithEndedLives(t *testing.T) {
 	client, err := qless.New(testkit.Start(t).Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ const away = "-SERVER-ERROR Read-only mode triggered by cmdlog circuit breaker"
 // addLine is an add without a payload.
 func addLine(id, name string) string { return "add " + id + " " + name + " 60000 3600000 0\r\n" }
 
-// A Redis that hangs is an error in time. What clients then send again is done once.
+// A Redis that hangs is an error in time. A command that clients then send again takes effect once.
 func TestARedisThatHangs(t *testing.T) {
 	e := newDialedEnv(t, func(c *workq.Config) { c.ServerTimeout = 300 * time.Millisecond })
 	p, waiting := e.dial(), e.dial()
@@ -35,7 +35,7 @@ func TestARedisThatHangs(t *testing.T) {
 	} {
 		require.Equal(t, away, p.ask("%s", line), line)
 	}
-	// Whether these are done is not known, so there is no answer that says so.
+	// Whether these are done is not known, so they get no answer.
 	id := uuid.NewString()
 	for _, line := range []string{
 		addLine(id, "q"), "complete " + done + " 2\r\nok", "delete " + uuid.NewString(),
@@ -165,7 +165,7 @@ func TestJobsOutliveARedisThatKeepsItsData(t *testing.T) {
 	require.Equal(t, "+OK", p.ask("complete %s 0\r\n", leased))
 }
 
-func TestPipelinedCommandsThatChangeThingsAreDoneInOrder(t *testing.T) {
+func TestPipelinedChangesAreDoneInOrder(t *testing.T) {
 	const n = 500
 	e := newEnv(t)
 	p := e.dial()

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// isReset reports whether the other side has said that it is gone.
+// isReset reports whether the other side has reset the connection.
 func isReset(connection net.Conn) bool {
 	reset := false
 	err := control(connection, func(fd int) {
@@ -17,8 +17,7 @@ func isReset(connection net.Conn) bool {
 	return reset || err != nil
 }
 
-// hasEnded reports whether the other side has said that it sends no more, and all that it has sent
-// was read.
+// hasEnded reports whether the other side has ended its stream, and all of it was read.
 func hasEnded(connection net.Conn) bool {
 	ended := false
 	_ = control(connection, func(fd int) {

@@ -70,7 +70,7 @@ func (c *conn) inspectQueues(args []string) ([]byte, error) {
 	return c.queuesReply(all[from:min(from+limit, len(all))])
 }
 
-// queuesReply says how many jobs names have.
+// queuesReply lists names with their numbers of jobs.
 func (c *conn) queuesReply(list []string) ([]byte, error) {
 	ctx, cancel := c.within()
 	defer cancel()

@@ -17,7 +17,7 @@ type Body struct {
 	Body []byte `json:"body"`
 }
 
-// What begins and ends a Body as it is encoded here.
+// The beginning and the end of a Body as it is encoded here.
 const (
 	bodyBegin = `{"body":"`
 	bodyEnd   = `"}`

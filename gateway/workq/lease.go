@@ -10,8 +10,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// atOnce is how short a lease has to be to ask for what there is first: its time might be over
-// before the answer.
+// Leases of at most atOnce ask without waiting first: their time might be over before the answer.
 const atOnce = time.Second
 
 // lease leases a job, and gives it to the client. A job that the client can't get goes back.
@@ -45,8 +44,8 @@ func (c *conn) giveBack(job *qless.Job) {
 	}
 }
 
-// How long a client that has ended its side is given to say that it is gone, and how often that is
-// looked at.
+// How long a client that has ended its side may take to reset the connection, and how often that is
+// checked.
 const (
 	goneWithin = 100 * time.Millisecond
 	goneStep   = 5 * time.Millisecond

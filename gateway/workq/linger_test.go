@@ -64,7 +64,7 @@ func TestClientsThatHaveGone(t *testing.T) {
 	require.Equal(t, "+OK", other.ask("complete %s 0\r\n", id))
 }
 
-// At the limit, those who may have gone give up their places at once.
+// At the limit, clients that may have gone lose their places at once.
 func TestClientsThatHaveGoneMakeRoom(t *testing.T) {
 	for how, leave := range leaves {
 		t.Run(how, func(t *testing.T) {

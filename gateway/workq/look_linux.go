@@ -15,7 +15,7 @@ const (
 )
 
 // look returns why nothing more will come on a connection after what has not been read: the other
-// side has said that it sends no more, or it is gone.
+// side has ended its stream, or it is gone.
 func look(connection net.Conn) error {
 	state := tcpEstablished
 	err := control(connection, func(fd int) {

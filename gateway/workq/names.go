@@ -21,7 +21,7 @@ const prefix = "workq/"
 const scheduledSuffix = "/s"
 
 // Queue returns the name of the qless queue that has the jobs of a Workq name with a priority.
-// Those that were scheduled are in ScheduledQueue.
+// Scheduled jobs are in ScheduledQueue.
 func Queue(name string, priority int) string { return prefix + name + "/" + strconv.Itoa(priority) }
 
 // ScheduledQueue returns the name of the qless queue that has the scheduled jobs of a Workq name
@@ -55,7 +55,7 @@ const maxLeased = 10_000
 type names struct {
 	mu     sync.Mutex
 	known  map[string]*priorities // of names that have queues, or are watched
-	leased map[string]bool        // those that leases have asked for, or that had queues
+	leased map[string]bool        // names that leases have asked for, or that had queues
 	queues map[string]bool        // that exist on the server, or are about to
 }
 
@@ -104,8 +104,8 @@ func (n *names) use(name string, priority int, queue string) {
 	n.touch(name, priority, queue)
 }
 
-// add notes that a job with a priority was put into a queue. The queue may have been forgotten since
-// use, by an update that asked the server before the job was there.
+// add notes that a job with a priority was put into a queue. The queue may have been forgotten
+// since use, by an update that asked the server before the job was there.
 func (n *names) add(name string, priority int, queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *priorities) include(priority int) {
 	}
 }
 
-// change tells those who watch that the list has changed.
+// change notifies the watchers of a change of the list.
 func (p *priorities) change() {
 	for w := range p.watchers {
 		w.cancel()

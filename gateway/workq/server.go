@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/gateway/internal/keepalive"
 )
 
-// A Config says how a [Server] serves. Client is required. In every other field, 0 stands for the
+// A Config configures a [Server]. Client is required. In every other field, 0 stands for the
 // default.
 type Config struct {
 	// Client is the client of qless. It is the worker that leases jobs.
@@ -35,11 +35,11 @@ type Config struct {
 	// a client, it is closed at once. Defaults to 10,000. The special value -1 means without limit.
 	MaxConnections int
 
-	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before the
-	// connection is taken for broken. What was written may be without acknowledgement for that long,
-	// or for WriteTimeout if that is longer. For so long a client may also wait that has ended its
-	// side of the connection, which can't be told from one that is gone. Defaults to 30 s. The
-	// special value -1 leaves it to the system.
+	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before
+	// the connection is taken for broken. Written data may stay unacknowledged for that long, or
+	// for WriteTimeout if that is longer. A client that has ended its side of the connection may
+	// also wait for so long, because it may be gone. Defaults to 30 s. The special value -1 leaves
+	// it to the system.
 	PeerTimeout time.Duration
 
 	// RefreshInterval is how often the queues are read that other processes use, at most. Each time
@@ -70,7 +70,7 @@ type Server struct {
 
 	draining context.Context // ends when the server shuts down
 	drain    context.CancelFunc
-	ended    context.Context // ends when all connections are to be closed
+	ended    context.Context // ends when all connections must be closed
 	end      context.CancelFunc
 	work     sync.WaitGroup // what runs beside the connections
 	served   sync.WaitGroup // connections

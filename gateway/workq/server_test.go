@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// vanish closes the connection, and says that nothing more is read either.
+// vanish closes the connection, so that later data is answered with a reset.
 func (p *peer) vanish() {
 	require.NoError(p, p.net.(*net.TCPConn).SetLinger(0))
 	require.NoError(p, p.net.Close())
@@ -235,7 +235,7 @@ func TestTwoGatewaysShareTheirJobs(t *testing.T) {
 	two := other.dial()
 	one.send("lease q 60000\r\n")
 	e.idle("workq/q/0", 1)
-	id := two.add("q", "payload", "-priority=-5") // of which the other gateway has not heard
+	id := two.add("q", "payload", "-priority=-5") // unknown to the other gateway
 	require.Equal(t, "+OK 1", one.line())
 	fields, _ := one.body()
 	require.Equal(t, id, fields[0])

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A sweeper makes true what others see of jobs when locks, delays and lives end, for all
-// connections. It knows when something ends next in each queue.
+// A sweeper applies the ends of locks, delays and lives to jobs, so that others see their true
+// states, for all connections. It knows when something ends next in each queue.
 type sweeper struct {
 	client  *qless.Client
 	names   *names

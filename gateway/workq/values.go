@@ -110,7 +110,7 @@ func parseWait(text string) (time.Duration, error) {
 
 func milliseconds(n uint64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// A spec is what a client says of a job to be put.
+// A spec is a client's description of a job to put.
 type spec struct {
 	id          id
 	name        string

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A readConn tells when it is read.
+// A readConn reports reads.
 type readConn struct {
 	*net.TCPConn
 	read chan struct{}

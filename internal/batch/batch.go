@@ -9,7 +9,7 @@ import (
 )
 
 // A Batcher has calls with a request Q and an answer A. A call that comes while no other is in
-// flight goes out alone, on its own goroutine. Those that come meanwhile wait, and go out together:
+// flight goes out alone, on its own goroutine. Calls that come meanwhile wait, and go out together:
 // one exchange is in flight at a time. The fields must be set before the first call.
 type Batcher[Q, A any] struct {
 	// Alone answers a request that goes out by itself.
@@ -46,7 +46,7 @@ func newCall[Q, A any](ctx context.Context, request Q) *Call[Q, A] {
 func (c *Call[Q, A]) Answer(answer A) { c.done <- answer }
 
 // Do returns the answer to a request. If the context ends while the call waits, the request is not
-// sent, and if it ends while a batch with it is in flight, nobody reads the answer: in both cases,
+// sent, and if it ends while a batch with it is in flight, the answer is not read: in both cases,
 // the error is the context's. A request that goes out alone is left to Alone.
 func (b *Batcher[Q, A]) Do(ctx context.Context, request Q) (A, error) {
 	call := b.join(ctx, request)
@@ -75,7 +75,7 @@ func (b *Batcher[Q, A]) Waiting() int {
 	return len(b.waiting)
 }
 
-// join adds a call to those that wait, or returns nil if it can go out at once.
+// join adds a call to the waiting ones, or returns nil if it can go out at once.
 func (b *Batcher[Q, A]) join(ctx context.Context, request Q) *Call[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,8 +88,8 @@ func (b *Batcher[Q, A]) join(ctx context.Context, request Q) *Call[Q, A] {
 	return call
 }
 
-// follow has a call that could go out alone go out with those that have come since, as the first of
-// them. It returns nil if there are none.
+// follow makes a call that could go out alone the first of the calls that have come since. It
+// returns nil if there are none.
 func (b *Batcher[Q, A]) follow(ctx context.Context, request Q) *Call[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

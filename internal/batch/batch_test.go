@@ -161,8 +161,8 @@ func TestACallWhoseContextEndsInFlightHarmsNoOther(t *testing.T) {
 	require.NoError(t, testkit.Soon(t, "an answer", kept))
 }
 
-// What comes when all calls that waited have gone is sent by itself again.
-func TestWhenAllThatWaitedHaveLeftTheNextCallGoesOutAlone(t *testing.T) {
+// A call that comes after all waiting ones have gone is sent by itself again.
+func TestNextCallGoesAloneWhenAllWaitingOnesLeft(t *testing.T) {
 	b := newBench(t)
 	one := b.call(t.Context(), 1)
 	first := b.next(1)

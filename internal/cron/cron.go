@@ -16,7 +16,7 @@ const Lateness = 10 * time.Second
 // CheckInterval is how long a worker relies on its own clock before it asks for the server's time.
 const CheckInterval = time.Minute
 
-// A Schedule says when jobs are due.
+// A Schedule gives the times when jobs are due.
 type Schedule = cron.Schedule
 
 // Parse parses a spec. Its errors quote the spec as it was given.

@@ -8,8 +8,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Day summarizes the durations of the jobs of a queue on one day, as the statistics of all clients
-// do: in buckets of 60 seconds, then 59 minutes, 23 hours and days.
+// A Day summarizes the durations of the jobs of a queue on one day, as the statistics of all
+// clients do: in buckets of 60 seconds, then 59 minutes, 23 hours and days.
 type Day struct {
 	Count     int
 	Mean, Std time.Duration
@@ -55,8 +55,8 @@ func ReadDay(fields []any) Day {
 // dayBuckets is the number of buckets of a day.
 const dayBuckets = 60 + 59 + 23 + 6
 
-// bucketNamed returns the index of a bucket by its stored name: s0 to s59, m1 to m59, h1 to h23, and
-// d1 to d6.
+// bucketNamed returns the index of a bucket by its stored name: s0 to s59, m1 to m59, h1 to h23,
+// and d1 to d6.
 func bucketNamed(name string) (int, bool) {
 	if name == "" {
 		return 0, false

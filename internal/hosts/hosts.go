@@ -1,5 +1,5 @@
-// Package hosts tells a request that a browser sends to a server of ours from one that it sends for
-// the page of another site, whose name leads to the same address.
+// Package hosts distinguishes a request that a browser sends to a server of ours from one that it
+// sends for the page of another site, whose name leads to the same address.
 package hosts
 
 import (

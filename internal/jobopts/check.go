@@ -85,8 +85,8 @@ func CheckJID(jid string) error {
 	return nil
 }
 
-// OpenBatch is on the list of the jobs that the callback of an open batch waits for. No job has this
-// jid.
+// OpenBatch is on the list of the jobs that the callback of an open batch waits for. No job has
+// this jid.
 const OpenBatch = "x:open"
 
 // maxNumber is the largest number that replies preserve exactly.

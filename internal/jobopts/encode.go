@@ -23,8 +23,8 @@ func (o *Options) JobArgs(args []any) []any {
 	return args
 }
 
-// PutArgs appends the pairs of arguments of a put but the delay. isNew says that there is no job with
-// its jid, so that conditions hold.
+// PutArgs appends the pairs of arguments of a put but the delay. isNew means that there is no job
+// with its jid, so that conditions hold.
 func (o *Options) PutArgs(args []any, isNew bool) []any {
 	args = o.JobArgs(args)
 	if o.At != nil {
@@ -67,7 +67,7 @@ func (o *Options) DelayText() string {
 }
 
 // StoredArgs appends the pairs of arguments for the options that the server stores, and the letters
-// of those that an existing job loses.
+// of the options that an existing job loses.
 func (o *Options) StoredArgs(args []any) []any {
 	if o.OnFailure != nil {
 		o.OnFailure = &Policy{Do: o.OnFailure.Do, Of: o.DependsOn}
@@ -97,7 +97,8 @@ func (o *Options) Text() string {
 	return storedText(letters, values)
 }
 
-// given returns the letters of the options that are given, and the values of those that have one.
+// given returns the letters of the options that are given, and the values of the ones that have
+// one.
 func (o *Options) given() (letters string, values map[string]any) {
 	for _, row := range stored {
 		field := row.fieldOf(o)

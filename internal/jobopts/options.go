@@ -1,5 +1,5 @@
-// Package jobopts has the options of jobs. [Table] has one row for each, from which follow how it is
-// checked, sent, read and shown, and how it is written in files and on the command line.
+// Package jobopts has the options of jobs. [Table] has one row for each, from which follow how it
+// is checked, sent, read and shown, and how it is written in files and on the command line.
 package jobopts
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Options are the options of a job: those that a call gives, or those that the server stores. Nil
-// and empty mean that an option is not given.
+// Options are the options of a job: as a call gives them, or as the server stores them. Nil and
+// empty mean that an option is not given.
 type Options struct {
 	// Arguments of the commands that put a job.
 	At        *time.Time
@@ -68,8 +68,8 @@ func letterOf(name string) string {
 	panic("jobopts: no letter for " + name)
 }
 
-// Merge adds options that come later in a call: lists are joined, and others take the place of those
-// that o has.
+// Merge adds options that come later in a call: lists are joined, and other options replace those
+// of o.
 func (o *Options) Merge(later *Options) {
 	for _, row := range stored {
 		if strings.Contains(later.cleared, row.Letter) {
@@ -124,8 +124,8 @@ func (s *Span) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// A Deadline is the time at which something ends: in a put a number of seconds from then, or a time; in
-// a job that is stored a time. Times are seconds since 1970.
+// A Deadline is the time at which something ends: in a put a number of seconds from then, or a
+// time; in a job that is stored a time. Times are seconds since 1970.
 type Deadline struct {
 	Seconds wire.Number
 	IsTime  bool
@@ -199,7 +199,7 @@ func (o *Options) fair() *Fair {
 type Policy struct {
 	Do     string            `json:"do"`
 	Of     []string          `json:"of,omitempty"`     // the jobs that it was put to wait for
-	Failed map[string]string `json:"failed,omitempty"` // the groups of those that have failed
+	Failed map[string]string `json:"failed,omitempty"` // the groups of the failed ones
 }
 
 // UnmarshalJSON reads the fields that are not damaged.

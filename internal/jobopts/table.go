@@ -34,7 +34,8 @@ func rowsWith(has func(r *Row) bool) []*Row {
 	return slices.DeleteFunc(slices.Clone(Table), func(r *Row) bool { return !has(r) })
 }
 
-// Table has a row for each option. Their order is that of checks, of letters and of what people see.
+// Table has a row for each option. Their order is that of checks, of letters and of what people
+// see.
 var Table = []*Row{
 	{
 		Name: "JID", Doc: "`JID`", Key: "jid", Usage: "its id (default: a new random one)",

@@ -142,8 +142,8 @@ func read(raw json.RawMessage, field any) error {
 	return json.Unmarshal(raw, field)
 }
 
-// readDuration reads a number of seconds, or a text such as "90s". A negative number, and "forever",
-// are Forever.
+// readDuration reads a number of seconds, or a text such as "90s". A negative number, and
+// "forever", are Forever.
 func readDuration(raw json.RawMessage) (time.Duration, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -174,7 +174,7 @@ func checkReplace(o *Options) error {
 	return fmt.Errorf("%s and Unique.Replace can't be used together", other)
 }
 
-// replaceArgs returns the pairs of arguments that say how a put replaces the holder of the key.
+// replaceArgs returns the pairs of arguments for a put that replaces the holder of the key.
 func (u *Unique) replaceArgs() []any {
 	switch {
 	case u == nil || !u.Replace:

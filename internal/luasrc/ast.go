@@ -1,6 +1,6 @@
 package luasrc
 
-// symbolKind says where a symbol is declared.
+// symbolKind is where a symbol is declared.
 type symbolKind int
 
 const (

@@ -16,14 +16,14 @@ import (
 //	-- Hot
 //	-- Needs    hget publish zadd ...
 //
-// The lines Waits and Hot are optional. For says who calls the command: all clients (classic), those of
-// qless-php, or those of this module.
+// The lines Waits and Hot are optional. For is the callers of the command: all clients (classic),
+// those of qless-php, or those of this module.
 type Facts struct {
 	// Repeatable means that the command may be sent again if the connection breaks before its
 	// reply: it is idempotent.
 	Repeatable bool
 
-	// RepeatableNew means the same for calls that say that all jobs which they put are new.
+	// RepeatableNew means the same for calls with the mark that all jobs which they put are new.
 	RepeatableNew bool
 
 	// Replicated means that clients which wait for replicas do so after the command.

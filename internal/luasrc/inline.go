@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A function costs a closure on each call of the script, and a call each time it runs. So the bodies of
-// functions take the place of their calls:
+// A function costs a closure on each call of the script, and a call each time it runs. So the
+// bodies of functions take the place of their calls:
 //
 //   - that of a function which only returns an expression, wherever the arguments can be put in it;
 //   - that of one which is called once, or is small, if its calls are whole statements.
 //
 // Every name stands for a symbol, so nothing is captured: a copied body has symbols of its own, and
-// those that have the name of an argument get another one.
+// the ones with the name of an argument get another one.
 
 // inlinable reports whether copies of a function may take the place of its calls.
 func inlinable(sym *symbol) bool {
@@ -66,8 +66,8 @@ func isSimple(x expr) bool {
 	return false
 }
 
-// substituted returns what a function returns for some arguments, if each may be evaluated there: it is
-// simple, or the only one that is not, and used once.
+// substituted returns what a function returns for some arguments, if each may be evaluated there:
+// it is simple, or the only one that is not, and used once.
 func substituted(f *function, args []expr) (expr, bool) {
 	value := onlyReturns(f)
 	if value == nil || len(args) != len(f.params) {
@@ -276,7 +276,8 @@ func (m *move) isPossible() bool {
 	return m.isTail || m.canAssign(m.fn.body, false)
 }
 
-// canAssign reports whether assignments can take the place of the return statements: none is in a loop.
+// canAssign reports whether assignments can take the place of the return statements: none is in a
+// loop.
 func (m *move) canAssign(body []stat, inLoop bool) bool {
 	for _, s := range body {
 		ok := true
@@ -305,7 +306,7 @@ func (m *move) canAssign(body []stat, inLoop bool) bool {
 	return true
 }
 
-// canAssignValues reports whether values can be assigned, or left out if nobody wants them.
+// canAssignValues reports whether values can be assigned, or left out if they are unused.
 func (m *move) canAssignValues(values []expr) bool {
 	if len(m.targets) > 0 || len(values) == 0 {
 		return true
@@ -449,9 +450,9 @@ func endsAlways(body []stat) bool {
 	return false
 }
 
-// assigned returns a body with assignments in the place of its return statements. With leaves, those
-// before the end leave the loop around the body; without, it fails if there are any. isLast says that
-// nothing follows.
+// assigned returns a body with assignments in the place of its return statements. With leaves,
+// those before the end leave the loop around the body; without, it fails if there are any. isLast
+// means that nothing follows.
 func (m *move) assigned(body []stat, isLast, leaves bool) ([]stat, bool) {
 	var own []stat
 	for i, s := range body {

@@ -112,8 +112,8 @@ func (t *tree) all() []*source {
 	return all
 }
 
-// resolve finds the symbols of names that a file does not declare, and refuses names that hide others,
-// or stand for nothing.
+// resolve finds the symbols of names that a file does not declare, and refuses names that hide
+// others, or stand for nothing.
 func (t *tree) resolve() error {
 	for _, src := range append([]*source{t.prologue}, t.library...) {
 		for _, sym := range src.syms {

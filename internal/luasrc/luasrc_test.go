@@ -141,8 +141,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// The library is a closure, which is expensive to make, so a branch that needs nothing of it comes before
-// it.
+// The library is a closure, which is expensive to make, so a branch that needs nothing of it comes
+// before it.
 func TestBuildPutsTheLibraryAfterWhatNeedsNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		library, command string
@@ -257,7 +257,7 @@ func TestBuildClassic(t *testing.T) {
 	}
 }
 
-// What docs/sharing.md and the drop-in say of its size, and that each function is there once, and used.
+// The size that docs/sharing.md and the drop-in give; each function is there once, and used.
 func TestTheScriptIsSmall(t *testing.T) {
 	script, err := Build(sources)
 	require.NoError(t, err)

@@ -137,7 +137,8 @@ func (p *printer) list(all []expr) string {
 	return strings.Join(texts, ", ")
 }
 
-// singleValue is the limit where an expression has one value anyway, so that it needs no brackets for that.
+// singleValue is the limit where an expression has one value anyway, so that it needs no brackets
+// for that.
 const singleValue = 1
 
 // expr returns the text of an expression, in brackets if it binds less tightly than the limit.

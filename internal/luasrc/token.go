@@ -15,7 +15,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text) }
 
-// kind says what a token is.
+// kind is the kind of a token.
 type kind int
 
 const (

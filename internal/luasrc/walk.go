@@ -1,6 +1,7 @@
 package luasrc
 
-// walk calls visit for each expression and statement below x, x first, as long as visit returns true.
+// walk calls visit for each expression and statement below x, x first, as long as visit returns
+// true.
 func walk(x any, visit func(any) bool) {
 	if x == nil || !visit(x) {
 		return
@@ -69,8 +70,8 @@ func walkAll[T any](all []T, visit func(any) bool) {
 	}
 }
 
-// A copier copies code, with symbols of its own for what the code declares. rewrite may return another
-// expression in the place of one.
+// A copier copies code, with symbols of its own for what the code declares. rewrite may return
+// another expression in the place of one.
 type copier struct {
 	syms    map[*symbol]*symbol
 	rewrite func(expr) (expr, bool)
@@ -188,8 +189,8 @@ func (c *copier) stat(s stat) stat {
 	return s
 }
 
-// edit puts f(x) in the place of each expression x in some statements, inner ones first. What is called
-// as a statement stays a call.
+// edit puts f(x) in the place of each expression x in some statements, inner ones first. A call
+// that is a statement stays a call.
 func edit(body []stat, f func(expr) expr) {
 	e := editor{f}
 	e.stats(body)

@@ -1,5 +1,5 @@
-// Package queues finds the queues that the patterns of a worker match, and chooses which of them it asks for
-// jobs.
+// Package queues finds the queues that the patterns of a worker match, and chooses which of them it
+// asks for jobs.
 package queues
 
 import (
@@ -102,8 +102,8 @@ type Choice struct {
 	Patterns Patterns
 	groups   [][]string // for each pattern, what it is the first to match
 	has      map[string]bool
-	Asked    []string // those that the worker asks, in order
-	turn     int      // the first of those that are asked in turns
+	Asked    []string // the queues that the worker asks, in order
+	turn     int      // the first of the queues that are asked in turns
 }
 
 // NewChoice returns a choice that knows no queues yet.
@@ -173,9 +173,9 @@ func (c *Choice) leaveOut() {
 	}
 }
 
-// Limit asks as many queues as one call may: those that are named, then those that are ready, then
-// others, in turns if they are still too many. What is named or ready comes first. Otherwise they
-// keep their order.
+// Limit asks as many queues as one call may: the named ones, then the ready ones, then others, in
+// turns if they are still too many. Named and ready queues come first. Otherwise they keep their
+// order.
 func (c *Choice) Limit(ready []string) {
 	rank := map[string]int{}
 	for _, queue := range ready {

@@ -50,7 +50,7 @@ func NeverRan(err error) bool {
 	return IsAway(err)
 }
 
-// isReadOnly reports whether the server is a replica. Redis 6 says so inside a script's error.
+// isReadOnly reports whether the server is a replica. Redis 6 has the code inside a script's error.
 func isReadOnly(err error) bool {
 	return redis.IsReadOnlyError(err) || err != nil && strings.Contains(err.Error(), ": -READONLY ")
 }

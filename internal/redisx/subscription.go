@@ -35,9 +35,9 @@ type Notice struct {
 	Payload string // what was published
 }
 
-// SubscriptionConfig says what a subscription receives. All fields but Broken are required.
+// SubscriptionConfig configures a subscription. All fields but Broken are required.
 type SubscriptionConfig[T any] struct {
-	// Backoff says how long to wait before a broken connection is restored.
+	// Backoff returns the time to wait before a broken connection is restored.
 	Backoff Backoff
 
 	// Broken is called when the connection breaks, and not again before it is restored. It may be
@@ -47,7 +47,7 @@ type SubscriptionConfig[T any] struct {
 	// Buffer is how many events wait for a slow reader before the connection does.
 	Buffer int
 
-	// Channels are those that the subscription begins with. One that is named twice counts once.
+	// Channels are the channels of the first SUBSCRIBE. One that is named twice counts once.
 	Channels []string
 
 	// Decode returns the event for a notice, or false if readers get none.
@@ -71,8 +71,8 @@ type Subscription[T any] struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	// changing is held while channels change or the connection is replaced, so that the server is
-	// told in the same order. Nothing that ends the subscription waits for it.
+	// changing is held while channels change or the connection is replaced, so that the server gets
+	// the changes in the same order. Nothing that ends the subscription waits for it.
 	changing sync.Mutex
 
 	mu       sync.Mutex
@@ -141,7 +141,7 @@ func (s *Subscription[T]) connection() *redis.PubSub {
 	return s.pubsub
 }
 
-// confirm waits for the server's confirmation of the first channels. Messages on those that are
+// confirm waits for the server's confirmation of the first channels. Messages on channels that are
 // confirmed before the others have come too early.
 func (s *Subscription[T]) confirm(ctx context.Context) error {
 	deadline := time.Now().Add(keepAlive)

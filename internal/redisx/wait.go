@@ -22,8 +22,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// A Backoff says how long to wait after a number of failures in a row: First after the first, twice
-// as long after each further one, up to Longest. Each wait varies by up to a quarter, so that
+// A Backoff returns the time to wait after a number of failures in a row: First after the first,
+// twice as long after each further one, up to Longest. Each wait varies by up to a quarter, so that
 // clients that failed together do not all return at once.
 type Backoff struct{ First, Longest time.Duration }
 

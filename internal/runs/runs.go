@@ -1,5 +1,5 @@
-// Package runs has the counts of the runs of jobs that workers report, in the form in which the server keeps
-// them.
+// Package runs has the counts of the runs of jobs that workers report, in the form in which the
+// server keeps them.
 package runs
 
 import (

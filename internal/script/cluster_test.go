@@ -13,9 +13,9 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A master that vanishes leaves its connections open and redirects nobody. The other one is asked
-// as soon as a call had no answer, and not only when the client reads the cluster's state the next
-// time, which is once a minute.
+// A master that vanishes leaves its connections open and redirects no client. The other one is
+// asked as soon as a call had no answer, and not only when the client reads the cluster's state the
+// next time, which is once a minute.
 func TestAMasterThatVanishesIsLookedForElsewhere(t *testing.T) {
 	replicas := script.Replicas{Count: 1, Timeout: time.Millisecond}
 	for how, send := range map[string]func(context.Context, *script.Runner) error{

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// A loader sees to it that one of many callers sends the text of the script to a server that does not
-// know it: the others wait, and then call it by its digest again. The zero value is ready.
+// A loader sees to it that one of many callers sends the text of the script to a server that does
+// not know it: the others wait, and then call it by its digest again. The zero value is ready.
 type loader struct {
 	mu      sync.Mutex
 	loads   int           // how many have ended
 	loading chan struct{} // closed when the one under way ends; nil if there is none
 }
 
-// seen returns how many loads have ended. What is sent now meets what they loaded.
+// seen returns how many loads have ended. Calls from now on find the script that they loaded.
 func (l *loader) seen() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loads
 }
 
-// lead is called for a call that the server did not know the script of, when so many loads had ended.
-// It returns a function if the caller is to send the text, and call the function then. Else it waits for the
-// one that does, if there is one, and returns nil.
+// lead is called for a call that the server did not know the script of, when so many loads had
+// ended. It returns a function if the caller is to send the text, and call the function then. Else
+// it waits for the one that does, if there is one, and returns nil.
 func (l *loader) lead(ctx context.Context, seen int) (func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -43,8 +43,8 @@ func (p *Pipeline) Commands() []string {
 // Args returns the arguments of a command that was added.
 func (p *Pipeline) Args(i int) []any { return p.calls[i].args }
 
-// Exec sends the commands and returns the reply or error of each. Those that a server did not know the
-// script of are sent again, the first one with its text.
+// Exec sends the commands and returns the reply or error of each. Commands that a server answered
+// with NOSCRIPT are sent again, the first one with the script's text.
 func (p *Pipeline) Exec(ctx context.Context) ([]any, []error) {
 	seen := p.runner.loader.seen()
 	p.send(ctx, p.calls, false)
@@ -84,7 +84,7 @@ func (p *Pipeline) unknown() []*call {
 	return unknown
 }
 
-// send sends some of the commands, the first one with the text of the script if it is to be loaded.
+// send sends some of the commands, the first one with the text of the script if it must be loaded.
 func (p *Pipeline) send(ctx context.Context, calls []*call, load bool) {
 	pipe := p.runner.rdb.Pipeline()
 	for i, c := range calls {

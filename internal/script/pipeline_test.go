@@ -100,7 +100,7 @@ func TestAPipelineWhoseConnectionIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPipelineWithACommandThatIsNotRepeatableIsSentOnce(t *testing.T) {
+func TestPipelineWithAnUnrepeatableCommandIsSentOnce(t *testing.T) {
 	e := newEnv(t, qless)
 	for _, jid := range []string{"a", "b", "c"} {
 		e.run("put", "w1", "q", jid, "K", "{}", "0")

@@ -12,7 +12,8 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// Replicas says how many replicas must have what a command wrote, and how long to wait for them.
+// Replicas is the number of replicas that must have the writes of a command, and the time to wait
+// for them.
 type Replicas struct {
 	Count   int
 	Timeout time.Duration
@@ -53,8 +54,8 @@ func (r *Runner) RunReplicated(
 	return r.runReplicated(ctx, replicas, name, r.script.Facts(name).Repeatable, args)
 }
 
-// RunNewReplicated is RunReplicated for a command whose arguments say that all jobs which it puts
-// are new.
+// RunNewReplicated is RunReplicated for a command whose arguments mark all jobs that it puts as
+// new.
 func (r *Runner) RunNewReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
@@ -78,8 +79,8 @@ func (r *Runner) runReplicated(
 		// connection it would return at once, so it is never sent again.
 		pipe := master.Pipeline()
 		_ = pipe.Process(ctx, cmd)
-		// A command that finds done what it would do writes nothing. This, which nobody hears, is
-		// sent to the replicas as well, after all that was written before.
+		// A command that finds done what it would do writes nothing. This message, which has no
+		// subscribers, is sent to the replicas as well, after all earlier writes.
 		mark := redis.NewIntCmd(ctx, "publish", r.prefix+"x:written", "")
 		_ = pipe.Process(ctx, mark)
 		_ = pipe.Process(ctx, redisx.Once(wait))

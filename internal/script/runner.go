@@ -71,7 +71,7 @@ func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error)
 	return r.runBy(ctx, r.way(r.script.Facts(name).Repeatable), name, args)
 }
 
-// RunNew is Run for a command whose arguments say that all jobs which it puts are new.
+// RunNew is Run for a command whose arguments mark all jobs that it puts as new.
 func (r *Runner) RunNew(ctx context.Context, name string, args ...any) (any, error) {
 	facts := r.script.Facts(name)
 	return r.runBy(ctx, r.way(facts.Repeatable || facts.RepeatableNew), name, args)
@@ -118,7 +118,7 @@ func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any
 			case failed != nil:
 				return nil, failed
 			case loaded == nil:
-				continue // somebody else has sent it
+				continue // another goroutine has sent it
 			}
 			cmd = r.newCmd(ctx, command, true, by.client, args)
 			err = by.send(ctx, cmd)
@@ -132,7 +132,7 @@ func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any
 }
 
 // doubt has the client of a cluster look again for the master of the namespace, if an error does
-// not show that the one it knows is still there. A master that has vanished redirects nobody.
+// not show that the one it knows is still there. A master that has vanished redirects no client.
 func (r *Runner) doubt(ctx context.Context, err error) {
 	if r.cluster != nil && redisx.IsUnanswered(err) {
 		r.cluster.ReloadState(ctx)

@@ -62,7 +62,8 @@ func TestAServerThatDoesNotKnowAScriptIsGivenIt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// However many ask at once, a server is sent the text once: at first, and after it has forgotten it.
+// However many ask at once, a server is sent the text once: at first, and after it has forgotten
+// it.
 func TestOneOfManyCallersSendsTheText(t *testing.T) {
 	e := newEnv(t, small)
 	proxy, runner := e.proxied(small)

@@ -8,7 +8,7 @@ import (
 	"encoding/hex"
 )
 
-// Facts are what has to be known of a command to run it.
+// Facts are the properties of a command that running it depends on.
 type Facts struct {
 	// Repeatable means that the command may be sent again if the connection breaks before its
 	// reply: it is idempotent. Any other command is sent once, and the caller gets the error that
@@ -16,7 +16,7 @@ type Facts struct {
 	// locks end.
 	Repeatable bool
 
-	// RepeatableNew means the same for calls that say that all jobs which they put are new.
+	// RepeatableNew means the same for calls with the mark that all jobs which they put are new.
 	RepeatableNew bool
 
 	// Replicated means that clients which wait for replicas do so after the command.

@@ -40,8 +40,7 @@ func (c *Chaos) Client(t testing.TB, hook redis.Hook) *redis.Client {
 }
 
 // Refusing disturbs the server in a number of rounds: it refuses commands, for one reason after the
-// other, each until the clients have been refused several times,
-// and then lets them go on for a while.
+// other, each until the clients have been refused several times, and then serves them for a while.
 func (c *Chaos) Refusing(t testing.TB, rounds int) {
 	t.Helper()
 	for round := range rounds {

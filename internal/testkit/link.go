@@ -74,7 +74,7 @@ func (l *link) carryRequests(arrived func(request []byte) *cut) {
 	}
 }
 
-// carryReplies passes on what the server sends, up to the reply that is to be kept.
+// carryReplies passes on the server's replies, up to the one to keep back.
 func (l *link) carryReplies() {
 	defer l.close()
 	buffer := make([]byte, chunkSize)

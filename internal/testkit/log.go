@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// serverLog keeps what a server prints over all its runs, and tells when it is ready.
+// serverLog keeps what a server prints over all its runs, and notices when it is ready.
 type serverLog struct {
 	mu    sync.Mutex
 	text  bytes.Buffer

@@ -25,8 +25,7 @@ func (s *Server) Monitored(t testing.TB, run func()) []Monitored {
 
 	run()
 
-	// The monitor tells of this command, known by its sender, after all that it has to tell
-	// of the function.
+	// The monitor prints this command, known by its sender, after all commands of the function.
 	last := dial(t, s.addr)
 	defer last.Close()
 	last.request(t, "PING")

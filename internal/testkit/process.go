@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// errPortTaken says that the server could not listen on its port.
+// errPortTaken means that the server could not listen on its port.
 var errPortTaken = errors.New("the port is taken")
 
 // process is one run of the server program.
@@ -18,7 +18,7 @@ type process struct {
 	suspended bool
 }
 
-// startProcess starts the server program and waits until it says that it is ready.
+// startProcess starts the server program and waits until it reports that it is ready.
 func startProcess(log *serverLog, binary string, args ...string) (*process, error) {
 	ready := log.begin()
 	command := exec.Command(binary, args...)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Seed returns a seed for what a test draws at random, and prints it. The environment variable QLESS_SEED
-// repeats one.
+// Seed returns a seed for what a test draws at random, and prints it. The environment variable
+// QLESS_SEED repeats one.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

@@ -12,10 +12,10 @@ import (
 // MasterName is the name of the master that sentinels look after.
 const MasterName = "jobs"
 
-// StartSentinel starts a sentinel for a test, and stops it when the test ends. It looks after the master
-// at an address, which is down when two sentinels say so. The sentinel is at addr, or on a free loopback
-// port if that is empty, and program comes before it, as in [LaunchUnder]. StartSentinel returns its
-// address.
+// StartSentinel starts a sentinel for a test, and stops it when the test ends. It looks after the
+// master at an address, which is down when two sentinels agree. The sentinel is at addr, or on a
+// free loopback port if that is empty, and program comes before it, as in [LaunchUnder].
+// StartSentinel returns its address.
 func StartSentinel(t testing.TB, program []string, addr, master string) string {
 	t.Helper()
 	fail := func(err error) {

@@ -23,8 +23,8 @@ const patience = 30 * time.Second
 
 // Server is a Redis server on a loopback port, with a folder of its own.
 //
-// Its methods may be used from any goroutine, but those that start, end or suspend it
-// only from one at a time.
+// Its methods may be used from any goroutine, except that the server is started, ended and
+// suspended from one at a time.
 type Server struct {
 	command []string
 	args    []string
@@ -35,9 +35,9 @@ type Server struct {
 	fatal   func(args ...any)
 }
 
-// Start starts a server for a test and stops it when the test ends. It keeps nothing on
-// disk unless the arguments, which are redis-server's own, say so. When the test has
-// failed, the server's log is in the test's.
+// Start starts a server for a test and stops it when the test ends. It keeps nothing on disk unless
+// the arguments, which are redis-server's own, request it. When the test has failed, the server's
+// log is in the test's.
 //
 // In a package whose TestMain calls [Main], a server without arguments may be one that an
 // earlier test has left as it was: it is empty, and knows no scripts.
@@ -105,8 +105,7 @@ func findBinary() (string, error) {
 	return path, nil
 }
 
-// launch starts the server on a free port, and on another one when somebody else was
-// quicker to take that.
+// launch starts the server on a free port, and on another one if another process takes that first.
 func (s *Server) launch() error {
 	var err error
 	for range 10 {
@@ -120,7 +119,7 @@ func (s *Server) launch() error {
 	return err
 }
 
-// freeAddr returns a loopback address that nobody listens on.
+// freeAddr returns a loopback address without a listener.
 func freeAddr() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -186,7 +185,7 @@ func (s *Server) Suspend() {
 	s.process.suspend()
 }
 
-// Resume lets a suspended server go on where it was.
+// Resume resumes a suspended server.
 func (s *Server) Resume() {
 	s.process.resume()
 }

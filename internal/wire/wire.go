@@ -186,8 +186,8 @@ func repaired(text string) []byte {
 	return out
 }
 
-// repairedWord returns a number that only Lua reads, such as -Infinity, nan or 0x10, as null, and any
-// other word as it is.
+// repairedWord returns a number that only Lua reads, such as -Infinity, nan or 0x10, as null, and
+// any other word as it is.
 func repairedWord(word string) string {
 	_, notDecimal := strconv.ParseFloat(word, 64)
 	_, notHex := strconv.ParseInt(word, 0, 64)

@@ -3,8 +3,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid [, 'progress']
--- Returns  as result does. With 'progress', the JSON of a job that has not ended and has said how far
---          it is has a member for that; PREFIX x:progress:<jid> tells the rest
+-- Returns  as result does. With 'progress', the JSON of a job that has not ended and has reported
+--          progress has a member for that; PREFIX x:progress:<jid> has the later ones
 -- Errors   Job()
 -- Cost     1 command; 3 if the job has not ended, 4 with its progress
 -- For      Go

@@ -4,9 +4,9 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid [, the cursor of the last call or '']
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
---          pending, how many of them it waits for; failed, an object with the groups of those whose
---          failure was told to it; with a cursor also cursor and jids: about 500 of those that it
---          waits for, and a cursor, which is empty at the end
+--          pending, how many of them it waits for; failed, an object with the groups of the
+--          failures that it was notified of; with a cursor also cursor and jids: about 500 of the
+--          jobs that it waits for, and a cursor, which is empty at the end
 -- Errors   Batch.status() when there is no such job, or it is not a batch
 -- Cost     3 commands, 4 with a cursor
 -- For      Go

@@ -2,9 +2,9 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, at most 500 jids
--- Returns  JSON {count, rest}: how many were deleted, and the jids that the caller has to name again:
---          a call deletes at most 250, fewer if they are in long failure groups or wait for more than
---          1,000 others
+-- Returns  JSON {count, rest}: how many were deleted, and the jids that the caller has to name
+--          again: a call deletes at most 250, fewer if they are in long failure groups or wait for
+--          more than 1,000 others
 -- Errors   Cancel() when another job depends on one of them; none is deleted then
 -- Cost     18 commands a job
 -- For      Go

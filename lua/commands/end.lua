@@ -7,14 +7,14 @@
 --                   timed out, back into its queue, and leave one that waits as it is. The job's
 --                   option n counts those calls, unless tries is 0
 --          result   JSON
--- Returns  the state of the job: 'complete', 'failed', or that in which it goes on; with '!' before
---          it if the job had ended before, and was left as it is. 'complete+' or 'failed+' if jobs
---          that waited are still to be released or told, which sweep does. 'unlinked' if it waited
---          for more than 1,000 others: now it waits for fewer, and for ever, and the caller asks
---          again. Nil if there is no such job
+-- Returns  the state of the job: 'complete', 'failed', or its new one if it continues; with '!'
+--          before it if the job had ended before, and was left as it is. 'complete+' or 'failed+'
+--          if sweep must still release or notify some dependents. 'unlinked' if it waited for more
+--          than 1,000 others: now it waits for fewer, and for ever, and the caller asks again. Nil
+--          if there is no such job
 -- Errors   Job(), End()
--- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a worker
---          has it; 3 more with tries
+-- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a
+--          worker has it; 3 more with tries
 -- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush

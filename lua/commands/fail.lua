@@ -5,7 +5,7 @@
 --          since: only a job that runs since this time, unless it is ''; then result may be '', too
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
--- Cost     11 commands; tells at most 200 jobs that wait for this one
+-- Cost     11 commands; notifies at most 200 jobs that wait for this one
 -- For      classic
 -- Repeat   once
 -- Hot

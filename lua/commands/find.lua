@@ -1,15 +1,14 @@
--- find: the jobs of a list that have a klass, a tag, or a text in their jid or data. Changes nothing.
+-- find: the jobs of a list that have a klass, a tag, or a text in their jid or data. Changes
+-- nothing.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, list, name, cursor, count, limit, shown, then filters: klass, tag, text in
---          the jid, text in the data
---          list, name, shown: as in list; or worker, a worker; jids, a JSON array
---          cursor: what the last call returned, or ''
---          count: how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of data
---          to search; limit: when to stop, or 0
---          an empty klass, tag or text matches all; a job has to match all filters
--- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the end
---          of the list, and what list shows of those that were found
+--          the jid, text in the data list, name, shown: as in list; or worker, a worker; jids, a
+--          JSON array cursor: what the last call returned, or '' count: how many jobs to look at,
+--          at most 1000, fewer if they have more than 2 MiB of data to search; limit: when to stop,
+--          or 0 an empty klass, tag or text matches all; a job has to match all filters
+-- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the
+--          end of the list, and the items found, as in list
 -- Errors   Find(), Queue()
 -- Cost     3 commands, 1 more unless it comes to the end, and 1 for each job that it looks at; 2
 --          more for text in the data; 3 for each that it finds. A cursor whose job has left costs 1

@@ -15,13 +15,12 @@
 --          all       since: when the worker took the job, as reserve returned it: a job that it has
 --                    lost and taken again since then is refused
 --          data may be '', which leaves the job's data as it is
--- Returns  an array with one text for each job: its state after complete, the retries that are
---          left after retry, or '!' and why it could not be done, as the single commands say it. A
---          text ends in '+' when jobs that waited are still to be released, or told that one has
---          failed, which sweep does
+-- Returns  an array with one text for each job: its state after complete, the retries that are left
+--          after retry, or '!' and why it could not be done, as the single commands say it. A text
+--          ends in '+' when sweep must still release dependents, or notify them of a failure
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
---          250 dependents, or as many as there are jobs, and tells 200
+--          250 dependents, or as many as there are jobs, and notifies 200
 -- For      Go
 -- Repeat   once
 -- Hot
@@ -97,7 +96,7 @@ local function give(items) -- cold
   end
 end
 
--- Those of the items that are to be completed, when there are others.
+-- The items to complete, when there are others.
 local function to_complete(items) -- cold
   local found = {}
   for i = 1, #items do

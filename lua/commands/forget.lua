@@ -1,4 +1,5 @@
--- forget: deletes a job that has ended, with everything that belongs to it. Nobody is told.
+-- forget: deletes a job that has ended, with everything that belongs to it. No message is
+-- published.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid

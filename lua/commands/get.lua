@@ -1,12 +1,13 @@
 -- get: one job.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, x:due if the JSON is to say when the job is due
+-- ARGV     COMMAND, NOW, jid, x:due if the JSON must have the job's due time
 -- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data. With
---          x:due, dependents or dependencies that are thousands are not shown, but named in left_out
+--          x:due, dependents or dependencies that are thousands are not shown, but named in
+--          left_out
 -- Errors   Job()
--- Cost     4 commands, 2 more if others wait for the job, or it waits for others: with x:due 3, or 4
---          if both; 1 more with x:due for a job that is scheduled or waits for others
+-- Cost     4 commands, 2 more if others wait for the job, or it waits for others: with x:due 3, or
+--          4 if both; 1 more with x:due for a job that is scheduled or waits for others
 -- For      classic
 -- Repeat   safe
 -- Hot

@@ -52,7 +52,7 @@ local function last_put(entries)
   end
 end
 
--- The queue that a complete job was in. The last entries of its history nearly always tell.
+-- The queue that a complete job was in. The last entries of its history nearly always suffice.
 local function queue_of(jid)
   local history = job_key(jid) .. '-history'
   return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))

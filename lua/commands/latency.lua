@@ -1,14 +1,14 @@
--- latency: for how long the oldest jobs of queues have been waiting that could be popped, by priority.
--- Changes nothing: what has fallen due counts where it is.
+-- latency: for how long the oldest jobs of queues have been waiting that could be popped, by
+-- priority. Changes nothing: what has fallen due counts where it is.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...
--- Returns  JSON, for each queue: {bands: [{priority, waited}, ...], next [, more]}, from the highest
---          priority on, at most 16 of them, then with more; next is when the first scheduled or
---          recurring job falls due, or fell due; it is missing if there is none
+-- Returns  JSON, for each queue: {bands: [{priority, waited}, ...], next [, more]}, from the
+--          highest priority on, at most 16 of them, then with more; next is when the first
+--          scheduled or recurring job falls due, or fell due; it is missing if there is none
 -- Errors   Latency() when none is named
--- Cost     3 commands a queue, 4 for each priority, 1 for each due job; for jobs that were timed out,
---          released or got another priority 2, and 1 for each, at most 8 in each priority
+-- Cost     3 commands a queue, 4 for each priority, 1 for each due job; for jobs that were timed
+--          out, released or got another priority 2, and 1 for each, at most 8 in each priority
 -- For      Go
 -- Repeat   safe
 -- Needs    hmget time zrange zrevrangebyscore

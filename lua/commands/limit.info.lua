@@ -2,10 +2,10 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, name
--- Returns  an array of texts: concurrency, rate and per, each 0 if there is none; 1 if the definition
---          is the limit's own, else 0; until when it is held, or 0; when the next job may start, or 0
---          if that is now or when a slot is free; how many jobs are parked; and the jids of the jobs
---          that run, at most 1000
+-- Returns  an array of texts: concurrency, rate and per, each 0 if there is none; 1 if the
+--          definition is the limit's own, else 0; until when it is held, or 0; when the next job
+--          may start, or 0 if that is now or when a slot is free; how many jobs are parked; and the
+--          jids of the jobs that run, at most 1000
 -- Errors   Limit()
 -- Cost     6 commands, and 3 for each job whose lock may have ended
 -- For      Go

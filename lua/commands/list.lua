@@ -2,17 +2,17 @@
 -- have fallen due are shown where they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), shown
---          list, and what is named: waiting, running, stalled, scheduled, depends, recurring, a queue;
---          failed, a group; tagged, a tag; complete, tracked, nothing
---          shown: how many bytes to show of the data of each; or 'jid', with a count of at most 5000
--- Returns  JSON {total, items}, with fewer items than wanted if they have more than 2 MiB of data to
---          show, but one if there is any: jid, klass, queue, state, priority, tags, retries,
---          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size, data;
---          or with 'jid' only the jids
+-- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), shown list, and what is named:
+--          waiting, running, stalled, scheduled, depends, recurring, a queue; failed, a group;
+--          tagged, a tag; complete, tracked, nothing shown: how many bytes to show of the data of
+--          each; or 'jid', with a count of at most 5000
+-- Returns  JSON {total, items}, with fewer items than wanted if they have more than 2 MiB of data
+--          to show, but one if there is any: jid, klass, queue, state, priority, tags, retries,
+--          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size,
+--          data; or with 'jid' only the jids
 -- Errors   List(), Queue()
--- Cost     2 commands, 2 for each job; 2 more with data, 1 more for each that is scheduled, in a list
---          of other jobs
+-- Cost     2 commands, 2 for each job; 2 more with data, 1 more for each that is scheduled, in a
+--          list of other jobs
 -- For      Go
 -- Repeat   safe
 -- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrevrange zscore

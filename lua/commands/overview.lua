@@ -6,21 +6,22 @@
 --          they were first seen; 1 for all figures, or 0 for those of queues alone; and the queues
 --          of which the statistics of today are wanted
 -- Returns  an array: the time; how many queues there are; the names of those wanted, and the
---          max-concurrency of each; the names of those that are paused; for each of those wanted that has
---          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends, recurring,
---          and oldest in milliseconds; for each with statistics {name, retries, failed, failures,
---          expired, wait, run}, the last two as fields and values; the keys that are damaged, whose
---          figures are nil; and with more how many workers were seen lately, failure groups with
---          their sizes, at most 1000, and limits, at most 100: the name, the definition, how many
---          slots are taken, how many jobs are parked; of more than some 1000 limits, the first by
---          name of some that are always the same unless limits come or go
+--          max-concurrency of each; the names of the paused ones; for each of those wanted that has
+--          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends,
+--          recurring, and oldest in milliseconds; for each with statistics {name, retries, failed,
+--          failures, expired, wait, run}, the last two as fields and values; the keys that are
+--          damaged, whose figures are nil; and with more how many workers were seen lately, failure
+--          groups with their sizes, at most 1000, and limits, at most 100: the name, the
+--          definition, how many slots are taken, how many jobs are parked; of more than some 1000
+--          limits, the first by name of some that are always the same unless limits come or go
 -- Errors   Overview()
 -- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
 --          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if
 --          scores don't tell; 4 for statistics; with more also 4, 1 a failure group and 2 a limit
 -- For      Go
 -- Repeat   safe
--- Needs    exists hget hgetall hmget hscan llen smismember sscan time zcard zcount zrange zrevrange zrevrangebyscore
+-- Needs    exists hget hgetall hmget hscan llen smismember sscan time zcard zcount zrange zrevrange
+--          zrevrangebyscore
 
 local MAX_GROUPS = 1000
 local MAX_LISTED = 100
@@ -136,7 +137,7 @@ local function add_figures(found, at, queue, parts, work, locks, scheduled, recu
 end
 
 -- The figures of the queues that have any jobs. Most have none, and most of the cost of an overview
--- would be to say so.
+-- would be to report that.
 local function all_figures(queues)
   local found = {}
   for i = 1, #queues do
@@ -172,7 +173,7 @@ local function paused_queues(queues)
   return paused
 end
 
--- The queues from offset on: those that are listed in queues, then those of x:queues.
+-- The queues from offset on: the ones listed in queues, then the ones in x:queues.
 local function queue_names(offset, count)
   local listed, more = prefix .. 'queues', prefix .. 'x:queues'
   local here, there = size_of(listed) or 0, size_of(more) or 0
@@ -209,8 +210,7 @@ local function workers_seen()
   return sound(try('zcount', workers, '(' .. exact(from), '+inf'), workers)
 end
 
--- What a scan finds until there are as many items as are wanted, or all; or false if the key is
--- damaged.
+-- The items of a scan, until there are as many as wanted, or all; or false if the key is damaged.
 local function scanned(scan, key, wanted) -- cold
   local found, cursor = {}, '0'
   repeat

@@ -2,15 +2,15 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue, count [, 'beside', cursor]: that of the last call, or ''
--- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
---          over about 1000;
---          beside: an array of at most 250 of the jobs, as far as 256 KiB of JSON and 2 MiB of large
---          data go, of a cursor, which is empty at the end, and of the large data. There may be fewer
---          jobs than wanted, or none, before the end. Dependents that are thousands in all are not shown,
---          but named in left_out
+-- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it
+--          passes over about 1000;
+--          beside: an array of at most 250 of the jobs, as far as 256 KiB of JSON and 2 MiB of
+--          large data go, of a cursor, which is empty at the end, and of the large data. There may
+--          be fewer jobs than wanted, or none, before the end. Dependents that are thousands in all
+--          are not shown, but named in left_out
 -- Errors   Queue(), Peek()
--- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with beside 250
---          of each kind: 3 for each scheduled job, 8 for each that recurs
+-- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with
+--          beside 250 of each kind: 3 for each scheduled job, 8 for each that recurs
 -- For      classic
 -- Repeat   safe
 -- Hot
@@ -33,7 +33,8 @@ local MAX_LOOKED = 500
 -- The jobs to show, and how many were passed over.
 local out, passed = {}, 0
 
--- Appends a job to out, or removes it from the key if it is gone. Returns how many of it remain there.
+-- Appends a job to out, or removes it from the key if it is gone. Returns how many of it remain
+-- there.
 local function show(key, jid)
   local job = read_job(try, jid)
   if job[JID] and job[OPTIONS] and is_over(jid, job[OPTIONS], 'waiting') then
@@ -79,8 +80,8 @@ end
 -- How many jobs this call may show from a cursor on, and how many it has looked at.
 local room, looked = math.min(count, MAX_PEEKED), 0
 
--- Shows jobs of a list from a cursor on, of no more than most entries. Returns the cursor of the next
--- ones, or nil at the end.
+-- Shows jobs of a list from a cursor on, of no more than most entries. Returns the cursor of the
+-- next ones, or nil at the end.
 local function show_from(list, cursor, most)
   local offset = after_cursor('Peek', list, cursor)
   list.total = math.min(list.total, offset + most)
@@ -120,8 +121,8 @@ local function bring_some(work, moved)
 end
 
 -- Shows some jobs from a cursor on: a letter, l for lost jobs, d for what is due, of which only as
--- many are moved as are wanted, or w for work, and how far the calls before came with that. Returns the
--- next cursor.
+-- many are moved as are wanted, or w for work, and how far the calls before came with that. Returns
+-- the next cursor.
 local function peek_from(cursor)
   local part, place = string.match(cursor, '^([ldw])(.*)$')
   if not part and cursor ~= '' then

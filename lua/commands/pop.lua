@@ -2,14 +2,14 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue, worker, count [, 'timed']
--- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
---          none when it is paused or its running jobs have reached <queue>-max-concurrency.
---          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
---          timed: each also has put_at, when it was put, or popped before if it was given back, and
---          popped_at, since when it is this worker's; both as text. With large data, it is an array:
---          that JSON, in which beside says which data a job has; 'more' if the queue may have more
---          jobs for which there was no room, or ''; and the data. Dependents that are thousands in
---          all are not shown, but named in left_out
+-- Returns  a JSON array of at most count jobs, fewer when the queue has fewer, none when it is
+--          paused or its running jobs have reached <queue>-max-concurrency. Jobs whose lives have
+--          ended are dropped, at most 1000 of them; then there may be more. timed: each also has
+--          put_at, when it was put, or popped before if it was given back, and popped_at, since
+--          when it is this worker's; both as text. With large data, it is an array: that JSON, in
+--          which beside says which data a job has; 'more' if the queue may have more jobs for which
+--          there was no room, or ''; and the data. Dependents that are thousands in all are not
+--          shown, but named in left_out
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
@@ -48,7 +48,8 @@ local function timed_json(jid, job, tracked, its_worker, expires)
   return text
 end
 
--- How many jobs are taken before the length of their JSON is looked at: they may have long histories.
+-- How many jobs are taken before the length of their JSON is looked at: they may have long
+-- histories.
 local AT_ONCE = 50
 
 local out, show, at_once, is_left = {}, popped_json, count, false

@@ -1,4 +1,4 @@
--- progress: records how far jobs of a worker are, and tells those who wait for them.
+-- progress: records the progress of a worker's jobs, and publishes it to their waiters.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, then for each job: jid, since, done, total, note
@@ -6,7 +6,7 @@
 --          total  0 if it is not known
 -- Returns  an array with one text for each job: empty, or '!' and why nothing was recorded
 -- Errors   Progress(); nothing is written then
--- Cost     2 commands a job, 3 if somebody waits for it
+-- Cost     2 commands a job, 3 if it has waiters
 -- For      Go
 -- Repeat   safe
 -- Needs    hmget hset publish time

@@ -2,9 +2,9 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue
--- Returns  an array of texts: how long a lock lasts; how many jobs may run, 0 or less for any number;
---          how many may be started in which time, each 0 if there is no max-rate; and when the next one
---          may be started, or 0 if that is now
+-- Returns  an array of texts: how long a lock lasts; how many jobs may run, 0 or less for any
+--          number; how many may be started in which time, each 0 if there is no max-rate; and when
+--          the next one may be started, or 0 if that is now
 -- Errors   Queue()
 -- Cost     2 commands
 -- For      Go

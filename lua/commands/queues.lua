@@ -4,11 +4,11 @@
 -- ARGV     COMMAND, NOW, [queue], or '', 'from', the cursor of the last call or ''
 -- Returns  JSON of one queue, or of all in the order in which they were first seen:
 --          {name, waiting, stalled, running, scheduled, depends, recurring, paused};
---          from: JSON {cursor, queues} of at most 200 queues, those that got their jobs by unfail
---          among them, and a cursor, which is empty at the end
+--          from: JSON {cursor, queues} of at most 200 queues, also queues that got their jobs by
+--          unfail, and a cursor, which is empty at the end
 -- Errors   Queues()
--- Cost     9 commands a queue, 3 for each due job, of which it moves at most 1000, and counts the others
---          as waiting. All queues at once take 20 us each
+-- Cost     9 commands a queue, 3 for each due job, of which it moves at most 1000, and counts the
+--          others as waiting. All queues at once take 20 us each
 -- For      classic
 -- Repeat   safe
 -- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember
@@ -29,8 +29,8 @@ local function count_until_now(queue, part)
   return finite(try('zcount', queue_key(queue, part), 0, stamp), 0)
 end
 
--- Moves jobs that are due, unless the queue is damaged: it is one of several. Returns how many are left
--- that are due.
+-- Moves jobs that are due, unless the queue is damaged: it is one of several. Returns how many are
+-- left that are due.
 local function move_due(queue, due) -- cold
   pcall(bring_due, queue, false, true, math.min(due, budget.due))
   local left = count_until_now(queue, 'scheduled')

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...
--- Returns  an array of those that have waiting, locked, scheduled or recurring jobs, in their order
+-- Returns  an array of the queues with waiting, locked, scheduled or recurring jobs, in their order
 -- Errors   none
 -- Cost     1 command for each
 -- For      Go

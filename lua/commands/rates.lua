@@ -6,8 +6,8 @@
 --          minutes  how many, at most 60
 --          queue    only that one, unless it is ''
 --          klass    only that one, unless it is ''
--- Returns  an array with, for each minute that has any: its time, as text, and an array of fields and
---          values
+-- Returns  an array with, for each minute that has any: its time, as text, and an array of fields
+--          and values
 -- Errors   Rates()
 -- Cost     1 command, 1 for each minute that has begun
 -- For      Go
@@ -23,7 +23,7 @@ end
 
 local head, tail = rate_field(queue, ''), ':' .. klass
 
--- Whether the value of a field is wanted. The end of most fields tells that it is not.
+-- Whether the value of a field is wanted. The suffix of most fields shows that it is not.
 local function is_wanted(field)
   if queue ~= '' then
     return string.sub(field, 1, #head) == head

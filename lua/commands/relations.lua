@@ -4,7 +4,7 @@
 -- ARGV     COMMAND, NOW, jid, 'dependents' or 'dependencies', cursor: 0 at first, then that of the
 --          last reply
 -- Returns  an array: the cursor, which is 0 at the end, and an array of some thousand jids, perhaps
---          of one that was there before. Those that come or go meanwhile may be missing
+--          of one that was there before. Jobs that come or go meanwhile may be missing
 -- Errors   Job(), Relations()
 -- Cost     1 command
 -- For      Go

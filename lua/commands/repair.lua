@@ -1,24 +1,22 @@
--- repair: finds jobs of a list, as find does, and does the same with each. Those with which it can't be
--- done are left as they are.
+-- repair: finds jobs of a list, as find does, and does the same with each. Jobs with which that is
+-- impossible are left as they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are the
---          filters of find, pairs
---          action, and its value: cancel, promote, timeout, track, untrack, unfail, ''; priority, a
---          number; tag or untag, a JSON array of tags; move, a queue
---          list, name: as in find, but not recurring; failed begins with the oldest failure,
---          and what is in the group by mistake leaves it
---          cursor: what the last call returned, or ''
---          count: how many jobs to look at, at most 500; limit: when to stop, or 0
---          pairs, of unfail: retries, n; ttl, seconds; of move: worker, delay, and those of put
--- Returns  JSON {count, left: [[jid, code, why], ...], looked, total, cursor}: how many were changed or
---          needed no change, which were found and left, how many were looked at, how many the list
---          had, and a cursor, which is empty at its end. Fewer than count are looked at if they have
---          to be searched for in long failure groups
+-- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are
+--          the filters of find, pairs action, and its value: cancel, promote, timeout, track,
+--          untrack, unfail, ''; priority, a number; tag or untag, a JSON array of tags; move, a
+--          queue list, name: as in find, but not recurring; failed begins with the oldest failure,
+--          and what is in the group by mistake leaves it cursor: what the last call returned, or ''
+--          count: how many jobs to look at, at most 500; limit: when to stop, or 0 pairs, of
+--          unfail: retries, n; ttl, seconds; of move: worker, delay, and those of put
+-- Returns  JSON {count, left: [[jid, code, why], ...], looked, total, cursor}: how many were
+--          changed or needed no change, which were found and left, how many were looked at, how
+--          many the list had, and a cursor, which is empty at its end. Fewer than count are looked
+--          at if they have to be searched for in long failure groups
 -- Errors   Repair(), Queue(), Put()
--- Cost     3 commands, 1 for each job that it looks at in a failure group or by a filter; of each that
---          it changes: cancel 16, unfail 6, move 14, timeout 8, priority 3, promote 2, tag 2 and 2 for each tag,
---          track 4, untrack 2
+-- Cost     3 commands, 1 for each job that it looks at in a failure group or by a filter; of each
+--          that it changes: cancel 16, unfail 6, move 14, timeout 8, priority 3, promote 2, tag 2
+--          and 2 for each tag, track 4, untrack 2
 -- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen lindex llen lpush
@@ -52,7 +50,7 @@ end
 -- Jobs that are in the group of the list by mistake, and how many others have left it.
 local strays, gone = {}, 0
 
--- Leaves out those that have not failed in the group of the list. Returns the others.
+-- Leaves out jobs that have not failed in the group of the list. Returns the others.
 local function without_strays(jids)
   local failed = {}
   for i = 1, #jids do
@@ -69,8 +67,8 @@ local function without_strays(jids)
   return failed
 end
 
--- Does something with each job that exists: do_it gets its jid and some of its fields, and returns why
--- it is impossible, and the code of that, or nil.
+-- Does something with each job that exists: do_it gets its jid and some of its fields, and returns
+-- why it is impossible, and the code of that, or nil.
 local function each_job(jids, fields, do_it)
   local done = 0
   for i = 1, #jids do
@@ -95,7 +93,7 @@ local function unfail_all(jids)
   local jobs = read_all_failed(reversed(jids))
   unfail(jobs, given)
   if kind == 'oldest' then
-    gone = #jids -- what is there by mistake leaves the group too
+    gone = #jids -- members that are there by mistake leave the group too
     for i = 1, #jids do
       try('lrem', list.key, -1, jids[i])
     end
@@ -108,7 +106,7 @@ local function unfail_all(jids)
   return #jobs
 end
 
--- Reads a job that is to be moved, or leaves it out.
+-- Reads a job to move, or leaves it out.
 local function add_moved(puts, items, jid)
   local job = try('hmget', job_key(jid), 'klass', 'data')
   if not job[1] or not job[2] then

@@ -1,9 +1,10 @@
--- reschedule: changes when a job that waits or is scheduled can be popped. Nothing else of it changes.
+-- reschedule: changes when a job that waits or is scheduled can be popped. Nothing else of it
+-- changes.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid, seconds
--- Returns  the state that the job was in: it was left as it is unless that is waiting or scheduled. Nil
---          if there is no such job
+-- Returns  the state that the job was in: it was left as it is unless that is waiting or scheduled.
+--          Nil if there is no such job
 -- Errors   Job(), Reschedule(), also when the job's life would end before
 -- Cost     8 commands
 -- For      Go

@@ -2,17 +2,18 @@
 -- worker becomes idle, and the next job that is ready wakes it.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, count, poll, n, n arguments that are pairs, and at most 1000 queues:
+-- ARGV     COMMAND, NOW, worker, count, poll, n, n arguments that are pairs, and at most 1000
+--          queues:
 --          count     how many jobs; may be 0: the worker has no room and is no longer idle
 --          poll      the longest time in seconds before the worker asks again
---          order     ordered, if nothing is said: a queue is asked when those before it have no more;
---                    round-robin: one job of each queue in turn; shuffled: the same, and the next
---                    call has another order of queues
+--          order     ordered, if nothing is said: a queue is asked when those before it have no
+--                    more; round-robin: one job of each queue in turn; shuffled: the same, and the
+--                    next call has another order of queues
 --          cursor    which queue is asked first by round-robin, from 0; by shuffled, a random
 --                    number up to 2147483646
 --          claim     the claim that the last call returned
---          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
---                    none of a queue with a max-concurrency, nor after one
+--          ahead     how many jobs more it takes if no other idle worker waits for one of the
+--                    queues; none of a queue with a max-concurrency, nor after one
 --          polls     1 if only the time has it ask, so that it need not look right after another
 --                    worker with the same queues has
 --          owner     another worker for whom the jobs are locked
@@ -29,14 +30,14 @@
 --          They are one text, with the byte 1 between them, or an array if a value contains that
 --          byte or is missing
 -- Errors   Reserve()
--- Cost     1 command, 5 more when there are several queues, 6 if they take turns; at most 1, and for
---          1000 queues 6 in all, for each that was not found empty within the last second, 4 when
---          another one is found empty, 11 for each that has jobs, 3 for each job; 4 for each queue that has
---          anything when the worker becomes idle, and 1 for each queue, or 3 if there are more than
---          16; 1 more for each queue, or 1 in all, and 1, when it is idle already; 6 with polls
---          when another worker has looked, and 1 for each queue, or 2 in all; with ahead when a
---          worker is idle, 1 for each queue, up to 100, and 1 more. Once in half an hour, workers
---          with a list of more than 16 queues pay 2 for each
+-- Cost     1 command, 5 more when there are several queues, 6 if they take turns; at most 1, and
+--          for 1000 queues 6 in all, for each that was not found empty within the last second, 4
+--          when another one is found empty, 11 for each that has jobs, 3 for each job; 4 for each
+--          queue that has anything when the worker becomes idle, and 1 for each queue, or 3 if
+--          there are more than 16; 1 more for each queue, or 1 in all, and 1, when it is idle
+--          already; 6 with polls when another worker has looked, and 1 for each queue, or 2 in all;
+--          with ahead when a worker is idle, 1 for each queue, up to 100, and 1 more. Once in half
+--          an hour, workers with a list of more than 16 queues pay 2 for each
 -- For      Go
 -- Repeat   once
 -- Hot

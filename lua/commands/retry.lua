@@ -9,7 +9,7 @@
 -- Returns  the retries that are left; below 0 the job has failed, in the given group
 --          or in failed-retries-<queue>
 -- Errors   Retry() when the job is not this worker's, not running, or not here
--- Cost     7 commands; a job that fails tells at most 200 that wait for it
+-- Cost     7 commands; a failure notifies at most 200 jobs that wait for it
 -- For      classic
 -- Repeat   once
 -- Hot

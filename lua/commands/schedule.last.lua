@@ -4,16 +4,16 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, id [, worker, digest]
 --          digest stands for what the worker puts, and when
--- Returns  {last, now, what}, as text; last is not after now. What is empty, 'register' if the
---          worker is to register the schedule, or 'differs' if others follow another one
+-- Returns  {last, now, what}, as text; last is not after now. The field what is empty, 'register'
+--          if the worker must register the schedule, or 'differs' if others follow another one
 -- Errors   Schedule.last()
 -- Cost     5 commands, 2 more for a new schedule or worker
 -- For      Go
 -- Repeat   once
 -- Needs    expire hdel hget hgetall hmget hset time
 
--- Notes that a worker follows the schedule. What the last worker has registered that began to follow
--- it holds, as long as somebody follows that.
+-- Notes that a worker follows the schedule. The registration of the last worker that began to
+-- follow it is valid while it has followers.
 local function note_follower(id, worker, digest)
   local key = follow_key(id)
   local since, _, before = read_follower(try('hget', key, worker))

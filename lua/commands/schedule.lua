@@ -4,8 +4,8 @@
 -- ARGV     COMMAND, NOW, id, due, missed, then the arguments of put: worker, queue, jid, klass,
 --          data, delay, pairs
 --          missed is how many times there were since it was last due that get no job
--- Returns  what put returns, nil when the schedule has already passed that time, or 0 when it is not due
---          yet
+-- Returns  what put returns, nil when the schedule has already passed that time, or 0 when it is
+--          not due yet
 -- Errors   Schedule(), and those of put
 -- Cost     3 commands more than put; 1 more if times were missed
 -- For      Go

@@ -5,7 +5,7 @@
 -- Returns  JSON. add: the queue's name, once for each of its patterns; remove, exists: whether the
 --          queue had this pattern; get: the key of the queue's patterns, in an array, which is
 --          empty when there are none; all: the queues of each pattern. That finds the queues that
---          subscribed by this script, and those that ever had a job
+--          subscribed by this script, and every queue that ever had a job
 -- Errors   Subscription()
 -- Cost     3 commands; all: 2, and 1 for each queue
 -- For      PHP

@@ -1,20 +1,20 @@
--- sweep: clears away what nobody else has met: jobs whose lives have ended, and failed jobs that are
--- too old or too many, and tracked jobs that are gone. Tells the jobs that wait for failed ones, as
--- the script that fails a job does, of failures by scripts that tell nobody, and releases the jobs
--- that waited for a complete one which had too many of them for one call. Of queues that are named,
+-- sweep: deletes and repairs leftovers: jobs whose lives have ended, and failed jobs that are too
+-- old or too many, and tracked jobs that are gone. Notifies the jobs that wait for failed ones, as
+-- the script that fails a job does, of failures by scripts that do not, and releases the jobs that
+-- waited for a complete one which had too many of them for one call. Of queues that are named,
 -- moves the jobs that have fallen due, and those whose locks have ended, to where a pop would find
 -- them.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at
---          others; '' alone: only what is to be done about failed jobs, as workers ask for now and
---          then
--- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended;
---          '' alone: 1 if the next call goes on among the failed jobs, 0 if it begins again
+--          others; '' alone: only the work on failed jobs, which workers ask for from time to time
+-- Returns  how many jobs it has deleted, failed, notified or moved, or warned that their locks have
+--          ended; '' alone: 1 if the next call continues among the failed jobs, 0 if it begins
+--          again
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
---          are to be released; it ends at most 100 lives, looks at 100 failed jobs, of 100 groups
---          at most, and 100 tracked ones, fewer failed ones if hundreds wait for them, and releases
+--          must be released; it ends at most 100 lives, looks at 100 failed jobs, of 100 groups at
+--          most, and 100 tracked ones, fewer failed ones if hundreds wait for them, and releases
 --          250. 3 more for each queue, '*' 3 more; it moves at most 100 jobs of queues
 -- For      Go
 -- Repeat   safe
@@ -23,9 +23,9 @@
 --          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
--- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in it,
--- where the next sweep looks at failed jobs, and how many known queues, and tracked jobs, come before
--- those that it looks at.
+-- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in
+-- it, where the next sweep looks at failed jobs, and how many known queues, and tracked jobs, come
+-- before the ones that it looks at.
 
 -- How many failed jobs a sweep looks at, and how many tracked ones.
 local LOOKED = 100
@@ -36,7 +36,7 @@ local MAX_DUE = 100
 -- How many of the known queues it looks at.
 local MAX_QUEUES = 100
 
--- Some of the failure groups, sorted, from the one named first on, and the cursor of those that follow.
+-- Some of the failure groups, sorted, from the one named first on, and the cursor of the next ones.
 local function some_groups(cursor, first)
   local reply, groups = try('sscan', prefix .. 'failures', cursor, 'COUNT', LOOKED), {}
   for _, group in ipairs(reply[2] or {}) do
@@ -48,8 +48,9 @@ local function some_groups(cursor, first)
   return groups, reply[1] or '0'
 end
 
--- Tells the jobs that wait for failed ones in a group, beginning at a place in it, and stops when it
--- has told enough. Returns how many it has told, and how many failed jobs it has looked at.
+-- Notifies the jobs that wait for failed ones in a group, beginning at a place in it, and stops
+-- when its budget is used. Returns how many it has notified, and how many failed jobs it has looked
+-- at.
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do
@@ -64,8 +65,8 @@ local function tell_group(group, from, limit)
   return told, #jids
 end
 
--- Deletes and tells what is to be done about failed jobs, in groups from where the last sweep stopped
--- on. Returns how many.
+-- Deletes failed jobs and notifies their dependents, in groups from where the last sweep stopped.
+-- Returns how many.
 local function sweep_failures()
   local sweep, left, done = prefix .. 'x:sweep', LOOKED, 0
   local at = try('hmget', sweep, 'cursor', 'group', 'from')
@@ -125,7 +126,8 @@ local function move_due(queue, lost, recur, scheduled) -- cold
   return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
 end
 
--- Moves what is due in a queue, if there is room for more. Returns how many jobs, or raises an error.
+-- Moves what is due in a queue, if there is room for more. Returns how many jobs, or raises an
+-- error.
 local function sweep_queue(queue)
   local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
   local scheduled = count_due(queue, 'scheduled')

@@ -4,7 +4,7 @@
 -- ARGV     COMMAND, NOW, queue...
 -- Returns  nil
 -- Errors   Unpause() when none is named
--- Cost     2 commands for each, and those that wake a worker
+-- Cost     2 commands for each, and the commands that wake a worker
 -- For      classic
 -- Repeat   safe
 -- Hot

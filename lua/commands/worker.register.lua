@@ -1,13 +1,13 @@
--- worker.register: tells that a worker runs, and what it is, for 150 seconds. Releases some of the jobs
--- that waited for a complete one which had too many of them for one call. Has one worker look at the
--- failed jobs every 5 minutes.
+-- worker.register: registers a running worker and its description for 150 seconds. Releases some of
+-- the jobs that waited for a complete one which had too many of them for one call. Has one worker
+-- look at the failed jobs every 5 minutes.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
--- Returns  1 if such jobs are still to be released, which sweep does; 2 if this worker is to look at
---          the failed jobs, which sweep does; else nil
+-- Returns  1 if sweep must still release such jobs; 2 if this worker should call sweep for failed
+--          jobs; else nil
 -- Errors   Worker.register()
 -- Cost     5 commands, 1 more when jobs have failed; it releases at most 250 jobs
 -- For      Go

@@ -1,18 +1,18 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, [worker], or '', first, last [, 'registered', cursor]: the range of the list
---          that is wanted, negative ones counted from its end, '' for all; the cursor of the last
---          call, or ''
+-- ARGV     COMMAND, NOW, [worker], or '', first, last [, 'registered', cursor]: the range of the
+--          list that is wanted, negative ones counted from its end, '' for all; the cursor of the
+--          last call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
 --          registered: JSON {cursor, workers} of at most 500, last seen last, with the text
---          registered of those that have registered, SEEN|STARTED|JSON, and a cursor, which is empty
---          at the end;
+--          registered of each that has it, SEEN|STARTED|JSON, and a cursor, which is empty at the
+--          end;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker, 3 if registered: all workers at once take 4 us each; removes at
---          most 1000 that were not seen for max-worker-age
+-- Cost     2 commands, 2 for each worker, 3 if registered: all workers at once take 4 us each;
+--          removes at most 1000 that were not seen for max-worker-age
 -- For      classic
 -- Repeat   safe
 -- Hot
@@ -42,7 +42,7 @@ local function forget_old()
   end
 end
 
--- What a worker has registered, unless that is too old: by the server's clock it has then expired.
+-- The registration of a worker, unless it is too old: by the server's clock it has then expired.
 local function registered(worker)
   local text = try('get', registry_key(worker))
   local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
@@ -59,8 +59,8 @@ local function counts(name)
   }
 end
 
--- Some of the workers, those not seen for longest first, from a cursor on. One that is seen meanwhile
--- comes again, so that none is missed.
+-- Some of the workers, those not seen for longest first, from a cursor on. One that is seen
+-- meanwhile comes again, so that none is missed.
 local function counts_from(cursor) -- cold
   local key = prefix .. 'workers'
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}

@@ -1,4 +1,4 @@
--- What a worker asks for, and what a call of reserve learns about it, in one table, ask:
+-- The request of a worker, and what a call of reserve learns about it, in one table, ask:
 --
 --   worker    who asks
 --   owner     whose the jobs become, usually the same
@@ -10,7 +10,7 @@
 --   ahead     how many it takes besides if no other worker waits for them
 --   limit     how many it gets at most
 --   poll      the time in seconds after which it asks again
---   polls     whether it asks because this time is over: nobody has woken it
+--   polls     whether it asks because this time is over: it was not woken
 --   claim     the queue for whose next due job it waits, or ''
 --
 --   others    whether there are idle workers, or paused queues

@@ -1,6 +1,6 @@
 -- The basis of every command: the namespace and the names of keys.
 
--- A list of nothing, which nobody changes.
+-- An empty list, which is never changed.
 local none = {}
 
 -- Fails if the server accepts no writes at all, such as a replica, or a master with too few
@@ -9,8 +9,8 @@ local function must_write()
   call('del', prefix .. 'x:none')
 end
 
--- Tries to add a member to a sorted set, as the first write of a script that takes or finishes jobs: a
--- server that is out of memory refuses it there, but not after a write that needs none.
+-- Tries to add a member to a sorted set, as the first write of a script that takes or finishes
+-- jobs: a server that is out of memory refuses it there, but not after a write that needs none.
 local function add_first(key, score, member)
   local reply = try('zadd', key, score, member)
   if type(reply) == 'table' then

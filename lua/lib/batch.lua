@@ -36,8 +36,8 @@ local function waiting_for(jid) -- cold
   return found
 end
 
--- Whether a job would wait for itself as a member of a batch. One that is new and depends on nothing
--- can't.
+-- Whether a job would wait for itself as a member of a batch. One that is new and depends on
+-- nothing can't.
 local function is_circle(item, jid, batch) -- cold
   if not item.old and #item.depends == 0 then
     return false

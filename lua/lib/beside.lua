@@ -1,8 +1,9 @@
--- Large data of jobs, which Go gets beside their JSON: to write it as JSON takes ten times as long as to
--- send it. A call sends no more than some of it, and of JSON, and the caller asks for the rest.
+-- Large data of jobs, which Go gets beside their JSON: to write it as JSON takes ten times as long
+-- as to send it. A call sends no more than some of it, and of JSON, and the caller asks for the
+-- rest.
 
--- From how many bytes on data is large, how many bytes of it a call sends, and from how many bytes of
--- JSON on it adds no job.
+-- From how many bytes on data is large, how many bytes of it a call sends, and from how many bytes
+-- of JSON on it adds no job.
 local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
 local MAX_TEXT = 262144
@@ -11,7 +12,7 @@ local MAX_TEXT = 262144
 local large
 local large_bytes, large_text = 0, 0
 
--- Takes large data out of a job. Returns the member of its JSON that says which it is, or ''.
+-- Takes large data out of a job. Returns the member of its JSON that names the data, or ''.
 local function set_beside(job) -- cold
   local data = job[DATA]
   if type(data) ~= 'string' or #data < LARGE_DATA then

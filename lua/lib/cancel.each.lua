@@ -1,4 +1,4 @@
--- Canceling many jobs: those that can be, whatever becomes of the others.
+-- Cancels the jobs that can be canceled, whatever becomes of the others.
 
 -- Reads a job that may be canceled with those among n, or leaves it out.
 local function read_cancelable(jid, among, n)
@@ -32,8 +32,8 @@ local function spare_dependencies(jids, jobs)
   until not changed
 end
 
--- Cancels jobs, and leaves out those that can't be. Returns how many it has canceled. count is as in
--- leave_group.
+-- Cancels jobs, and leaves out the ones that can't be canceled. Returns how many it has canceled.
+-- count is as in leave_group.
 local function cancel_each(jids, count)
   local among, jobs, canceled = {}, {}, 0
   for i = 1, #jids do

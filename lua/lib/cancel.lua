@@ -23,8 +23,8 @@ local function dependents_beyond(run, jid, among, n)
   return run('srandmember', key, n + 1)
 end
 
--- Fails if a job depends on this one that is not among the n that are to be canceled. Returns those
--- that are.
+-- Fails if a job depends on this one that is not among the n to cancel. Returns the dependents that
+-- are.
 local function check_dependents(jid, among, n)
   local dependents = dependents_beyond(call, jid, among, n)
   local other = outsider(dependents, among)

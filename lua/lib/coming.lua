@@ -1,5 +1,5 @@
--- What falls due in a worker's queues before it asks again. One idle worker claims it, so that the
--- others can sleep on.
+-- The jobs that fall due in a worker's queues before it asks again. One idle worker claims it, so
+-- that the others can sleep on.
 
 -- Whether a queue has jobs that could be taken if its settings allowed it.
 local function is_ready(queue) -- cold
@@ -7,8 +7,8 @@ local function is_ready(queue) -- cold
     or is_due(queue, 'recur') or is_due(queue, 'locks')
 end
 
--- When the first entry of a part of a queue falls due that is not due yet, or nil. A parked job that
--- falls due after the horizon is tried.
+-- When the first entry of a part of a queue falls due that is not due yet, or nil. A parked job
+-- that falls due after the horizon is tried.
 local function part_falls_due(queue, part, horizon)
   local last = part == 'scheduled' and '+inf' or exact(horizon)
   local found = try('zrangebyscore', queue_key(queue, part), '(' .. stamp, last,
@@ -24,8 +24,8 @@ local function by_due(a, b)
   return a.due < b.due
 end
 
--- When each queue's next job falls due before the worker asks again, or its max-rate allows the next
--- one, soonest first.
+-- When each queue's next job falls due before the worker asks again, or its max-rate allows the
+-- next one, soonest first.
 local function coming_due(ask)
   local coming, horizon = {}, now + ask.poll
   for i = 1, #ask.queues do

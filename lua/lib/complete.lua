@@ -1,5 +1,5 @@
--- Completing one job, or many at once, each with its own outcome. What they share is read and
--- written once.
+-- Completing one job, or many at once, each with its own outcome. Shared keys are read and written
+-- once.
 
 -- Whether a job of this call has limits.
 local frees_limits
@@ -57,8 +57,8 @@ local function read_completed(item, worker)
   end
 end
 
--- Reads all items. Returns those that this worker may complete; the others get a problem, as does a
--- job that is named twice.
+-- Reads all items. Returns the jobs that this worker may complete; the others get a problem, as
+-- does a job that is named twice.
 local function read_all(items, worker)
   local mine, seen = items, {}
   for i = 1, #items do
@@ -165,8 +165,8 @@ local function any_dependents(items, more)
   return count_existing(keys) > 0
 end
 
--- Publishes that jobs are complete for good, and releases their dependents if they may have some. The
--- last item's state tells Go that some are left.
+-- Publishes the completion of jobs that have ended, and releases their dependents if they may have
+-- some. The last item's state lets Go know that some are left.
 local function announce(items, special)
   local queue, suffix
   for i = 1, #items do

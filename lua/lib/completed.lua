@@ -1,5 +1,5 @@
--- The list of complete jobs, of which old ones are deleted: those older than jobs-history, and the oldest if
--- there are more than jobs-history-count.
+-- The list of complete jobs, of which old ones are deleted: those older than jobs-history, and the
+-- oldest if there are more than jobs-history-count.
 
 -- The maximum number of old jobs that one call deletes: more would stall the server.
 local PRUNED = 100

@@ -1,9 +1,9 @@
 -- Dependencies: a job waits in its queue's "depends" until the jobs it needs are complete.
 
--- What an open batch waits for besides its members: no job has this jid, so nobody completes it.
+-- An open batch waits for this jid besides its members: no job has it, so it is never complete.
 local OPEN = 'x:open'
 
--- The jobs in the list, from first on, that a job has to wait for: those that exist, or are put
+-- The jobs in the list, from first on, that a job has to wait for: the ones that exist, or are put
 -- before it by this call, and are not complete. Or nil, and why one of them can't be read.
 local function needed(jid, list, first, before) -- cold
   local others = {}
@@ -19,8 +19,8 @@ local function needed(jid, list, first, before) -- cold
   return others
 end
 
--- Makes a job wait for others. If a write fails, everything is left as before, and the result says
--- which write failed, and how.
+-- Makes a job wait for others. If a write fails, everything is left as before, and the result has
+-- the failed write and its error.
 local function link(jid, others, added) -- cold
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]

@@ -89,8 +89,8 @@ local function priority_of(jid)
   return not job.err and call('exists', job_key(jid)) == 1 and '0', job[2]
 end
 
--- The score of a job that says what becomes of it when it is lost (own_place): by when it fell due. It
--- is the nth of those that are moved together.
+-- The score of a job with an option for its place when it is lost (own_place): by its due time. It
+-- is the nth of the jobs moved together.
 local function due_score(scheduled, jid, priority, n) -- cold
   local at = finite(try('zscore', scheduled, jid), now)
   call('hset', job_key(jid), 'time', exact(at))
@@ -116,8 +116,8 @@ local function move_scheduled(queue, limit)
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
 
--- How many of the children that are wanted of recurring jobs a call may put, so that their data have no
--- more than so many bytes, unless those of one child have: at least one.
+-- How many of the children that are wanted of recurring jobs a call may put, so that their data
+-- have no more than so many bytes, unless those of one child have: at least one.
 local function children_with_room(queue, wanted, bytes) -- cold
   local largest = 1
   local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)

@@ -1,6 +1,6 @@
--- What follows when a job that has options ends for good: it is complete, failed, canceled or expired.
+-- The effects of the end of a job with options: it is complete, failed, canceled or expired.
 
--- The largest message, in bytes, that says how a job has ended. A larger one only has the state.
+-- The largest message, in bytes, about the end of a job. A larger one only has the state.
 local LARGEST_END = 65536
 
 -- Whether a job in this last state has a record.
@@ -8,7 +8,7 @@ local function is_an_end(state) -- cold
   return state == 'complete' or state == 'failed'
 end
 
--- Tells those who wait for a job how it has ended, with everything if its record is not kept.
+-- Notifies the waiters of a job of how it has ended, with everything if its record is not kept.
 local function publish_end(jid, state, forgotten) -- cold
   local message = is_an_end(state) and read_end(try, jid)
   if not message then
@@ -32,9 +32,10 @@ local function keep_record(jid, stored, state, forgotten) -- cold
   end
 end
 
--- Called after the job was written, with its stored options as they were before, and its last state:
--- complete, failed, canceled, or expired if its life has ended. Returns whether the caller is to
--- delete the record of a complete job. Whoever completes jobs frees the slots of all of them at once.
+-- Called after the job was written, with its stored options as they were before, and its last
+-- state: complete, failed, canceled, or expired if its life has ended. Returns whether the caller
+-- is to delete the record of a complete job. Whoever completes jobs frees the slots of all of them
+-- at once.
 local function job_ended(jid, stored, state) -- cold
   local mortal = has_lifetime(stored)
   local forgotten = mortal and is_forgotten(stored, state)

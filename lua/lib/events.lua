@@ -1,5 +1,5 @@
--- Events: changes are published on PREFIX log, or on PREFIX x:log if the scripts of other clients do
--- not publish them, and changes of tracked jobs on more channels.
+-- Events: changes are published on PREFIX log, or on PREFIX x:log if the scripts of other clients
+-- do not publish them, and changes of tracked jobs on more channels.
 
 -- Refuses a user who may not publish, before anything is written. Servers before 7.0 can't be
 -- asked: there, the change is made without an event.

@@ -1,5 +1,5 @@
--- Ending the lives of jobs (lib/lifetimes.lua). A job whose life has ended is deleted as by cancel. If
--- others depend on it, it fails instead, in the group expired-<queue>.
+-- Ending the lives of jobs (lib/lifetimes.lua). A job whose life has ended is deleted as by cancel.
+-- If others depend on it, it fails instead, in the group expired-<queue>.
 
 -- After how many seconds a job is looked at again that can't be deleted now.
 local LOOK_AGAIN = 60

@@ -4,9 +4,9 @@
 -- last turn if that is later. A turn is a step divided by the weight.
 --
 -- x:fair:PRIORITY:QUEUE is a sorted set of tenants, each with the end of its last turn. It forgets
--- those whose turns have passed, and all of them when none of their jobs waits: whoever takes the last
--- one drops the key. Scripts of other clients do not, so it also expires some time after the last job
--- was taken.
+-- those whose turns have passed, and all of them when none of their jobs waits: whoever takes the
+-- last one drops the key. Scripts of other clients do not, so it also expires some time after the
+-- last job was taken.
 
 -- The largest priority, on either side of 0, that leaves room for turns in a score.
 local MAX_FAIR_PRIORITY = 10000
@@ -30,8 +30,8 @@ local function read_share(area, text) -- cold
   return text
 end
 
--- The turn of the first job of a priority that waits for its turn, or nil; and whether that can't be
--- read.
+-- The turn of the first job of a priority that waits for its turn, or nil; and whether that can't
+-- be read.
 local function first_turn(queue, priority) -- cold
   local first = try('zrevrangebyscore', queue_key(queue, 'work'), exact(priority - 0.5),
     '(' .. exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
@@ -52,8 +52,8 @@ local function turns_key(queue, priority) -- cold
   return prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
 end
 
--- Writes the end of a tenant's turn, and forgets the tenants whose turns have passed: a few of them,
--- or all if none waits. Begins with a write that needs memory.
+-- Writes the end of a tenant's turn, and forgets the tenants whose turns have passed: a few of
+-- them, or all if none waits. Begins with a write that needs memory.
 local function write_turn(key, tenant, ends, waits, passed) -- cold
   try('zadd', key, ends, tenant)
   if not waits then

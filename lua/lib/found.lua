@@ -1,6 +1,6 @@
 -- Reading jobs by their jids.
 
--- The member of the JSON of a job that says when it is due, or ''.
+-- The member of the JSON of a job with its due time, or ''.
 local function due_member(jid, queue, state) -- cold
   local due
   if state == 'depends' then
@@ -13,8 +13,8 @@ local function due_member(jid, queue, state) -- cold
   return due > 0 and ',"due":' .. exact(due) or ''
 end
 
--- The JSON of one job, or nil. With try, a key of another type counts as no job. When a job is due is
--- not for other clients, nor is large data beside it: it has to be asked for.
+-- The JSON of one job, or nil. With try, a key of another type counts as no job. A job's due time
+-- and large data beside it are not for other clients: callers ask for them.
 local function find_job(run, jid, asks_due)
   local job = read_job(run, jid)
   if not job[JID] then

@@ -1,7 +1,7 @@
 -- Failing, retrying and releasing a worker's job.
 
--- Reads a job that this worker must hold, in item's queue if item.here is set, or that is to end
--- whoever holds it, if item.anybody is. Returns why that is not so, or nil.
+-- Reads a job that this worker must hold, in item's queue if item.here is set, or that ends
+-- whichever worker holds it, if item.anybody is set. Returns why that is not so, or nil.
 local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
@@ -155,10 +155,10 @@ local function retry(worker, item)
   end
 end
 
--- Requeues a job without using up a retry: {jid, data, delay [, place] [, throttled]}. Without a delay
--- it is the first of its priority again, after those with a smaller place. throttled lists limits that
--- are held for the delay, all of the job if it is empty, so that the job waits for them; one that has
--- none of them waits for the delay. Returns why not, or nil.
+-- Requeues a job without using up a retry: {jid, data, delay [, place] [, throttled]}. Without a
+-- delay it is the first of its priority again, after those with a smaller place. throttled lists
+-- limits that are held for the delay, all of the job if it is empty, so that the job waits for
+-- them; one that has none of them waits for the delay. Returns why not, or nil.
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   if not problem then

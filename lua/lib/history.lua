@@ -107,8 +107,8 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 
--- The whole history as a JSON array. A caller that has just appended an entry says which object it
--- is, or false.
+-- The whole history as a JSON array. A caller that has just appended an entry passes its object, or
+-- false.
 local function history_json(jid, newest)
   local list = try('lrange', job_key(jid) .. '-history', '0', '-1')
   local n = #list

@@ -1,6 +1,6 @@
--- Becoming idle, staying so, and being busy again. A worker that gets fewer jobs than it asks for is in
--- x:idle, and waits for jobs of each of its queues (lib/wake.lua), until it is woken or its time is over.
--- It claims what falls due next, so that it alone is up in time (lib/coming.lua).
+-- Becoming idle, staying so, and being busy again. A worker that gets fewer jobs than it asks for
+-- is in x:idle, and waits for jobs of each of its queues (lib/wake.lua), until it is woken or its
+-- time is over. It claims what falls due next, so that it alone is up in time (lib/coming.lua).
 
 -- How many entries that have lapsed are removed from a queue at once.
 local LAPSED = 500
@@ -19,7 +19,7 @@ local function count_listeners(worker)
   return counts[2], counts[4] > 0
 end
 
--- The key that says when a worker that looked at all of these queues lately asks again.
+-- The key with the time at which a worker that looked at all of these queues lately asks again.
 local function looked_key(ask)
   return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and list_name(ask.list) or ask.list)
 end
@@ -33,7 +33,7 @@ local function note_looked(ask) -- cold
   end
 end
 
--- Whether the worker has an entry for each of its queues. Those that it has itself are renewed.
+-- Whether the worker has an entry for each of its queues. Its own entries are renewed.
 local function renew_entries(ask)
   if #ask.queues <= FEW_QUEUES then
     for i = 1, #ask.queues do
@@ -46,9 +46,10 @@ local function renew_entries(ask)
     and try('hlen', listed_key(name)) == 1
 end
 
--- Tries to answer a worker that only polls: nobody has woken it since it became idle, so there is
--- nothing but what other clients' scripts have put unheard. If another worker has just looked at all
--- queues, it is enough to ask again before that worker does. Returns how long to wait, or nil.
+-- Tries to answer a worker that only polls: it was not woken since it became idle, so there are no
+-- jobs but the ones that other clients' scripts have put without waking a worker. If another worker
+-- has just looked at all queues, it is enough to ask again before that worker does. Returns how
+-- long to wait, or nil.
 local function stay_idle(ask) -- cold
   local wait = finite(try('get', looked_key(ask)), 0) - now
   if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', idle_key(), ask.worker) ~= 1 then
@@ -58,7 +59,7 @@ local function stay_idle(ask) -- cold
   return renew_entries(ask) and wait or nil
 end
 
--- Appends the worker that an entry of a queue is, or those that it stands for.
+-- Appends the worker, or the workers, that an entry of a queue stands for.
 local function append_waiting(name, others, seen)
   if string.byte(name) ~= LIST then
     others[#others + 1] = name
@@ -140,8 +141,8 @@ local function become_busy(ask) -- cold
   return (count_listeners(ask.worker))
 end
 
--- Removes some of those that wait for jobs: their entries have lapsed. They are not idle any more,
--- except for those that listen, and may wait for jobs of other queues.
+-- Removes some of the workers that wait for jobs: their entries have lapsed. They are not idle any
+-- more, except for subscribed ones, which may wait for jobs of other queues.
 local function drop_lapsed(waiting) -- cold
   local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
   if #gone == 0 then
@@ -186,8 +187,8 @@ local function enter_list(name, lapses, absent) -- cold
   end
 end
 
--- Adds the worker to those with its list of queues. Their entries last for an hour, and those that
--- are missing are added. A poll has time to remove some workers that are gone.
+-- Adds the worker to those with its list of queues. Their entries last for an hour, and missing
+-- ones are added. A poll has time to remove some workers that are gone.
 local function wait_in_list(ask, again) -- cold
   local name = list_name(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
@@ -222,8 +223,8 @@ local function wait_for_each(ask, again)
   end
 end
 
--- Has the worker wait for jobs. Returns for how long, for which queue's next due job, and whether it was
--- idle before.
+-- Has the worker wait for jobs. Returns for how long, for which queue's next due job, and whether
+-- it was idle before.
 local function become_idle(ask)
   local wait, claimed = claim_soonest(ask)
   if ask.claim ~= claimed and drop_claim(ask) then

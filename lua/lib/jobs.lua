@@ -25,8 +25,8 @@ local function read_job(run, jid)
     'expires')
 end
 
--- How many jids of other jobs this call may still show. Without it, as for clients of other languages,
--- it shows all.
+-- How many jids of other jobs this call may still show. Without it, as for clients of other
+-- languages, it shows all.
 local related_left
 
 -- The most of them that Go gets, which reads the others with the command relations.
@@ -71,8 +71,8 @@ local function extra_members(jid, stored, state, time) -- cold
     parked_member(jid, stored, state, time)
 end
 
--- The JSON of a job, with the text more at its end, and newest as for history_json. Tags and failure
--- are stored as JSON. The members are written one by one, because a table of them would be
+-- The JSON of a job, with the text more at its end, and newest as for history_json. Tags and
+-- failure are stored as JSON. The members are written one by one, because a table of them would be
 -- expensive, in the order that cjson would give them. Most numbers are the defaults, which need not
 -- be read.
 local function job_json(job, tracked, more, newest)

@@ -1,14 +1,14 @@
 -- Which of several queues are known to be empty, so that a worker of many queues asks few of them.
 --
--- The hash x:empty has, for each list of queues, a mark a queue: 1 if it was found empty within the last
--- second. x:filled has those that a script of this project has filled since. Scripts of other clients
--- don't say when they fill one, so all is forgotten after a second.
+-- The hash x:empty has, for each list of queues, a mark a queue: 1 if it was found empty within the
+-- last second. x:filled has the queues that a script of this project has filled since. Scripts of
+-- other clients don't record when they fill one, so all is forgotten after a second.
 --
--- known, which ask has if it names several queues, is what one call knows of them:
+-- known, which ask has if it names several queues, holds the knowledge of one call about them:
 --
 --   marks   of all queues; queues with the mark chosen are looked at
 --   empty   by number, whether a queue that was looked at has nothing to take, now or later
---   found   the numbers of those that were found empty, in order
+--   found   the numbers of the queues that were found empty, in order
 --   filled  the queues in x:filled
 --   step    how many queues one command asks about: few at first, because the first may have enough
 
@@ -108,7 +108,8 @@ local function is_open(ask, i)
   return ask.paused[i] ~= 1 and not (known and known.empty[i])
 end
 
--- Whether a queue has nothing to take, now or later. For a single queue that is not worth a command.
+-- Whether a queue has nothing to take, now or later. For a single queue that is not worth a
+-- command.
 local function is_empty(ask, i)
   local known = ask.known
   if not known then

@@ -2,13 +2,14 @@
 
 local MAX_BANDS = 16
 
--- How many jobs whose scores don't tell are read in each priority.
+-- How many jobs whose scores have no time are read in each priority.
 local MAX_READ = '8'
 
 -- More than any score but that of jobs that were timed out.
 local LARGEST = 2 ^ 53
 
--- What a score lacks to its priority is at most this, which is the year 2001, only if it is no time.
+-- The difference between a priority and a score is at most this, the year 2001, only if it is not a
+-- time.
 local NO_TIME = 0.1
 
 -- Jobs that take turns (lib/fair.lua) lack at least this.
@@ -45,8 +46,8 @@ local function add_some(bands, work, from, to, limit)
   end
 end
 
--- Adds the jobs of a priority, whose first has a score: those whose scores don't tell since when they
--- wait, the first that is in the order of age, which is the oldest, and the first that takes turns.
+-- Adds the jobs of a priority, whose first has a score: the ones whose scores have no time, the
+-- first that is in the order of age, which is the oldest, and the first that takes turns.
 local function add_band(bands, work, priority, score)
   if score > priority - NO_TIME then
     add_some(bands, work, exact(score), '(' .. exact(priority - NO_TIME), MAX_READ)

@@ -1,5 +1,5 @@
--- The letters of the options in x:o (lib/options.lua). Each is also the name of its value in the JSON.
--- h, headers, and e, for how long a handler may run, are left to clients.
+-- The letters of the options in x:o (lib/options.lua). Each is also the name of its value in the
+-- JSON. h, headers, and e, for how long a handler may run, are left to clients.
 
 local BATCH = 'b' -- it is a batch: {"n": how many members it had}
 local FAIR = 'g' -- it takes turns in its queue: {"t": tenant, "w": weight}
@@ -22,8 +22,8 @@ local HAS_PROGRESS = 'p' -- it has the field x:progress; no value
 local EXPIRING = 'st'
 local MORTAL = 'stkK'
 
--- Options that end with the life of a job: a job that is put again after it was complete or failed has
--- them only if that put says so.
+-- Options that end with the life of a job: a job that is put again after it was complete or failed
+-- has them only if that put sets them.
 local OF_A_LIFE = 'strwn'
 
 -- Options that stay when a job is replaced.

@@ -3,9 +3,9 @@
 -- failed, -1 for ever. A put says s and t in seconds from then, or as times if their letters are in
 -- a, as in {"s": 1700000000.5, "a": "s"}.
 --
--- s and t belong to one life of the job. "put" among the options is when it was last put by a script
--- of this project, in whole seconds. If its history shows another put after that, by a script that
--- knows nothing of lifetimes, s and t no longer hold.
+-- s and t belong to one life of the job. "put" among the options is when it was last put by a
+-- script of this project, in whole seconds. If its history shows another put after that, by a
+-- script that knows nothing of lifetimes, s and t no longer hold.
 --
 -- The sorted set x:until has jids by when the lives of these jobs end, or may end: the job decides.
 

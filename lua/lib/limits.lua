@@ -2,18 +2,19 @@
 -- them. A limit is a concurrency, a rate, or both. A job without room is parked: it is scheduled,
 -- and goes back into work, with the score that it had there, when there is room.
 --
--- x:limits is a hash. NAME has the definition "CONCURRENCY RATE PER", where 0 means none, and
--- "NAME hold" the time before which nothing starts. A limit FAMILY/KEY without a definition has that
--- of FAMILY.
+-- x:limits is a hash. NAME has the definition "CONCURRENCY RATE PER", where 0 means none, and "NAME
+-- hold" the time before which nothing starts. A limit FAMILY/KEY without a definition has that of
+-- FAMILY.
 --
--- x:limit:NAME:held is a sorted set of the jobs that have a slot, by the second by which their locks
--- will have ended as it was known when they were taken. The job decides: one that does not run has no
--- slot. Whole seconds, because Redis keeps a small sorted set as a list, in which fractions are text.
--- x:limit:NAME:starts is a list of the times of the last starts, newest first, as many as the rate.
--- x:limit:NAME:wait is a sorted set of parked jobs, by the scores that they had in work.
+-- x:limit:NAME:held is a sorted set of the jobs that have a slot, by the second by which their
+-- locks will have ended as it was known when they were taken. The job decides: one that does not
+-- run has no slot. Whole seconds, because Redis keeps a small sorted set as a list, in which
+-- fractions are text. x:limit:NAME:starts is a list of the times of the last starts, newest first,
+-- as many as the rate. x:limit:NAME:wait is a sorted set of parked jobs, by the scores that they
+-- had in work.
 --
--- The field x:parked of such a job is "TIME NAME". The job is parked while its own time is TIME, and
--- it is scheduled: a job that was put or popped since then has another one.
+-- The field x:parked of such a job is "TIME NAME". The job is parked while its own time is TIME,
+-- and it is scheduled: a job that was put or popped since then has another one.
 
 -- The maximum number of limits of a job, and the longest name.
 local MAX_LIMITS = 8
@@ -85,8 +86,8 @@ local function read_limit(name, most) -- cold
   return limit
 end
 
--- Reads the max-rate of a queue, as a limit without a name, from the text of its setting; nil if there
--- is none. most is as above.
+-- Reads the max-rate of a queue, as a limit without a name, from the text of its setting; nil if
+-- there is none. most is as above.
 local function read_max_rate(queue, text, most) -- cold
   local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
   rate, per = finite(rate, 0), finite(per, 0)
@@ -95,15 +96,16 @@ local function read_max_rate(queue, text, most) -- cold
   end
 end
 
--- The time that a text says, or nil if there is none, or it lies in the future: the server's clock was
--- set back since it was noted.
+-- The time that a text says, or nil if there is none, or it lies in the future: the server's clock
+-- was set back since it was noted.
 local function noted_time(text) -- cold
   local time = finite(text)
   return time and time <= now + 1 and time or nil
 end
 
--- When the rate allows one start more than those of this call; nil if that is now. The nth start needs
--- the one that was rate starts before it to be long enough ago. Few of the list are read at a time.
+-- When the rate allows one start more than those of this call; nil if that is now. The nth start
+-- needs the one that was rate starts before it to be long enough ago. Few of the list are read at a
+-- time.
 local function rate_opens(limit) -- cold
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -143,7 +145,7 @@ local function slot_end(ends) -- cold
   return string.format('%.0f', math.ceil(ends))
 end
 
--- When the lock on a job ends for good, or nil if the job does not run.
+-- The time at which a worker loses a job, or nil if the job does not run.
 local function slot_ends(jid) -- cold
   local job = try('hmget', job_key(jid), 'state', 'queue', 'grace', 'x:o')
   if job[1] ~= 'running' or not job[2] then
@@ -156,7 +158,7 @@ local function slot_ends(jid) -- cold
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), DEFAULT_GRACE_PERIOD)
 end
 
--- Looks up holders whose locks ended, as far as is known. Those that lost them have no slot any
+-- Looks up holders whose locks ended, as far as is known. Jobs that lost them have no slot any
 -- more.
 local function heal_limit(limit) -- cold
   local held = limit_key(limit.name, 'held')
@@ -173,7 +175,8 @@ local function heal_limit(limit) -- cold
 end
 
 -- When a limit has room for one job more; nil if that is now. A job that has a slot needs no other.
--- When a slot is free is not known: then it is when the first lock may end, but not within a second.
+-- When a slot is free is not known: then it is when the first lock may end, but not within a
+-- second.
 local function limit_opens(limit, jid) -- cold
   local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
   if opens then
@@ -210,8 +213,8 @@ local function leave_limits(jid, stored) -- cold
   end
 end
 
--- Takes the slots of jobs that no longer run, which are lists of jids by name of the limit, in order
--- of names.
+-- Takes the slots of jobs that no longer run, which are lists of jids by name of the limit, in
+-- order of names.
 local function free_slots(names_in_order, jids) -- cold
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -233,8 +236,8 @@ local function stop_limited(jid, stored) -- cold
   free_slots(found, jids)
 end
 
--- The same for the items of a call, which have stored options if they have any. One that anybody may
--- end may have been parked.
+-- The same for the items of a call, which have stored options if they have any. A job that any
+-- caller may end may have been parked.
 local function stop_all_limited(items) -- cold
   local found, jids = {}, {}
   for i = 1, #items do
@@ -253,8 +256,8 @@ local function stop_all_limited(items) -- cold
   free_slots(found, jids)
 end
 
--- Holds those limits of a job that are named, or all if none are, for some seconds; one that is held
--- for longer stays so. Returns whether there are any.
+-- Holds those limits of a job that are named, or all if none are, for some seconds; one that is
+-- held for longer stays so. Returns whether there are any.
 local function throttle(stored, named_limits, seconds) -- cold
   local wanted, found = {}, false
   for _, name in ipairs(named_limits) do

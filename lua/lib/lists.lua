@@ -1,10 +1,10 @@
 -- Lists of jobs for people to look through: the parts of a queue, the failed jobs of a group, those
 -- with a tag, tracked and complete ones. Nothing here writes.
 --
--- A cursor is the last entry that was looked at: "SCORE JID". Of a failure group, which has no scores,
--- it is "PLACE JID", the place being counted from the oldest failure, because new ones come in at the
--- other end. Of the same group from its oldest failure on, and of jids that are named, it is the
--- number of entries before the next one.
+-- A cursor is the last entry that was looked at: "SCORE JID". Of a failure group, which has no
+-- scores, it is "PLACE JID", the place being counted from the oldest failure, because new ones come
+-- in at the other end. Of the same group from its oldest failure on, and of jids that are named, it
+-- is the number of entries before the next one.
 
 -- The maximum number of jobs that one call shows or changes.
 local MAX_SHOWN = 500
@@ -127,8 +127,8 @@ local function precedes(a, b) -- cold
   return #a < #b
 end
 
--- How many members of a sorted set precede a jid that may have left it, or has another score now. If
--- it is there, also true.
+-- How many members of a sorted set precede a jid that may have left it, or has another score now.
+-- If it is there, also true.
 local function rank_of(key, score, jid) -- cold
   if call('zscore', key, jid) == score then
     return call('zrank', key, jid), true

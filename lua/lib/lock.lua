@@ -13,8 +13,8 @@ local SLICE = 500
 local MAX_PARKED = 200
 local parked_here = 0
 
--- How many bytes of data a call hands out at most, unless one job has more, and those it has so far.
--- Most calls have no such limit.
+-- How many bytes of data a call hands out at most, unless one job has more, and those it has so
+-- far. Most calls have no such limit.
 local most_bytes
 local taken_bytes = 0
 
@@ -45,8 +45,7 @@ local function add_locks(queue, worker, locks, n)
   end
 end
 
--- Locks a job whose options may say for how long, or for a call that says so. Returns when the lock
--- ends.
+-- Locks a job for the time in its options, or for the time of the call. Returns when the lock ends.
 local function lock_special(key, job, worker, settings) -- cold
   local stored, seconds, more = job[OPTIONS] or '', settings.lock_time, {}
   if seconds then
@@ -63,8 +62,9 @@ local function lock_special(key, job, worker, settings) -- cold
 end
 
 -- Finds out whether a job with limits may start. Returns false if it is left where it is, with all
--- that follow: the call may park no more, or the job would wait for its worker, and hold what others
--- could use. run is as in lock_some, and ready is how many jobs the call starts before this one.
+-- that follow: the call may park no more, or the job would wait for its worker, and hold what
+-- others could use. run is as in lock_some, and ready is how many jobs the call starts before this
+-- one.
 local function may_start(jid, job, ready, settings, run) -- cold
   local stored = job[OPTIONS]
   if not job[KLASS] or has_any(stored, EXPIRING) and is_over(jid, stored, 'waiting') then
@@ -89,8 +89,8 @@ local function may_start(jid, job, ready, settings, run) -- cold
   return true
 end
 
--- The options text of the first count jobs if all have the same, without lifetimes, and may start if
--- their limits allow it; else nil. taken is how many the call has started before.
+-- The options text of the first count jobs if all have the same, without lifetimes, and may start
+-- if their limits allow it; else nil. taken is how many the call has started before.
 local function alike(count, jobs, taken, settings, run) -- cold
   local text = jobs[1][OPTIONS]
   if count == 1 or not text or has_any(text, EXPIRING)
@@ -106,8 +106,8 @@ local function alike(count, jobs, taken, settings, run) -- cold
 end
 
 -- Decides about the first count jobs, some of which have limits. taken is how many the call has
--- started before. Returns how many of the jobs are not left where they are, and the limits of all of
--- them if these are the same and have room for all.
+-- started before. Returns how many of the jobs are not left where they are, and the limits of all
+-- of them if these are the same and have room for all.
 local function admit_all(jids, count, jobs, taken, settings, run) -- cold
   local before, text = parked_here, alike(count, jobs, taken, settings, run)
   local found = text and run and admit_alike(text, count, settings.most or 1)
@@ -124,8 +124,8 @@ local function admit_all(jids, count, jobs, taken, settings, run) -- cold
   return count
 end
 
--- Notes that jobs were started, with the locks that lock_some has made. common are the limits of all of
--- them, if they were admitted together.
+-- Notes that jobs were started, with the locks that lock_some has made. common are the limits of
+-- all of them, if they were admitted together.
 local function note_all_started(jobs, n, locks, common) -- cold
   local ends, score
   for i = 1, n do
@@ -140,8 +140,8 @@ local function note_all_started(jobs, n, locks, common) -- cold
   end
 end
 
--- Reads the scores of the first count jobs that are to be parked. One that is not in work, because
--- its lock was lost, will be the first of its priority.
+-- Reads the scores of the first count jobs to park. One that is not in work, because its lock was
+-- lost, will be the first of its priority.
 local function read_scores(queue, jids, count, jobs, settings, run) -- cold
   local refused = {}
   for i = 1, count do

@@ -1,6 +1,6 @@
 -- Locks: a running job belongs to its worker until the lock expires. Then the worker is notified
--- once and gets the grace period, after which the job goes to the next worker that asks. A lock for
--- which the job or the pop said how long it lasts has no grace period.
+-- once and gets the grace period, after which the job goes to the next worker that asks. A lock
+-- whose duration came from the job or the pop has no grace period.
 
 -- The field grace of a job that gets no grace period, though its worker was not notified. To
 -- scripts of other clients it says, as 1 does, that there is nothing to wait for.
@@ -88,7 +88,7 @@ end
 -- How many jobs this call has made the last of their priorities.
 local made_last = 0
 
--- Puts a lost job back into work, if its options say where. Returns whether they do.
+-- Puts a lost job back into work, if its options name a place. Returns whether they do.
 local function put_back(queue, jid, stored) -- cold
   local _, values = split_options(stored)
   if values[ON_LOST] ~= 'last' and values[ON_LOST] ~= 'place' then
@@ -113,8 +113,7 @@ local function is_sudden(grace, stored)
   return grace == NO_GRACE or not grace and stored and has_option(stored, LOCK_TIME)
 end
 
--- Decides about a job whose worker has lost it for good. Returns the jid if it is to be handed out
--- now.
+-- Decides about a job whose worker has lost it. Returns the jid if it can be handed out now.
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
   call('hset', job_key(jid), 'remaining', remaining)
@@ -138,7 +137,7 @@ local function give_again(queue, jid, job, worker, settings)
   stop_limited(jid, job[9])
 end
 
--- Handles one expired lock. Returns the jid if it is to be handed out.
+-- Handles one expired lock. Returns the jid if it can be handed out.
 local function expire_lock(queue, jid, settings)
   local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
     'state', 'backoff', 'retries', 'x:o')

@@ -1,4 +1,4 @@
--- Complete jobs that go on to another queue, and what changes with that.
+-- Completed jobs that move to another queue, and the changes that come with it.
 
 local function read_changes(area, given) -- cold
   read_policy(area, given.o)
@@ -11,7 +11,7 @@ local function read_changes(area, given) -- cold
   }
 end
 
--- What the options change in a job that goes on to another queue, or nil.
+-- The changes that the options make to a job that moves to another queue, or nil.
 local function read_change(area, given)
   if given.priority or given.retries or given.tags or given.o or given.drop then
     return read_changes(area, given)
@@ -31,7 +31,7 @@ local function write_change(item, change) -- cold
   end
 end
 
--- Publishes that a job goes on to its next queue. See docs/internals/wake-ups.md for the mark.
+-- Publishes that a job moves to its next queue. See docs/internals/wake-ups.md for the mark.
 local function publish_advance(item, woken) -- cold
   if woken or not classic then
     publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) ..

@@ -1,9 +1,9 @@
 -- Options of a job that qless-core does not know, all in one field of its hash: x:o, LETTERS|JSON,
 -- as in h|{"h":{"traceparent":"00-1"}}. A job without such options has no such field.
 --
--- A letter says that the job has an option, and the JSON has its value under that letter. A script
+-- A letter means that the job has an option, and the JSON has its value under that letter. A script
 -- that reads a job anyway reads the field too, and looks for a letter before the bar; only a cold
--- function decodes the JSON. What can't be decoded counts as no options.
+-- function decodes the JSON. Text that can't be decoded counts as no options.
 
 -- The letters and the decoded JSON; none if there is no text, or it is damaged.
 local function split_options(text) -- cold
@@ -33,8 +33,8 @@ local function join_options(letters, values) -- cold
   return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 
--- Where a job with these options goes when it is lost, last or place; nil if it is handed out first, or
--- takes turns.
+-- Where a job with these options goes when it is lost, last or place; nil if it is handed out
+-- first, or takes turns.
 local function own_place(text) -- cold
   local _, values = split_options(text)
   return not values[FAIR] and (values[ON_LOST] == 'place' or values[ON_LOST] == 'last') and values[ON_LOST] or nil
@@ -62,8 +62,8 @@ local function without_letter(text, letter) -- cold
   return letters == '' and '' or letters .. body
 end
 
--- Checks options as a put says them, and returns them as they can be stored. The JSON is not read if the
--- caller has checked it.
+-- Checks options as a put says them, and returns them as they can be stored. The JSON is not read
+-- if the caller has checked it.
 local function read_options(area, text, checked) -- cold
   local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
   if given and not checked then
@@ -77,7 +77,7 @@ local function read_options(area, text, checked) -- cold
 end
 
 -- The options of an existing job after a call that gives it the options given.o and takes away
--- those whose letters are in given.drop. ended says that the job's life had ended. The text is
+-- those whose letters are in given.drop. ended means that the job's life had ended. The text is
 -- empty if none are left, and nil if they stay as they are.
 local function merge_options(old, given, ended) -- cold
   local gone = (given.drop or '') .. (ended and OF_A_LIFE or '')
@@ -114,7 +114,7 @@ local function write_options(key, old, given) -- cold
   end
 end
 
--- For how many seconds each lock on a job with the options text lasts, or nil if they don't say so.
+-- The seconds that each lock on a job with the options text lasts, or nil if they don't set it.
 local function own_lock_time(text)
   local ok, values = pcall(cjson.decode, string.match(text, '^%a*' .. LOCK_TIME .. '%a*|(.*)$') or '')
   local seconds = ok and type(values) == 'table' and tonumber(values[LOCK_TIME]) or 0

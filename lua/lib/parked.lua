@@ -1,5 +1,5 @@
--- Parked jobs: those that have no room in one of their limits (lib/limits.lua). They are scheduled, and go
--- back into work, with the score that they had there, when there is room.
+-- Parked jobs: jobs without room in one of their limits (lib/limits.lua). They are scheduled, and
+-- go back into work, with the score that they had there, when there is room.
 
 -- How many parked jobs a call puts back into work, for each limit.
 local MAX_RETURNED = 100
@@ -30,8 +30,8 @@ local function unpark(jid, queue, score) -- cold
   return true
 end
 
--- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for it,
--- unless its queue is paused.
+-- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for
+-- it, unless its queue is paused.
 local function arm(jid, queue, at, paused) -- cold
   local scheduled = queue_key(queue, 'scheduled')
   local due = finite(try('zscore', scheduled, jid))
@@ -43,9 +43,9 @@ local function arm(jid, queue, at, paused) -- cold
   end
 end
 
--- Puts the best parked jobs of a limit back into work while it has room, and makes the next one fall
--- due when it will have. Drops those that are not parked any more. Passes over those in paused queues,
--- which are tried when these give jobs again. Returns how many it put back.
+-- Puts the best parked jobs of a limit back into work while it has room, and makes the next one
+-- fall due when it will have. Drops jobs that are not parked any more. Passes over those in paused
+-- queues, which are tried when these give jobs again. Returns how many it put back.
 local function return_parked(limit) -- cold
   local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
   for _ = 1, MAX_RETURNED do
@@ -74,8 +74,8 @@ local function return_parked(limit) -- cold
   return returned
 end
 
--- Looks whether a scheduled job of a queue is parked by a limit that has room before it falls due: the
--- server's clock may have been set back. Returns whether the job is due at another time by now.
+-- Looks whether a scheduled job of a queue is parked by a limit that has room before it falls due:
+-- the server's clock may have been set back. Returns whether the job is due at another time by now.
 local function try_parked(jid, queue) -- cold
   local job = try('hmget', job_key(jid), 'state', 'time', 'x:parked')
   local name, scheduled = parked_by(job[1], job[2], job[3]), queue_key(queue, 'scheduled')
@@ -87,7 +87,7 @@ local function try_parked(jid, queue) -- cold
   return try('zscore', scheduled, jid) ~= due
 end
 
--- Gives a parked job another place among those that wait for the same limit.
+-- Gives a parked job another place among the jobs that wait for the same limit.
 local function move_parked(jid, parked, score) -- cold
   local name = string.match(parked, '^%S* (.+)$')
   if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
@@ -95,8 +95,8 @@ local function move_parked(jid, parked, score) -- cold
   end
 end
 
--- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that it
--- had in work, nil if it was not parked, and the limit, nil if it names none.
+-- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that
+-- it had in work, nil if it was not parked, and the limit, nil if it names none.
 local function score_before(jid) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'time', 'x:parked')

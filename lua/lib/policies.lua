@@ -1,14 +1,14 @@
--- What becomes of a job when one that it waits for fails for good: its option f, {"do": what, "of":
+-- The effect on a job of the failure of one that it waits for: its option f, {"do": what, "of":
 -- [jid, ...], "failed": {jid: group}}. With run, it waits for that one no longer; with fail, it
--- fails too; with wait, which is also what jobs without the option do, it goes on waiting. The jids
--- in of are those that it was put to wait for, and failed lists those that have failed.
+-- fails too; with wait, which is also what jobs without the option do, it keeps waiting. The jids
+-- in of are the jobs that it was put to wait for, and failed lists the failed ones.
 --
--- The letter d of a job, which has no value, says that a job with the option waits for it.
+-- The letter d of a job, which has no value, means that a job with the option waits for it.
 
--- How many jobs this call may still tell of failures. Later calls tell the others.
+-- How many jobs this call may still notify of failures. Later calls notify the others.
 local tellable = 200
 
--- What is left to be done about the jobs that wait for one: lib/rest.lua.
+-- The deferred part of notifying the jobs that wait for one: lib/rest.lua.
 local function rest_key(jid) -- cold
   return prefix .. 'x:rest:' .. jid
 end
@@ -26,8 +26,8 @@ local function read_policy(area, text) -- cold
   return true
 end
 
--- Fails a job of which no worker says so, and calls ended for it, as job_ended, with its options. The
--- caller has added it to its failure group.
+-- Fails a job without a report of its worker, and calls ended for it, as job_ended, with its
+-- options. The caller has added it to its failure group.
 local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   local key = job_key(jid)
   leave_queue(queue, jid)
@@ -48,7 +48,7 @@ local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   end
 end
 
--- Ends the wait of a job for one that has failed. If it can't go on, it keeps waiting. Returns
+-- Ends the wait of a job for one that has failed. If it can't continue, it keeps waiting. Returns
 -- whether it does not.
 local function let_run(jid, other) -- cold
   local dependencies = job_key(jid) .. '-dependencies'
@@ -62,8 +62,8 @@ local function let_run(jid, other) -- cold
   return true
 end
 
--- Tells a job that one it waits for, other, has failed. Returns whether the job minds, and its options
--- if it has failed because of that. ended is as above.
+-- Tells a job that one it waits for, other, has failed. Returns whether the job minds, and its
+-- options if it has failed because of that. ended is as above.
 local function tell(jid, other, group, ended) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
@@ -86,7 +86,7 @@ local function tell(jid, other, group, ended) -- cold
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are notified later
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
@@ -97,9 +97,9 @@ local function group_of(jid) -- cold
   return type(group) == 'string' and group or ''
 end
 
--- Tells jobs that one they wait for, other, has failed, and adds those that fail too, and that others
--- with a policy wait for, to failed. ended is called for each that fails, as job_ended. Returns how
--- many minded.
+-- Notifies jobs that one they wait for, other, has failed, and adds the ones that fail too, and
+-- that others with a policy wait for, to failed. ended is called for each that fails, as job_ended.
+-- Returns how many minded.
 local function tell_each(jids, other, failed, ended) -- cold
   local group, minded = group_of(other), 0
   for i = 1, #jids do
@@ -111,7 +111,7 @@ local function tell_each(jids, other, failed, ended) -- cold
   return minded
 end
 
--- Leaves the jobs that wait for one that has failed, from a cursor on, for later calls to tell.
+-- Leaves the jobs that wait for one that has failed, from a cursor on, for later calls to notify.
 local function leave_untold(jid, cursor) -- cold
   local reply = try('set', rest_key(jid), cursor, 'NX')
   if reply and not reply.err then
@@ -119,8 +119,8 @@ local function leave_untold(jid, cursor) -- cold
   end
 end
 
--- The jobs that wait for one, from a cursor on: about as many as this call may tell, and the cursor of
--- those that follow.
+-- The jobs that wait for one, from a cursor on: about as many as this call may notify, and the
+-- cursor of the next ones.
 local function dependents_from(jid, cursor) -- cold
   local key = job_key(jid) .. '-dependents'
   local all = cursor == '0' and try('srandmember', key, tellable + 1)
@@ -131,10 +131,10 @@ local function dependents_from(jid, cursor) -- cold
   return page[2] or none, page[1] or '0'
 end
 
--- Tells the jobs that wait for failed ones, and then the jobs that wait for those that fail in turn.
--- The first failed job is taken up at a cursor. A job that has been told of a failure is not told
--- again. What is too much for this call is left to later ones, but a repeated tour, with again set,
--- leaves something only if a job has minded. Returns how many jobs minded.
+-- Notifies the jobs that wait for failed ones, and then the jobs that wait for the ones that fail
+-- in turn. The first failed job is taken up at a cursor. A job that was notified of a failure is
+-- not notified again. Dependents beyond this call's budget are left to later calls, but a repeated
+-- tour, with again set, leaves some only if a job was affected. Returns how many jobs minded.
 local function tell_all(failed, cursor, ended, again) -- cold
   local at, minded = 1, 0
   while failed[at] do

@@ -20,7 +20,8 @@ end
 -- The fields of a job that set_priority needs.
 local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
 
--- Changes the priority of a job with these fields, which is in a queue, and its place when it waits.
+-- Changes the priority of a job with these fields, which is in a queue, and its place when it
+-- waits.
 local function set_priority(run, jid, job, priority)
   local queue, score = job[1], job[3] and score_by_options(job, priority) or priority
   if queue ~= '' then

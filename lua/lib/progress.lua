@@ -1,5 +1,5 @@
 -- How far a job is, as its worker said last: x:progress is DONE|TOTAL|ATTEMPT|TIME|NOTE. The letter
--- p of the job's options, which has no value, says that there is any.
+-- p of the job's options, which has no value, means that there is any.
 
 -- The field for the progress of a job in this attempt to run it, at this time.
 local function progress_field(done, total, attempt, time, note) -- cold

@@ -1,7 +1,8 @@
 -- Scheduled jobs that are not to wait any longer. A job that a limit keeps waiting (x:parked) only
 -- becomes due: the next pop tries it, and parks it again if need be.
 
--- Reads jobs to be promoted. Leaves out those that are not scheduled. Returns the scheduled ones by queue, and how many may be popped already.
+-- Reads jobs to be promoted. Leaves out jobs that are not scheduled. Returns the scheduled ones by
+-- queue, and how many may be popped already.
 local function read_scheduled(jids) -- cold
   local queues, jobs, ready = {}, {}, 0
   for i = 1, #jids do

@@ -1,5 +1,5 @@
--- Preparing for a put what few need: jobs that exist are taken from where they were, unique keys are
--- claimed, and dependencies linked.
+-- Preparing for a put what few need: jobs that exist are taken from where they were, unique keys
+-- are claimed, and dependencies linked.
 
 -- Removes an existing job from everywhere that its old state put it.
 local function leave(item, worker) -- cold
@@ -80,9 +80,9 @@ end
 
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
 -- sets: reads what is needed, removes the jobs from where they were, and links them to their
--- dependencies. Removes those that leave a job as it is. Returns a list of them: place in the order
--- from 0, jid and state, without those that are here because they are put for the second time. It
--- also has those that replace a job: with its jid, and "replaced" in place of the state.
+-- dependencies. Removes the puts that leave a job as it is. Returns a list of them: place in the
+-- order from 0, jid and state, without jobs that are here because they are put for the second time.
+-- It also has the puts that replace a job: with its jid, and "replaced" in place of the state.
 local function prepare(puts) -- cold
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(puts.items) do

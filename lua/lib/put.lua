@@ -1,10 +1,11 @@
--- Putting jobs into queues: one, or many at once. What they share is written once. puts is what one call
--- puts, which each step adds to:
+-- Putting jobs into queues: one, or many at once. Shared keys are written once. puts is what one
+-- call puts, which each step adds to:
 --
 --   worker    who puts them
 --   items     the jobs in the order of the call, which decides what they wait for. An item is
---             {queue, jid, klass, data, delay [, depends] [, given] [, more] [, priority] [, retries]
---             [, tags]}; given holds the options of the put by name, and more other fields and values
+--             {queue, jid, klass, data, delay [, depends] [, given] [, more] [, priority] [,
+--             retries] [, tags]}; given holds the options of the put by name, and more other fields
+--             and values
 --   groups    the same by queue
 --   claiming  whether some claim unique keys
 --   watching  whether some want to know if others fail
@@ -12,8 +13,8 @@
 --   turns     a table if some have a fair share of their queue
 --   batches   the batches that get members, by jid
 
--- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
--- list of those that are not put under their jid, as prepare does, or nil.
+-- Puts jobs into queues, all or none of them, except for jobs put under a condition. Returns a list
+-- of the jobs that are not put under their jid, as prepare does, or nil.
 local function put(puts)
   local items, groups = puts.items, puts.groups
   must_publish()

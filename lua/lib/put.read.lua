@@ -1,5 +1,5 @@
--- Reading a put: its arguments, and the jobs that are there already. Everything that can fail is read
--- before the first write.
+-- Reading a put: its arguments, and the jobs that are there already. Everything that can fail is
+-- read before the first write.
 
 local function new_puts(worker)
   return {
@@ -66,8 +66,8 @@ local function add_given(puts, item, given) -- cold
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
--- that has checked the data says so, because parsing it is the most expensive part of putting a
--- large job. Most say nothing else.
+-- that has checked the data sets checked, because parsing it is the most expensive part of putting
+-- a large job. Most say nothing else.
 --
 -- Many jobs have the same retries and options as the one before, if there is any, and nothing else:
 -- these are not read again. A unique key, a share and a policy are read for each job.
@@ -91,8 +91,8 @@ local function read_put(puts, queue, at, first, last, checked, before)
     delay = number('Put', 'delay', ARGV[at + 3])
   end
   local jid = named('Put', 'jid', ARGV[at])
-  -- What all puts set is named at once, because growing a table is expensive: not as nil, which takes
-  -- up room without being there.
+  -- Fields that all puts set are named at once, because growing a table is expensive: not as nil,
+  -- which takes up room without being there.
   local job = {
     queue = queue,
     jid = jid,
@@ -128,8 +128,8 @@ local function keep_followed(given, old) -- cold
   end
 end
 
--- Merges the options of an existing job with those of the put. If its life begins again, or it runs,
--- it claims its unique key again.
+-- Merges the options of an existing job with those of the put. If its life begins again, or it
+-- runs, it claims its unique key again.
 local function keep_options(puts, item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
@@ -199,8 +199,8 @@ local function is_left_alone(condition, state)
   return true
 end
 
--- Whether the life of a job that is there, of which state and options were found, has ended, although
--- nobody has deleted it yet.
+-- Whether the life of a job that is there, of which state and options were found, has ended,
+-- although it is not deleted yet.
 local function is_gone(jid, found) -- cold
   return found[2] and is_over(jid, found[2], found[1])
 end

@@ -1,6 +1,6 @@
--- Writing what a put has read: jobs go into their sets, their hashes are written, and who waits for them
--- is woken. If new jobs without dependencies go into one set, adding them to it is the first write, so
--- nothing has to be read before.
+-- Writing what a put has read: jobs go into their sets, their hashes are written, and who waits for
+-- them is woken. If new jobs without dependencies go into one set, adding them to it is the first
+-- write, so nothing has to be read before.
 
 -- The part of its queue that a job goes into.
 local function part_of(item)
@@ -48,8 +48,8 @@ local function past_score(item) -- cold
   return work_score(item.at, item.priority)
 end
 
--- Adds the jobs of a queue to where they go, those that can be popped at once as the first write if
--- there are no others. Sets their states.
+-- Adds the jobs of a queue to where they go, the ones that can be popped at once as the first write
+-- if there are no others. Sets their states.
 local function place_all(puts, queue, group)
   local first = score_text()
   local digits = first and #group > 1 and string.sub(first, 4) + 0
@@ -129,7 +129,7 @@ local function soonest_of(group) -- cold
 end
 
 -- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and looks for
--- tracked jobs if tracked is. known_empty says that reserves pass over some queues.
+-- tracked jobs if tracked is. known_empty means that reserves skip some queues.
 local function write_all(puts, group, idle, tracked, known_empty)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
@@ -160,7 +160,8 @@ local function write_all(puts, group, idle, tracked, known_empty)
   end
 end
 
--- Counts the members of batches, and watches the jobs that batches and items with a policy wait for.
+-- Counts the members of batches, and watches the jobs that batches and items with a policy wait
+-- for.
 local function watch_all(puts) -- cold
   if puts.batches then
     grow_batches(puts.batches)

@@ -7,8 +7,8 @@ local function queues_of(key) -- cold
   return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
 end
 
--- Calls visit with at most count queues after a cursor, until it returns true. Returns the cursor of
--- the last one, or '' if there are no more.
+-- Calls visit with at most count queues after a cursor, until it returns true. Returns the cursor
+-- of the last one, or '' if there are no more.
 local function each_queue(area, cursor, count, visit) -- cold
   local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
   for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do

@@ -1,5 +1,5 @@
--- The registry of workers: x:worker:<name> is SEEN|STARTED|JSON, as the worker said last. It expires
--- unless the worker says so again.
+-- The registry of workers: x:worker:<name> is SEEN|STARTED|JSON, as the worker said last. It
+-- expires unless the worker registers again.
 
 -- How long a worker is registered, in seconds.
 local REGISTERED = 150

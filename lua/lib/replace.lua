@@ -1,6 +1,6 @@
 -- Puts that replace the job that holds their unique key: those with the pair replace. The job that
 -- they put takes the place of the holder: it gets its jid, its history, and its place among
--- dependencies. A holder that runs goes on, and the new job waits for its end and holds the key.
+-- dependencies. A running holder continues, and the new job waits for its end and holds the key.
 --
 -- The option u of a job that follows a running one has its jid as "a".
 --
@@ -54,8 +54,8 @@ local function score_in_work(jid, queue, job) -- cold
   return call('zscore', limit and limit_key(limit, 'wait') or queue_key(queue, 'work'), jid)
 end
 
--- When a waiting job is due, or was: of one in work, its score says so, unless the job takes its
--- turn (lib/fair.lua). Then an item that does too, in the same place, also gets that score.
+-- When a waiting job is due, or was: of one in work, by its score, unless the job takes its turn
+-- (lib/fair.lua). Then an item that does too, in the same place, also gets that score.
 local function due_of(item, jid, queue, job) -- cold
   local score = score_in_work(jid, queue, job)
   local due = not score and finite(call('zscore', queue_key(queue, 'scheduled'), jid))

@@ -1,4 +1,4 @@
--- What a command answers that changes many jobs, and leaves out those that can't be changed.
+-- The reply of a command that changes many jobs, and leaves out the ones that can't be changed.
 
 -- The maximum number of jobs that one call names.
 local MAX_NAMED = 500

@@ -7,7 +7,7 @@ local NAMES = 'jid klass queue priority retries remaining data tags put_at time 
 -- The byte between the values of a job in one text.
 local BETWEEN = '\1'
 
--- How many jobs more are to be taken than the n that were.
+-- The number of jobs to take in addition to the n that were taken.
 local function still_wanted(ask, n)
   return math.max(0, ask.limit - n)
 end
@@ -42,7 +42,7 @@ local function open_one(ask, i, n)
     end
   end
   if ask.known and (expired ~= none or dropped > 0) then
-    ask.known.empty, ask.known.step = {}, 1 -- what becomes of lost jobs may have filled others
+    ask.known.empty, ask.known.step = {}, 1 -- handling lost jobs may have filled others
   end
   return expired, wanted - #expired
 end
@@ -83,8 +83,8 @@ local function reserved_values(heartbeat)
   end
 end
 
--- Locks jobs of one queue: the lost ones, if they are given, or else up to more of its work. Jobs with
--- limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
+-- Locks jobs of one queue: the lost ones, if they are given, or else up to more of its work. Jobs
+-- with limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
 local function lock_from(ask, i, lost, more, direct, out)
   local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
   if not lost then

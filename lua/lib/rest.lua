@@ -1,11 +1,12 @@
--- What one call leaves to later ones, because too many jobs wait for one. The dependents of a complete
--- job are released: all at once for clients of other languages, a few hundred in a call for Go. The
--- dependents of a failed job are told of it, a few hundred in a call.
+-- Deferred dependents: too many to release or notify in one call. The dependents of a complete job
+-- are released: all at once for clients of other languages, a few hundred in a call for Go. The
+-- dependents of a failed job are notified of it, a few hundred in a call.
 --
--- x:rest holds the jobs with dependents left. x:rest:<jid> is the set of those to release, or the
--- cursor at which telling goes on. In most cases the reply lets Go know, which then sweeps until
--- nothing is left. If it ends before that, the work is taken up by every later call that completes a
--- job, and by every worker that says that it runs. To everybody else the dependents still wait.
+-- x:rest holds the jobs with dependents left. x:rest:<jid> is the set of jobs to release, or the
+-- cursor at which notifying continues. In most cases the reply lets Go know, which then sweeps
+-- until nothing is left. If it ends before that, the work is taken up by every later call that
+-- completes a job, and by every registration of a worker. For all other scripts the dependents
+-- still wait.
 
 -- How many dependents a call of Go releases at most.
 local RELEASED = 250
@@ -14,8 +15,8 @@ local RELEASED = 250
 -- once.
 local releasable = math.huge
 
--- Releases jobs that waited only for this one, of which dependents is the set of those that wait for
--- it. Jobs that can't be moved keep waiting.
+-- Releases jobs that waited only for this one, whose set of dependents is dependents. Jobs that
+-- can't be moved keep waiting.
 local function release_some(jid, others, dependents) -- cold
   local stuck = {}
   for i = 1, #others do
@@ -58,7 +59,7 @@ local function release_more(jid) -- cold
   return #others
 end
 
--- Forgets that jobs are to be told that this one has failed.
+-- Forgets that dependents must still be notified that this one has failed.
 local function forget_untold(jid) -- cold
   call('del', rest_key(jid))
   call('zrem', prefix .. 'x:rest', jid)

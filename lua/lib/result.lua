@@ -26,8 +26,8 @@ local function read_end(run, jid) -- cold
   return cjson.encode(found), ended
 end
 
--- Marks a job that goes on to another queue with a result, which is that of the job's end unless
--- there is another by then.
+-- Marks a job that moves to another queue with a result, which becomes that of the job's end unless
+-- it gets another by then.
 local function mark_result(key) -- cold
   call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), HAS_RESULT))
 end

@@ -1,7 +1,7 @@
 -- How long failed jobs are kept: the settings jobs-failed-history, in seconds, and
--- jobs-failed-history-count, per failure group. Without any, they are kept until somebody deals with
--- them. A job with the option K is kept for its own time instead (lib/lifetimes.lua), and one that
--- others depend on is kept.
+-- jobs-failed-history-count, per failure group. Without any, they are kept until they are unfailed
+-- or canceled. A job with the option K is kept for its own time instead (lib/lifetimes.lua), and
+-- one that others depend on is kept.
 --
 -- The sorted set failed-jobs-list, which clients in PHP know, has the jids of failed jobs by when
 -- they failed. Jobs that failed without it, by a script that knows no such settings or before there
@@ -25,9 +25,9 @@ local function read_failing()
   return history_cap(values[1]), retention(values[2], values[3])
 end
 
--- Deletes a failed job without telling anybody, unless others depend on it, or, if not forced, it has
--- a time of its own. Returns what becomes of it: "deleted", "kept", or "moved" if it has not failed
--- any more.
+-- Deletes a failed job without notifying anything, unless others depend on it, or, if not forced,
+-- it has a time of its own. Returns what becomes of it: "deleted", "kept", or "moved" if it has not
+-- failed any more.
 local function delete_failed(jid, forced) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
@@ -89,7 +89,7 @@ local function clear_group(group, keep, limit) -- cold
   return deleted
 end
 
--- Files a job with these options that has failed, and deletes those that failed long ago.
+-- Files a job with these options that has failed, and deletes jobs that failed long ago.
 local function file_failure(jid, group, keep, stored) -- cold
   local left = MAX_FILED
   if keep.seconds >= 0 then

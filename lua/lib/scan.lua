@@ -1,5 +1,5 @@
--- Sets and hashes that may have many members, read in parts. A member that is there all the time is in
--- one of the parts, or in several, in no order. A small one is one part.
+-- Sets and hashes that may have many members, read in parts. A member that is there all the time is
+-- in one of the parts, or in several, in no order. A small one is one part.
 
 -- About how many members a part has.
 local SCANNED = 500

@@ -1,9 +1,9 @@
--- Registered schedules: the hash x:schedules has, by id, when each schedule was last due. Those that
--- workers follow are also in the sorted set x:schedule-ids, with what they put in the hash
--- x:schedule:<id>, and who follows them in x:follow:<id>: by worker, "since seen digest".
+-- Registered schedules: the hash x:schedules has, by id, when each schedule was last due. Followed
+-- ones are also in the sorted set x:schedule-ids, with their definition in the hash
+-- x:schedule:<id>, and their followers in x:follow:<id>: by worker, "since seen digest".
 
--- How long a worker counts as following a schedule after it has looked at it: three times as long as
--- workers take to look again.
+-- How long a worker counts as following a schedule after it has looked at it: three times as long
+-- as workers take to look again.
 local FOLLOWED = 180
 
 local function schedule_key(id)

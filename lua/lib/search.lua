@@ -1,5 +1,5 @@
--- Looking for jobs in a list: those of a klass, with a tag, with a text in their jid, or with one in
--- their data.
+-- Looking for jobs in a list: those of a klass, with a tag, with a text in their jid, or with one
+-- in their data.
 
 -- Data larger than this is neither searched nor shown.
 local LARGEST_DATA = 262144
@@ -9,7 +9,7 @@ local function not_empty(text)
 end
 
 -- The filters that are in ARGV from an index on: klass, tag, text in the jid, text in the data, and
--- the same again. What is empty is not asked for.
+-- the same again. Empty ones match everything.
 local function read_filters(area, first, last)
   local filters = {}
   if (last - first + 1) % 4 ~= 0 or last > #ARGV then
@@ -63,7 +63,8 @@ local function matches(filter, key, jid)
   return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
 end
 
--- Whether a job of a list matches all filters. One that a worker has lost does not count as its own.
+-- Whether a job of a list matches all filters. One that a worker has lost does not count as its
+-- own.
 local function is_selected(list, filters, jid)
   local key = list.kind == 'recurring' and recur_key(jid) or job_key(jid)
   for i = 1, #filters do
@@ -74,9 +75,9 @@ local function is_selected(list, filters, jid)
   return list.kind ~= 'worker' or is_held(list.name, jid)
 end
 
--- Looks at a number of entries after a cursor, or fewer if their data is large. Returns the jids that
--- match, at most limit of them unless that is 0, how many were looked at, and the next cursor, which
--- is empty at the end of the list.
+-- Looks at a number of entries after a cursor, or fewer if their data is large. Returns the jids
+-- that match, at most limit of them unless that is 0, how many were looked at, and the next cursor,
+-- which is empty at the end of the list.
 local function search(area, list, cursor, count, limit, filters)
   local offset = after_cursor(area, list, cursor)
   local jids, found = bare_list(list, offset, count), {}

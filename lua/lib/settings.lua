@@ -14,8 +14,8 @@ local DEFAULT_BACKOFF_FACTOR = 3
 -- The retries of a job that is put without the option.
 local DEFAULT_RETRIES = '5'
 
--- How long a lock lasts, in seconds: the queue's own heartbeat, or the namespace's. One of 0 or less
--- ends the lock as it begins.
+-- How long a lock lasts, in seconds: the queue's own heartbeat, or the namespace's. One of 0 or
+-- less ends the lock as it begins.
 local function lock_time(own, general)
   local seconds = own and tonumber(own)
   if not seconds or seconds - seconds ~= 0 then

@@ -18,8 +18,8 @@ local function is_strict(text) -- cold
   return true
 end
 
--- The JSON of an argument as strict parsers accept it. What JSON can't hold, such as a number that is
--- not finite, is refused.
+-- The JSON of an argument as strict parsers accept it. Values that JSON can't hold, such as a
+-- number that is not finite, are refused.
 local function strict_json(area, name, text) -- cold
   local value = json(area, name, text)
   if is_strict(text) then

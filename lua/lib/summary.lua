@@ -53,7 +53,7 @@ local function job_summary(list, jid, score)
   return shown
 end
 
--- At most bytes of a job's data. What a codec has made of it is shown whole, to be decoded.
+-- At most bytes of a job's data. Data of a codec is returned whole, for the caller to decode.
 local function shown_data(key, bytes) -- cold
   local data = data_of(key)
   if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then

@@ -1,13 +1,14 @@
--- What commands do for clients of other languages as qless-core's script does it, so that these, and
--- their tests, can't tell the scripts apart; and in another way for Go.
+-- Behaviour for clients of other languages that is exactly that of qless-core's script, so that
+-- they, and their tests, can't tell the scripts apart; Go has another.
 
 -- How many dependencies a call removes at most that cancels or ends a job.
 local function max_unlinked()
   return classic and 1000000000 or 1000
 end
 
--- Publishes a message of which the scripts of other clients say nothing. A subscriber of theirs to a
--- pattern of channels would not expect it, so somebody has to subscribe to its channel.
+-- Publishes a message that the scripts of other clients do not have. A subscriber of theirs to a
+-- pattern of channels would not expect it, so it is only published to subscribers of its own
+-- channel.
 local function publish_ours(channel, message)
   if classic then
     local heard = try('pubsub', 'numsub', prefix .. channel)

@@ -26,8 +26,8 @@ local function remove_tags(jid, tags, first)
   end
 end
 
--- Adds names from list[first] on to the stored tags of a job, or removes them. Returns its tags as JSON,
--- which the caller stores.
+-- Adds names from list[first] on to the stored tags of a job, or removes them. Returns its tags as
+-- JSON, which the caller stores.
 local function change_tags(jid, stored, adds, list, first) -- cold
   local tags = names_of(stored)
   if adds then

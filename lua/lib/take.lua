@@ -1,4 +1,5 @@
--- Taking jobs out of queues: how many a queue may give, and which. What pop and reserve share.
+-- Taking jobs out of queues: how many a queue may give, and which. Functions that pop and reserve
+-- share.
 
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)
@@ -53,8 +54,8 @@ local function lost_with_room(queue, wanted) -- cold
   return wanted
 end
 
--- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out. settings.left
--- says whether some were left because of their data.
+-- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out.
+-- settings.left is set if some were left because of their data.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
@@ -76,7 +77,7 @@ end
 
 -- Prepares a queue for taking the wanted number of jobs: moves what is due into work, and returns
 -- the lost jobs, to be handed out first. Everything that can fail is read before the first write.
--- settings.tracked says whether there may be tracked, recurring or scheduled jobs, which many queues
+-- settings.tracked is set if there may be tracked, recurring or scheduled jobs, which many queues
 -- have none of: one command asks for all.
 local function open_queue(queue, settings, wanted)
   local lost, recur, scheduled = is_due(queue, 'locks'), false, false
@@ -105,8 +106,8 @@ local function bring_more(queue, settings, limit) -- cold
   return call('exists', queue_key(queue, 'work')) == 1
 end
 
--- The jids of up to limit jobs of work, highest score first. Unlike ZPOPMAX, this does not print their
--- scores, and a job whose limits have no room needs its score.
+-- The jids of up to limit jobs of work, highest score first. Unlike ZPOPMAX, this does not print
+-- their scores, and a job whose limits have no room needs its score.
 local function best_of_work(run, queue, limit)
   return run('zrevrange', queue_key(queue, 'work'), '0',
     limit == 1 and '0' or string.format('%d', (limit < SLICE and limit or SLICE) - 1))

@@ -1,9 +1,9 @@
 -- The tracked jobs. A job that is gone stays among them: the scripts of other clients list it as
--- expired until somebody untracks it. So that they do not become more and more, those that track jobs
--- with Go, and sweeps, drop some.
+-- expired until it is untracked. To keep them from growing, sweeps and the commands by which Go
+-- tracks jobs drop some.
 
--- Drops the jobs that are gone among some of the tracked ones. The next call looks at those that
--- follow: x:sweep has how many precede them.
+-- Drops the jobs that are gone among some of the tracked ones. The next call looks at the following
+-- ones: x:sweep has how many precede them.
 local function untrack_gone(limit) -- cold
   local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
   local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}

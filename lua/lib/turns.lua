@@ -60,8 +60,8 @@ local function direct_shares(ask, turns, n) -- cold
   return direct
 end
 
--- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns how many turns found
--- no job because it is gone.
+-- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns how many turns
+-- found no job because it is gone.
 local function take_turns(ask, have, more, wanted, out) -- cold
   local turns, shares = deal(ask, have, within_drops(wanted))
   local taken, direct = {}, ask.limit > ask.count and direct_shares(ask, turns, #out)

@@ -13,8 +13,8 @@ local function read_failed(jid, queue)
   end
 end
 
--- The scores of jobs that go into the work of a queue, with their jids. Those of tenants take turns,
--- the oldest failure first, which is the last job.
+-- The scores of jobs that go into the work of a queue, with their jids. Those of tenants take
+-- turns, the oldest failure first, which is the last job.
 local function scores_of(queue, jobs) -- cold
   local work, turns = {}, {}
   for i = #jobs, 1, -1 do
@@ -47,7 +47,7 @@ local function add_work(jobs)
   return queues
 end
 
--- What the pairs of arguments from ARGV[first] to ARGV[last] give to the jobs: retries, and a new ttl
+-- The values that the pairs of arguments from ARGV[first] to ARGV[last] set: retries, and a new ttl
 -- in seconds.
 local function read_gift(area, first, last)
   local given = options(area, first, last)
@@ -62,8 +62,8 @@ local function read_gift(area, first, last)
   return given
 end
 
--- Makes the options of a job hold again, but for the times by which it should have been done, of which
--- it may be given another one.
+-- Makes the options of a job hold again, except for the times by which it should have been done, of
+-- which it may be given another one.
 local function restore(job, given) -- cold
   local stored = job.stored or ''
   local claim = claim_again(job.jid, stored)
@@ -98,8 +98,9 @@ local function publish_unfailed(jobs)
   end
 end
 
--- Puts failed jobs into queues, with what they are given (read_gift). Of those that claim one key, the
--- oldest failure has it again, which is the last job. The caller removes them from their groups.
+-- Puts failed jobs into queues, with what they are given (read_gift). Of the jobs that claim one
+-- key, the oldest failure has it again, which is the last job. The caller removes them from their
+-- groups.
 local function unfail(jobs, given)
   local queues, jids = add_work(jobs), {}
   for i = #jobs, 1, -1 do
@@ -127,8 +128,8 @@ local function unfail(jobs, given)
   publish_unfailed(jobs)
 end
 
--- Reads jobs of a group, of which the oldest failure is the last, or others, that go back into their
--- own queues in that order. Leaves out those that have not failed.
+-- Reads jobs of a group, of which the oldest failure is the last, or others, that go back into
+-- their own queues in that order. Leaves out jobs that have not failed.
 local function read_all_failed(jids) -- cold
   local jobs = {}
   for i = 1, #jids do

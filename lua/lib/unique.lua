@@ -1,13 +1,13 @@
 -- Unique keys: the option u of a job, {"k": key, "m": mode, "d": seconds}, claims a key, for which
 -- no other job can be put meanwhile. Without a mode, the claim lasts until the job is complete, has
 -- failed or is gone; with the mode start, it does not hold while the job runs; with for, it lasts
--- for d seconds after the put. lib/replace.lua says what else u has.
+-- for d seconds after the put. See lib/replace.lua for the other members of u.
 --
 -- A claim is the text "END JID" in x:unique:KEY. Except for the mode for, END is 0, and the job
 -- decides whether the claim holds: one that another script has ended, or that has another key by
--- now, holds nothing. Then the key belongs to the job that it was put to follow, if that still holds
--- it: the value a of u, or, if another script has deleted the job, the text in x:before:KEY, which is
--- kept for a week.
+-- now, holds nothing. Then the key belongs to the job that it was put to follow, if that still
+-- holds it: the value a of u, or, if another script has deleted the job, the text in x:before:KEY,
+-- which is kept for a week.
 
 -- For how many seconds it is known which job another one follows.
 local BEFORE_FOR = '604800'
@@ -20,7 +20,7 @@ local function before_key(name) -- cold
   return prefix .. 'x:before:' .. name
 end
 
--- What a job with the options text claims, or nil.
+-- The claim of a job with the options text, or nil.
 local function claim_of(text) -- cold
   local _, values = split_options(text)
   local claim = values[UNIQUE]
@@ -44,7 +44,7 @@ local function stored_claim(name) -- cold
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 
--- What a job claims if it is in a state in which it holds a key, or nil.
+-- The claim of a job in a state in which it holds a key, or nil.
 local function claim_on(name, state, stored) -- cold
   local claim = claim_of(stored)
   if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
@@ -110,8 +110,7 @@ local function write_claim(jid, claim) -- cold
 end
 
 -- Gives up the key of a job with these options, if it is still the job's: to the job that it was to
--- follow, if that has not ended. A claim for some time goes on when the job has ended, unless it was
--- canceled.
+-- follow, if that has not ended. A claim for some time outlives the job, unless it was canceled.
 local function release_claim(jid, stored, state) -- cold
   local claim = claim_of(stored)
   if not claim then
@@ -129,8 +128,8 @@ local function release_claim(jid, stored, state) -- cold
   end
 end
 
--- What a job whose life begins again claims: nil if another job holds its key, or if it had the key
--- for some time after its put. A key that is still noted as the job's own is its own again.
+-- The claim of a job whose life begins again: nil if another job holds its key, or if it had the
+-- key for some time after its put. A key that is still noted as the job's own is its own again.
 local function claim_again(jid, stored) -- cold
   local claim = claim_of(stored)
   if not claim or claim.m == 'for' then

@@ -1,10 +1,10 @@
 -- Waking idle workers: one for each job that becomes ready, whichever client put it.
 --
 -- A worker that got fewer jobs than it asked for is in the set x:idle, and in x:idle:<queue> for
--- each of its queues, longest idle first. If it has many queues, it is in x:list:<list> instead, and
--- in x:idle:<queue> one entry stands for all workers with the same list of queues. It listens on
--- x:wake:<worker>. A command that makes a job ready wakes one of them. A worker that is busy again
--- has left x:idle, and one that is gone does not listen; then the next one is tried.
+-- each of its queues, longest idle first. If it has many queues, it is in x:list:<list> instead,
+-- and in x:idle:<queue> one entry stands for all workers with the same list of queues. It listens
+-- on x:wake:<worker>. A command that makes a job ready wakes one of them. A worker that is busy
+-- again has left x:idle, and one that is gone does not listen; then the next one is tried.
 
 -- How many workers that do not listen are skipped: first from the longest idle, where killed
 -- workers accumulate, then from the latest.
@@ -23,7 +23,8 @@ local function idle_key()
   return prefix .. 'x:idle'
 end
 
--- The sorted set of those that wait for jobs of a queue, by when their entries lapse.
+-- The sorted set of the workers that wait for jobs of a queue, by the times when their entries
+-- lapse.
 local function waiting_key(queue)
   return prefix .. 'x:idle:' .. queue
 end
@@ -38,7 +39,7 @@ local function waiters_key(name)
 end
 
 -- The hash of a list whose workers have an entry in x:idle:<queue> for each of its queues, except
--- for those that are in the hash. It also says when these entries lapse.
+-- for the workers in the hash. It also has the time when these entries lapse.
 local function listed_key(name)
   return prefix .. 'x:listed:' .. name
 end

@@ -113,9 +113,9 @@ func usages(e *env, job *qless.Job) map[string]usage {
 
 func TestBadNamesAreRefusedEverywhere(t *testing.T) {
 	e := stage(t)
-	for what, use := range usages(e, e.job("running")) {
+	for what, use := range usages(e, e.Read("running")) {
 		for _, name := range badNames {
-			e.unchanged(func() {
+			e.Unchanged(func() {
 				requireCode(t, qless.ErrInvalid, use(t.Context(), name))
 			})
 		}
@@ -125,20 +125,20 @@ func TestBadNamesAreRefusedEverywhere(t *testing.T) {
 
 func TestBadJIDsAreRefusedByPut(t *testing.T) {
 	e := stage(t)
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, jid := range badNames[1:] {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid))
 			requireCode(t, qless.ErrInvalid, err)
 		}
 	})
-	jid := e.put("q", qless.JID(""))
+	jid := e.Put("q", qless.JID(""))
 	require.Len(t, jid, 32, "no jid is a new one")
 }
 
 func TestNoNamesAtAllAreRefused(t *testing.T) {
 	e := stage(t)
-	job := e.job("running")
-	e.unchanged(func() {
+	job := e.Read("running")
+	e.Unchanged(func() {
 		for _, err := range []error{
 			e.Cancel(t.Context()), errOf(inspect.New(e.Client).JIDs().Timeout(t.Context())), inspect.New(e.Client).ForgetWorkers(t.Context()), job.Tag(t.Context()),
 			job.Untag(t.Context()), job.Depend(t.Context()), job.Undepend(t.Context()),
@@ -151,7 +151,7 @@ func TestNoNamesAtAllAreRefused(t *testing.T) {
 func TestBadNumbersAreRefused(t *testing.T) {
 	e := stage(t)
 	ctx := t.Context()
-	q, job, update := e.Queue("q"), e.job("running"), e.updates("r")
+	q, job, update := e.Queue("q"), e.Read("running"), e.updates("r")
 	put := func(option qless.PutOption) error { _, err := q.Put(ctx, "K", nil, option); return err }
 	recur := func(every time.Duration, options ...qless.RecurOption) error {
 		_, err := q.Recur(ctx, "K", nil, every, options...)
@@ -177,7 +177,7 @@ func TestBadNumbersAreRefused(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, three)
 		return one
 	}
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for what, err := range map[string]error{
 			"put delay":        put(qless.Delay(-1)),
 			"put retries":      put(qless.Retries(-1)),
@@ -220,10 +220,10 @@ func TestBadNumbersAreRefused(t *testing.T) {
 
 func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 	e := stage(t)
-	job, update := e.job("running"), e.updates("r")
+	job, update := e.Read("running"), e.updates("r")
 	circle := map[string]any{}
 	circle["self"] = circle
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, data := range []any{
 			make(chan int), func() {}, math.NaN(), math.Inf(1), complex(1, 1), circle, map[bool]int{true: 1},
 			[]byte(""), []byte("{"), []byte("\xff"), raw(""), raw("{"), raw("nan"), raw("{} {}"), raw("[1,]"), raw("'x'"), raw("0x10"), raw("\"\xff\""), raw("1."),
@@ -267,12 +267,12 @@ func TestDataThatTheScriptsCanNotReadIsRefused(t *testing.T) {
 	} {
 		_, err := e.Queue("q").Put(t.Context(), "K", raw(data))
 		require.NoError(t, err, data)
-		job := e.pop("q")
+		job := e.Pop("q")
 		require.Equal(t, data, string(job.Data))
 		require.NoError(t, errOf(job.Heartbeat(t.Context())), data)
 		require.NoError(t, job.Fail(t.Context(), "g", "m"), data)
 	}
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, data := range []string{
 			string(deep(1001)), string(deep(9000)), string(deep(11000)),
 			`"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\ud800\u0061"`, `"\ud800x"`, `"\ud800xudc00"`, `{"\uD83D":1}`, `["\\\ud800"]`,
@@ -287,14 +287,14 @@ func TestDataThatTheScriptsCanNotReadIsRefused(t *testing.T) {
 
 func TestAJobCanNotDependOnItself(t *testing.T) {
 	e := stage(t)
-	child := e.job("child")
-	e.unchanged(func() {
+	child := e.Read("child")
+	e.Unchanged(func() {
 		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.DependsOn{"parent", "j"})
 		require.Equal(t, "j", requireCode(t, qless.ErrInvalid, err).JID)
 		requireCode(t, qless.ErrInvalid, child.Depend(t.Context(), "child"))
 		requireCode(t, qless.ErrInvalid, child.Undepend(t.Context(), "child"))
 		requireCode(t, qless.ErrInvalid, child.Move(t.Context(), "q", qless.DependsOn{"child"}))
-		running := e.job("running")
+		running := e.Read("running")
 		err = running.Next(t.Context(), "q", qless.DependsOn{"running"})
 		requireCode(t, qless.ErrInvalid, err)
 	})
@@ -302,9 +302,9 @@ func TestAJobCanNotDependOnItself(t *testing.T) {
 
 func TestUnknownJIDs(t *testing.T) {
 	e := stage(t)
-	job := e.job("running")
+	job := e.Read("running")
 	require.NoError(t, e.Cancel(t.Context(), "running"))
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for i, err := range []error{
 			job.Complete(t.Context()), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context(), 0, "", "")), errOf(job.Heartbeat(t.Context())),
 			job.Move(t.Context(), "q"), job.Tag(t.Context(), "a"), job.Untag(t.Context(), "a"),

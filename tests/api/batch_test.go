@@ -17,18 +17,18 @@ import (
 
 // batch makes a batch whose callback is in the queue callbacks.
 func (e *env) batch(options ...qless.PutOption) *qless.Batch {
-	e.t.Helper()
-	b, err := e.NewBatch(e.t.Context(), "callbacks", "Done", nil, options...)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	b, err := e.NewBatch(e.T.Context(), "callbacks", "Done", nil, options...)
+	require.NoError(e.T, err)
 	return b
 }
 
 // adds adds count members in the queue q.
 func (e *env) adds(b *qless.Batch, count int, options ...qless.PutOption) []string {
-	e.t.Helper()
-	jids, err := b.Add(e.t.Context(), "q", specs(count, options...))
-	require.NoError(e.t, err)
-	require.Len(e.t, jids, count)
+	e.T.Helper()
+	jids, err := b.Add(e.T.Context(), "q", specs(count, options...))
+	require.NoError(e.T, err)
+	require.Len(e.T, jids, count)
 	return jids
 }
 
@@ -41,33 +41,33 @@ func specs(count int, options ...qless.PutOption) []qless.JobSpec {
 }
 
 func (e *env) status(b *qless.Batch) qless.BatchStatus {
-	e.t.Helper()
-	status, err := b.Status(e.t.Context())
-	require.NoError(e.t, err)
+	e.T.Helper()
+	status, err := b.Status(e.T.Context())
+	require.NoError(e.T, err)
 	return status
 }
 
 func (e *env) commits(b *qless.Batch) {
-	e.t.Helper()
-	require.NoError(e.t, b.Commit(e.t.Context()))
+	e.T.Helper()
+	require.NoError(e.T, b.Commit(e.T.Context()))
 }
 
 // completes completes count jobs of the queue q.
 func (e *env) completes(count int) {
-	e.t.Helper()
+	e.T.Helper()
 	for range count {
-		require.NoError(e.t, e.pop("q").Complete(e.t.Context()))
+		require.NoError(e.T, e.Pop("q").Complete(e.T.Context()))
 	}
 }
 
 func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch(qless.Priority(7))
-		require.Equal(t, qless.StateDepends, e.job(b.ID()).State)
+		require.Equal(t, qless.StateDepends, e.Read(b.ID()).State)
 		first := e.adds(b, 2)
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
 		e.completes(2)
-		require.Empty(t, e.pops("callbacks", 1), "it is open")
+		require.Empty(t, e.Pops("callbacks", 1), "it is open")
 		second := e.adds(e.Batch(b.ID()), 3)
 		e.commits(b)
 		e.commits(b)
@@ -76,15 +76,15 @@ func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 		require.NoError(t, err)
 		require.ElementsMatch(t, second, waited)
 		e.completes(2)
-		require.Empty(t, e.pops("callbacks", 1))
+		require.Empty(t, e.Pops("callbacks", 1))
 		e.completes(1)
-		callback := e.pop("callbacks")
+		callback := e.Pop("callbacks")
 		require.Equal(t, b.ID(), callback.JID)
 		require.Equal(t, 7, callback.Priority)
 		require.NoError(t, callback.Complete(t.Context()))
 		require.Equal(t, qless.BatchStatus{State: qless.StateComplete, Total: 5}, e.status(b))
-		e.unchanged(func() { e.commits(b) })
-		require.Empty(t, e.pops("callbacks", 1))
+		e.Unchanged(func() { e.commits(b) })
+		require.Empty(t, e.Pops("callbacks", 1))
 		results, err := e.WaitAll(t.Context(), append(first, second...)...)
 		require.NoError(t, err)
 		require.Len(t, results, 5)
@@ -110,9 +110,9 @@ func TestABatchThatIsReadyWhenItIsCommittedGoesOnAtOnce(t *testing.T) {
 				}
 				require.Zero(t, e.status(b).Pending)
 				e.commits(b)
-				require.Equal(t, c.state, e.job(b.ID()).State)
-				e.clock.Advance(time.Minute)
-				require.Equal(t, b.ID(), e.pop("callbacks").JID)
+				require.Equal(t, c.state, e.Read(b.ID()).State)
+				e.Clock.Advance(time.Minute)
+				require.Equal(t, b.ID(), e.Pop("callbacks").JID)
 			})
 		})
 	}
@@ -139,7 +139,7 @@ func TestWhatAMemberThatFailsMeansToItsBatch(t *testing.T) {
 				e.adds(b, 2)
 				e.commits(b)
 				e.completes(1)
-				member := e.pop("q")
+				member := e.Pop("q")
 				require.NoError(t, member.Fail(t.Context(), "g", "m"))
 				status := e.status(b)
 				require.Equal(t, c.state, status.State)
@@ -147,31 +147,32 @@ func TestWhatAMemberThatFailsMeansToItsBatch(t *testing.T) {
 				require.Equal(t, 2, status.Total)
 				if c.failed {
 					require.Equal(t, []qless.FailedDependency{{JID: member.JID, Group: "g"}}, status.Failed)
-					require.Equal(t, status.Failed, e.job(b.ID()).FailedDependencies)
+					require.Equal(t, status.Failed, e.Read(b.ID()).FailedDependencies)
 					return
 				}
 				require.Empty(t, status.Failed)
 				require.NoError(t, member.Unfail(t.Context()))
 				e.completes(1)
-				require.Equal(t, b.ID(), e.pop("callbacks").JID)
+				require.Equal(t, b.ID(), e.Pop("callbacks").JID)
 			})
 		})
 	}
 }
 
-// A failure while the batch is open is told once it is; the callback waits for the commit.
+// A failure while the batch is open is reported once it is committed; the callback waits for the
+// commit.
 func TestAnOpenBatchOutlivesTheFailureOfAMember(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch(qless.OnFailureRun)
 		e.adds(b, 1)
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		e.adds(b, 1)
 		require.Equal(t, 2, e.status(b).Total)
 		require.Len(t, e.status(b).Failed, 1)
 		e.completes(1)
-		require.Equal(t, qless.StateDepends, e.job(b.ID()).State)
+		require.Equal(t, qless.StateDepends, e.Read(b.ID()).State)
 		e.commits(b)
-		require.Len(t, e.pop("callbacks").FailedDependencies, 1)
+		require.Len(t, e.Pop("callbacks").FailedDependencies, 1)
 	})
 }
 
@@ -182,8 +183,8 @@ func TestAMemberCountsOnceHoweverOftenItRuns(t *testing.T) {
 		e.adds(b, 1, qless.JID("member"), qless.Priority(3))
 		require.Equal(t, 1, e.status(b).Total)
 		e.commits(b)
-		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
-		require.NoError(t, e.pop("q").Next(t.Context(), "q"))
+		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
+		require.NoError(t, e.Pop("q").Next(t.Context(), "q"))
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 1, Total: 1}, e.status(b))
 		e.completes(1)
 		require.Equal(t, qless.StateWaiting, e.status(b).State)
@@ -195,16 +196,16 @@ func TestMembersAddMembers(t *testing.T) {
 		b := e.batch()
 		e.adds(b, 1)
 		e.commits(b)
-		member := e.pop("q")
+		member := e.Pop("q")
 		e.adds(b, 2)
 		require.NoError(t, member.Complete(t.Context()))
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 2, Total: 3}, e.status(b))
 		e.completes(2)
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			err := requireCode(t, qless.ErrNotDepending, errOf(b.Add(t.Context(), "q", specs(1))))
 			require.Equal(t, b.ID(), err.JID)
 		})
-		require.Equal(t, b.ID(), e.pop("callbacks").JID)
+		require.Equal(t, b.ID(), e.Pop("callbacks").JID)
 	})
 }
 
@@ -221,9 +222,9 @@ func TestABatchOfManyMembers(t *testing.T) {
 		break // which ends the reading
 	}
 	require.NoError(t, b.Cancel(t.Context()))
-	require.Zero(t, e.counts("q").Waiting)
+	require.Zero(t, e.Counts("q").Waiting)
 	requireCode(t, qless.ErrNotFound, errOf(b.Status(t.Context())))
-	require.Empty(t, e.rdb.Exists(t.Context(), "ql:j:x:open-dependents").Val())
+	require.Empty(t, e.Redis.Exists(t.Context(), "ql:j:x:open-dependents").Val())
 }
 
 func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
@@ -231,10 +232,10 @@ func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
 		b := e.batch()
 		e.adds(b, 3)
 		e.completes(1)
-		running := e.pop("q")
+		running := e.Pop("q")
 		require.NoError(t, b.Cancel(t.Context()))
 		requireCode(t, qless.ErrNotFound, running.Complete(t.Context()))
-		require.Zero(t, e.counts("q").Waiting)
+		require.Zero(t, e.Counts("q").Waiting)
 		for _, err := range []error{
 			errOf(b.Status(t.Context())), b.Commit(t.Context()), b.Cancel(t.Context()),
 			errOf(b.Add(t.Context(), "q", specs(1))), errOf(pending(t.Context(), b)),
@@ -244,18 +245,18 @@ func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestAMemberOthersDependOnKeepsABatchFromBeingCanceled(t *testing.T) {
+func TestBatchWithANeededMemberIsNotCanceled(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch()
-		e.put("q", qless.DependsOn(e.adds(b, 1)))
-		e.unchanged(func() { requireCode(t, qless.ErrHasDependents, b.Cancel(t.Context())) })
+		e.Put("q", qless.DependsOn(e.adds(b, 1)))
+		e.Unchanged(func() { requireCode(t, qless.ErrHasDependents, b.Cancel(t.Context())) })
 	})
 }
 
 func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("there"))
-		e.put("q", qless.JID("holder"), qless.Unique("k"))
+		e.Put("q", qless.JID("there"))
+		e.Put("q", qless.JID("holder"), qless.Unique("k"))
 		b := e.batch()
 		jids, err := b.Add(t.Context(), "q", []qless.JobSpec{
 			{Klass: "K", Options: []qless.PutOption{qless.JID("there"), qless.IfAbsent}},
@@ -276,8 +277,8 @@ func TestBatchesThatCanNotBe(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		b := e.batch(qless.JID("b"))
-		plain := e.put("q")
-		e.unchanged(func() {
+		plain := e.Put("q")
+		e.Unchanged(func() {
 			for _, err := range []error{
 				errOf(e.NewBatch(ctx, "", "K", nil)),
 				errOf(e.NewBatch(ctx, "q", "K", nil, qless.DependsOn{"j"})),
@@ -298,8 +299,8 @@ func TestBatchesThatCanNotBe(t *testing.T) {
 			requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1))))
 			requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", "K", nil, qless.JID("b"), qless.IfAbsent)))
 		})
-		waits := e.put("q", qless.DependsOn{plain})
-		e.unchanged(func() {
+		waits := e.Put("q", qless.DependsOn{plain})
+		e.Unchanged(func() {
 			requireCode(t, qless.ErrInvalid, errOf(e.Batch(waits).Add(ctx, "q", specs(1))))
 		})
 		none, err := b.Add(ctx, "q", nil)
@@ -316,7 +317,7 @@ func TestABatchWithAJIDBeginsAgain(t *testing.T) {
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true}, e.status(again))
 		e.completes(2)
 		e.commits(again)
-		require.Equal(t, "b", e.pop("callbacks").JID)
+		require.Equal(t, "b", e.Pop("callbacks").JID)
 	})
 }
 
@@ -327,14 +328,14 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			e, proxy, client := proxied(t)
 			b := e.batch(qless.OnFailureRun)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put.many"))
 			jids, err := client.Batch(b.ID()).Add(t.Context(), "q", specs(3))
 			require.NoError(t, err)
 			require.Len(t, jids, 3)
 			require.Equal(t, 2, seen(proxy, "put.many"))
 			require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 3, Total: 3}, e.status(b))
-			require.Equal(t, 3, e.counts("q").Waiting)
+			require.Equal(t, 3, e.Counts("q").Waiting)
 
 			c.cut(proxy, scripts.Sent("put.many"))
 			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named")))
@@ -355,7 +356,7 @@ func TestAnAddThatIsSentTwiceLeavesWhatItFinds(t *testing.T) {
 		"over": func(e *env, b *qless.Batch) {
 			e.commits(b)
 			e.completes(2)
-			require.NoError(e.t, e.pop("callbacks").Complete(e.t.Context()))
+			require.NoError(e.T, e.Pop("callbacks").Complete(e.T.Context()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -365,7 +366,7 @@ func TestAnAddThatIsSentTwiceLeavesWhatItFinds(t *testing.T) {
 					"q", "m2", "K", "{}", "0", "2", "batch", b.ID()}
 				require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...)))
 				between(e, b)
-				e.unchanged(func() { require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...))) })
+				e.Unchanged(func() { require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...))) })
 				require.Equal(t, 2, e.status(b).Total)
 			})
 		})
@@ -421,7 +422,7 @@ func TestWaitAllReadsJobsThatHaveEnded(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		var all []string
 		for i := range 3 {
-			all = append(all, e.put("q", qless.JID(fmt.Sprint("j", i))))
+			all = append(all, e.Put("q", qless.JID(fmt.Sprint("j", i))))
 		}
 		for i := range 2 {
 			require.NoError(t, e.popWith(i).Complete(t.Context()))
@@ -438,10 +439,10 @@ func TestWaitAllReadsJobsThatHaveEnded(t *testing.T) {
 		none, err := e.WaitAll(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, none)
-		if e.server != nil {
-			require.NoError(t, e.rdb.ConfigResetStat(t.Context()).Err())
+		if e.Server != nil {
+			require.NoError(t, e.Redis.ConfigResetStat(t.Context()).Err())
 			require.NoError(t, errOf(e.WaitAll(t.Context(), all[:2]...)))
-			require.NotContains(t, e.rdb.Info(t.Context(), "commandstats").Val(), "subscribe", "nothing is waited for")
+			require.NotContains(t, e.Redis.Info(t.Context(), "commandstats").Val(), "subscribe", "nothing is waited for")
 		}
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -470,7 +471,7 @@ func TestABatchUnderLoad(t *testing.T) {
 	var all sync.WaitGroup
 	failures := make(chan error, 100)
 	for i := range 4 {
-		client := e.as(fmt.Sprint("worker ", i))
+		client := e.As(fmt.Sprint("worker ", i))
 		all.Go(func() { failures <- worksBatch(t.Context(), client, b.ID()) })
 	}
 	all.Wait()
@@ -479,7 +480,7 @@ func TestABatchUnderLoad(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, qless.BatchStatus{State: qless.StateWaiting, Total: 40}, e.status(b))
-	require.Len(t, e.pops("callbacks", 2), 1)
+	require.Len(t, e.Pops("callbacks", 2), 1)
 }
 
 // worksBatch completes jobs until there are none. Each with the klass K adds one of the klass Last.
@@ -502,9 +503,9 @@ func worksBatch(ctx context.Context, client *qless.Client, id string) error {
 
 func TestWhatABatchCosts(t *testing.T) {
 	e := newEnv(t)
-	commands := func(run func()) int { return len(e.server.Commands(t, run)) }
-	e.put("q", qless.JID("first"))
-	plain := commands(func() { e.put("q", qless.JID("plain")) })
+	commands := func(run func()) int { return len(e.Server.Commands(t, run)) }
+	e.Put("q", qless.JID("first"))
+	plain := commands(func() { e.Put("q", qless.JID("plain")) })
 	e.batch(qless.JID("old"))
 	require.Equal(t, plain+5, commands(func() { e.batch(qless.JID("new")) }))
 	many := func(count int, options ...qless.PutOption) int {
@@ -525,7 +526,7 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch(qless.Unique("k"))
 		member := e.adds(b, 1)[0]
-		require.Equal(t, b.ID(), e.put("callbacks", again(), qless.Tags{"new"}))
+		require.Equal(t, b.ID(), e.Put("callbacks", again(), qless.Tags{"new"}))
 		jids, err := e.Queue("callbacks").PutMany(t.Context(), specs(2, again(), qless.Tags{"new"}))
 		require.NoError(t, err)
 		require.Equal(t, []string{b.ID(), b.ID()}, jids)
@@ -533,10 +534,10 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
 		e.completes(2)
 		e.commits(b)
-		callback := e.pop("callbacks")
+		callback := e.Pop("callbacks")
 		require.Equal(t, qless.Tags{"new"}, callback.Tags)
 		require.Equal(t, 2, *callback.BatchSize)
-		require.Equal(t, qless.StateComplete, e.job(member).State)
+		require.Equal(t, qless.StateComplete, e.Read(member).State)
 	})
 }
 
@@ -544,13 +545,13 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 func TestAMemberThatWaitsForItsBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch()
-		near := e.put("q", qless.JID("near"), qless.DependsOn{b.ID()}, qless.Unique("near"))
-		e.put("q", qless.JID("far"), qless.DependsOn{near}, qless.Unique("far"))
-		e.put("q", qless.JID("beside"), qless.Unique("beside"))
+		near := e.Put("q", qless.JID("near"), qless.DependsOn{b.ID()}, qless.Unique("near"))
+		e.Put("q", qless.JID("far"), qless.DependsOn{near}, qless.Unique("far"))
+		e.Put("q", qless.JID("beside"), qless.Unique("beside"))
 		for _, option := range []qless.PutOption{
 			qless.Unique("near").Replace(), qless.Unique("far").Replace(), qless.JID("far"), qless.DependsOn{"far"},
 		} {
-			e.unchanged(func() {
+			e.Unchanged(func() {
 				_, err := b.Add(t.Context(), "q", specs(1, option))
 				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for its own batch")
 			})

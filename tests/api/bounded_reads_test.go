@@ -19,7 +19,7 @@ import (
 
 // fill puts jobs of klass K into a queue, and returns their jids.
 func (e *env) fill(queue string, count int, options ...qless.PutOption) []string {
-	e.t.Helper()
+	e.T.Helper()
 	specs := make([]qless.JobSpec, count)
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: options}
@@ -29,12 +29,12 @@ func (e *env) fill(queue string, count int, options ...qless.PutOption) []string
 
 // putInOrder puts jobs in their order, with a script for each few hundred of them at another time.
 func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
-	e.t.Helper()
+	e.T.Helper()
 	for some := range slices.Chunk(specs, 200) {
-		put, err := e.Queue(queue).PutMany(e.t.Context(), some)
-		require.NoError(e.t, err)
+		put, err := e.Queue(queue).PutMany(e.T.Context(), some)
+		require.NoError(e.T, err)
 		all = append(all, put...)
-		e.clock.Advance(time.Millisecond)
+		e.Clock.Advance(time.Millisecond)
 	}
 	return all
 }
@@ -42,7 +42,7 @@ func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
 // between returns a client that runs a function after its first call, and how often it calls.
 func (e *env) between(run func()) (client *qless.Client, calls *int) {
 	calls = new(int)
-	return e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
+	return e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
 		if *calls++; *calls == 1 {
 			run()
 		}
@@ -52,11 +52,11 @@ func (e *env) between(run func()) (client *qless.Client, calls *int) {
 func TestTheJobsOfAWorkerAreReadInSteps(t *testing.T) {
 	e := newEnv(t)
 	for i := range 1300 {
-		e.put("q", qless.JID(fmt.Sprintf("j%04d", i)), qless.LockTime(time.Minute+time.Duration(i)*time.Second))
+		e.Put("q", qless.JID(fmt.Sprintf("j%04d", i)), qless.LockTime(time.Minute+time.Duration(i)*time.Second))
 	}
-	jobs := e.pops("q", 1300)
+	jobs := e.Pops("q", 1300)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "j0700", "j1299"))
-	e.clock.Advance(11 * time.Minute) // 600 locks have ended
+	e.Clock.Advance(11 * time.Minute) // 600 locks have ended
 	want := jids(jobs)
 	want = slices.Delete(want, 1299, 1300)
 	want = slices.Delete(want, 700, 701)
@@ -70,17 +70,17 @@ func TestTheJobsOfAWorkerAreReadInSteps(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// Jobs that are renewed, ended and taken while they are read. Locks that are renewed for a short time
-// come before those that are long.
+// Jobs that are renewed, ended and taken while they are read. Locks that are renewed for a short
+// time come before long ones.
 func TestTheJobsOfAWorkerChangeWhileTheyAreRead(t *testing.T) {
 	e := newEnv(t)
 	short, long := e.fill("a", 600, qless.LockTime(time.Minute)), e.fill("b", 600, qless.LockTime(time.Hour))
-	e.pops("a", 600)
-	jobs := e.pops("b", 600)
+	e.Pops("a", 600)
+	jobs := e.Pops("b", 600)
 	client, calls := e.between(func() {
-		e.clock.Advance(50 * time.Second)
+		e.Clock.Advance(50 * time.Second)
 		for _, jid := range short {
-			require.NoError(t, errOf(e.job(jid).Heartbeat(t.Context())))
+			require.NoError(t, errOf(e.Read(jid).Heartbeat(t.Context())))
 		}
 		require.NoError(t, jobs[599].Complete(t.Context()))
 	})
@@ -96,19 +96,19 @@ func TestAPeekOfManyGoesInSteps(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		require.NoError(t, errOf(e.Queue("other").Recur(t.Context(), "K", nil, time.Second)))
 		lost := e.fill("q", 300)
-		e.pops("q", 300)
+		e.Pops("q", 300)
 		waiting := e.fill("q", 400)
 		due := e.fill("q", 700, qless.Delay(time.Minute), qless.Priority(3))
 		urgent := e.fill("q", 1, qless.Delay(time.Minute), qless.Priority(5))
-		e.clock.Advance(time.Hour)
+		e.Clock.Advance(time.Hour)
 		read := func(count int) (all []string) {
 			jobs, err := e.Queue("q").Peek(t.Context(), count)
 			require.NoError(t, err)
 			return jids(jobs)
 		}
-		// Of the jobs that are due, those that fell due first are moved.
+		// Of the jobs that are due, the ones that fell due first are moved.
 		require.ElementsMatch(t, lost, read(300))
-		require.Equal(t, 701, e.counts("q").Waiting-400)
+		require.Equal(t, 701, e.Counts("q").Waiting-400)
 		all := read(5000)
 		require.Len(t, all, 1401)
 		require.ElementsMatch(t, lost, all[:300])
@@ -124,11 +124,11 @@ func TestAPeekOfManyGoesInSteps(t *testing.T) {
 func TestNoStepOfAPeekIsLong(t *testing.T) {
 	e := newEnv(t)
 	e.fill("q", 400)
-	e.pops("q", 400)
+	e.Pops("q", 400)
 	e.fill("q", 1000, qless.Delay(time.Minute))
 	require.NoError(t, errOf(e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"))))
 	e.fill("q", 700)
-	e.clock.Advance(20 * time.Minute)
+	e.Clock.Advance(20 * time.Minute)
 	e.requireShort(250*(3+8+4)+30, func() {
 		jobs, err := e.Queue("q").Peek(t.Context(), 100_000)
 		require.NoError(t, err)
@@ -147,22 +147,22 @@ func TestAPeekPassesOverFewJobsInAStep(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, kept, jids(jobs))
 	})
-	require.EqualValues(t, 1830, e.rdb.ZCard(t.Context(), "ql:q:q-work").Val())
+	require.EqualValues(t, 1830, e.Redis.ZCard(t.Context(), "ql:q:q-work").Val())
 }
 
 // Jobs that leave, move or come while others are read.
 func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigGracePeriod, 0)
+	e.Set(qless.ConfigGracePeriod, 0)
 	lost := e.fill("q", 300)
-	e.pops("q", 300)
-	e.clock.Advance(time.Hour)
+	e.Pops("q", 300)
+	e.Clock.Advance(time.Hour)
 	waiting := e.fill("q", 700)
 	client, _ := e.between(func() {
 		require.NoError(t, e.Cancel(t.Context(), waiting[10]))
-		require.NoError(t, e.job(waiting[0]).SetPriority(t.Context(), -1))
-		require.NoError(t, e.job(waiting[699]).SetPriority(t.Context(), 1))
-		require.Len(t, e.pops("q", 2), 2) // two of the lost jobs
+		require.NoError(t, e.Read(waiting[0]).SetPriority(t.Context(), -1))
+		require.NoError(t, e.Read(waiting[699]).SetPriority(t.Context(), 1))
+		require.Len(t, e.Pops("q", 2), 2) // two of the lost jobs
 	})
 	jobs, err := client.Queue("q").Peek(t.Context(), 2000)
 	require.NoError(t, err)
@@ -180,24 +180,24 @@ func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 func TestAPopOfManyLostJobsHasThemFirst(t *testing.T) {
 	for _, lost := range []int{30, 80, 120} {
 		e := newEnv(t)
-		e.set(qless.ConfigGracePeriod, 0)
+		e.Set(qless.ConfigGracePeriod, 0)
 		gone := e.fill("q", lost)
-		e.pops("q", lost)
-		e.clock.Advance(time.Hour)
+		e.Pops("q", lost)
+		e.Clock.Advance(time.Hour)
 		waiting := e.fill("q", 50)
-		got := jids(e.pops("q", lost+20))
+		got := jids(e.Pops("q", lost+20))
 		require.ElementsMatch(t, gone, got[:lost], lost)
 		require.Equal(t, waiting[:20], got[lost:], lost)
 	}
 }
 
-// A job that was seen, and then moved behind those that are still to be read, comes once.
+// A job that was seen, and then moved behind ones not read yet, comes once.
 func TestAPeekHasEachJobOnce(t *testing.T) {
 	e := newEnv(t)
 	waiting := e.fill("q", 700)
 	client, _ := e.between(func() {
 		for _, jid := range waiting[:100] {
-			require.NoError(t, e.job(jid).SetPriority(t.Context(), -1))
+			require.NoError(t, e.Read(jid).SetPriority(t.Context(), -1))
 		}
 	})
 	jobs, err := client.Queue("q").Peek(t.Context(), 2000)
@@ -207,11 +207,11 @@ func TestAPeekHasEachJobOnce(t *testing.T) {
 
 // textOf returns how many bytes of JSON and of data beside it the replies of a client had at most.
 func (e *env) textOf(run func(client *qless.Client)) (text, data int) {
-	e.t.Helper()
+	e.T.Helper()
 	spy := &replySpy{}
-	rdb := e.server.Client(e.t)
+	rdb := e.Server.Client(e.T)
 	rdb.AddHook(spy)
-	run(e.client(rdb, qless.ClientConfig{}))
+	run(e.NewClient(rdb, qless.ClientConfig{}))
 	return spy.text, spy.data
 }
 
@@ -251,8 +251,8 @@ func (s *replySpy) measure(reply any) {
 	s.data = max(s.data, bytes)
 }
 
-// Jobs with much to read: data that is just not large, long histories, or large data that is lost or
-// recurs.
+// Jobs with much to read: data that is just not large, long histories, or large data that is lost
+// or recurs.
 func TestARepliesTextIsBounded(t *testing.T) {
 	read := map[string]func(client *qless.Client) []*qless.Job{
 		"peek": func(client *qless.Client) []*qless.Job {
@@ -286,7 +286,7 @@ func TestARepliesTextIsBounded(t *testing.T) {
 				entries[i] = fmt.Sprintf(`[%d,"popped",{"worker":"one-with-a-long-name-%d"}]`, noon.Unix(), i)
 			}
 			for _, jid := range want[:100] {
-				require.NoError(t, e.rdb.RPush(t.Context(), "ql:j:"+jid+"-history", entries...).Err())
+				require.NoError(t, e.Redis.RPush(t.Context(), "ql:j:"+jid+"-history", entries...).Err())
 			}
 			var jobs []*qless.Job
 			text, _ := e.textOf(func(client *qless.Client) { jobs = run(client) })
@@ -302,9 +302,9 @@ func TestARepliesTextIsBounded(t *testing.T) {
 func TestAPopOfLargeJobsThatAreDueIsBounded(t *testing.T) {
 	for what, prepare := range map[string]func(e *env){
 		"lost": func(e *env) {
-			e.set(qless.ConfigGracePeriod, 0)
+			e.Set(qless.ConfigGracePeriod, 0)
 			e.putLarge(20)
-			e.pops("q", 20)
+			e.Pops("q", 20)
 		},
 		"recurring": func(e *env) {
 			data := raw(`"` + strings.Repeat("x", 1<<20) + `"`)
@@ -314,7 +314,7 @@ func TestAPopOfLargeJobsThatAreDueIsBounded(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			prepare(e)
-			e.clock.Advance(57 * time.Minute)
+			e.Clock.Advance(57 * time.Minute)
 			var jobs []*qless.Job
 			_, data := e.textOf(func(client *qless.Client) {
 				var err error
@@ -342,7 +342,7 @@ func TestLargeDataIsSearchedAndShownInSteps(t *testing.T) {
 		jid, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 200_000)+fmt.Sprint("-", i))
 		require.NoError(t, err)
 		want = append(want, jid)
-		e.clock.Advance(time.Millisecond)
+		e.Clock.Advance(time.Millisecond)
 	}
 	read := func(script []testkit.Monitored) (count int) {
 		for _, command := range script {

@@ -15,12 +15,12 @@ import (
 
 // pipe sends many commands at once.
 func (e *env) pipe(count int, add func(p redis.Pipeliner, i int)) {
-	e.t.Helper()
-	p := e.rdb.Pipeline()
+	e.T.Helper()
+	p := e.Redis.Pipeline()
 	for i := range count {
 		add(p, i)
 	}
-	require.NoError(e.t, errOf(p.Exec(e.t.Context())))
+	require.NoError(e.T, errOf(p.Exec(e.T.Context())))
 }
 
 func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
@@ -42,7 +42,7 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, o.FailureGroups, 1000)
 	})
-	// What comes and goes meanwhile does not hide others.
+	// Members that come and go meanwhile do not hide others.
 	client, _ := e.between(func() {
 		e.pipe(3000, func(p redis.Pipeliner, i int) {
 			p.SAdd(t.Context(), "ql:failures", fmt.Sprintf("new group %04d", i))
@@ -55,15 +55,15 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 	}
 }
 
-// sweepsOf sweeps a number of times, requires that each is short, and returns how often each failure
-// group was looked at.
+// sweepsOf sweeps a number of times, requires that each is short, and returns how often each
+// failure group was looked at.
 func (e *env) sweepsOf(times int) map[string]int {
-	e.t.Helper()
+	e.T.Helper()
 	looked := map[string]int{}
 	for range times {
-		for _, script := range e.scriptsOf(func() { require.NoError(e.t, errOf(e.Sweep(e.t.Context()))) }) {
-			require.LessOrEqual(e.t, len(script), 100*2+30)
-			require.LessOrEqual(e.t, membersRead(e.t, script, 1_000_000), 500)
+		for _, script := range e.scriptsOf(func() { require.NoError(e.T, errOf(e.Sweep(e.T.Context()))) }) {
+			require.LessOrEqual(e.T, len(script), 100*2+30)
+			require.LessOrEqual(e.T, membersRead(e.T, script, 1_000_000), 500)
 			for _, command := range script {
 				if group, found := strings.CutPrefix(command.Words[1], "ql:f:"); found {
 					looked[group]++
@@ -74,7 +74,7 @@ func (e *env) sweepsOf(times int) map[string]int {
 	return looked
 }
 
-// Groups that come and go meanwhile do not hide those that stay.
+// Groups that come and go meanwhile do not hide the ones that stay.
 func TestASweepLooksAtSomeOfManyFailureGroups(t *testing.T) {
 	const groups = 3000
 	e, ctx := newEnv(t), t.Context()
@@ -100,20 +100,20 @@ func TestASweepLooksAtSomeOfManyFailureGroups(t *testing.T) {
 	}
 }
 
-// A sweep that stops in the middle of a long group among others goes on there.
+// A sweep that stops in the middle of a long group among others continues there.
 func TestASweepGoesOnInALongFailureGroup(t *testing.T) {
 	e := newEnv(t)
 	names := append(numbered("group-", 300), "long")
 	for _, name := range names[:300] {
 		e.failGroup(1, name)
 	}
-	e.put("q", qless.OnFailureRun, qless.DependsOn{e.put("base", qless.JID("long-000000"))})
+	e.Put("q", qless.OnFailureRun, qless.DependsOn{e.Put("base", qless.JID("long-000000"))})
 	e.failGroup(250, "long") // of which that one is the oldest
 	looked := e.sweepsOf(3 + 3 + 2)
 	for _, name := range names {
 		require.Positive(t, looked[name], name)
 	}
-	require.Equal(t, 1, e.counts("q").Waiting)
+	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
 func TestManyLimitsAreReadInSteps(t *testing.T) {
@@ -157,7 +157,7 @@ func TestManySettingsAreReadInSteps(t *testing.T) {
 		want[name] = fmt.Sprint(i)
 		p.HSet(t.Context(), "ql:config", name, i)
 	})
-	e.set(qless.ConfigHeartbeat, 75)
+	e.Set(qless.ConfigHeartbeat, 75)
 	want[qless.ConfigHeartbeat] = "75"
 	for _, script := range e.scriptsOf(func() {
 		all, err := e.Config().All(t.Context())
@@ -215,7 +215,7 @@ func TestManySchedulesAreReadInSteps(t *testing.T) {
 	require.Equal(t, inspect.Page[inspect.Schedule]{Items: []inspect.Schedule{}, Total: 250}, none)
 }
 
-// Workers that were killed do not stay among those that follow a schedule.
+// Workers that were killed do not stay among the followers of a schedule.
 func TestFollowersThatAreGoneAreForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		const key = "ql:x:follow:s"
@@ -229,13 +229,13 @@ func TestFollowersThatAreGoneAreForgotten(t *testing.T) {
 		for i := range 25 {
 			look(fmt.Sprint("killed-", i))
 		}
-		require.EqualValues(t, 26, e.rdb.HLen(t.Context(), key).Val())
+		require.EqualValues(t, 26, e.Redis.HLen(t.Context(), key).Val())
 		for range 4 {
-			e.clock.Advance(time.Minute)
+			e.Clock.Advance(time.Minute)
 			look("stays")
 		}
-		require.Equal(t, []string{"stays"}, e.rdb.HKeys(t.Context(), key).Val())
-		require.InDelta(t, 180, e.rdb.TTL(t.Context(), key).Val().Seconds(), 60)
+		require.Equal(t, []string{"stays"}, e.Redis.HKeys(t.Context(), key).Val())
+		require.InDelta(t, 180, e.Redis.TTL(t.Context(), key).Val().Seconds(), 60)
 	})
 }
 

@@ -26,9 +26,9 @@ import (
 
 // scriptsOf returns the commands that each script ran during a function.
 func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
-	e.t.Helper()
+	e.T.Helper()
 	var ran [][]testkit.Monitored
-	for _, command := range e.server.Monitored(e.t, run) {
+	for _, command := range e.Server.Monitored(e.T, run) {
 		switch {
 		case strings.HasPrefix(strings.ToLower(command.Words[0]), "eval"):
 			ran = append(ran, nil)
@@ -43,38 +43,38 @@ func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
 
 // requireShort requires that no script of a function runs more commands than a limit.
 func (e *env) requireShort(limit int, run func()) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, script := range e.scriptsOf(run) {
-		require.LessOrEqual(e.t, len(script), limit)
+		require.LessOrEqual(e.T, len(script), limit)
 	}
 }
 
 // failGroup fails jobs in a group, as they are found after a long time.
 func (e *env) failGroup(count int, group string) []string {
-	e.t.Helper()
-	pipe, failed := e.rdb.Pipeline(), make([]string, count)
+	e.T.Helper()
+	pipe, failed := e.Redis.Pipeline(), make([]string, count)
 	for i := range failed {
 		jid := fmt.Sprintf("%s-%06d", group, i)
 		failed[i] = jid
-		pipe.HSet(e.t.Context(), "ql:j:"+jid, "jid", jid, "klass", "K", "queue", "q", "state", "failed",
+		pipe.HSet(e.T.Context(), "ql:j:"+jid, "jid", jid, "klass", "K", "queue", "q", "state", "failed",
 			"priority", "0", "retries", "5", "remaining", "5", "data", "{}", "tags", "[]", "worker", "",
 			"failure", fmt.Sprintf(`{"group":%q,"message":"m","when":%d,"worker":"w"}`, group,
 				noon.Unix()-int64(count)+int64(i)))
-		pipe.LPush(e.t.Context(), "ql:f:"+group, jid)
+		pipe.LPush(e.T.Context(), "ql:f:"+group, jid)
 	}
-	pipe.SAdd(e.t.Context(), "ql:failures", group)
-	require.NoError(e.t, errOf(pipe.Exec(e.t.Context())))
+	pipe.SAdd(e.T.Context(), "ql:failures", group)
+	require.NoError(e.T, errOf(pipe.Exec(e.T.Context())))
 	return failed
 }
 
 func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
 	for what, unfail := range map[string]func(e *env, count int) (int, error){
 		"into a queue": func(e *env, count int) (int, error) {
-			done, err := inspect.New(e.Client).Failed("g").AtMost(count).Move(e.t.Context(), "q")
+			done, err := inspect.New(e.Client).Failed("g").AtMost(count).Move(e.T.Context(), "q")
 			return done.Changed, err
 		},
 		"into their own queues": func(e *env, count int) (int, error) {
-			return repairs.Unfail(e.t.Context(), e.Client, "g", count, qless.Retries(7))
+			return repairs.Unfail(e.T.Context(), e.Client, "g", count, qless.Retries(7))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -85,14 +85,14 @@ func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 1200, moved)
 			})
-			require.Equal(t, 1200, e.counts("q").Waiting)
-			require.Equal(t, qless.StateWaiting, e.job(failed[1199]).State, "oldest failures first")
-			require.Equal(t, qless.StateFailed, e.job(failed[1200]).State)
+			require.Equal(t, 1200, e.Counts("q").Waiting)
+			require.Equal(t, qless.StateWaiting, e.Read(failed[1199]).State, "oldest failures first")
+			require.Equal(t, qless.StateFailed, e.Read(failed[1200]).State)
 
 			moved, err := unfail(e, 5000)
 			require.NoError(t, err)
 			require.Equal(t, 100, moved)
-			require.Empty(t, e.rdb.SMembers(t.Context(), "ql:failures").Val())
+			require.Empty(t, e.Redis.SMembers(t.Context(), "ql:failures").Val())
 		})
 	}
 }
@@ -102,7 +102,7 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	e := newEnv(t)
 	e.failGroup(650, "g")
 	steps := 0
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command == "repair" {
 			steps++
 			e.failGroup(250, "g")
@@ -114,11 +114,11 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	require.Equal(t, 3, steps)
 }
 
-// A script of somebody else's may be long. What the server refuses meanwhile never ran.
+// A foreign script may be long. Calls that the server refuses meanwhile never ran.
 func TestABusyServerIsAskedAgain(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
-	allow := e.server.Refuse(t, "BUSY")
+	allow := e.Server.Refuse(t, "BUSY")
 	t.Cleanup(func() { allow() })
 	requireCode(t, qless.ErrUnavailable, errOf(e.Queue("q").Pop(t.Context(), 1)))
 
@@ -142,9 +142,9 @@ func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
 	e := newEnv(t)
 	hkeys := func() int {
 		count := 0
-		for _, name := range e.server.Commands(t, func() {
-			e.put("q")
-			require.NoError(t, e.pop("q").Complete(t.Context()))
+		for _, name := range e.Server.Commands(t, func() {
+			e.Put("q")
+			require.NoError(t, e.Pop("q").Complete(t.Context()))
 		}) {
 			if name == "hkeys" {
 				count++
@@ -154,42 +154,42 @@ func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
 	}
 	require.Zero(t, hkeys(), "of a new queue")
 	for range 29 {
-		e.clock.Advance(24 * time.Hour)
+		e.Clock.Advance(24 * time.Hour)
 		require.LessOrEqual(t, hkeys(), 4)
 	}
-	e.clock.Advance(3 * 24 * time.Hour)
+	e.Clock.Advance(3 * 24 * time.Hour)
 	require.LessOrEqual(t, hkeys(), 2*(3+2))
 	for age, hasBuckets := range map[int]bool{3: true, 7: true, 8: false, 9: false, 20: false} {
-		day := e.clock.Now().Add(-time.Duration(age) * 24 * time.Hour)
+		day := e.Clock.Now().Add(-time.Duration(age) * 24 * time.Hour)
 		stats, err := e.Queue("q").Stats(t.Context(), day)
 		require.NoError(t, err)
 		if age != 1 && age != 2 {
 			require.Equal(t, 1, stats.Run.Count, age)
 		}
 		key := fmt.Sprintf("ql:s:run:%d:q", day.Unix()-day.Unix()%86400)
-		require.Equal(t, hasBuckets, e.rdb.HExists(t.Context(), key, "s0").Val(), age)
+		require.Equal(t, hasBuckets, e.Redis.HExists(t.Context(), key, "s0").Val(), age)
 	}
 }
 
 func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 	for what, track := range map[string]func(e *env, jid string) error{
-		"a job":     func(e *env, jid string) error { return e.job(jid).Track(e.t.Context()) },
-		"many jobs": func(e *env, jid string) error { return errOf(inspect.New(e.Client).JIDs(jid).Track(e.t.Context())) },
+		"a job":     func(e *env, jid string) error { return e.Read(jid).Track(e.T.Context()) },
+		"many jobs": func(e *env, jid string) error { return errOf(inspect.New(e.Client).JIDs(jid).Track(e.T.Context())) },
 		"a sweep": func(e *env, jid string) error {
-			if err := e.rdb.ZAdd(e.t.Context(), "ql:tracked", zmember(1, jid)).Err(); err != nil {
+			if err := e.Redis.ZAdd(e.T.Context(), "ql:tracked", zmember(1, jid)).Err(); err != nil {
 				return err
 			}
-			return errOf(e.Sweep(e.t.Context()))
+			return errOf(e.Sweep(e.T.Context()))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			for i := range 30 {
-				jid := e.put("q", qless.JID(fmt.Sprintf("kept%02d", i)))
-				require.NoError(t, e.job(jid).Track(t.Context()))
+				jid := e.Put("q", qless.JID(fmt.Sprintf("kept%02d", i)))
+				require.NoError(t, e.Read(jid).Track(t.Context()))
 			}
 			for i := range 100 {
-				jid := e.put("q", qless.JID(fmt.Sprintf("gone%02d", i)))
+				jid := e.Put("q", qless.JID(fmt.Sprintf("gone%02d", i)))
 				e.requireShort(40, func() { require.NoError(t, track(e, jid)) })
 				require.NoError(t, e.Cancel(t.Context(), jid))
 			}
@@ -204,19 +204,19 @@ func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 func TestJobsThatAreGoneCanBeUntrackedTogether(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c"} {
-		require.NoError(t, e.job(e.put("q", qless.JID(jid))).Track(t.Context()))
+		require.NoError(t, e.Read(e.Put("q", qless.JID(jid))).Track(t.Context()))
 	}
 	require.NoError(t, e.Cancel(t.Context(), "a", "c"))
 	r, err := inspect.New(e.Client).JIDs("a", "b", "c", "d").Untrack(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3, r.Changed)
 	require.Equal(t, qless.ErrNotFound, r.Why["d"].Code)
-	require.Empty(t, e.rdb.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
+	require.Empty(t, e.Redis.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
 }
 
 func TestALongListOfJidsIsReadInSteps(t *testing.T) {
 	e := newEnv(t)
-	pipe := e.rdb.Pipeline()
+	pipe := e.Redis.Pipeline()
 	for i := range 12_000 {
 		pipe.ZAdd(t.Context(), "ql:tracked", zmember(float64(i), fmt.Sprintf("j%05d", i)))
 	}
@@ -244,41 +244,41 @@ func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
 		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Minute)}}
 	}
 	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
-	later := []string{e.put("q", qless.Delay(time.Hour)), e.put("q", qless.Delay(2*time.Hour))}
-	e.clock.Advance(2 * time.Minute)
+	later := []string{e.Put("q", qless.Delay(time.Hour)), e.Put("q", qless.Delay(2*time.Hour))}
+	e.Clock.Advance(2 * time.Minute)
 	e.requireShort(1000*3+20, func() {
 		jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 0, 25) // as clients of other languages do
 		require.NoError(t, err)
 		require.Equal(t, []any{later[0], later[1]}, jids)
 	})
-	require.EqualValues(t, 502, e.rdb.ZCard(t.Context(), "ql:q:q-scheduled").Val())
+	require.EqualValues(t, 502, e.Redis.ZCard(t.Context(), "ql:q:q-scheduled").Val())
 	jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 1, 1)
 	require.NoError(t, err)
 	require.Equal(t, []any{later[1]}, jids)
-	require.EqualValues(t, 2, e.rdb.ZCard(t.Context(), "ql:q:q-scheduled").Val())
+	require.EqualValues(t, 2, e.Redis.ZCard(t.Context(), "ql:q:q-scheduled").Val())
 }
 
 // A base is a running job on which others depend.
 func (e *env) base(dependents int) (job *qless.Job, others []string) {
-	e.t.Helper()
-	base, specs := e.put("base", qless.JID("base")), make([]qless.JobSpec, dependents)
+	e.T.Helper()
+	base, specs := e.Put("base", qless.JID("base")), make([]qless.JobSpec, dependents)
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{base}}}
 	}
-	others, err := e.Queue("q").PutMany(e.t.Context(), specs)
-	require.NoError(e.t, err)
-	return e.pop("base"), others
+	others, err := e.Queue("q").PutMany(e.T.Context(), specs)
+	require.NoError(e.T, err)
+	return e.Pop("base"), others
 }
 
 // completions are the ways in which Go completes a job.
 var completions = map[string]func(e *env, job *qless.Job) error{
-	"complete": func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) },
+	"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
 	"complete many": func(e *env, job *qless.Job) error {
-		return e.Queue(job.Queue).CompleteMany(e.t.Context(), job.JID)[0]
+		return e.Queue(job.Queue).CompleteMany(e.T.Context(), job.JID)[0]
 	},
 	"end": func(e *env, job *qless.Job) error {
-		state, err := e.End(e.t.Context(), job.JID, qless.End{State: qless.StateComplete})
-		require.Equal(e.t, qless.StateComplete, state)
+		state, err := e.End(e.T.Context(), job.JID, qless.End{State: qless.StateComplete})
+		require.Equal(e.T, qless.StateComplete, state)
 		return err
 	},
 }
@@ -290,119 +290,119 @@ func TestCompletingReleasesAllDependentsInSteps(t *testing.T) {
 				e := newEnv(t)
 				job, _ := e.base(dependents)
 				e.requireShort(250*8+40, func() { require.NoError(t, complete(e, job)) })
-				require.Equal(t, dependents, e.counts("q").Waiting)
-				require.Zero(t, e.counts("q").Depends)
-				require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:rest*").Val())
-				require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
+				require.Equal(t, dependents, e.Counts("q").Waiting)
+				require.Zero(t, e.Counts("q").Depends)
+				require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:rest*").Val())
+				require.Empty(t, e.Redis.Keys(t.Context(), "ql:*-depend*").Val())
 			})
 		}
 	}
 }
 
-// firstSteps are the scripts of completions, after which a program may end before it goes on.
+// firstSteps are the scripts of completions, after which a program may end before the next one.
 var firstSteps = map[string]func(e *env, job *qless.Job) error{
 	"complete": func(e *env, job *qless.Job) error {
-		return errOf(e.Run(e.t.Context(), "complete", "", job.JID, "w1", job.Queue, "{}", "checked", "1"))
+		return errOf(e.Run(e.T.Context(), "complete", "", job.JID, "w1", job.Queue, "{}", "checked", "1"))
 	},
 	"finish": func(e *env, job *qless.Job) error {
-		return errOf(e.Run(e.t.Context(), "finish", "", "w1", "complete", job.JID, job.Queue, "", "0"))
+		return errOf(e.Run(e.T.Context(), "finish", "", "w1", "complete", job.JID, job.Queue, "", "0"))
 	},
 	"end": func(e *env, job *qless.Job) error {
-		return errOf(e.Run(e.t.Context(), "end", "", job.JID, "complete", "", "", "0"))
+		return errOf(e.Run(e.T.Context(), "end", "", job.JID, "complete", "", "", "0"))
 	},
 }
 
 func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 	for what, complete := range firstSteps {
 		for later, releaseMore := range map[string]func(e *env) error{
-			"a sweep": func(e *env) error { return errOf(e.Sweep(e.t.Context())) },
+			"a sweep": func(e *env) error { return errOf(e.Sweep(e.T.Context())) },
 			"another completion": func(e *env) error {
-				e.put("more")
-				return complete(e, e.pop("more"))
+				e.Put("more")
+				return complete(e, e.Pop("more"))
 			},
 			"a client of another language": func(e *env) error {
-				e.put("more")
-				job := e.pop("more")
-				return errOf(scripts.RunDropIn(e.t.Context(), e.rdb, "complete", scripts.Time(e.clock.Now()),
+				e.Put("more")
+				job := e.Pop("more")
+				return errOf(scripts.RunDropIn(e.T.Context(), e.Redis, "complete", scripts.Time(e.Clock.Now()),
 					job.JID, "w1", "more", "{}"))
 			},
 			"a worker that says that it runs": func(e *env) error {
-				return errOf(e.Run(e.t.Context(), "worker.register", "", "w2", "1", "{}"))
+				return errOf(e.Run(e.T.Context(), "worker.register", "", "w2", "1", "{}"))
 			},
 		} {
 			t.Run(what+", then "+later, func(t *testing.T) {
 				e := newEnv(t)
 				job, _ := e.base(650)
 				e.requireShort(250*8+40, func() { require.NoError(t, complete(e, job)) })
-				require.Equal(t, 250, e.counts("q").Waiting)
+				require.Equal(t, 250, e.Counts("q").Waiting)
 				for _, waiting := range []int{500, 650, 650} {
 					e.requireShort(250*8+40, func() { require.NoError(t, releaseMore(e)) })
-					require.Equal(t, waiting, e.counts("q").Waiting)
+					require.Equal(t, waiting, e.Counts("q").Waiting)
 				}
-				require.Zero(t, e.counts("q").Depends)
-				require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:rest*").Val())
-				require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
+				require.Zero(t, e.Counts("q").Depends)
+				require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:rest*").Val())
+				require.Empty(t, e.Redis.Keys(t.Context(), "ql:*-depend*").Val())
 			})
 		}
 	}
 }
 
-// What other clients do meanwhile to jobs that are to be released.
+// Changes that other clients make meanwhile to jobs not released yet.
 func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	e := newEnv(t)
 	job, others := e.base(700)
 	require.NoError(t, firstSteps["complete"](e, job))
 	var left []string
 	for _, jid := range others {
-		if e.rdb.SIsMember(t.Context(), "ql:x:rest:base", jid).Val() {
+		if e.Redis.SIsMember(t.Context(), "ql:x:rest:base", jid).Val() {
 			left = append(left, jid)
 		}
 	}
 	require.Len(t, left, 450)
 	require.NoError(t, e.Cancel(t.Context(), left[0]))
-	require.NoError(t, e.job(left[1]).Undepend(t.Context(), "base"))
-	require.NoError(t, e.job(left[2]).Depend(t.Context(), e.put("other", qless.JID("second"))))
-	e.put("base", qless.JID("base"))
-	require.NoError(t, e.job(left[3]).Depend(t.Context(), "base"))
+	require.NoError(t, e.Read(left[1]).Undepend(t.Context(), "base"))
+	require.NoError(t, e.Read(left[2]).Depend(t.Context(), e.Put("other", qless.JID("second"))))
+	e.Put("base", qless.JID("base"))
+	require.NoError(t, e.Read(left[3]).Depend(t.Context(), "base"))
 	for range 3 {
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}
-	require.Equal(t, qless.StateWaiting, e.job(left[1]).State)
-	require.Equal(t, []string{"second"}, e.job(left[2]).Dependencies)
-	require.Equal(t, []string{"base"}, e.job(left[3]).Dependencies)
-	require.Equal(t, qless.StateDepends, e.job(left[3]).State)
-	counts := e.counts("q")
+	require.Equal(t, qless.StateWaiting, e.Read(left[1]).State)
+	require.Equal(t, []string{"second"}, e.Read(left[2]).Dependencies)
+	require.Equal(t, []string{"base"}, e.Read(left[3]).Dependencies)
+	require.Equal(t, qless.StateDepends, e.Read(left[3]).State)
+	counts := e.Counts("q")
 	require.Equal(t, [2]int{697, 2}, [2]int{counts.Waiting, counts.Depends})
-	require.NoError(t, e.pop("base").Complete(t.Context()))
-	require.NoError(t, e.pop("other").Complete(t.Context()))
-	require.Equal(t, 699, e.counts("q").Waiting)
+	require.NoError(t, e.Pop("base").Complete(t.Context()))
+	require.NoError(t, e.Pop("other").Complete(t.Context()))
+	require.Equal(t, 699, e.Counts("q").Waiting)
 }
 
-// Jobs that other clients fail, which tell nobody.
+// Jobs that other clients fail without notifying their dependents.
 func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
 	const jobs, dependents = 5, 200
 	e, ctx := newEnv(t), t.Context()
 	for i := range jobs {
-		base := e.put("base", qless.JID(fmt.Sprintf("g-%06d", i)))
+		base := e.Put("base", qless.JID(fmt.Sprintf("g-%06d", i)))
 		specs := make([]qless.JobSpec, dependents)
 		for k := range specs {
 			specs[k] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{base}, qless.OnFailureRun}}
 		}
 		require.NoError(t, errOf(e.Queue("q").PutMany(ctx, specs)))
 	}
-	require.NoError(t, e.rdb.Del(ctx, "ql:q:base-work").Err())
+	require.NoError(t, e.Redis.Del(ctx, "ql:q:base-work").Err())
 	e.failGroup(jobs, "g")
 	for _, waiting := range []int{200, 400, 600, 800, 1000} {
 		e.requireShort(dependents*12+50, func() { require.NoError(t, errOf(e.Sweep(ctx))) })
-		require.Equal(t, waiting, e.counts("q").Waiting)
+		require.Equal(t, waiting, e.Counts("q").Waiting)
 	}
 }
 
 // A failing is a running job on which others depend that have policies, one for each wait, run and
 // fail. One more depends on each that fails.
 func (e *env) failing(dependents int) *qless.Job {
-	e.t.Helper()
-	base := e.put("base", qless.JID("base"))
+	e.T.Helper()
+	base := e.Put("base", qless.JID("base"))
 	for _, policy := range []qless.OnFailure{qless.OnFailureWait, qless.OnFailureRun, qless.OnFailureFail} {
 		specs, next := make([]qless.JobSpec, dependents), make([]qless.JobSpec, dependents)
 		for i := range specs {
@@ -412,77 +412,77 @@ func (e *env) failing(dependents int) *qless.Job {
 			next[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
 				qless.DependsOn{jid}, qless.OnFailureFail}}
 		}
-		require.NoError(e.t, errOf(e.Queue(string(policy)).PutMany(e.t.Context(), specs)))
+		require.NoError(e.T, errOf(e.Queue(string(policy)).PutMany(e.T.Context(), specs)))
 		if policy == qless.OnFailureFail {
-			require.NoError(e.t, errOf(e.Queue("next").PutMany(e.t.Context(), next)))
+			require.NoError(e.T, errOf(e.Queue("next").PutMany(e.T.Context(), next)))
 		}
 	}
-	return e.pop("base")
+	return e.Pop("base")
 }
 
-// told returns how many jobs a failure has reached: those that wait still, run, and fail.
+// told returns the numbers of jobs that a failure has reached: waiting, running and failed.
 func (e *env) told() (waits, runs, fails int) {
-	e.t.Helper()
-	groups, err := inspect.New(e.Client).FailureGroups(e.t.Context())
-	require.NoError(e.t, err)
-	return e.counts("wait").Depends, e.counts("run").Waiting, groups["failed-dependency"]
+	e.T.Helper()
+	groups, err := inspect.New(e.Client).FailureGroups(e.T.Context())
+	require.NoError(e.T, err)
+	return e.Counts("wait").Depends, e.Counts("run").Waiting, groups["failed-dependency"]
 }
 
 // requireAllTold checks that a failure has reached every job that it is to reach.
 func (e *env) requireAllTold(dependents int) {
-	e.t.Helper()
+	e.T.Helper()
 	waits, runs, fails := e.told()
-	require.Equal(e.t, [3]int{dependents, dependents, 2 * dependents}, [3]int{waits, runs, fails})
-	require.Empty(e.t, e.rdb.Keys(e.t.Context(), "ql:x:rest*").Val())
-	require.EqualValues(e.t, dependents, e.rdb.SCard(e.t.Context(), "ql:j:base-dependents").Val())
-	require.Len(e.t, e.rdb.Keys(e.t.Context(), "ql:*-dependents").Val(), 1)
+	require.Equal(e.T, [3]int{dependents, dependents, 2 * dependents}, [3]int{waits, runs, fails})
+	require.Empty(e.T, e.Redis.Keys(e.T.Context(), "ql:x:rest*").Val())
+	require.EqualValues(e.T, dependents, e.Redis.SCard(e.T.Context(), "ql:j:base-dependents").Val())
+	require.Len(e.T, e.Redis.Keys(e.T.Context(), "ql:*-dependents").Val(), 1)
 }
 
-// toldCost is how many commands it takes at most to fail a job and to tell others of it.
+// toldCost is how many commands it takes at most to fail a job and to notify its dependents.
 const toldCost = 250*20 + 100
 
-// waysToFail are the ways in which a job fails; those of scripts are the first step of a program that
-// may end before it goes on.
+// waysToFail are the ways in which a job fails; those of scripts are the first step of a program
+// that may end before the next one.
 var waysToFail = map[string]func(e *env, job *qless.Job) error{
-	"fail": func(e *env, job *qless.Job) error { return job.Fail(e.t.Context(), "g", "m") },
+	"fail": func(e *env, job *qless.Job) error { return job.Fail(e.T.Context(), "g", "m") },
 	"retry": func(e *env, job *qless.Job) error {
-		e.rdb.HSet(e.t.Context(), "ql:j:"+job.JID, "remaining", "0")
-		return errOf(job.Retry(e.t.Context(), 0, "", ""))
+		e.Redis.HSet(e.T.Context(), "ql:j:"+job.JID, "remaining", "0")
+		return errOf(job.Retry(e.T.Context(), 0, "", ""))
 	},
 	"finish": func(e *env, job *qless.Job) error {
-		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "base", "", "4", "group", "g", "message", "m")
-		require.Equal(e.t, []any{"5+"}, reply)
+		reply, err := e.Run(e.T.Context(), "finish", "", "w1", "fail", job.JID, "base", "", "4", "group", "g", "message", "m")
+		require.Equal(e.T, []any{"5+"}, reply)
 		return err
 	},
 	"finish a retry": func(e *env, job *qless.Job) error {
-		e.rdb.HSet(e.t.Context(), "ql:j:"+job.JID, "remaining", "0")
-		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "retry", job.JID, "base", "", "0")
-		require.Equal(e.t, []any{"-1+"}, reply)
+		e.Redis.HSet(e.T.Context(), "ql:j:"+job.JID, "remaining", "0")
+		reply, err := e.Run(e.T.Context(), "finish", "", "w1", "retry", job.JID, "base", "", "0")
+		require.Equal(e.T, []any{"-1+"}, reply)
 		return err
 	},
 	"end": func(e *env, job *qless.Job) error {
-		reply, err := e.Run(e.t.Context(), "end", "", job.JID, "failed", "g", "m", "0")
-		require.Equal(e.t, "failed+", reply)
+		reply, err := e.Run(e.T.Context(), "end", "", job.JID, "failed", "g", "m", "0")
+		require.Equal(e.T, "failed+", reply)
 		return err
 	},
 	"a lost lock": func(e *env, job *qless.Job) error {
-		e.rdb.HSet(e.t.Context(), "ql:j:"+job.JID, "remaining", "0")
-		e.set(qless.ConfigGracePeriod, "0")
-		e.clock.Advance(2 * time.Minute)
-		return errOf(e.Queue("base").Pop(e.t.Context(), 1))
+		e.Redis.HSet(e.T.Context(), "ql:j:"+job.JID, "remaining", "0")
+		e.Set(qless.ConfigGracePeriod, "0")
+		e.Clock.Advance(2 * time.Minute)
+		return errOf(e.Queue("base").Pop(e.T.Context(), 1))
 	},
 }
 
 func TestAFailureTellsFewJobsAtATime(t *testing.T) {
 	for what, fail := range waysToFail {
 		for later, tellMore := range map[string]func(e *env) error{
-			"sweeps": func(e *env) error { return errOf(e.Sweep(e.t.Context())) },
+			"sweeps": func(e *env) error { return errOf(e.Sweep(e.T.Context())) },
 			"completions": func(e *env) error {
-				e.put("more")
-				return e.pop("more").Complete(e.t.Context())
+				e.Put("more")
+				return e.Pop("more").Complete(e.T.Context())
 			},
 			"workers": func(e *env) error {
-				return errOf(e.Run(e.t.Context(), "worker.register", "", "w2", "1", "{}"))
+				return errOf(e.Run(e.T.Context(), "worker.register", "", "w2", "1", "{}"))
 			},
 		} {
 			t.Run(what+", then "+later, func(t *testing.T) {
@@ -492,7 +492,7 @@ func TestAFailureTellsFewJobsAtATime(t *testing.T) {
 				_, runs, fails := e.told()
 				require.NotZero(t, runs+fails)
 				require.LessOrEqual(t, runs+fails, 250)
-				for e.rdb.Exists(t.Context(), "ql:x:rest").Val() == 1 {
+				for e.Redis.Exists(t.Context(), "ql:x:rest").Val() == 1 {
 					e.requireShort(toldCost, func() { require.NoError(t, tellMore(e)) })
 				}
 				e.requireAllTold(300)
@@ -510,23 +510,23 @@ func TestEndGoesOnUntilAllAreToldOfAFailure(t *testing.T) {
 	e.requireAllTold(300)
 }
 
-// Once a failed job runs again, no more of its dependents are told that it has failed.
+// Once a failed job runs again, no more of its dependents are notified that it has failed.
 func TestAJobThatIsUnfailedTellsNobodyElse(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
 	require.NoError(t, job.Fail(t.Context(), "g", "m"))
 	_, runs, _ := e.told()
 	require.Less(t, runs, 300)
-	require.NoError(t, e.job("base").Unfail(t.Context()))
-	for e.rdb.Exists(t.Context(), "ql:x:rest").Val() == 1 {
+	require.NoError(t, e.Read("base").Unfail(t.Context()))
+	for e.Redis.Exists(t.Context(), "ql:x:rest").Val() == 1 {
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}
 	_, later, _ := e.told()
 	require.Equal(t, runs, later)
-	require.NoError(t, e.pop("base").Complete(t.Context()))
+	require.NoError(t, e.Pop("base").Complete(t.Context()))
 	waits, runs, _ := e.told()
 	require.Equal(t, [2]int{0, 300}, [2]int{waits, runs})
-	require.Zero(t, e.counts("fail").Depends)
+	require.Zero(t, e.Counts("fail").Depends)
 }
 
 // Two lives of a job that end before the dependents of the first are released.
@@ -539,8 +539,8 @@ func TestTwoLivesWithManyDependents(t *testing.T) {
 	for range 5 {
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}
-	require.Equal(t, 1400, e.counts("q").Waiting)
-	require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
+	require.Equal(t, 1400, e.Counts("q").Waiting)
+	require.Empty(t, e.Redis.Keys(t.Context(), "ql:*-depend*").Val())
 }
 
 // passedOver returns how many jobs of failure groups a script has passed over at most.
@@ -556,13 +556,13 @@ func passedOver(script []testkit.Monitored, length int) int {
 
 // lengthen makes a failure group longer.
 func (e *env) lengthen(group string, length int) {
-	e.t.Helper()
+	e.T.Helper()
 	pad := make([]any, 1_000)
 	for i := range length / len(pad) {
 		for k := range pad {
 			pad[k] = fmt.Sprint("pad", i, "-", k)
 		}
-		require.NoError(e.t, e.rdb.LPush(e.t.Context(), "ql:f:"+group, pad...).Err())
+		require.NoError(e.T, e.Redis.LPush(e.T.Context(), "ql:f:"+group, pad...).Err())
 	}
 }
 
@@ -586,7 +586,7 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 				for _, script := range scripts {
 					require.LessOrEqual(t, passedOver(script, passed), 310_000)
 				}
-				require.Equal(t, int64(length), e.rdb.LLen(t.Context(), "ql:f:g").Val())
+				require.Equal(t, int64(length), e.Redis.LLen(t.Context(), "ql:f:g").Val())
 			})
 		}
 	}
@@ -604,7 +604,7 @@ func TestAJobIsTakenOutOfItsLongGroupFromTheNearerEnd(t *testing.T) {
 			Caller: "lua", Words: []string{"lrem", "ql:f:g", count, jid},
 		})
 	}
-	require.Equal(t, int64(11_996), e.rdb.LLen(t.Context(), "ql:f:g").Val())
+	require.Equal(t, int64(11_996), e.Redis.LLen(t.Context(), "ql:f:g").Val())
 }
 
 func TestManyQueuesAreReadInSteps(t *testing.T) {
@@ -617,7 +617,7 @@ func TestManyQueuesAreReadInSteps(t *testing.T) {
 		if i >= 430 {
 			key = "ql:x:queues"
 		}
-		require.NoError(t, e.rdb.ZAdd(t.Context(), key, zmember(since, name)).Err())
+		require.NoError(t, e.Redis.ZAdd(t.Context(), key, zmember(since, name)).Err())
 	}
 	var queues []qless.QueueCounts
 	e.requireShort(200*9+20, func() {
@@ -630,7 +630,7 @@ func TestManyQueuesAreReadInSteps(t *testing.T) {
 		names = append(names, q.Name)
 	}
 	require.Equal(t, want, names)
-	require.NoError(t, e.rdb.Del(t.Context(), "ql:queues").Err())
+	require.NoError(t, e.Redis.Del(t.Context(), "ql:queues").Err())
 	queues, err := e.Queues(t.Context())
 	require.NoError(t, err)
 	require.Len(t, queues, 20)
@@ -641,7 +641,7 @@ func TestManyQueuesAreReadInSteps(t *testing.T) {
 func TestWorkersOfManyQueuesAreWokenInSteps(t *testing.T) {
 	e, ctx := newEnv(t), t.Context()
 	const queues, gone = 1200, 2
-	pipe := e.rdb.Pipeline()
+	pipe := e.Redis.Pipeline()
 	for i := range queues {
 		name, key := fmt.Sprintf("q%04d", i), "ql:queues"
 		if i >= queues-50 {
@@ -666,8 +666,8 @@ func TestWorkersOfManyQueuesAreWokenInSteps(t *testing.T) {
 		}
 	})
 	require.Equal(t, 5, steps, "of 500 workers that are gone each")
-	require.Len(t, e.rdb.Keys(ctx, "ql:x:idle:*").Val(), queues/10, "those without jobs")
-	require.EqualValues(t, gone*queues/10, e.rdb.SCard(ctx, "ql:x:idle").Val())
+	require.Len(t, e.Redis.Keys(ctx, "ql:x:idle:*").Val(), queues/10, "those without jobs")
+	require.EqualValues(t, gone*queues/10, e.Redis.SCard(ctx, "ql:x:idle").Val())
 }
 
 func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
@@ -678,9 +678,9 @@ func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
 			specs = append(specs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Minute)}})
 		}
 		require.NoError(t, errOf(e.Queue(fmt.Sprint("q", q)).PutMany(t.Context(), specs)))
-		e.put(fmt.Sprint("q", q), qless.Delay(time.Hour))
+		e.Put(fmt.Sprint("q", q), qless.Delay(time.Hour))
 	}
-	e.clock.Advance(time.Minute)
+	e.Clock.Advance(time.Minute)
 	for range 2 {
 		e.requireShort(1000*5+100, func() {
 			queues, err := e.Queues(t.Context())
@@ -690,13 +690,13 @@ func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
 			}
 		})
 	}
-	require.Len(t, e.pops("q2", 800), 800)
+	require.Len(t, e.Pops("q2", 800), 800)
 }
 
 func TestManyWorkersAreReadInSteps(t *testing.T) {
 	e := newEnv(t)
 	var want []string
-	pipe := e.rdb.Pipeline()
+	pipe := e.Redis.Pipeline()
 	for i := range 1200 {
 		name := fmt.Sprintf("w%04d", i)
 		want = append(want, name)
@@ -716,11 +716,11 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 
 	// One that is seen meanwhile is neither missed nor listed twice.
 	seen := 0
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
 		seen++
 		if seen == 1 {
 			for _, name := range []string{"w0000", "w0700"} {
-				require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), name)).Err())
+				require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), name)).Err())
 			}
 		}
 	}})
@@ -731,14 +731,14 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 
 // putLarge puts jobs, each third of which has a megabyte of data, and returns their data.
 func (e *env) putLarge(count int) map[string]string {
-	e.t.Helper()
+	e.T.Helper()
 	want := map[string]string{}
 	for i := range count {
 		jid, data := fmt.Sprintf("j%02d", i), `"small"`
 		if i%3 == 0 {
 			data = `"` + strings.Repeat("é\\u0001", 100_000) + strings.Repeat("x", 300_000+i) + `"`
 		}
-		require.NoError(e.t, errOf(e.Queue("q").Put(e.t.Context(), "K", raw(data), qless.JID(jid))))
+		require.NoError(e.T, errOf(e.Queue("q").Put(e.T.Context(), "K", raw(data), qless.JID(jid))))
 		want[jid] = data
 	}
 	return want
@@ -749,9 +749,9 @@ func TestLargeDataIsReadInSteps(t *testing.T) {
 		"pop":  func(e *env) ([]*qless.Job, error) { return e.Queue("q").Pop(t.Context(), 25) },
 		"peek": func(e *env) ([]*qless.Job, error) { return e.Queue("q").Peek(t.Context(), 25) },
 		"pop lost jobs": func(e *env) ([]*qless.Job, error) {
-			e.set(qless.ConfigGracePeriod, "0")
-			require.Len(t, e.pops("q", 25), 20)
-			e.clock.Advance(time.Hour)
+			e.Set(qless.ConfigGracePeriod, "0")
+			require.Len(t, e.Pops("q", 25), 20)
+			e.Clock.Advance(time.Hour)
 			return e.Queue("q").Pop(t.Context(), 25)
 		},
 		"jobs": func(e *env) ([]*qless.Job, error) {
@@ -763,7 +763,7 @@ func TestLargeDataIsReadInSteps(t *testing.T) {
 		},
 		"job": func(e *env) (jobs []*qless.Job, err error) {
 			for i := range 20 {
-				jobs = append(jobs, e.job(fmt.Sprintf("j%02d", i)))
+				jobs = append(jobs, e.Read(fmt.Sprintf("j%02d", i)))
 			}
 			return jobs, nil
 		},
@@ -802,14 +802,14 @@ func TestAPopOfManyGoesInSteps(t *testing.T) {
 	}
 	want, err := e.Queue("q").PutMany(t.Context(), specs)
 	require.NoError(t, err)
-	e.requireShort(250*6+60, func() { require.Len(t, e.pops("q", 2000), len(want)) })
+	e.requireShort(250*6+60, func() { require.Len(t, e.Pops("q", 2000), len(want)) })
 	e.requireShort(250*5+20, func() {
 		jobs, err := e.Jobs(t.Context(), want...)
 		require.NoError(t, err)
 		require.Len(t, jobs, len(want))
 		require.True(t, slices.Equal(want, jids(jobs)))
 	})
-	require.Empty(t, e.pops("q", 2000))
+	require.Empty(t, e.Pops("q", 2000))
 }
 
 // Jobs that take the server longer go in smaller steps.
@@ -829,7 +829,7 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			for i := range 4 {
-				e.put("first", qless.JID(fmt.Sprint(i+1)))
+				e.Put("first", qless.JID(fmt.Sprint(i+1)))
 			}
 			specs := make([]qless.JobSpec, c.jobs)
 			for i := range specs {
@@ -845,10 +845,10 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 			for _, script := range ran {
 				require.LessOrEqual(t, len(script), 500*8)
 			}
-			waiting := e.counts("q")
+			waiting := e.Counts("q")
 			require.Equal(t, c.jobs, waiting.Waiting+waiting.Depends)
 			require.Len(t, jids, c.jobs)
-			require.Equal(t, "q", e.job(jids[c.jobs-1]).Queue)
+			require.Equal(t, "q", e.Read(jids[c.jobs-1]).Queue)
 		})
 	}
 }
@@ -863,7 +863,7 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
 	jobs, err := client.Queue("q").Pop(ctx, 700)
 	require.NoError(t, err)
 	require.Len(t, jobs, 250)
@@ -873,7 +873,7 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 // relate gives a job that is there as many dependents, and dependencies, which are only named, and
 // returns them. There are a few more of the latter.
 func (e *env) relate(jid string, count int) (dependents, dependencies []string) {
-	e.t.Helper()
+	e.T.Helper()
 	for i := range count + 7 {
 		dependents = append(dependents, fmt.Sprint("dependent-", i))
 		dependencies = append(dependencies, fmt.Sprint("dependency-", i))
@@ -890,16 +890,16 @@ func (e *env) relate(jid string, count int) (dependents, dependencies []string) 
 
 // addAll adds members to a set.
 func (e *env) addAll(key string, members []string) {
-	e.t.Helper()
+	e.T.Helper()
 	all := make([]any, len(members))
 	for i, member := range members {
 		all[i] = member
 	}
-	require.NoError(e.t, e.rdb.SAdd(e.t.Context(), key, all...).Err())
+	require.NoError(e.T, e.Redis.SAdd(e.T.Context(), key, all...).Err())
 }
 
-// membersRead returns how many members of sets a script has read at most, if those that it read as a
-// whole had a size.
+// membersRead returns how many members of sets a script has read at most, if the ones that it read
+// as a whole had a size.
 func membersRead(t testing.TB, script []testkit.Monitored, size int) int {
 	t.Helper()
 	sum := 0
@@ -923,20 +923,20 @@ func membersRead(t testing.TB, script []testkit.Monitored, size int) int {
 // readers are the ways in which Go reads jobs with their relations.
 var readers = map[string]func(e *env, client *qless.Client, jid string) (*qless.Job, error){
 	"job": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
-		return client.Job(e.t.Context(), jid)
+		return client.Job(e.T.Context(), jid)
 	},
 	"jobs": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
-		return only(e.t)(client.Jobs(e.t.Context(), jid))
+		return only(e.T)(client.Jobs(e.T.Context(), jid))
 	},
 	"peek": func(e *env, client *qless.Client, _ string) (*qless.Job, error) {
-		return only(e.t)(client.Queue("q").Peek(e.t.Context(), 10))
+		return only(e.T)(client.Queue("q").Peek(e.T.Context(), 10))
 	},
 	"pop": func(e *env, client *qless.Client, _ string) (*qless.Job, error) {
-		return only(e.t)(client.Queue("q").Pop(e.t.Context(), 10))
+		return only(e.T)(client.Queue("q").Pop(e.T.Context(), 10))
 	},
 	"refresh": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
-		job := e.job(jid)
-		return job, job.Refresh(e.t.Context())
+		job := e.Read(jid)
+		return job, job.Refresh(e.T.Context())
 	},
 }
 
@@ -957,7 +957,7 @@ func TestManyRelationsAreReadInSteps(t *testing.T) {
 	for what, read := range readers {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
-			jid := e.put("q")
+			jid := e.Put("q")
 			dependents, dependencies := e.relate(jid, count)
 			var job *qless.Job
 			for _, script := range e.scriptsOf(func() {
@@ -979,7 +979,7 @@ func TestRelationsOfManyJobsAreReadInSteps(t *testing.T) {
 	e := newEnv(t)
 	var all, dependents, dependencies []string
 	for i := range jobs {
-		all = append(all, e.put("q", qless.JID(fmt.Sprint("j", i))))
+		all = append(all, e.Put("q", qless.JID(fmt.Sprint("j", i))))
 		dependents, dependencies = e.relate(all[i], count)
 	}
 	for _, script := range e.scriptsOf(func() {
@@ -998,7 +998,7 @@ func TestRelationsOfManyJobsAreReadInSteps(t *testing.T) {
 // The JSON that other clients read has everything.
 func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
+	jid := e.Put("q")
 	dependents, _ := e.relate(jid, 5000)
 	for _, command := range []string{"get", "multiget"} {
 		reply, err := e.Run(t.Context(), command, "", jid)
@@ -1014,10 +1014,10 @@ func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
 // A set that changes between two steps: what stays in it is read, and nothing twice.
 func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
+	jid := e.Put("q")
 	dependents, _ := e.relate(jid, 20_000)
 	steps := 0
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command != "relations" {
 			return
 		}
@@ -1028,7 +1028,7 @@ func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 				more[i] = fmt.Sprint("more-", i)
 			}
 			e.addAll("ql:j:"+jid+"-dependents", more)
-			require.NoError(t, e.rdb.SRem(t.Context(), "ql:j:"+jid+"-dependents", dependents[0]).Err())
+			require.NoError(t, e.Redis.SRem(t.Context(), "ql:j:"+jid+"-dependents", dependents[0]).Err())
 		}
 	}})
 	job, err := client.Job(t.Context(), jid)
@@ -1047,11 +1047,11 @@ func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 // A job that is gone by the next step has no more dependents, which is no error.
 func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
+	jid := e.Put("q")
 	e.relate(jid, 5000)
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command == "get" {
-			require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+			require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 		}
 	}})
 	job, err := client.Job(t.Context(), jid)
@@ -1062,11 +1062,11 @@ func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 // The jobs of a pop are locked, so it returns them even if it can't read all about them.
 func TestAPopReturnsJobsWhoseRelationsItCannotRead(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
+	jid := e.Put("q")
 	dependents, _ := e.relate(jid, 5000)
 	for _, what := range []string{"peek", "jobs", "job", "pop"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
+		client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
 		var job *qless.Job
 		var err error
 		switch what {
@@ -1090,29 +1090,29 @@ func TestAPopReturnsJobsWhoseRelationsItCannotRead(t *testing.T) {
 
 func TestWhatRelationsCost(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("alone"))
-	e.put("q", qless.JID("first"))
-	e.put("q", qless.JID("second"), qless.DependsOn{"first"})
-	e.put("q", qless.JID("third"), qless.DependsOn{"second"})
+	e.Put("q", qless.JID("alone"))
+	e.Put("q", qless.JID("first"))
+	e.Put("q", qless.JID("second"), qless.DependsOn{"first"})
+	e.Put("q", qless.JID("third"), qless.DependsOn{"second"})
 	for jid, want := range map[string]int{
 		"alone": 4, "first": 4 + 3, "second": 4 + 4 + 1, "third": 4 + 3 + 1,
 	} {
-		require.Len(t, e.server.Commands(t, func() { e.job(jid) }), want, jid)
+		require.Len(t, e.Server.Commands(t, func() { e.Read(jid) }), want, jid)
 	}
 }
 
 // cancelers are the ways in which Go cancels jobs.
 var cancelers = map[string]func(e *env, jids ...string) error{
-	"cancel": func(e *env, jids ...string) error { return e.Cancel(e.t.Context(), jids...) },
+	"cancel": func(e *env, jids ...string) error { return e.Cancel(e.T.Context(), jids...) },
 	"bulk": func(e *env, jids ...string) error {
-		done, err := inspect.New(e.Client).JIDs(jids...).Cancel(e.t.Context())
+		done, err := inspect.New(e.Client).JIDs(jids...).Cancel(e.T.Context())
 		return cmp.Or(err, firstLeft(done, jids))
 	},
 	"found": func(e *env, jids ...string) error {
-		done, err := inspect.New(e.Client).Queue("q", inspect.Waiting).Cancel(e.t.Context())
+		done, err := inspect.New(e.Client).Queue("q", inspect.Waiting).Cancel(e.T.Context())
 		return cmp.Or(err, firstLeft(done, jids))
 	},
-	"withdraw": func(e *env, jids ...string) error { return e.Withdraw(e.t.Context(), jids[0]) },
+	"withdraw": func(e *env, jids ...string) error { return e.Withdraw(e.T.Context(), jids[0]) },
 }
 
 // firstLeft returns why the first of some jobs was left that was.
@@ -1131,9 +1131,9 @@ func TestToRefuseToCancelReadsFewDependents(t *testing.T) {
 	for what, cancel := range cancelers {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
-			all := []string{e.put("q"), e.put("q"), e.put("q")}
+			all := []string{e.Put("q"), e.Put("q"), e.Put("q")}
 			e.relate(all[0], count)
-			require.NoError(t, e.rdb.Del(t.Context(), "ql:j:"+all[0]+"-dependencies").Err())
+			require.NoError(t, e.Redis.Del(t.Context(), "ql:j:"+all[0]+"-dependencies").Err())
 			for _, script := range e.scriptsOf(func() {
 				requireCode(t, qless.ErrHasDependents, cancel(e, all...))
 			}) {
@@ -1142,7 +1142,7 @@ func TestToRefuseToCancelReadsFewDependents(t *testing.T) {
 					Caller: "lua", Words: []string{"smembers", "ql:j:" + all[0] + "-dependents"},
 				})
 			}
-			require.Equal(t, qless.StateWaiting, e.job(all[0]).State)
+			require.Equal(t, qless.StateWaiting, e.Read(all[0]).State)
 		})
 	}
 }
@@ -1156,9 +1156,9 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(what, " ", count), func(t *testing.T) {
 				e := newEnv(t)
-				all := []string{e.put("q")}
+				all := []string{e.Put("q")}
 				for range count {
-					all = append(all, e.put("q", qless.DependsOn{all[0]}))
+					all = append(all, e.Put("q", qless.DependsOn{all[0]}))
 				}
 				last := all[count]
 				for _, jids := range [][]string{all[:count], {all[0]}} {
@@ -1178,9 +1178,9 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(what, " all ", count), func(t *testing.T) {
 				e := newEnv(t)
-				all := []string{e.put("q")}
+				all := []string{e.Put("q")}
 				for range count {
-					all = append(all, e.put("q", qless.DependsOn{all[0]}))
+					all = append(all, e.Put("q", qless.DependsOn{all[0]}))
 				}
 				if what == "found" {
 					all = all[:1] // the others are in another list
@@ -1188,19 +1188,19 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 					require.NoError(t, err)
 				}
 				require.NoError(t, cancel(e, all...))
-				require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+				require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 			})
 		}
 	}
 }
 
-// A failure tells some of the jobs that wait, and reads no more of them.
+// A failure notifies some of the jobs that wait, and reads no more of them.
 func TestAFailureReadsNoMoreDependentsThanItTells(t *testing.T) {
 	e := newEnv(t)
-	base := e.put("q", qless.JID("base"))
-	e.put("q", qless.DependsOn{base}, qless.OnFailureRun)
+	base := e.Put("q", qless.JID("base"))
+	e.Put("q", qless.DependsOn{base}, qless.OnFailureRun)
 	e.relate(base, 20_000)
-	job := e.pop("q")
+	job := e.Pop("q")
 	for _, script := range e.scriptsOf(func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }) {
 		require.LessOrEqual(t, membersRead(t, script, 0), 1000)
 	}
@@ -1235,7 +1235,7 @@ func TestLongHistoriesAreReadInSteps(t *testing.T) {
 		for i := range history {
 			history[i] = fmt.Sprintf(`[%d,"popped",{"worker":"a-worker-with-a-name"}]`, noon.Unix()+int64(i))
 		}
-		require.NoError(t, e.rdb.RPush(t.Context(), "ql:j:"+jid+"-history", history...).Err())
+		require.NoError(t, e.Redis.RPush(t.Context(), "ql:j:"+jid+"-history", history...).Err())
 	}
 	var jobs []*qless.Job
 	e.requireShort(50*5, func() {
@@ -1250,8 +1250,8 @@ func TestLongHistoriesAreReadInSteps(t *testing.T) {
 // To take one dependency from a job does not read the others.
 func TestOneOfManyDependenciesIsRemoved(t *testing.T) {
 	e := newEnv(t)
-	first, second := e.put("q"), e.put("q")
-	job := e.job(e.put("q", qless.DependsOn{first, second}))
+	first, second := e.Put("q"), e.Put("q")
+	job := e.Read(e.Put("q", qless.DependsOn{first, second}))
 	_, more := e.relate(job.JID, 5000)
 	for _, script := range e.scriptsOf(func() {
 		require.NoError(t, job.Undepend(t.Context(), first, first, "unknown"))

@@ -18,15 +18,15 @@ import (
 
 // calls begins to call a job of the queue q, and returns when it has been put.
 func (e *env) calls(ctx context.Context, options ...qless.PutOption) (jid string, ended chan ending) {
-	e.t.Helper()
-	e.t.Cleanup(func() { _ = e.Close() })
+	e.T.Helper()
+	e.T.Cleanup(func() { _ = e.Close() })
 	ended = make(chan ending, 1)
 	before := e.unfinished("q")
 	go func() {
 		result, err := e.Queue("q").Call(ctx, "K", nil, options...)
 		ended <- ending{result, err}
 	}()
-	require.Eventually(e.t, func() bool {
+	require.Eventually(e.T, func() bool {
 		for _, found := range e.unfinished("q") {
 			if !slices.Contains(before, found) {
 				jid = found
@@ -39,19 +39,20 @@ func (e *env) calls(ctx context.Context, options ...qless.PutOption) (jid string
 
 // unfinished returns the jids of all jobs of a queue that have not ended.
 func (e *env) unfinished(queue string) []string {
-	e.t.Helper()
+	e.T.Helper()
 	var all []string
 	for _, list := range []inspect.List{
 		inspect.Waiting, inspect.Scheduled, inspect.Depends, inspect.Running, inspect.Stalled,
 	} {
-		page, err := inspect.New(e.Client).Queue(queue, list).JIDs(e.t.Context(), inspect.Range{Limit: -1})
-		require.NoError(e.t, err)
+		page, err := inspect.New(e.Client).Queue(queue, list).JIDs(e.T.Context(), inspect.Range{Limit: -1})
+		require.NoError(e.T, err)
 		all = append(all, page.Items...)
 	}
 	return all
 }
 
-// withdrawn requires that an error says whether a job was withdrawn because the call's context ended.
+// withdrawn requires that an error says whether a job was withdrawn because the call's context
+// ended.
 func withdrawn(t *testing.T, want bool, cause, err error) *qless.Error {
 	t.Helper()
 	own := requireCode(t, qless.ErrUnavailable, err)
@@ -67,13 +68,13 @@ func TestACallReturnsHowItsJobHasEnded(t *testing.T) {
 		data  string
 		err   error
 	}{
-		"complete": {func(e *env) error { return e.popWith(7).Complete(e.t.Context()) }, qless.StateComplete, "7", nil},
+		"complete": {func(e *env) error { return e.popWith(7).Complete(e.T.Context()) }, qless.StateComplete, "7", nil},
 		"deleted at once": {func(e *env) error {
-			e.set(qless.ConfigJobsHistory, 0)
-			return e.popWith(7).Complete(e.t.Context())
+			e.Set(qless.ConfigJobsHistory, 0)
+			return e.popWith(7).Complete(e.T.Context())
 		}, qless.StateComplete, "7", nil},
-		"failed":   {func(e *env) error { return e.popWith(7).Fail(e.t.Context(), "g", "m") }, qless.StateFailed, "7", nil},
-		"canceled": {func(e *env) error { return e.pop("q").Cancel(e.t.Context()) }, "", "", qless.ErrCanceled},
+		"failed":   {func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") }, qless.StateFailed, "7", nil},
+		"canceled": {func(e *env) error { return e.Pop("q").Cancel(e.T.Context()) }, "", "", qless.ErrCanceled},
 		"goes on":  {goesOn, qless.StateComplete, "8", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +99,7 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	e := newEnv(t)
 	var mu sync.Mutex
 	var commands []string
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		mu.Lock()
 		defer mu.Unlock()
 		commands = append(commands, call.Command)
@@ -111,7 +112,7 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 			ended <- err
 		}()
 		var jobs []*qless.Job
-		require.Eventually(t, func() bool { jobs = e.pops("q", 1); return len(jobs) > 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { jobs = e.Pops("q", 1); return len(jobs) > 0 }, patience, time.Millisecond)
 		require.NoError(t, jobs[0].Complete(t.Context()))
 		require.NoError(t, <-ended)
 		mu.Lock()
@@ -121,7 +122,7 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	}
 }
 
-func TestACallWhoseContextEndsWithdrawsAJobThatNobodyRuns(t *testing.T) {
+func TestEndedCallWithdrawsAJobThatNobodyRuns(t *testing.T) {
 	for state, c := range map[string]struct {
 		options []qless.PutOption
 		bring   func(t *testing.T, e *env)
@@ -131,14 +132,14 @@ func TestACallWhoseContextEndsWithdrawsAJobThatNobodyRuns(t *testing.T) {
 		"waiting":   {nil, nil, false, "withdrawn"},
 		"scheduled": {[]qless.PutOption{qless.Delay(time.Hour)}, nil, false, "withdrawn"},
 		"depends":   {[]qless.PutOption{qless.DependsOn{"parent"}, qless.Unique("k")}, nil, false, "withdrawn"},
-		"retried":   {nil, func(t *testing.T, e *env) { require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", ""))) }, false, "withdrawn"},
-		"running":   {nil, func(_ *testing.T, e *env) { e.pop("q") }, true, "the job goes on"},
-		"needed by another": {[]qless.PutOption{qless.JID("j")}, func(_ *testing.T, e *env) { e.put("q", qless.DependsOn{"j"}) },
+		"retried":   {nil, func(t *testing.T, e *env) { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) }, false, "withdrawn"},
+		"running":   {nil, func(_ *testing.T, e *env) { e.Pop("q") }, true, "the job goes on"},
+		"needed by another": {[]qless.PutOption{qless.JID("j")}, func(_ *testing.T, e *env) { e.Put("q", qless.DependsOn{"j"}) },
 			true, "the job goes on"},
 	} {
 		t.Run(state, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("parents", qless.JID("parent"))
+				e.Put("parents", qless.JID("parent"))
 				ctx, cancel := context.WithCancel(t.Context())
 				jid, ended := e.calls(ctx, c.options...)
 				if c.bring != nil {
@@ -150,7 +151,7 @@ func TestACallWhoseContextEndsWithdrawsAJobThatNobodyRuns(t *testing.T) {
 				require.Equal(t, jid, err.JID)
 				require.Equal(t, "call", err.Op)
 				if c.goesOn {
-					require.NotEmpty(t, e.job(jid).State)
+					require.NotEmpty(t, e.Read(jid).State)
 					return
 				}
 				require.Empty(t, e.unfinished("q"))
@@ -166,7 +167,7 @@ func TestACallWithAnEndedContextPutsNothing(t *testing.T) {
 		defer e.Close()
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Queue("q").Call(ctx, "K", nil)
 			require.Contains(t, withdrawn(t, true, context.DeadlineExceeded, err).Message, "was not put")
 		})
@@ -177,7 +178,7 @@ func TestACallThatCannotWithdrawItsJobSaysSo(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, ended := e.calls(ctx)
-	e.server.Kill()
+	e.Server.Kill()
 	cancel()
 	err := withdrawn(t, false, context.Canceled, e.soon(ended).err)
 	require.Contains(t, err.Message, "could not be withdrawn")
@@ -187,13 +188,13 @@ func TestACallThatCannotWithdrawItsJobSaysSo(t *testing.T) {
 func TestACallWhosePutIsNotAnswered(t *testing.T) {
 	e := newEnv(t)
 	defer e.Close()
-	e.server.Suspend()
+	e.Server.Suspend()
 	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond) // the call subscribes for one
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- errOf(e.Queue("q").Call(ctx, "K", nil)) }()
 	<-ctx.Done()
-	e.server.Resume()
+	e.Server.Resume()
 	select {
 	case err := <-ended:
 		own := requireCode(t, qless.ErrUnavailable, err)
@@ -220,7 +221,7 @@ func TestResultAsReturnsTheResultOfACall(t *testing.T) {
 				done <- err
 			}()
 			var jobs []*qless.Job
-			require.Eventually(t, func() bool { jobs = e.pops("q", 1); return len(jobs) > 0 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { jobs = e.Pops("q", 1); return len(jobs) > 0 }, patience, time.Millisecond)
 			require.NoError(t, end(jobs[0]))
 			select {
 			case err := <-done:
@@ -252,7 +253,7 @@ func TestResultAsOfJobsThatWerePutBefore(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		defer e.Close()
 		ctx := t.Context()
-		jid, failed := e.put("q"), e.put("r")
+		jid, failed := e.Put("q"), e.Put("r")
 		_, err := qless.ResultAs[int](e.Result(ctx, jid))
 		requireCode(t, qless.ErrUnfinished, err)
 		require.NoError(t, e.popWith(7).Complete(ctx))
@@ -264,7 +265,7 @@ func TestResultAsOfJobsThatWerePutBefore(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 7, value)
 		}
-		require.NoError(t, e.pop("r").Fail(ctx, "g", "too hot"))
+		require.NoError(t, e.Pop("r").Fail(ctx, "g", "too hot"))
 		_, err = qless.ResultAs[int](e.Wait(ctx, failed))
 		require.Equal(t, failed, requireCode(t, qless.ErrFailed, err).JID)
 		_, err = qless.ResultAs[int](e.Wait(ctx, "unknown"))
@@ -275,12 +276,12 @@ func TestResultAsOfJobsThatWerePutBefore(t *testing.T) {
 func TestCallsThatAreRefused(t *testing.T) {
 	e := newEnv(t)
 	defer e.Close()
-	jid := e.put("q", qless.Unique("k"))
+	jid := e.Put("q", qless.Unique("k"))
 	call := func(options ...qless.PutOption) error {
 		_, err := e.Queue("q").Call(t.Context(), "K", nil, options...)
 		return err
 	}
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		require.Equal(t, jid, requireCode(t, qless.ErrExists, call(qless.Unique("k"))).JID)
 		requireCode(t, qless.ErrExists, call(qless.JID(jid), qless.IfAbsent))
 		err := requireCode(t, qless.ErrInvalid, call(qless.Unique("k").Replace()))
@@ -291,13 +292,13 @@ func TestCallsThatAreRefused(t *testing.T) {
 	})
 }
 
-// What is published about an earlier end of a job with the same jid does not end the call.
+// A message about an earlier end of a job with the same jid does not end the call.
 func TestACallWithAJIDWaitsForTheEndOfItsOwnJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("others", qless.JID("j"))
+		e.Put("others", qless.JID("j"))
 		_, ended := e.calls(t.Context(), qless.JID("j"))
 		for range 3 {
-			require.NoError(t, e.rdb.Publish(t.Context(), "ql:x:done:j", `{"state":"failed"}`).Err())
+			require.NoError(t, e.Redis.Publish(t.Context(), "ql:x:done:j", `{"state":"failed"}`).Err())
 		}
 		require.NoError(t, e.popWith(7).Complete(t.Context()))
 		got := e.soon(ended)
@@ -329,7 +330,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		})
 	}
 	for done := 0; done < n; {
-		for _, job := range e.pops("q", 10) {
+		for _, job := range e.Pops("q", 10) {
 			require.NoError(t, job.SetResult(job.Data))
 			require.NoError(t, job.Complete(t.Context()))
 			done++
@@ -343,33 +344,33 @@ func TestWithdrawingAJob(t *testing.T) {
 		bring func(t *testing.T, e *env)
 		err   error
 	}{
-		"waiting":   {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Tags{"t"}) }, nil},
-		"scheduled": {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Delay(time.Hour)) }, nil},
-		"depends":   {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.DependsOn{e.put("x")}) }, nil},
+		"waiting":   {func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.Tags{"t"}) }, nil},
+		"scheduled": {func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)) }, nil},
+		"depends":   {func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.DependsOn{e.Put("x")}) }, nil},
 		"timed out": {func(t *testing.T, e *env) {
-			e.put("q", qless.JID("j"))
-			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("q").JID))
+			e.Put("q", qless.JID("j"))
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("q").JID))
 		}, nil},
 		"running": {func(_ *testing.T, e *env) {
-			e.put("q", qless.JID("j"))
-			e.pop("q")
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
 		}, qless.ErrRunning},
 		"lost": {func(_ *testing.T, e *env) {
-			e.put("q", qless.JID("j"))
-			e.pop("q")
-			e.clock.Advance(time.Hour)
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
+			e.Clock.Advance(time.Hour)
 		}, qless.ErrRunning},
 		"complete": {func(t *testing.T, e *env) {
-			e.put("q", qless.JID("j"))
-			require.NoError(t, e.pop("q").Complete(t.Context()))
+			e.Put("q", qless.JID("j"))
+			require.NoError(t, e.Pop("q").Complete(t.Context()))
 		}, qless.ErrFinished},
 		"failed": {func(t *testing.T, e *env) {
-			e.put("q", qless.JID("j"))
-			require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+			e.Put("q", qless.JID("j"))
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		}, qless.ErrFinished},
 		"needed": {func(_ *testing.T, e *env) {
-			e.put("q", qless.JID("j"))
-			e.put("q", qless.DependsOn{"j"})
+			e.Put("q", qless.JID("j"))
+			e.Put("q", qless.DependsOn{"j"})
 		}, qless.ErrHasDependents},
 		"unknown": {func(*testing.T, *env) {}, qless.ErrNotFound},
 	} {
@@ -377,7 +378,7 @@ func TestWithdrawingAJob(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				c.bring(t, e)
 				if c.err != nil {
-					e.unchanged(func() {
+					e.Unchanged(func() {
 						require.Equal(t, "j", requireCode(t, c.err, e.Withdraw(t.Context(), "j")).JID)
 					})
 					return
@@ -385,7 +386,7 @@ func TestWithdrawingAJob(t *testing.T) {
 				require.NoError(t, e.Withdraw(t.Context(), "j"))
 				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
 				require.Empty(t, e.unfinished("q"))
-				for _, key := range e.rdb.Keys(t.Context(), "*").Val() {
+				for _, key := range e.Redis.Keys(t.Context(), "*").Val() {
 					require.False(t, strings.Contains(key, "ql:j:j"), key)
 				}
 			})
@@ -472,7 +473,7 @@ func TestAWaitOfShardsEndsWithItsJob(t *testing.T) {
 	go func() { ended <- errOf(shards.Wait(t.Context(), jid)) }()
 	shard := shards.ClientFor("q", jid)
 	require.Eventually(t, func() bool {
-		stored := e.rdb.HGet(t.Context(), shard.Namespace()+"j:"+jid, "x:o").Val()
+		stored := e.Redis.HGet(t.Context(), shard.Namespace()+"j:"+jid, "x:o").Val()
 		return strings.HasPrefix(stored, "w")
 	}, patience, time.Millisecond)
 	require.NoError(t, shard.Cancel(t.Context(), jid))

@@ -16,8 +16,8 @@ import (
 
 // Client.Cancel of several jobs, which it cancels in steps.
 
-// canceledAtOnce is how many jobs a script cancels, and cancelCost how many commands it runs for that
-// many that have not failed and do not depend on others, and for each of 500 to check them.
+// canceledAtOnce is how many jobs a script cancels, and cancelCost how many commands it runs for
+// that many that have not failed and do not depend on others, and for each of 500 to check them.
 const (
 	canceledAtOnce = 250
 	cancelCost     = canceledAtOnce*15 + 500 + 20
@@ -25,15 +25,15 @@ const (
 
 // putAll puts jobs, and returns their jids.
 func (e *env) putAll(count int, options ...qless.PutOption) []string {
-	e.t.Helper()
+	e.T.Helper()
 	specs := make([]qless.JobSpec, count)
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: options}
 	}
 	var all []string
 	for part := range slices.Chunk(specs, 1000) {
-		some, err := e.Queue("q").PutMany(e.t.Context(), part)
-		require.NoError(e.t, err)
+		some, err := e.Queue("q").PutMany(e.T.Context(), part)
+		require.NoError(e.T, err)
 		all = append(all, some...)
 	}
 	return all
@@ -41,7 +41,7 @@ func (e *env) putAll(count int, options ...qless.PutOption) []string {
 
 // putChain puts jobs each of which waits for the one before it.
 func (e *env) putChain(count int) []string {
-	e.t.Helper()
+	e.T.Helper()
 	specs := make([]qless.JobSpec, count)
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprintf("link%04d", i))}}
@@ -49,8 +49,8 @@ func (e *env) putChain(count int) []string {
 			specs[i].Options = append(specs[i].Options, qless.DependsOn{fmt.Sprintf("link%04d", i-1)})
 		}
 	}
-	all, err := e.Queue("q").PutMany(e.t.Context(), specs)
-	require.NoError(e.t, err)
+	all, err := e.Queue("q").PutMany(e.T.Context(), specs)
+	require.NoError(e.T, err)
 	return all
 }
 
@@ -60,8 +60,8 @@ func TestACancelOfHundredsGoesInSteps(t *testing.T) {
 			e := newEnv(t)
 			all := e.putAll(count)
 			e.requireShort(cancelCost, func() { require.NoError(t, e.Cancel(t.Context(), all...)) })
-			require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
-			require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*").Val())
+			require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
+			require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*").Val())
 		})
 	}
 }
@@ -69,14 +69,14 @@ func TestACancelOfHundredsGoesInSteps(t *testing.T) {
 func TestACancelOfTooManyChangesNothing(t *testing.T) {
 	e := newEnv(t)
 	all := e.putAll(501)
-	before := e.dump()
+	before := e.Dump()
 	err := e.Cancel(t.Context(), all...)
 	requireCode(t, qless.ErrInvalid, err)
 	require.ErrorContains(t, err, "501 jobs are more than 500")
-	require.Equal(t, before, e.dump())
+	require.Equal(t, before, e.Dump())
 	twice := slices.Concat(all[:500], all[:500])
 	require.NoError(t, e.Cancel(t.Context(), twice...), "each is counted once")
-	require.Equal(t, 1, e.counts("q").Waiting)
+	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
 func TestACancelOfJobsInLongGroupsGoesInSteps(t *testing.T) {
@@ -89,32 +89,32 @@ func TestACancelOfJobsInLongGroupsGoesInSteps(t *testing.T) {
 	for _, script := range scripts {
 		require.LessOrEqual(t, passedOver(script, length), 310_000)
 	}
-	require.Equal(t, int64(length), e.rdb.LLen(t.Context(), "ql:f:g").Val())
+	require.Equal(t, int64(length), e.Redis.LLen(t.Context(), "ql:f:g").Val())
 }
 
 // All jobs are checked before the first step.
 func TestACancelOfHundredsIsRefusedAsAWhole(t *testing.T) {
 	e := newEnv(t)
 	all := e.putAll(400)
-	outside := e.put("q", qless.DependsOn{all[399]})
-	before := e.dump()
+	outside := e.Put("q", qless.DependsOn{all[399]})
+	before := e.Dump()
 	err := e.Cancel(t.Context(), all...)
 	requireCode(t, qless.ErrHasDependents, err)
 	require.EqualError(t, err, fmt.Sprintf(
 		"qless: cancel: %s is a dependency of %s but is not mentioned to be canceled", all[399], outside))
-	require.Equal(t, before, e.dump())
+	require.Equal(t, before, e.Dump())
 	require.NoError(t, e.Cancel(t.Context(), append(all, outside)...))
-	require.Zero(t, e.counts("q").Waiting)
+	require.Zero(t, e.Counts("q").Waiting)
 }
 
 func TestACancelOfHundredsIgnoresWhatIsGoneOrComplete(t *testing.T) {
 	e := newEnv(t)
 	all := e.putAll(300)
-	job := e.pop("q")
+	job := e.Pop("q")
 	require.NoError(t, job.Complete(t.Context()))
 	require.NoError(t, e.Cancel(t.Context(), append([]string{"unknown", "unknown too"}, all...)...))
-	require.Equal(t, qless.StateComplete, e.job(job.JID).State)
-	require.Zero(t, e.counts("q").Waiting)
+	require.Equal(t, qless.StateComplete, e.Read(job.JID).State)
+	require.Zero(t, e.Counts("q").Waiting)
 }
 
 // The check of all would take too long. Dependents can be canceled first.
@@ -126,16 +126,16 @@ func TestACancelOfJobsWithVeryManyDependencies(t *testing.T) {
 		if i > 0 {
 			options = append(options, qless.DependsOn(all))
 		}
-		all = append(all, e.put("q", options...))
+		all = append(all, e.Put("q", options...))
 	}
-	before := e.dump()
+	before := e.Dump()
 	err := e.Cancel(t.Context(), all...)
 	requireCode(t, qless.ErrInvalid, err)
 	require.EqualError(t, err, "qless: cancel: The jobs have more than 20000 dependents")
-	require.Equal(t, before, e.dump())
+	require.Equal(t, before, e.Dump())
 	require.NoError(t, e.Cancel(t.Context(), all[150:]...))
 	require.NoError(t, e.Cancel(t.Context(), all...))
-	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 }
 
 // However the jids are ordered, no job ever waits for one that is gone.
@@ -154,29 +154,29 @@ func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 			arrange(given)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
+			client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
 			requireCode(t, qless.ErrUnavailable, client.Cancel(ctx, given...))
 			left, err := e.Jobs(t.Context(), all...)
 			require.NoError(t, err)
 			require.Equal(t, all[:150], jids(left), "the last ones are gone")
 			require.NoError(t, e.Cancel(t.Context(), given...))
-			require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
-			require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*").Val())
+			require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
+			require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*").Val())
 		})
 	}
 }
 
-// Jobs that wait for each other can't be ordered. They are canceled all the same.
+// Jobs that wait for each other can't be ordered. They are canceled anyway.
 func TestJobsThatWaitForEachOtherAreCanceled(t *testing.T) {
 	e := newEnv(t)
 	all := e.putChain(300)
-	first := e.put("other", qless.JID("first"))
-	require.NoError(t, e.job(all[1]).Depend(t.Context(), first))
-	require.NoError(t, e.rdb.SAdd(t.Context(), "ql:j:"+all[0]+"-dependencies", all[299]).Err())
-	require.NoError(t, e.rdb.SAdd(t.Context(), "ql:j:"+all[299]+"-dependents", all[0]).Err())
+	first := e.Put("other", qless.JID("first"))
+	require.NoError(t, e.Read(all[1]).Depend(t.Context(), first))
+	require.NoError(t, e.Redis.SAdd(t.Context(), "ql:j:"+all[0]+"-dependencies", all[299]).Err())
+	require.NoError(t, e.Redis.SAdd(t.Context(), "ql:j:"+all[299]+"-dependents", all[0]).Err())
 	require.NoError(t, e.Cancel(t.Context(), all...))
-	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
-	require.Empty(t, e.job(first).Dependents)
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
+	require.Empty(t, e.Read(first).Dependents)
 }
 
 // A job that comes between two steps and depends on one that is still there keeps it there.
@@ -184,7 +184,7 @@ func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 	e := newEnv(t)
 	all := e.putAll(400)
 	calls, late := 0, ""
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if calls++; calls > 1 {
 			return
 		}
@@ -193,12 +193,12 @@ func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 		left, err := e.Jobs(t.Context(), all...)
 		require.NoError(t, err)
 		require.Len(t, left, 150)
-		late = e.put("q", qless.DependsOn{left[7].JID})
+		late = e.Put("q", qless.DependsOn{left[7].JID})
 	}})
 	err := client.Cancel(t.Context(), all...)
 	requireCode(t, qless.ErrHasDependents, err)
 	require.ErrorContains(t, err, late)
-	require.Equal(t, 150, e.counts("q").Waiting)
+	require.Equal(t, 150, e.Counts("q").Waiting)
 }
 
 // A batch of 12,000 members, canceled in steps: no job of it runs, whatever happens in between.
@@ -213,7 +213,7 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 	require.NoError(t, batch.Commit(t.Context()))
 	e.requirePages(batch, 12_000)
 	calls := 0
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command == "cancel.all" {
 			calls++
 			job, err := e.Job(t.Context(), batch.ID())
@@ -230,19 +230,19 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 		require.NoError(t, client.Batch(batch.ID()).Cancel(t.Context()))
 	})
 	require.Greater(t, calls, 12_000/canceledAtOnce)
-	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
-	require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*").Val())
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
+	require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*").Val())
 }
 
 // requirePages requires that all members of a batch are found, in steps.
 func (e *env) requirePages(batch *qless.Batch, members int) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, script := range e.scriptsOf(func() {
-		waited, err := pending(e.t.Context(), batch)
-		require.NoError(e.t, err)
-		require.Len(e.t, slices.Compact(waited), members)
+		waited, err := pending(e.T.Context(), batch)
+		require.NoError(e.T, err)
+		require.Len(e.T, slices.Compact(waited), members)
 	}) {
-		require.LessOrEqual(e.t, membersRead(e.t, script, members), 4000)
+		require.LessOrEqual(e.T, membersRead(e.T, script, members), 4000)
 	}
 }
 
@@ -270,11 +270,11 @@ func TestAJobThatWaitsForManyIsCanceledInSteps(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			job := e.dependOnMany()
-			e.put("q", qless.JID("dependent"), qless.DependsOn{job.JID})
-			before := e.dump()
+			e.Put("q", qless.JID("dependent"), qless.DependsOn{job.JID})
+			before := e.Dump()
 			refused := requireCode(t, qless.ErrHasDependents, cancel(t.Context(), e.Client, job.JID))
 			require.Equal(t, job.JID, refused.JID)
-			require.Equal(t, before, e.dump())
+			require.Equal(t, before, e.Dump())
 			require.NoError(t, e.Cancel(t.Context(), "dependent"))
 
 			scripts := e.scriptsOf(func() { require.NoError(t, cancel(t.Context(), e.Client, job.JID)) })
@@ -283,8 +283,8 @@ func TestAJobThatWaitsForManyIsCanceledInSteps(t *testing.T) {
 				require.LessOrEqual(t, len(script), 1000+30)
 				require.LessOrEqual(t, membersRead(t, script, manyDependencies), 1000+20)
 			}
-			require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*-depend*").Val())
-			require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+			require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*-depend*").Val())
+			require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 			requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), job.JID)))
 		})
 	}
@@ -307,12 +307,12 @@ func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
 			require.LessOrEqual(t, len(script), 2*1000+40)
 			require.LessOrEqual(t, membersRead(t, script, 1000), 1000+20)
 		}
-		require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*-depend*").Val())
-		require.Equal(t, state, e.job(job.JID).State)
+		require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*-depend*").Val())
+		require.Equal(t, state, e.Read(job.JID).State)
 	}
 }
 
-// The job waits for ever, so that it does not run, until somebody goes on.
+// The job waits for ever, so that it does not run until a caller continues.
 func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 	calls := maps.Clone(singleCancelers)
 	calls["end"] = func(ctx context.Context, client *qless.Client, jid string) error {
@@ -324,7 +324,7 @@ func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 			job := e.dependOnMany()
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+			client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 				if call.Command != "cancel" { // which has changed nothing
 					stop()
 				}
@@ -335,7 +335,7 @@ func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 			require.Len(t, job.Dependencies, manyDependencies-1000+1)
 			require.Contains(t, job.Dependencies, "x:open")
 			require.NoError(t, cancel(t.Context(), e.Client, job.JID))
-			require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*-depend*").Val())
+			require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*-depend*").Val())
 		})
 	}
 }
@@ -345,16 +345,16 @@ func TestManyWorkersAreDeregisteredInSteps(t *testing.T) {
 	names := make([]string, 1200)
 	for i := range names {
 		names[i] = fmt.Sprint("w", i)
-		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), names[i])).Err())
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), names[i])).Err())
 	}
 	e.requireShort(500*2, func() { require.NoError(t, inspect.New(e.Client).ForgetWorkers(t.Context(), names...)) })
-	require.Zero(t, e.rdb.Exists(t.Context(), "ql:workers").Val())
+	require.Zero(t, e.Redis.Exists(t.Context(), "ql:workers").Val())
 }
 
 // A single job is canceled by the command that all clients have.
 func TestASingleJobIsCanceledAsByOtherClients(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
+	jid := e.Put("q")
 	commands := e.scriptsOf(func() { require.NoError(t, e.Cancel(t.Context(), jid, jid)) })
 	require.Len(t, commands, 1)
 	require.Equal(t, testkit.Monitored{Caller: "lua", Words: []string{"srandmember", "ql:j:" + jid + "-dependents", "11"}},

@@ -11,15 +11,15 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-func TestARecurringJobThatIsMadeAgainLeavesItsEarlierJobsAlone(t *testing.T) {
+func TestRemadeRecurringJobLeavesItsEarlierJobsAlone(t *testing.T) {
 	e := newEnv(t)
 	r := e.recur(time.Hour)
-	running := e.pop("q")
+	running := e.Pop("q")
 	require.Equal(t, "r-1", running.JID)
 	require.NoError(t, r.Cancel(t.Context()))
 	e.recur(time.Hour)
 
-	other, err := e.as("w2").Queue("q").Pop(t.Context(), 5)
+	other, err := e.As("w2").Queue("q").Pop(t.Context(), 5)
 	require.NoError(t, err)
 	require.Equal(t, []string{"r-2"}, jids(other), "r-1 runs already")
 	require.NoError(t, running.Complete(t.Context()))
@@ -27,13 +27,13 @@ func TestARecurringJobThatIsMadeAgainLeavesItsEarlierJobsAlone(t *testing.T) {
 
 func TestANumberThatAJobHasIsSkipped(t *testing.T) {
 	e := newEnv(t)
-	e.put("p", qless.JID("r-1"), qless.Tags{"mine"})
-	e.put("p", qless.JID("r-3"))
+	e.Put("p", qless.JID("r-1"), qless.Tags{"mine"})
+	e.Put("p", qless.JID("r-3"))
 	e.recur(time.Minute)
-	e.clock.Advance(2 * time.Minute)
-	require.Equal(t, []string{"r-2", "r-4", "r-5"}, jids(e.pops("q", 5)))
-	require.Equal(t, qless.Tags{"mine"}, e.job("r-1").Tags)
-	require.Equal(t, "p", e.job("r-3").Queue)
+	e.Clock.Advance(2 * time.Minute)
+	require.Equal(t, []string{"r-2", "r-4", "r-5"}, jids(e.Pops("q", 5)))
+	require.Equal(t, qless.Tags{"mine"}, e.Read("r-1").Tags)
+	require.Equal(t, "p", e.Read("r-3").Queue)
 	job, err := e.RecurringJob(t.Context(), "r")
 	require.NoError(t, err)
 	require.Equal(t, 5, job.Count)
@@ -49,18 +49,18 @@ func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
 	_, err := e.Queue("p").PutMany(t.Context(), jobs)
 	require.NoError(t, err)
 	e.recur(time.Hour)
-	commands := e.server.Commands(t, func() { require.Len(t, e.pops("q", 5), 1) })
+	commands := e.Server.Commands(t, func() { require.Len(t, e.Pops("q", 5), 1) })
 	require.Less(t, len(commands), 1000, "not every number is looked at")
 }
 
 func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigJobsHistoryCount, 0)
-	e.put("q", qless.JID("waiting"))
-	require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:completed", zmember(1, "waiting")).Err())
-	e.put("q", qless.JID("done"), qless.Priority(1))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	require.Equal(t, qless.StateWaiting, e.job("waiting").State)
+	e.Set(qless.ConfigJobsHistoryCount, 0)
+	e.Put("q", qless.JID("waiting"))
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:completed", zmember(1, "waiting")).Err())
+	e.Put("q", qless.JID("done"), qless.Priority(1))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
 	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, completed.Items)
@@ -73,10 +73,10 @@ func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
 		t.Run(every.String(), func(t *testing.T) {
 			e := newEnv(t)
 			e.recur(every)
-			count := len(e.pops("q", 10))
+			count := len(e.Pops("q", 10))
 			for range 240 { // a minute, in steps that no interval is a multiple of
-				e.clock.Advance(250 * time.Millisecond)
-				count += len(e.pops("q", 1000))
+				e.Clock.Advance(250 * time.Millisecond)
+				count += len(e.Pops("q", 1000))
 			}
 			require.InDelta(t, float64(time.Minute/every)+1, count, 1)
 		})
@@ -86,14 +86,14 @@ func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
 func TestTheJobsOfAFractionalIntervalAreThatFarApart(t *testing.T) {
 	e := newEnv(t)
 	e.recur(1500 * time.Millisecond)
-	e.clock.Advance(6 * time.Second)
-	require.Len(t, e.pops("q", 10), 5)
-	due, err := e.rdb.ZScore(t.Context(), "ql:q:q-recur", "r").Result()
+	e.Clock.Advance(6 * time.Second)
+	require.Len(t, e.Pops("q", 10), 5)
+	due, err := e.Redis.ZScore(t.Context(), "ql:q:q-recur", "r").Result()
 	require.NoError(t, err)
 	require.InDelta(t, float64(noon.Unix())+7.5, due, 0.01)
 }
 
-func TestARecurringJobThatIsMovedToItsOwnQueueMakesItKnown(t *testing.T) {
+func TestRecurringJobMovedToItsOwnQueueMakesItKnown(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour)
 	require.NoError(t, e.Queue("q").Forget(t.Context()))

@@ -13,8 +13,8 @@ import (
 
 func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 	e := newEnv(t)
-	one := e.client(e.rdb, qless.ClientConfig{Namespace: "{one}:ql:"})
-	two := e.client(e.rdb, qless.ClientConfig{Namespace: "{two}:ql:"})
+	one := e.NewClient(e.Redis, qless.ClientConfig{Namespace: "{one}:ql:"})
+	two := e.NewClient(e.Redis, qless.ClientConfig{Namespace: "{two}:ql:"})
 	require.Equal(t, "{one}:ql:", one.Namespace())
 	require.Equal(t, "ql:", e.Namespace())
 
@@ -27,7 +27,7 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, jobs[0].Fail(t.Context(), "g", "m"))
 
-	for key := range e.dump() {
+	for key := range e.Dump() {
 		require.Regexp(t, `^\{one\}:ql:`, key)
 	}
 	for _, other := range []*qless.Client{two, e.Client} {
@@ -124,7 +124,7 @@ func TestWorkerNamesAreUnique(t *testing.T) {
 
 func TestDialOwnsItsConnections(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.Dial(t.Context(), "redis://"+e.server.Addr()+"/0", &qless.ClientConfig{WorkerName: "dialed"})
+	client, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"/0", &qless.ClientConfig{WorkerName: "dialed"})
 	require.NoError(t, err)
 	require.Equal(t, "dialed", client.WorkerName())
 	_, err = client.Queue("q").Put(t.Context(), "K", nil)
@@ -135,17 +135,17 @@ func TestDialOwnsItsConnections(t *testing.T) {
 	require.ErrorIs(t, err, redis.ErrClosed)
 
 	require.NoError(t, e.Close())
-	require.NoError(t, e.rdb.Ping(t.Context()).Err(), "a client made by New leaves them open")
+	require.NoError(t, e.Redis.Ping(t.Context()).Err(), "a client made by New leaves them open")
 }
 
 func TestDialErrors(t *testing.T) {
 	e := newEnv(t)
 	_, err := qless.Dial(t.Context(), "not a url", nil)
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.Dial(t.Context(), "redis://"+e.server.Addr(), &qless.ClientConfig{Namespace: "\xff"})
+	_, err = qless.Dial(t.Context(), "redis://"+e.Server.Addr(), &qless.ClientConfig{Namespace: "\xff"})
 	requireCode(t, qless.ErrInvalid, err)
-	e.server.Kill()
-	_, err = qless.Dial(t.Context(), "redis://"+e.server.Addr()+"?max_retries=-1", nil)
+	e.Server.Kill()
+	_, err = qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"?max_retries=-1", nil)
 	requireCode(t, qless.ErrUnavailable, err)
 	var refused *net.OpError
 	require.ErrorAs(t, err, &refused)

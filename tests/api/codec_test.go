@@ -50,18 +50,18 @@ func backwards(text []byte) []byte {
 
 // storedData returns the data of a job as the server has it.
 func (e *env) storedData(jid string) string {
-	e.t.Helper()
-	data, err := e.rdb.HGet(e.t.Context(), "ql:j:"+jid, "data").Result()
-	require.NoError(e.t, err)
+	e.T.Helper()
+	data, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "data").Result()
+	require.NoError(e.T, err)
 	return data
 }
 
 // popFrom pops the next job of the queue q by a client.
 func (e *env) popFrom(c *qless.Client) *qless.Job {
-	e.t.Helper()
-	jobs, err := c.Queue("q").Pop(e.t.Context(), 1)
-	require.NoError(e.t, err)
-	require.Len(e.t, jobs, 1)
+	e.T.Helper()
+	jobs, err := c.Queue("q").Pop(e.T.Context(), 1)
+	require.NoError(e.T, err)
+	require.Len(e.T, jobs, 1)
 	return jobs[0]
 }
 
@@ -78,7 +78,7 @@ func encodedData(codec string) string {
 
 func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
+		c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 		q, data := c.Queue("q"), json.RawMessage(plainData)
 		puts := map[string]func(jid string) error{
 			"put": func(jid string) error {
@@ -91,7 +91,7 @@ func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 				return err
 			},
 			"move": func(jid string) error {
-				e.put("q", qless.JID(jid))
+				e.Put("q", qless.JID(jid))
 				job, err := c.Job(t.Context(), jid)
 				require.NoError(t, err)
 				job.Data = data
@@ -116,28 +116,28 @@ func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 
 func TestChildrenOfARecurringJobHaveItsEncodedData(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
+	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 	jid, err := c.Queue("q").Recur(t.Context(), "K", nil, time.Minute)
 	require.NoError(t, err)
 	recurring, err := c.RecurringJob(t.Context(), jid)
 	require.NoError(t, err)
 	recurring.Data = json.RawMessage(plainData)
 	require.NoError(t, recurring.Update(t.Context()))
-	require.Equal(t, encodedData("rev:k1"), e.rdb.HGet(t.Context(), "ql:r:"+jid, "data").Val())
+	require.Equal(t, encodedData("rev:k1"), e.Redis.HGet(t.Context(), "ql:r:"+jid, "data").Val())
 	require.NoError(t, recurring.Refresh(t.Context()))
 	require.JSONEq(t, plainData, string(recurring.Data))
-	e.clock.Advance(time.Minute)
+	e.Clock.Advance(time.Minute)
 	require.JSONEq(t, plainData, string(e.popFrom(c).Data))
 }
 
 func TestAnEnvelopeIsNeverEncoded(t *testing.T) {
 	e := newEnv(t)
 	first := &reversed{name: "rev", key: "k1"}
-	putter := e.client(e.rdb, qless.ClientConfig{Codec: first})
+	putter := e.NewClient(e.Redis, qless.ClientConfig{Codec: first})
 	jid, err := putter.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
 	require.NoError(t, err)
 	other := &reversed{name: "other"}
-	for _, c := range []*qless.Client{e.Client, e.client(e.rdb, qless.ClientConfig{Codec: other})} {
+	for _, c := range []*qless.Client{e.Client, e.NewClient(e.Redis, qless.ClientConfig{Codec: other})} {
 		job, err := c.Job(t.Context(), jid)
 		require.NoError(t, err)
 		require.Equal(t, encodedData("rev:k1"), string(job.Data))
@@ -157,13 +157,13 @@ func TestOldCodecsAndKeysOnlyDecode(t *testing.T) {
 		require.NoError(t, err)
 		return jid
 	}
-	recent := e.client(e.rdb, qless.ClientConfig{
+	recent := e.NewClient(e.Redis, qless.ClientConfig{
 		Codec:     &reversed{name: "b", key: "k2"},
 		OldCodecs: []qless.Codec{&reversed{name: "a", key: "k1"}},
 	})
 	for name, c := range map[string]*qless.Client{
-		"a:k1":  e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "a", key: "k1"}}),
-		"b:old": e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "b", key: "old"}}),
+		"a:k1":  e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "a", key: "k1"}}),
+		"b:old": e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "b", key: "old"}}),
 		"b:k2":  recent,
 	} {
 		jid := put(c)
@@ -177,9 +177,9 @@ func TestOldCodecsAndKeysOnlyDecode(t *testing.T) {
 func TestOldCodecsDecodeWithoutACodec(t *testing.T) {
 	e := newEnv(t)
 	left := &reversed{name: "rev", key: "k1"}
-	encoded, err := e.client(e.rdb, qless.ClientConfig{Codec: left}).Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
+	encoded, err := e.NewClient(e.Redis, qless.ClientConfig{Codec: left}).Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
 	require.NoError(t, err)
-	c := e.client(e.rdb, qless.ClientConfig{OldCodecs: []qless.Codec{left}})
+	c := e.NewClient(e.Redis, qless.ClientConfig{OldCodecs: []qless.Codec{left}})
 	job, err := c.Job(t.Context(), encoded)
 	require.NoError(t, err)
 	require.JSONEq(t, plainData, string(job.Data))
@@ -190,7 +190,7 @@ func TestOldCodecsDecodeWithoutACodec(t *testing.T) {
 
 func TestACodecMayLeaveDataAsItIs(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "rev"}})
+	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev"}})
 	jid, err := c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(plainData))
 	require.NoError(t, err)
 	require.JSONEq(t, plainData, e.storedData(jid))
@@ -200,7 +200,7 @@ func TestACodecMayLeaveDataAsItIs(t *testing.T) {
 func TestUniqueDataIsThatBeforeItIsEncoded(t *testing.T) {
 	e := newEnv(t)
 	codec := &reversed{name: "rev", key: "k1"}
-	c := e.client(e.rdb, qless.ClientConfig{Codec: codec})
+	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: codec})
 	jid, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData), qless.Unique())
 	require.NoError(t, err)
 	codec.key = "k2"
@@ -212,8 +212,8 @@ func TestUniqueDataIsThatBeforeItIsEncoded(t *testing.T) {
 func TestACodecThatFailsPutsNothing(t *testing.T) {
 	e := newEnv(t)
 	codec := &reversed{name: "rev", key: "k1", fails: errors.New("no key")}
-	c := e.client(e.rdb, qless.ClientConfig{Codec: codec})
-	e.unchanged(func() {
+	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: codec})
+	e.Unchanged(func() {
 		_, err := c.Queue("q").Put(t.Context(), "K", nil)
 		require.ErrorIs(t, err, codec.fails)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "the data can't be encoded: no key")
@@ -235,18 +235,18 @@ func TestACodecThatFailsPutsNothing(t *testing.T) {
 
 func TestWithMaxData(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.ClientConfig{MaxData: 10})
+	c := e.NewClient(e.Redis, qless.ClientConfig{MaxData: 10})
 	big := strings.Repeat("x", 9) // 11 bytes of JSON
 	jid, err := c.Queue("q").Put(t.Context(), "K", big[1:])
 	require.NoError(t, err)
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		_, err := c.Queue("q").Put(t.Context(), "K", big)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message,
 			"the data has 11 bytes of JSON, which is more than 10")
 	})
 	job := e.popFrom(c)
 	require.NoError(t, job.SetData(big))
-	e.unchanged(func() { requireCode(t, qless.ErrInvalid, job.Complete(t.Context())) })
+	e.Unchanged(func() { requireCode(t, qless.ErrInvalid, job.Complete(t.Context())) })
 	require.NoError(t, job.SetData(1))
 	require.NoError(t, job.Complete(t.Context()))
 	require.Equal(t, "1", e.storedData(jid))
@@ -254,16 +254,16 @@ func TestWithMaxData(t *testing.T) {
 	large := bytes.Repeat([]byte("x"), 8<<20)
 	_, err = e.Queue("q").Put(t.Context(), "K", string(large))
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = e.client(e.rdb, qless.ClientConfig{MaxData: -1}).Queue("q").Put(t.Context(), "K", string(large))
+	_, err = e.NewClient(e.Redis, qless.ClientConfig{MaxData: -1}).Queue("q").Put(t.Context(), "K", string(large))
 	require.NoError(t, err)
 }
 
 func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.ClientConfig{MaxData: 10})
+	c := e.NewClient(e.Redis, qless.ClientConfig{MaxData: 10})
 	t.Cleanup(func() { _ = c.Close() })
 	q, big := c.Queue("q"), strings.Repeat("x", 9)
-	e.put("q")
+	e.Put("q")
 	job := e.popFrom(c)
 	changed := func(call func(*qless.Job) error) func(context.Context) error {
 		return func(context.Context) error {
@@ -304,7 +304,7 @@ func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 		"the result of End": func(ctx context.Context) error { return errOf(c.End(ctx, "j", qless.End{Result: big})) },
 		"SetResult":         func(context.Context) error { return job.SetResult(big) },
 	} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			err := call(t.Context())
 			require.ErrorIs(t, err, qless.ErrInvalid, name)
 			require.ErrorContains(t, err, "which is more than 10 (MaxData)", name)
@@ -322,21 +322,21 @@ func TestCodecsThatCanNotBeUsed(t *testing.T) {
 		`the name "x:`:           {OldCodecs: []qless.Codec{&reversed{name: "x:y"}}},
 		"MaxData -2 is negative": {MaxData: -2},
 	} {
-		_, err := qless.New(e.rdb, config)
+		_, err := qless.New(e.Redis, config)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
 	}
 }
 
 func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
+		c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 		t.Cleanup(func() { _ = c.Close() })
 		jid, err := c.Queue("q").Put(t.Context(), "K", nil)
 		require.NoError(t, err)
 		job := e.popFrom(c)
 		require.NoError(t, job.SetResult(json.RawMessage(plainData)))
 		require.NoError(t, job.Complete(t.Context()))
-		require.Contains(t, e.rdb.HGet(t.Context(), "ql:j:"+jid, "x:result").Val(), encodedData("rev:k1"))
+		require.Contains(t, e.Redis.HGet(t.Context(), "ql:j:"+jid, "x:result").Val(), encodedData("rev:k1"))
 
 		results, err := c.WaitAll(t.Context(), jid)
 		require.NoError(t, err)
@@ -358,7 +358,7 @@ func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
 // their own.
 func TestAnEnvelopeThatAnotherClientHasSaved(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.ClientConfig{Codec: &reversed{name: "x", key: "k"}})
+	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "x", key: "k"}})
 	for name, format := range map[string]string{
 		"sorted": `{"b":%[1]s,"x:codec":%[2]s}`, "spaced": ` { "x:codec": %[2]s, "b": %[1]s }`,
 		"extended": `{"a":{},"x:codec":%[2]s,"b":%[1]s}`,
@@ -369,7 +369,7 @@ func TestAnEnvelopeThatAnotherClientHasSaved(t *testing.T) {
 			var members map[string]json.RawMessage
 			require.NoError(t, json.Unmarshal([]byte(e.storedData(name)), &members))
 			saved := fmt.Sprintf(format, members["b"], members["x:codec"])
-			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+name, "data", saved).Err())
+			require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+name, "data", saved).Err())
 			job := e.popFrom(c)
 			require.JSONEq(t, `{"N":7}`, string(job.Data))
 			require.NoError(t, job.Complete(t.Context()))

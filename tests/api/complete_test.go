@@ -14,12 +14,12 @@ import (
 
 func TestCompleteEndsAJob(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Retries(2))
-	job := e.pop("q")
+	jid := e.Put("q", qless.Retries(2))
+	job := e.Pop("q")
 	require.NoError(t, job.SetData(raw(`{"done": true}`)))
 	require.NoError(t, job.Complete(t.Context()))
 
-	read := e.job(jid)
+	read := e.Read(jid)
 	require.Equal(t, qless.StateComplete, read.State)
 	require.Empty(t, read.Queue)
 	require.Empty(t, read.Worker)
@@ -27,7 +27,7 @@ func TestCompleteEndsAJob(t *testing.T) {
 	require.Equal(t, 2, read.Remaining)
 	require.Equal(t, `{"done": true}`, string(read.Data))
 	require.Equal(t, []string{"put", "popped", "done"}, whats(read.History))
-	require.Zero(t, e.counts("q").Running)
+	require.Zero(t, e.Counts("q").Running)
 	worker, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
 	require.Empty(t, worker)
@@ -35,10 +35,10 @@ func TestCompleteEndsAJob(t *testing.T) {
 
 func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
 	e := newEnv(t)
-	e.put("q")
-	job := e.pop("q")
+	e.Put("q")
+	job := e.Pop("q")
 	require.NoError(t, job.Complete(t.Context()))
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
 		requireCode(t, qless.ErrNotRunning, job.Next(t.Context(), "q"))
 		requireCode(t, qless.ErrNotRunning, job.Fail(t.Context(), "g", "m"))
@@ -50,13 +50,13 @@ func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
 
 func TestCompleteSendsAJobOn(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Retries(2), qless.Priority(3))
-	require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
-	job := e.pop("q")
+	jid := e.Put("q", qless.Retries(2), qless.Priority(3))
+	require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
+	job := e.Pop("q")
 	require.Equal(t, 1, job.Remaining)
 	require.NoError(t, job.Next(t.Context(), "next"))
 
-	next := e.pop("next")
+	next := e.Pop("next")
 	require.Equal(t, jid, next.JID)
 	require.Equal(t, 2, next.Remaining, "retries are per queue")
 	require.Equal(t, 3, next.Priority)
@@ -66,49 +66,49 @@ func TestCompleteSendsAJobOn(t *testing.T) {
 
 func TestCompleteSendsAJobOnAfterADelay(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	job := e.pop("q")
+	jid := e.Put("q")
+	job := e.Pop("q")
 	require.NoError(t, job.Next(t.Context(), "q", qless.Delay(time.Minute)))
-	require.Equal(t, qless.StateScheduled, e.job(jid).State)
-	require.Empty(t, e.pops("q", 1))
-	e.clock.Advance(time.Minute)
-	require.Equal(t, jid, e.pop("q").JID)
+	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
+	require.Empty(t, e.Pops("q", 1))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, jid, e.Pop("q").JID)
 }
 
 func TestCompleteSendsAJobOnWhenOthersAreComplete(t *testing.T) {
 	e := newEnv(t)
-	e.put("others", qless.JID("a"))
-	jid := e.put("q")
-	job := e.pop("q")
+	e.Put("others", qless.JID("a"))
+	jid := e.Put("q")
+	job := e.Pop("q")
 	require.NoError(t, job.Next(t.Context(), "next", qless.DependsOn{"a", "unknown"}))
-	require.Equal(t, qless.StateDepends, e.job(jid).State)
-	require.Equal(t, []string{"a"}, e.job(jid).Dependencies)
-	require.Empty(t, e.pops("next", 1))
+	require.Equal(t, qless.StateDepends, e.Read(jid).State)
+	require.Equal(t, []string{"a"}, e.Read(jid).Dependencies)
+	require.Empty(t, e.Pops("next", 1))
 
-	require.NoError(t, e.pop("others").Complete(t.Context()))
-	require.Equal(t, jid, e.pop("next").JID)
+	require.NoError(t, e.Pop("others").Complete(t.Context()))
+	require.Equal(t, jid, e.Pop("next").JID)
 }
 
-// As with the clients of other languages: a delay of a job that goes on does not count when it has
-// dependencies, and all of them are complete.
+// As with the clients of other languages: a delay of a job that moves to its next queue does not
+// count when it has dependencies, and all of them are complete.
 func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("done"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.Put("q", qless.JID("done"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	both := []qless.NextOption{qless.Delay(time.Hour), qless.DependsOn{"done"}}
 
-	e.put("q", qless.JID("completed"))
-	require.NoError(t, e.pop("q").Next(t.Context(), "next", both...))
-	require.Equal(t, qless.StateWaiting, e.job("completed").State)
-	e.put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn{"done"})
-	require.Equal(t, qless.StateScheduled, e.job("put").State)
+	e.Put("q", qless.JID("completed"))
+	require.NoError(t, e.Pop("q").Next(t.Context(), "next", both...))
+	require.Equal(t, qless.StateWaiting, e.Read("completed").State)
+	e.Put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn{"done"})
+	require.Equal(t, qless.StateScheduled, e.Read("put").State)
 }
 
 func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {
 	e := newEnv(t)
 	for i := range 30 {
-		e.put("q", qless.JID(fmt.Sprint(i)))
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.Put("q", qless.JID(fmt.Sprint(i)))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 	}
 	page, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
@@ -121,15 +121,15 @@ func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {
 
 func TestCompletedJobsAreKeptForATime(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigJobsHistory, time.Hour)
-	e.put("q", qless.JID("old"), qless.Tags{"a"})
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	e.clock.Advance(59 * time.Minute)
-	e.put("q", qless.JID("kept"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	e.clock.Advance(2 * time.Minute)
-	e.put("q", qless.JID("new"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.Set(qless.ConfigJobsHistory, time.Hour)
+	e.Put("q", qless.JID("old"), qless.Tags{"a"})
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	e.Clock.Advance(59 * time.Minute)
+	e.Put("q", qless.JID("kept"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	e.Clock.Advance(2 * time.Minute)
+	e.Put("q", qless.JID("new"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
 
 	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestCompletedJobsAreKeptForATime(t *testing.T) {
 	tagged, err := inspect.New(e.Client).Tagged("a").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Zero(t, tagged.Total, "a deleted job has no tags")
-	for key := range e.dump() {
+	for key := range e.Dump() {
 		require.NotContains(t, key, "old")
 	}
 }
@@ -147,20 +147,20 @@ func TestCompletedJobsAreKeptForATime(t *testing.T) {
 func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 	e := newEnv(t)
 	for i := range 150 {
-		e.put("q", qless.JID(fmt.Sprint(i)))
+		e.Put("q", qless.JID(fmt.Sprint(i)))
 	}
-	for _, job := range e.pops("q", 150) {
+	for _, job := range e.Pops("q", 150) {
 		require.NoError(t, job.Complete(t.Context()))
 	}
-	e.set(qless.ConfigJobsHistoryCount, 3)
-	e.put("q", qless.JID("x"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.Set(qless.ConfigJobsHistoryCount, 3)
+	e.Put("q", qless.JID("x"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Limit: 200})
 	require.NoError(t, err)
 	require.InDelta(t, 50, len(completed.Items), 1, "a call deletes a hundred or so at most")
 
-	e.put("q", qless.JID("y"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.Put("q", qless.JID("y"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	completed, err = inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Limit: 200})
 	require.NoError(t, err)
 	require.Equal(t, []string{"y", "x", "149"}, completed.Items)
@@ -168,8 +168,8 @@ func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 
 func TestJobsReadsThoseThatExistInTheirOrder(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"))
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"))
 	jobs, err := e.Jobs(t.Context(), "b", "unknown", "a", "b")
 	require.NoError(t, err)
 	require.Equal(t, []string{"b", "a", "b"}, jids(jobs))
@@ -183,9 +183,9 @@ func TestJobsReadsThoseThatExistInTheirOrder(t *testing.T) {
 
 func TestRefreshReadsAJobAnew(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	job := e.job(jid)
-	e.pop("q")
+	jid := e.Put("q")
+	job := e.Read(jid)
+	e.Pop("q")
 	require.Equal(t, qless.StateWaiting, job.State)
 	require.NoError(t, job.Refresh(t.Context()))
 	require.Equal(t, qless.StateRunning, job.State)
@@ -196,15 +196,15 @@ func TestRefreshReadsAJobAnew(t *testing.T) {
 
 func TestCancelDeletesAJobInAnyStateButComplete(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("running"))
-	running := e.pop("q")
-	e.put("q", qless.JID("bad"))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	e.put("q", qless.JID("done"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	e.put("q", qless.JID("scheduled"), qless.Delay(time.Hour))
-	e.put("q", qless.JID("depends"), qless.DependsOn{"running"})
-	e.put("q", qless.JID("waiting"), qless.Tags{"a", "b"})
+	e.Put("q", qless.JID("running"))
+	running := e.Pop("q")
+	e.Put("q", qless.JID("bad"))
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	e.Put("q", qless.JID("done"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	e.Put("q", qless.JID("scheduled"), qless.Delay(time.Hour))
+	e.Put("q", qless.JID("depends"), qless.DependsOn{"running"})
+	e.Put("q", qless.JID("waiting"), qless.Tags{"a", "b"})
 	all := []string{"running", "bad", "done", "scheduled", "depends", "waiting", "unknown"}
 
 	require.NoError(t, e.Cancel(t.Context(), all...))
@@ -212,8 +212,8 @@ func TestCancelDeletesAJobInAnyStateButComplete(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"done"}, jids(jobs))
 	requireCode(t, qless.ErrNotFound, running.Complete(t.Context()))
-	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
-	for key := range e.dump() {
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
+	for key := range e.Dump() {
 		require.NotRegexp(t, "ql:(j:(running|bad|scheduled|depends|waiting)|t:|f|tags|w:)", key)
 	}
 	require.NoError(t, e.Cancel(t.Context(), all...), "twice is fine")
@@ -221,15 +221,15 @@ func TestCancelDeletesAJobInAnyStateButComplete(t *testing.T) {
 
 func TestLogAddsToTheHistory(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	job := e.job(jid)
-	e.clock.Advance(time.Second)
+	jid := e.Put("q")
+	job := e.Read(jid)
+	e.Clock.Advance(time.Second)
 	require.NoError(t, job.Log(t.Context(), "plain", nil))
 	require.NoError(t, job.Log(t.Context(), `odd "\ é`+"\n", raw(`{"n": 12345678901234567890, "list": []}`)))
 	require.NoError(t, job.Log(t.Context(), "all", map[string]string{"q": "x", "worker": "y", "group": "z"}))
 	require.NoError(t, job.Log(t.Context(), "list", []int{1}))
 
-	history := e.job(jid).History
+	history := e.Read(jid).History
 	require.Len(t, history, 5)
 	require.Equal(t, qless.HistoryEntry{When: noon.Add(time.Second).Local(), What: "plain"}, history[1])
 	require.Equal(t, `odd "\ é`+"\n", history[2].What)
@@ -254,9 +254,9 @@ func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 	for _, err := range e.Queue("q").CompleteMany(ctx, jids...) {
 		require.NoError(t, err)
 	}
-	require.Zero(t, e.counts("q").Running)
+	require.Zero(t, e.Counts("q").Running)
 	for _, jid := range []string{jids[0], jids[n-1]} {
-		job := e.job(jid)
+		job := e.Read(jid)
 		require.Equal(t, qless.StateComplete, job.State)
 		require.Equal(t, `{"a": 1}`, string(job.Data))
 	}
@@ -266,10 +266,10 @@ func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 func TestJobsThatCanNotBeCompletedLeaveOthersAlone(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	mine := e.put("q")
-	e.pop("q")
-	waiting, elsewhere := e.put("q"), e.put("p")
-	e.pop("p")
+	mine := e.Put("q")
+	e.Pop("q")
+	waiting, elsewhere := e.Put("q"), e.Put("p")
+	e.Pop("p")
 	errs := e.Queue("q").CompleteMany(ctx, waiting, "missing", mine, elsewhere, "", mine)
 	require.Len(t, errs, 6)
 	for i, want := range map[int]error{
@@ -279,10 +279,10 @@ func TestJobsThatCanNotBeCompletedLeaveOthersAlone(t *testing.T) {
 		require.ErrorIs(t, errs[i], want, i)
 	}
 	require.NoError(t, errs[2])
-	require.Equal(t, qless.StateComplete, e.job(mine).State)
-	require.Equal(t, qless.StateWaiting, e.job(waiting).State)
-	require.Equal(t, qless.StateRunning, e.job(elsewhere).State)
+	require.Equal(t, qless.StateComplete, e.Read(mine).State)
+	require.Equal(t, qless.StateWaiting, e.Read(waiting).State)
+	require.Equal(t, qless.StateRunning, e.Read(elsewhere).State)
 
-	errs = e.as("w2").Queue("q").CompleteMany(ctx, e.pop("q").JID)
+	errs = e.As("w2").Queue("q").CompleteMany(ctx, e.Pop("q").JID)
 	require.ErrorIs(t, errs[0], qless.ErrLockLost)
 }

@@ -16,23 +16,23 @@ import (
 
 // states are ways to bring the job j of the queue q into each state.
 var states = map[qless.State]func(t *testing.T, e *env){
-	qless.StateWaiting:   func(_ *testing.T, e *env) { e.put("q", qless.JID("j")) },
-	qless.StateScheduled: func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Delay(time.Hour)) },
+	qless.StateWaiting:   func(_ *testing.T, e *env) { e.Put("q", qless.JID("j")) },
+	qless.StateScheduled: func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)) },
 	qless.StateDepends: func(_ *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.DependsOn{e.put("others")})
+		e.Put("q", qless.JID("j"), qless.DependsOn{e.Put("others")})
 	},
-	qless.StateRunning: func(_ *testing.T, e *env) { e.put("q", qless.JID("j")); e.pop("q") },
+	qless.StateRunning: func(_ *testing.T, e *env) { e.Put("q", qless.JID("j")); e.Pop("q") },
 	qless.StateTimedOut: func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"))
-		require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("q").JID))
+		e.Put("q", qless.JID("j"))
+		require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("q").JID))
 	},
 	qless.StateFailed: func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.Put("q", qless.JID("j"))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	},
 	qless.StateComplete: func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"))
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.Put("q", qless.JID("j"))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 	},
 }
 
@@ -56,8 +56,8 @@ func TestAPutThatIsRefusedInSomeStatesWritesNothing(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %s", name, state), func(t *testing.T) {
 				onEach(t, func(t *testing.T, e *env) {
 					bring(t, e)
-					e.Client = e.as("w2")
-					require.Equal(t, state, e.job("j").State)
+					e.Client = e.As("w2")
+					require.Equal(t, state, e.Read("j").State)
 					put := func() (string, error) {
 						return e.Queue("q").Put(t.Context(), "New", nil, qless.JID("j"), c.option,
 							qless.Tags{"new"}, qless.Headers{"new": "1"})
@@ -66,13 +66,13 @@ func TestAPutThatIsRefusedInSomeStatesWritesNothing(t *testing.T) {
 						jid, err := put()
 						require.NoError(t, err)
 						require.Equal(t, "j", jid)
-						require.Equal(t, "New", e.job("j").Klass)
+						require.Equal(t, "New", e.Read("j").Klass)
 						if state != qless.StateDepends {
-							require.Equal(t, qless.StateWaiting, e.job("j").State)
+							require.Equal(t, qless.StateWaiting, e.Read("j").State)
 						}
 						return
 					}
-					e.unchanged(func() {
+					e.Unchanged(func() {
 						jid, err := put()
 						require.Equal(t, "j", jid)
 						own := requireCode(t, qless.ErrExists, err)
@@ -89,12 +89,12 @@ func TestAPutUnderAConditionPutsAJobThatIsNotThere(t *testing.T) {
 	for name, c := range conditions {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), c.option)
-				e.put("q", c.option)
-				e.put("q", qless.JID("d"), c.option, qless.DependsOn{"j"})
-				require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 2, Depends: 1}, e.counts("q"))
-				require.NoError(t, e.job("d").Cancel(t.Context()))
-				e.put("q", qless.JID("d"), c.option)
+				e.Put("q", qless.JID("j"), c.option)
+				e.Put("q", c.option)
+				e.Put("q", qless.JID("d"), c.option, qless.DependsOn{"j"})
+				require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 2, Depends: 1}, e.Counts("q"))
+				require.NoError(t, e.Read("d").Cancel(t.Context()))
+				e.Put("q", qless.JID("d"), c.option)
 			})
 		})
 	}
@@ -115,7 +115,7 @@ func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
 					all.Go(func() {
 						c := e.Client
 						if n%2 == 0 {
-							c = e.client(e.rdb, config)
+							c = e.NewClient(e.Redis, config)
 						}
 						got, err := c.Queue("q").Put(t.Context(), "K", n, qless.JID(jid), qless.IfAbsent)
 						switch {
@@ -133,7 +133,7 @@ func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
 				all.Wait()
 				require.EqualValues(t, 1, puts.Load())
 				require.EqualValues(t, putters-1, refused.Load())
-				require.Equal(t, []string{"put"}, whats(e.job(jid).History))
+				require.Equal(t, []string{"put"}, whats(e.Read(jid).History))
 			}
 		})
 	}
@@ -141,9 +141,9 @@ func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
 
 func TestJobsOfAPutManyThatExistDoNotStopTheOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("b"), qless.Priority(3))
-		e.put("q", qless.JID("d"))
-		before := e.job("b")
+		e.Put("q", qless.JID("b"), qless.Priority(3))
+		e.Put("q", qless.JID("d"))
+		before := e.Read("b")
 		spec := func(jid string, more ...qless.PutOption) qless.JobSpec {
 			return qless.JobSpec{Klass: "New", Options: append(more, qless.JID(jid), qless.IfAbsent)}
 		}
@@ -157,12 +157,12 @@ func TestJobsOfAPutManyThatExistDoNotStopTheOthers(t *testing.T) {
 		require.Equal(t, []int{1, 3}, own.Indices)
 		require.Equal(t, "2 jobs exist: jobs[1], jobs[3]", own.Message)
 		require.Empty(t, own.JID)
-		require.Equal(t, before.Priority, e.job("b").Priority)
-		require.Equal(t, "K", e.job("b").Klass)
-		require.Empty(t, e.job("d").Dependencies)
-		require.Empty(t, e.job("d").Dependents)
-		require.ElementsMatch(t, []string{"a", "b"}, e.job("e").Dependencies)
-		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 4, Depends: 1}, e.counts("q"))
+		require.Equal(t, before.Priority, e.Read("b").Priority)
+		require.Equal(t, "K", e.Read("b").Klass)
+		require.Empty(t, e.Read("d").Dependencies)
+		require.Empty(t, e.Read("d").Dependents)
+		require.ElementsMatch(t, []string{"a", "b"}, e.Read("e").Dependencies)
+		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 4, Depends: 1}, e.Counts("q"))
 
 		got, err = e.Queue("q").PutMany(t.Context(), jobs[:1])
 		require.Equal(t, []string{"a"}, got)
@@ -176,7 +176,7 @@ func TestJobsOfAPutManyThatExistDoNotStopTheOthers(t *testing.T) {
 func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"j0", "j1500", "j2400"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 	}
 	jobs := someJobs(2500)
 	want := make([]string, len(jobs))
@@ -187,7 +187,7 @@ func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
 	got, err := e.Queue("q").PutMany(t.Context(), jobs)
 	require.Equal(t, want, got)
 	require.Equal(t, []int{0, 1500, 2400}, requireCode(t, qless.ErrExists, err).Indices)
-	require.Equal(t, 2500, e.counts("q").Waiting)
+	require.Equal(t, 2500, e.Counts("q").Waiting)
 
 	got, err = e.Queue("q").PutMany(t.Context(), jobs)
 	require.Equal(t, want, got)
@@ -199,7 +199,7 @@ func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
 func TestJobsThatExistInShards(t *testing.T) {
 	e := newEnv(t)
 	shards, err := qless.NewShards(qless.ShardByJID,
-		e.client(e.rdb, qless.ClientConfig{Namespace: "a:"}), e.client(e.rdb, qless.ClientConfig{Namespace: "b:"}))
+		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "b:"}))
 	require.NoError(t, err)
 	q := shards.Queue("q")
 	jobs := someJobs(20)
@@ -230,10 +230,10 @@ func TestJobsThatExistInShards(t *testing.T) {
 
 func TestAMoveThatIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"))
-		waiting := e.job("j")
-		running := e.pop("q")
-		e.unchanged(func() {
+		e.Put("q", qless.JID("j"))
+		waiting := e.Read("j")
+		running := e.Pop("q")
+		e.Unchanged(func() {
 			requireCode(t, qless.ErrExists, waiting.Move(t.Context(), "q2", qless.IfNotRunning))
 			requireCode(t, qless.ErrExists, running.Move(t.Context(), "q2", qless.IfFinished))
 			err := waiting.Move(t.Context(), "q2", qless.IfAbsent)
@@ -241,13 +241,13 @@ func TestAMoveThatIsRefused(t *testing.T) {
 		})
 		require.NoError(t, running.Complete(t.Context()))
 		require.NoError(t, waiting.Move(t.Context(), "q2", qless.IfFinished))
-		require.Equal(t, "q2", e.job("j").Queue)
+		require.Equal(t, "q2", e.Read("j").Queue)
 	})
 }
 
 func TestConditionsThatDoNotGoTogether(t *testing.T) {
 	e := newEnv(t)
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for message, options := range map[string][]qless.PutOption{
 			"IfAbsent and IfFinished can't be used together":     {qless.IfAbsent, qless.IfFinished},
 			"IfNotRunning and IfFinished can't be used together": {qless.IfNotRunning, qless.IfFinished, qless.IfNotRunning},
@@ -261,20 +261,20 @@ func TestConditionsThatDoNotGoTogether(t *testing.T) {
 		_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "if", "never")
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, `Unknown condition "never"`)
 	})
-	e.put("q", qless.IfAbsent, qless.IfAbsent)
+	e.Put("q", qless.IfAbsent, qless.IfAbsent)
 }
 
 func TestConditionsCostNoCommand(t *testing.T) {
 	e := newEnv(t)
-	e.put("q")
+	e.Put("q")
 	cost := func(options ...qless.PutOption) int {
-		return len(e.server.Commands(t, func() { e.put("q", options...) }))
+		return len(e.Server.Commands(t, func() { e.Put("q", options...) }))
 	}
 	plain := cost(qless.JID("a"))
 	for name, c := range conditions {
 		require.Equal(t, plain, cost(qless.JID(name), c.option), name)
 	}
-	refused := len(e.server.Commands(t, func() {
+	refused := len(e.Server.Commands(t, func() {
 		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("a"), qless.IfAbsent)
 		requireCode(t, qless.ErrExists, err)
 	}))

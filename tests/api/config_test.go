@@ -102,7 +102,7 @@ func TestSetRefusesWhatASettingCanNotBe(t *testing.T) {
 		qless.ConfigStatsHistory:        {"x", -1, 0.5},
 		"sync-enabled":                  {"", "yes", 2, nil},
 	}
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for name, values := range bad {
 			for _, value := range values {
 				err := e.Config().Set(t.Context(), name, value)
@@ -115,7 +115,7 @@ func TestSetRefusesWhatASettingCanNotBe(t *testing.T) {
 func TestSetRefusesUnknownNames(t *testing.T) {
 	e := newEnv(t)
 	const raw = "Client.Do takes any name"
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for name, want := range map[string]string{
 			"hartbeat":            `no setting "hartbeat"; did you mean "heartbeat"? ` + raw,
 			"grace_period":        `no setting "grace_period"; did you mean "grace-period"? ` + raw,
@@ -139,11 +139,11 @@ func TestAQueuesHeartbeat(t *testing.T) {
 		got, err := q.Settings(ctx)
 		require.NoError(t, err)
 		require.Equal(t, qless.QueueSettings{Heartbeat: want}, got)
-		e.put("q")
-		require.WithinDuration(t, e.clock.Now().Add(want), e.pop("q").Expires, time.Second)
+		e.Put("q")
+		require.WithinDuration(t, e.Clock.Now().Add(want), e.Pop("q").Expires, time.Second)
 	}
 	requireHeartbeat(time.Minute)
-	e.set(qless.ConfigHeartbeat, 90)
+	e.Set(qless.ConfigHeartbeat, 90)
 	requireHeartbeat(90 * time.Second)
 	require.NoError(t, q.SetHeartbeat(ctx, 2500*time.Millisecond))
 	requireHeartbeat(2500 * time.Millisecond)
@@ -156,7 +156,7 @@ func TestAQueuesHeartbeat(t *testing.T) {
 	require.NoError(t, errOf(e.Do(ctx, "config.set", qless.ConfigHeartbeat, "soon")))
 	requireHeartbeat(time.Minute)
 	requireCode(t, qless.ErrInvalid, q.SetHeartbeat(ctx, -1))
-	require.NotContains(t, e.dump()["ql:config"], "q-heartbeat")
+	require.NotContains(t, e.Dump()["ql:config"], "q-heartbeat")
 }
 
 func TestAQueuesMaxConcurrency(t *testing.T) {
@@ -172,17 +172,17 @@ func TestAQueuesMaxConcurrency(t *testing.T) {
 	require.NoError(t, q.SetMaxConcurrency(ctx, 2))
 	requireLimit(2)
 	for range 3 {
-		e.put("q")
+		e.Put("q")
 	}
-	require.Len(t, e.pops("q", 3), 2)
+	require.Len(t, e.Pops("q", 3), 2)
 	require.NoError(t, q.SetMaxConcurrency(ctx, -1))
 	requireLimit(0)
-	require.Len(t, e.pops("q", 3), 1)
+	require.Len(t, e.Pops("q", 3), 1)
 	require.NoError(t, q.SetMaxConcurrency(ctx, 1))
 	require.NoError(t, q.SetMaxConcurrency(ctx, 0))
 	requireLimit(0)
 	requireCode(t, qless.ErrInvalid, q.SetMaxConcurrency(ctx, -2))
-	require.NotContains(t, e.dump(), "ql:config")
+	require.NotContains(t, e.Dump(), "ql:config")
 	require.NoError(t, errOf(e.Do(ctx, "config.set", "q-max-concurrency", "-5")))
 	requireLimit(0)
 }

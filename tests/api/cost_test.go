@@ -13,8 +13,8 @@ import (
 // here to the last one: with the env's clock, and with the server's, which is one more.
 var costs = []struct {
 	what  string
-	exact int // what it costs with the server's clock
-	limit int // what it may never cost
+	exact int // its cost with the server's clock
+	limit int // an upper limit of its cost
 	set   func(t *testing.T, q *qless.Queue) *qless.Job
 	run   func(t *testing.T, q *qless.Queue, job *qless.Job)
 }{
@@ -65,7 +65,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			require.LessOrEqual(t, c.exact, c.limit)
 			e := newEnv(t)
-			for queue, client := range map[string]*qless.Client{"q": e.Client, "real": e.liveClient(e.rdb, qless.ClientConfig{})} {
+			for queue, client := range map[string]*qless.Client{"q": e.Client, "real": e.NewLiveClient(e.Redis, qless.ClientConfig{})} {
 				q := client.Queue(queue)
 				require.NoError(t, popOne(t, q).Complete(t.Context())) // the queue and the day are not new
 				var job *qless.Job
@@ -76,14 +76,14 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 				if client == e.Client {
 					want--
 				}
-				commands := e.server.Commands(t, func() { c.run(t, q, job) })
+				commands := e.Server.Commands(t, func() { c.run(t, q, job) })
 				require.Len(t, commands, want, "%v", commands)
 			}
 		})
 	}
 }
 
-// What docs/scaling.md says of workers with many queues.
+// The costs of workers with many queues in docs/scaling.md.
 func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 	e := newEnv(t)
 	reserve := func(queues int) int {
@@ -91,7 +91,7 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 		for i := range queues {
 			args = append(args, fmt.Sprint("q", i))
 		}
-		return len(e.server.Commands(t, func() {
+		return len(e.Server.Commands(t, func() {
 			_, err := e.Run(t.Context(), "reserve", "", args...)
 			require.NoError(t, err)
 		}))

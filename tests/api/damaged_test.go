@@ -15,35 +15,35 @@ import (
 
 // lose deletes the hashes of jobs behind the scripts' back, and leaves their jids.
 func (e *env) lose(jids ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, jid := range jids {
-		require.NoError(e.t, e.rdb.Del(e.t.Context(), "ql:j:"+jid).Err())
+		require.NoError(e.T, e.Redis.Del(e.T.Context(), "ql:j:"+jid).Err())
 	}
 }
 
 func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigGracePeriod, 0)
-	e.put("q", qless.JID("locked"))
-	e.pop("q")
-	e.put("q", qless.JID("locked too"))
-	e.pop("q")
-	e.clock.Advance(2 * time.Minute)
-	e.put("q", qless.JID("scheduled"), qless.Delay(time.Second))
-	e.put("q", qless.JID("waiting"), qless.Priority(10))
-	e.put("q", qless.JID("parent"), qless.Priority(-1))
-	e.put("q", qless.JID("depends"), qless.DependsOn{"parent"})
-	e.put("q", qless.JID("good"))
+	e.Set(qless.ConfigGracePeriod, 0)
+	e.Put("q", qless.JID("locked"))
+	e.Pop("q")
+	e.Put("q", qless.JID("locked too"))
+	e.Pop("q")
+	e.Clock.Advance(2 * time.Minute)
+	e.Put("q", qless.JID("scheduled"), qless.Delay(time.Second))
+	e.Put("q", qless.JID("waiting"), qless.Priority(10))
+	e.Put("q", qless.JID("parent"), qless.Priority(-1))
+	e.Put("q", qless.JID("depends"), qless.DependsOn{"parent"})
+	e.Put("q", qless.JID("good"))
 	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"))
 	require.NoError(t, err)
 	e.lose("locked", "locked too", "scheduled", "waiting", "depends")
-	require.NoError(t, e.rdb.Del(t.Context(), "ql:r:r").Err())
-	e.clock.Advance(2 * time.Second)
+	require.NoError(t, e.Redis.Del(t.Context(), "ql:r:r").Err())
+	e.Clock.Advance(2 * time.Second)
 
 	peeked, err := e.Queue("q").Peek(t.Context(), 5)
 	require.NoError(t, err)
 	require.Equal(t, []string{"good", "parent"}, jids(peeked))
-	e.counts("q")
+	e.Counts("q")
 	_, err = e.Queues(t.Context())
 	require.NoError(t, err)
 	for _, list := range []inspect.List{
@@ -52,55 +52,55 @@ func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 		_, err := inspect.New(e.Client).Queue("q", list).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 	}
-	jobs := e.pops("q", 5)
+	jobs := e.Pops("q", 5)
 	require.Equal(t, []string{"good", "parent"}, jids(jobs))
 	require.NoError(t, jobs[1].Complete(t.Context()))
-	require.Empty(t, e.pops("q", 5))
-	counts := e.counts("q")
+	require.Empty(t, e.Pops("q", 5))
+	counts := e.Counts("q")
 	require.Equal(t, qless.QueueCounts{Name: "q", Running: 1, Depends: counts.Depends}, counts)
 }
 
 func TestPopPassesOverLostJobsToTheNextOnes(t *testing.T) {
 	e := newEnv(t)
 	for i := range 30 {
-		e.put("q", qless.JID(fmt.Sprint(i)), qless.Priority(1))
+		e.Put("q", qless.JID(fmt.Sprint(i)), qless.Priority(1))
 		e.lose(fmt.Sprint(i))
 	}
-	e.put("q", qless.JID("good"))
+	e.Put("q", qless.JID("good"))
 	peeked, err := e.Queue("q").Peek(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, []string{"good"}, jids(peeked))
-	require.Equal(t, "good", e.pop("q").JID)
+	require.Equal(t, "good", e.Pop("q").JID)
 }
 
 func TestLostJobsElsewhere(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c"} {
-		e.put("q", qless.JID(jid), qless.Tags{"tag"})
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.Put("q", qless.JID(jid), qless.Tags{"tag"})
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	}
-	require.NoError(t, e.job("a").Track(t.Context()))
+	require.NoError(t, e.Read("a").Track(t.Context()))
 	e.lose("a", "b")
 	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, tracked.Items)
 	_, err = repairs.UnfailInto(t.Context(), e.Client, "q", "g", 5)
 	require.NoError(t, err)
-	require.Equal(t, "c", e.pop("q").JID)
+	require.Equal(t, "c", e.Pop("q").JID)
 	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
 
-	e.put("q", qless.JID("done"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.Put("q", qless.JID("done"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	e.lose("done")
-	e.set(qless.ConfigJobsHistoryCount, 0)
-	e.put("q", qless.JID("last"))
-	require.NoError(t, e.pop("q").Complete(t.Context()), "it clears away what is kept")
+	e.Set(qless.ConfigJobsHistoryCount, 0)
+	e.Put("q", qless.JID("last"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()), "it clears away what is kept")
 	require.NoError(t, e.Cancel(t.Context(), "a", "b"))
 }
 
-// garbage is what a field of a job may hold, by the hand of somebody or of another program.
+// garbage lists values of a job's field that a person or another program may have written.
 var garbage = map[string][]string{
 	"tags":             {"", "x", "5", `"a"`, "{}", "[{}]", "[1,2.5]", "[null]", `{"a":1}`, "[nan]", "[[]]", "null"},
 	"remaining":        {"", "x", "nan", "inf", "-inf", "1e400", "1.5", "{}", "0x10"},
@@ -135,12 +135,12 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 		for _, value := range values {
 			what := fmt.Sprintf("%s = %q", field, value)
 			spoil := func(jid string) {
-				require.NoError(t, e.rdb.HSet(ctx, "ql:j:"+jid, field, value).Err())
+				require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, field, value).Err())
 			}
-			require.NoError(t, e.rdb.FlushDB(ctx).Err())
-			e.set(qless.ConfigGracePeriod, 0)
+			require.NoError(t, e.Redis.FlushDB(ctx).Err())
+			e.Set(qless.ConfigGracePeriod, 0)
 
-			e.put("q", qless.JID("j"), qless.Tags{"a"})
+			e.Put("q", qless.JID("j"), qless.Tags{"a"})
 			spoil("j")
 			read, err := e.Job(ctx, "j")
 			require.NoError(t, err, what)
@@ -153,9 +153,9 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 			job := jobs[0]
 
 			spoil("j")
-			ran(t, e.job("j").Tag(ctx, "b"), what)
+			ran(t, e.Read("j").Tag(ctx, "b"), what)
 			spoil("j")
-			ran(t, e.job("j").Untag(ctx, "a"), what)
+			ran(t, e.Read("j").Untag(ctx, "a"), what)
 			spoil("j")
 			ran(t, job.Log(ctx, "m", nil), what)
 			spoil("j")
@@ -165,7 +165,7 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 			ran(t, errOf(job.Heartbeat(ctx)), what)
 
 			spoil("j")
-			e.clock.Advance(2 * time.Minute)
+			e.Clock.Advance(2 * time.Minute)
 			_, err = e.Queue("q").Pop(ctx, 1)
 			ran(t, err, what+", lost")
 			_, err = e.Queue("q").Put(ctx, "K", nil, qless.JID("j"))
@@ -200,8 +200,8 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 			_, err = e.Job(ctx, "j")
 			requireCode(t, qless.ErrNotFound, err)
 
-			e.put("q", qless.JID("good"))
-			require.Equal(t, "good", e.pop("q").JID, what)
+			e.Put("q", qless.JID("good"))
+			require.Equal(t, "good", e.Pop("q").JID, what)
 			_, err = e.Jobs(ctx, "j", "good")
 			require.NoError(t, err, what)
 		}
@@ -214,9 +214,9 @@ func TestGarbageInTheHistoryOfAJob(t *testing.T) {
 		"", "x", "5", "{}", "[]", "[1]", "[null]", `[1,"a",5]`, `[1,"a",[1,2]]`, `[1,"a",null]`, `["x",{},{}]`,
 		`[1,"a",{"when":"x","what":2,"q":[],"worker":null}]`, `[1.5,"a"]`, `[1e300,"a"]`, `[nan,"a"]`, `[1,"a",[nan]]`, `[1,"\ud83d"]`,
 	} {
-		require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
-		jid := e.put("q")
-		require.NoError(t, e.rdb.RPush(t.Context(), "ql:j:"+jid+"-history", entry).Err())
+		require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
+		jid := e.Put("q")
+		require.NoError(t, e.Redis.RPush(t.Context(), "ql:j:"+jid+"-history", entry).Err())
 		job, err := e.Job(t.Context(), jid)
 		require.NoError(t, err, entry)
 		require.Equal(t, "put", job.History[0].What)
@@ -234,29 +234,29 @@ func TestGarbageInTheSettings(t *testing.T) {
 	} {
 		for _, value := range []string{"", "x", "nan", "inf", "-inf", "1e400", "{}"} {
 			e := newEnv(t)
-			require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+			require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 			what := fmt.Sprintf("%s = %q", option, value)
-			require.NoError(t, e.rdb.HSet(t.Context(), "ql:config", option, value).Err())
+			require.NoError(t, e.Redis.HSet(t.Context(), "ql:config", option, value).Err())
 			for _, jid := range []string{"a", "b", "c"} {
-				e.put("q", qless.JID(jid))
+				e.Put("q", qless.JID(jid))
 			}
 			jobs, err := e.Queue("q").Pop(t.Context(), 2)
 			require.NoError(t, err, what)
 			require.Len(t, jobs, 2, what)
 			require.NoError(t, errOf(jobs[0].Heartbeat(t.Context())), what)
 			require.NoError(t, jobs[0].Complete(t.Context()), what)
-			e.clock.Advance(time.Hour)
+			e.Clock.Advance(time.Hour)
 			for range 2 {
 				_, err = e.Queue("q").Pop(t.Context(), 5)
 				require.NoError(t, err, what)
-				e.clock.Advance(time.Hour)
+				e.Clock.Advance(time.Hour)
 			}
-			require.NoError(t, e.job("b").Log(t.Context(), "m", nil))
+			require.NoError(t, e.Read("b").Log(t.Context(), "m", nil))
 			_, err = inspect.New(e.Client).Workers(t.Context())
 			require.NoError(t, err, what)
 			_, err = e.Queue("q").Stats(t.Context(), noon)
 			require.NoError(t, err, what)
-			e.counts("q")
+			e.Counts("q")
 		}
 	}
 }
@@ -274,15 +274,15 @@ func TestGarbageInARecurringJob(t *testing.T) {
 	} {
 		for _, value := range values {
 			what := fmt.Sprintf("%s = %q", field, value)
-			require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+			require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 			job := e.recur(time.Second)
 			if value == deleted {
-				require.NoError(t, e.rdb.HDel(t.Context(), "ql:r:r", field).Err())
+				require.NoError(t, e.Redis.HDel(t.Context(), "ql:r:r", field).Err())
 			} else {
-				require.NoError(t, e.rdb.HSet(t.Context(), "ql:r:r", field, value).Err())
+				require.NoError(t, e.Redis.HSet(t.Context(), "ql:r:r", field, value).Err())
 			}
-			e.put("q", qless.JID("good"), qless.Priority(1))
-			e.clock.Advance(10 * time.Second)
+			e.Put("q", qless.JID("good"), qless.Priority(1))
+			e.Clock.Advance(10 * time.Second)
 			popped, err := e.Queue("q").Pop(t.Context(), 50)
 			require.NoError(t, err, what)
 			require.Contains(t, jids(popped), "good", what)

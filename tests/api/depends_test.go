@@ -16,101 +16,101 @@ import (
 
 func TestADependentWaitsForAll(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"))
-	e.put("q", qless.JID("c"), qless.DependsOn{"a"}, qless.DependsOn{"b"})
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"))
+	e.Put("q", qless.JID("c"), qless.DependsOn{"a"}, qless.DependsOn{"b"})
 
-	job := e.job("c")
+	job := e.Read("c")
 	require.Equal(t, qless.StateDepends, job.State)
 	require.ElementsMatch(t, []string{"a", "b"}, job.Dependencies)
-	require.Equal(t, []string{"c"}, e.job("a").Dependents)
-	require.Equal(t, 1, e.counts("q").Depends)
+	require.Equal(t, []string{"c"}, e.Read("a").Dependents)
+	require.Equal(t, 1, e.Counts("q").Depends)
 	depends, err := inspect.New(e.Client).Queue("q", inspect.Depends).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"c"}, depends.Items)
 
-	first := e.pops("q", 5)
+	first := e.Pops("q", 5)
 	require.Equal(t, []string{"a", "b"}, jids(first))
 	require.NoError(t, first[0].Complete(t.Context()))
-	require.Equal(t, []string{"b"}, e.job("c").Dependencies)
-	require.Empty(t, e.pops("q", 5))
+	require.Equal(t, []string{"b"}, e.Read("c").Dependencies)
+	require.Empty(t, e.Pops("q", 5))
 	require.NoError(t, first[1].Complete(t.Context()))
-	require.Equal(t, "c", e.pop("q").JID)
-	require.Empty(t, e.job("a").Dependents)
+	require.Equal(t, "c", e.Pop("q").JID)
+	require.Empty(t, e.Read("a").Dependents)
 }
 
 func TestDependenciesThatCanNotBeWaitedForAreIgnored(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("done"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	e.put("q", qless.JID("j"), qless.DependsOn{"done", "unknown"})
-	require.Equal(t, "j", e.pop("q").JID)
-	require.Empty(t, e.job("j").Dependencies)
+	e.Put("q", qless.JID("done"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	e.Put("q", qless.JID("j"), qless.DependsOn{"done", "unknown"})
+	require.Equal(t, "j", e.Pop("q").JID)
+	require.Empty(t, e.Read("j").Dependencies)
 }
 
 func TestDependentsWaitForTheEndOfAChain(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("c"), qless.DependsOn{"a"})
-	require.NoError(t, e.pop("q").Next(t.Context(), "next"))
-	require.Empty(t, e.pops("q", 1), "a goes on, it is not complete")
-	require.NoError(t, e.pop("next").Fail(t.Context(), "g", "m"))
-	require.Empty(t, e.pops("q", 1), "a has failed")
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("c"), qless.DependsOn{"a"})
+	require.NoError(t, e.Pop("q").Next(t.Context(), "next"))
+	require.Empty(t, e.Pops("q", 1), "a goes on, it is not complete")
+	require.NoError(t, e.Pop("next").Fail(t.Context(), "g", "m"))
+	require.Empty(t, e.Pops("q", 1), "a has failed")
 	moved, err := repairs.UnfailInto(t.Context(), e.Client, "next", "g", 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
-	require.NoError(t, e.pop("next").Complete(t.Context()))
-	require.Equal(t, "c", e.pop("q").JID)
+	require.NoError(t, e.Pop("next").Complete(t.Context()))
+	require.Equal(t, "c", e.Pop("q").JID)
 }
 
 func TestAReleasedDependentKeepsItsDelay(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("c"), qless.DependsOn{"a"}, qless.Delay(time.Minute))
-	require.Equal(t, qless.StateDepends, e.job("c").State)
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	require.Equal(t, qless.StateScheduled, e.job("c").State)
-	require.Empty(t, e.pops("q", 1))
-	e.clock.Advance(time.Minute)
-	require.Equal(t, "c", e.pop("q").JID)
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("c"), qless.DependsOn{"a"}, qless.Delay(time.Minute))
+	require.Equal(t, qless.StateDepends, e.Read("c").State)
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.Equal(t, qless.StateScheduled, e.Read("c").State)
+	require.Empty(t, e.Pops("q", 1))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, "c", e.Pop("q").JID)
 }
 
 func TestDependAddsDependencies(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b"} {
-		e.put("others", qless.JID(jid))
+		e.Put("others", qless.JID(jid))
 	}
-	e.put("q", qless.JID("c"), qless.DependsOn{"a"})
-	job := e.job("c")
+	e.Put("q", qless.JID("c"), qless.DependsOn{"a"})
+	job := e.Read("c")
 	require.NoError(t, job.Depend(t.Context(), "b", "unknown"))
-	require.ElementsMatch(t, []string{"a", "b"}, e.job("c").Dependencies)
-	require.Equal(t, []string{"c"}, e.job("b").Dependents)
+	require.ElementsMatch(t, []string{"a", "b"}, e.Read("c").Dependencies)
+	require.Equal(t, []string{"c"}, e.Read("b").Dependents)
 }
 
 func TestUndependEndsDependencies(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c"} {
-		e.put("others", qless.JID(jid))
+		e.Put("others", qless.JID(jid))
 	}
-	e.put("q", qless.JID("j"), qless.DependsOn{"a", "b", "c"})
-	job := e.job("j")
+	e.Put("q", qless.JID("j"), qless.DependsOn{"a", "b", "c"})
+	job := e.Read("j")
 	require.NoError(t, job.Undepend(t.Context(), "a", "unknown"))
-	require.ElementsMatch(t, []string{"b", "c"}, e.job("j").Dependencies)
-	require.Empty(t, e.pops("q", 1))
+	require.ElementsMatch(t, []string{"b", "c"}, e.Read("j").Dependencies)
+	require.Empty(t, e.Pops("q", 1))
 	require.NoError(t, job.Undepend(t.Context(), "b", "c"))
-	require.Empty(t, e.job("c").Dependents)
-	require.Equal(t, "j", e.pop("q").JID)
+	require.Empty(t, e.Read("c").Dependents)
+	require.Equal(t, "j", e.Pop("q").JID)
 }
 
 func TestUndependAllFreesAJob(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b"} {
-		e.put("others", qless.JID(jid))
+		e.Put("others", qless.JID(jid))
 	}
-	e.put("q", qless.JID("j"), qless.DependsOn{"a", "b"}, qless.Delay(time.Hour))
-	require.NoError(t, e.job("j").UndependAll(t.Context()))
-	require.Equal(t, "j", e.pop("q").JID, "at once, without its delay")
-	require.Empty(t, e.job("a").Dependents)
+	e.Put("q", qless.JID("j"), qless.DependsOn{"a", "b"}, qless.Delay(time.Hour))
+	require.NoError(t, e.Read("j").UndependAll(t.Context()))
+	require.Equal(t, "j", e.Pop("q").JID, "at once, without its delay")
+	require.Empty(t, e.Read("a").Dependents)
 }
 
 // manyDependencies is how many jobs dependOnMany has a job wait for: of a thousand in a step, more
@@ -119,24 +119,24 @@ const manyDependencies = 2500
 
 // dependOnMany puts a job that waits for many others, of which only the first is there.
 func (e *env) dependOnMany() *qless.Job {
-	e.t.Helper()
-	jid := e.put("q", qless.DependsOn{e.put("others", qless.JID("other-0"))})
+	e.T.Helper()
+	jid := e.Put("q", qless.DependsOn{e.Put("others", qless.JID("other-0"))})
 	e.pipe(manyDependencies, func(p redis.Pipeliner, i int) {
 		other := fmt.Sprint("other-", i)
-		p.SAdd(e.t.Context(), "ql:j:"+jid+"-dependencies", other)
-		p.SAdd(e.t.Context(), "ql:j:"+other+"-dependents", jid)
+		p.SAdd(e.T.Context(), "ql:j:"+jid+"-dependencies", other)
+		p.SAdd(e.T.Context(), "ql:j:"+other+"-dependents", jid)
 	})
-	return e.job(jid)
+	return e.Read(jid)
 }
 
 // requireDependsOn requires that a job waits for some number of those, and that these know.
 func (e *env) requireDependsOn(count int, jid string) {
-	e.t.Helper()
-	job := e.job(jid)
-	require.Equal(e.t, qless.StateDepends, job.State)
-	require.Len(e.t, job.Dependencies, count)
-	require.Len(e.t, e.rdb.Keys(e.t.Context(), "ql:j:other-*-dependents").Val(), count)
-	require.Empty(e.t, e.pops("q", 1))
+	e.T.Helper()
+	job := e.Read(jid)
+	require.Equal(e.T, qless.StateDepends, job.State)
+	require.Len(e.T, job.Dependencies, count)
+	require.Len(e.T, e.Redis.Keys(e.T.Context(), "ql:j:other-*-dependents").Val(), count)
+	require.Empty(e.T, e.Pops("q", 1))
 }
 
 func TestUndependAllOfManyGoesInSteps(t *testing.T) {
@@ -146,17 +146,17 @@ func TestUndependAllOfManyGoesInSteps(t *testing.T) {
 		require.LessOrEqual(t, len(script), 1000*2+20)
 		require.LessOrEqual(t, membersRead(t, script, manyDependencies), 1000)
 	}
-	require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*-depend*").Val())
-	require.Equal(t, job.JID, e.pop("q").JID)
+	require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*-depend*").Val())
+	require.Equal(t, job.JID, e.Pop("q").JID)
 }
 
-// The job waits for fewer others, and is released as ever.
+// The job waits for fewer others, and is released as usual.
 func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 	e := newEnv(t)
 	job := e.dependOnMany()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	client := e.client(e.rdb, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
 		if call.Command == "depends" {
 			cancel()
 		}
@@ -168,35 +168,35 @@ func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 
 	// The last ones are ended only if the job can be moved.
 	work := "ql:q:q-work"
-	require.NoError(t, e.rdb.Set(t.Context(), work, "damaged", 0).Err())
+	require.NoError(t, e.Redis.Set(t.Context(), work, "damaged", 0).Err())
 	requireCode(t, qless.ErrServer, job.UndependAll(t.Context()))
-	require.NoError(t, e.rdb.Del(t.Context(), work).Err())
+	require.NoError(t, e.Redis.Del(t.Context(), work).Err())
 	e.requireDependsOn(manyDependencies-2000, job.JID)
 
 	require.NoError(t, job.UndependAll(t.Context()))
-	require.Equal(t, job.JID, e.pop("q").JID)
+	require.Equal(t, job.JID, e.Pop("q").JID)
 }
 
 func TestAJobCalledAllIsADependencyLikeAnother(t *testing.T) {
 	for name, ended := range map[string][]string{"alone": {"all"}, "first": {"all", "unknown"}, "last": {"unknown", "all"}} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			e.put("others", qless.JID("all"))
-			e.put("others", qless.JID("b"))
-			e.put("q", qless.JID("j"), qless.DependsOn{"all", "b"})
-			require.NoError(t, e.job("j").Undepend(t.Context(), ended...))
-			require.Equal(t, []string{"b"}, e.job("j").Dependencies)
-			require.Equal(t, qless.StateDepends, e.job("j").State)
+			e.Put("others", qless.JID("all"))
+			e.Put("others", qless.JID("b"))
+			e.Put("q", qless.JID("j"), qless.DependsOn{"all", "b"})
+			require.NoError(t, e.Read("j").Undepend(t.Context(), ended...))
+			require.Equal(t, []string{"b"}, e.Read("j").Dependencies)
+			require.Equal(t, qless.StateDepends, e.Read("j").State)
 		})
 	}
 }
 
-func TestDependenciesOfAJobThatDoesNotWaitCanNotBeChanged(t *testing.T) {
+func TestOnlyDependingJobsChangeTheirDependencies(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("j"))
-	job := e.job("j")
-	e.unchanged(func() {
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("j"))
+	job := e.Read("j")
+	e.Unchanged(func() {
 		for _, err := range []error{
 			job.Depend(t.Context(), "a"), job.Undepend(t.Context(), "a"), job.UndependAll(t.Context()),
 		} {
@@ -208,43 +208,43 @@ func TestDependenciesOfAJobThatDoesNotWaitCanNotBeChanged(t *testing.T) {
 	requireCode(t, qless.ErrNotFound, job.UndependAll(t.Context()))
 }
 
-func TestADependencyIsCanceledOnlyTogetherWithItsDependents(t *testing.T) {
+func TestDependencyIsCanceledOnlyWithItsDependents(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"), qless.DependsOn{"a"})
-	e.put("q", qless.JID("c"), qless.DependsOn{"b"})
-	e.unchanged(func() {
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
+	e.Put("q", qless.JID("c"), qless.DependsOn{"b"})
+	e.Unchanged(func() {
 		err := e.Cancel(t.Context(), "a")
 		require.Equal(t, "a", requireCode(t, qless.ErrHasDependents, err).JID)
 		requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "a", "b"))
-		requireCode(t, qless.ErrHasDependents, e.job("b").Cancel(t.Context()))
+		requireCode(t, qless.ErrHasDependents, e.Read("b").Cancel(t.Context()))
 	})
 	require.NoError(t, e.Cancel(t.Context(), "a", "b", "c"))
-	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 }
 
 func TestACanceledDependentIsNotWaitedOn(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"), qless.DependsOn{"a"})
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
 	require.NoError(t, e.Cancel(t.Context(), "b"))
-	require.Empty(t, e.job("a").Dependents)
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	require.Empty(t, e.pops("q", 1))
+	require.Empty(t, e.Read("a").Dependents)
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.Empty(t, e.Pops("q", 1))
 }
 
 func TestPutReplacesDependenciesWhenItNamesAny(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b"} {
-		e.put("others", qless.JID(jid))
+		e.Put("others", qless.JID(jid))
 	}
-	e.put("q", qless.JID("j"), qless.DependsOn{"a"})
-	e.put("q", qless.JID("j"))
-	require.Equal(t, []string{"a"}, e.job("j").Dependencies, "none are named")
-	require.Equal(t, qless.StateDepends, e.job("j").State)
-	e.put("q2", qless.JID("j"), qless.DependsOn{"b"})
-	require.Equal(t, []string{"b"}, e.job("j").Dependencies)
-	require.Empty(t, e.job("a").Dependents)
+	e.Put("q", qless.JID("j"), qless.DependsOn{"a"})
+	e.Put("q", qless.JID("j"))
+	require.Equal(t, []string{"a"}, e.Read("j").Dependencies, "none are named")
+	require.Equal(t, qless.StateDepends, e.Read("j").State)
+	e.Put("q2", qless.JID("j"), qless.DependsOn{"b"})
+	require.Equal(t, []string{"b"}, e.Read("j").Dependencies)
+	require.Empty(t, e.Read("a").Dependents)
 	requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "b"))
 }
 
@@ -253,9 +253,9 @@ var listSuffixes = []string{"-history", "-dependents", "-dependencies"}
 
 func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("x"), qless.DependsOn{e.put("q", qless.JID("parent"), qless.Priority(1))})
-	e.put("q", qless.JID("running"), qless.Priority(2))
-	running := e.pop("q")
+	e.Put("q", qless.JID("x"), qless.DependsOn{e.Put("q", qless.JID("parent"), qless.Priority(1))})
+	e.Put("q", qless.JID("running"), qless.Priority(2))
+	running := e.Pop("q")
 	require.Equal(t, "running", running.JID)
 	shards := e.shards(qless.ShardByJID, 2)
 	ctx := t.Context()
@@ -290,10 +290,10 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 			"Complete": func() (string, error) {
 				return "running", running.Next(ctx, "q2", depends)
 			},
-			"Move":   func() (string, error) { return "x", e.job("x").Move(ctx, "q2", depends) },
-			"Depend": func() (string, error) { return "x", e.job("x").Depend(ctx, "parent", name) },
+			"Move":   func() (string, error) { return "x", e.Read("x").Move(ctx, "q2", depends) },
+			"Depend": func() (string, error) { return "x", e.Read("x").Depend(ctx, "parent", name) },
 		} {
-			e.unchanged(func() {
+			e.Unchanged(func() {
 				jid, err := call()
 				failure := requireCode(t, qless.ErrInvalid, err)
 				require.Equal(t, jid, failure.JID, "%s: %s", what, name)
@@ -301,6 +301,6 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 			})
 		}
 	}
-	require.NoError(t, e.job("x").Undepend(ctx, "x-history"), "there is none, and nothing is written")
-	require.Equal(t, qless.StateDepends, e.job("x").State)
+	require.NoError(t, e.Read("x").Undepend(ctx, "x-history"), "there is none, and nothing is written")
+	require.Equal(t, qless.StateDepends, e.Read("x").State)
 }

@@ -110,8 +110,8 @@ func TestDialTakesAClusterWithAHashTag(t *testing.T) {
 
 func TestDialOfARealReplica(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, e.rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-	_, err := qless.Dial(t.Context(), "redis://"+e.server.Addr(), nil)
+	require.NoError(t, e.Redis.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	_, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr(), nil)
 	require.Contains(t, requireCode(t, qless.ErrUnavailable, err).Message, "the server is a replica")
 }
 
@@ -124,8 +124,8 @@ func TestDialOfARealClusterNode(t *testing.T) {
 func TestDialWorksForAUserWhoMayNotLook(t *testing.T) {
 	e := newEnv(t)
 	rules := []string{"on", ">secret", "~*", "&*", "+@all", "-info"}
-	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", rules...).Err())
-	client, err := qless.Dial(t.Context(), "redis://alice:secret@"+e.server.Addr(), nil)
+	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
+	client, err := qless.Dial(t.Context(), "redis://alice:secret@"+e.Server.Addr(), nil)
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 }
@@ -182,7 +182,7 @@ func TestDialHintsAtTLS(t *testing.T) {
 	}
 }
 
-// selfSigned returns a certificate that nobody trusts.
+// selfSigned returns a certificate of no known authority.
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

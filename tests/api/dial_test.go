@@ -106,13 +106,13 @@ func TestDialTellsNoSecretsOfAURLThatCanNotBeRead(t *testing.T) {
 
 func TestDialTellsNoPasswordWhenItCanNotConnect(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", "on", ">another", "+@all").Err())
+	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", "on", ">another", "+@all").Err())
 	for what, url := range map[string]string{
-		"a wrong password":     "redis://alice:pa5s%2Fw0rd@" + e.server.Addr(),
-		"an unknown user":      "redis://nobody:pa5s%2Fw0rd@" + e.server.Addr(),
+		"a wrong password":     "redis://alice:pa5s%2Fw0rd@" + e.Server.Addr(),
+		"an unknown user":      "redis://nobody:pa5s%2Fw0rd@" + e.Server.Addr(),
 		"an unknown host":      "redis://alice:pa5s%2Fw0rd@host.invalid:6379?max_retries=-1",
 		"nobody listens":       "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?max_retries=-1",
-		"a server without TLS": "rediss://alice:pa5s%2Fw0rd@" + e.server.Addr() + "?max_retries=-1&dial_timeout=100ms",
+		"a server without TLS": "rediss://alice:pa5s%2Fw0rd@" + e.Server.Addr() + "?max_retries=-1&dial_timeout=100ms",
 		"a socket":             "unix://alice:pa5s%2Fw0rd@/nowhere/redis.sock?max_retries=-1",
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestDialTakesAPasswordThatIsPercentEncoded(t *testing.T) {
 	const password = `a/b?c#d%e@f:g[h]i\j"k l`
 	const encoded = "a%2Fb%3Fc%23d%25e%40f%3Ag%5Bh%5Di%5Cj%22k%20l"
 	rules := []string{"on", ">" + password, "~*", "&*", "+@all"}
-	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", rules...).Err())
-	client, err := qless.Dial(t.Context(), "Redis://alice:"+encoded+"@"+e.server.Addr()+"/0?dial_timeout=5s", nil)
+	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
+	client, err := qless.Dial(t.Context(), "Redis://alice:"+encoded+"@"+e.Server.Addr()+"/0?dial_timeout=5s", nil)
 	require.NoError(t, err)
 	defer client.Close()
 	_, err = client.Queue("q").Counts(t.Context())

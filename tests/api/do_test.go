@@ -13,7 +13,7 @@ func TestDoRunsACommandWithItsArguments(t *testing.T) {
 	var seen observer
 	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
 	ctx := t.Context()
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	seen.take()
 	reply, err := e.Do(ctx, "length", "q")
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestDoRunsACommandWithItsArguments(t *testing.T) {
 	require.Nil(t, reply)
 	_, err = e.Do(ctx, "reschedule", "j", time.Minute)
 	require.NoError(t, err)
-	require.WithinDuration(t, noon.Add(time.Minute), e.job("j").Due, time.Second)
+	require.WithinDuration(t, noon.Add(time.Minute), e.Read("j").Due, time.Second)
 }
 
 // The options of a put are pairs, all in the place of the first.
@@ -37,7 +37,7 @@ func TestDoWritesTheOptionsOfAPut(t *testing.T) {
 	_, err := e.Do(t.Context(), "put", "w1", "q", "j", "K", "{}", 0,
 		qless.Priority(3), qless.Tags{"red"}, qless.Headers{"a": "b"}, qless.TTL(time.Hour))
 	require.NoError(t, err)
-	job := e.job("j")
+	job := e.Read("j")
 	require.Equal(t, 3, job.Priority)
 	require.Equal(t, qless.Tags{"red"}, job.Tags)
 	require.Equal(t, qless.Headers{"a": "b"}, job.Headers)
@@ -47,7 +47,7 @@ func TestDoWritesTheOptionsOfAPut(t *testing.T) {
 func TestDoRefusesWhatItCanNotSend(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, err := range []error{
 			errOf(e.Do(ctx, "")), errOf(e.Do(ctx, "nonsense")), errOf(e.Do(ctx, "length", 1.5)),
 			errOf(e.Do(ctx, "length", nil)), errOf(e.Do(ctx, "length", []string{"q"})),
@@ -65,7 +65,7 @@ func TestDecodeReadsStoredData(t *testing.T) {
 	e := newEnvWith(t, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 	jid, err := e.Queue("q").Put(t.Context(), "K", "secret")
 	require.NoError(t, err)
-	stored := e.rdb.HGet(t.Context(), "ql:j:"+jid, "data").Val()
+	stored := e.Redis.HGet(t.Context(), "ql:j:"+jid, "data").Val()
 	require.NotContains(t, stored, "secret")
 	data, err := e.Decode([]byte(stored))
 	require.NoError(t, err)

@@ -17,27 +17,27 @@ var places = map[string]struct {
 	bring func(e *env, options ...qless.PutOption)
 	state qless.State
 }{
-	"waiting": {func(e *env, options ...qless.PutOption) { e.put("q", options...) }, qless.StateWaiting},
+	"waiting": {func(e *env, options ...qless.PutOption) { e.Put("q", options...) }, qless.StateWaiting},
 	"scheduled": {func(e *env, options ...qless.PutOption) {
-		e.put("q", append(options, qless.Delay(time.Hour))...)
+		e.Put("q", append(options, qless.Delay(time.Hour))...)
 	}, qless.StateScheduled},
 	"depends": {func(e *env, options ...qless.PutOption) {
-		e.put("p", qless.JID("parent"))
-		e.put("q", append(options, qless.DependsOn{"parent"})...)
+		e.Put("p", qless.JID("parent"))
+		e.Put("q", append(options, qless.DependsOn{"parent"})...)
 	}, qless.StateDepends},
 	"running": {func(e *env, options ...qless.PutOption) {
-		e.put("q", options...)
-		e.pop("q")
+		e.Put("q", options...)
+		e.Pop("q")
 	}, qless.StateRunning},
 	"lost": {func(e *env, options ...qless.PutOption) {
-		e.put("q", options...)
-		e.pop("q")
-		e.clock.Advance(time.Hour)
+		e.Put("q", options...)
+		e.Pop("q")
+		e.Clock.Advance(time.Hour)
 	}, qless.StateRunning},
 	"timed out": {func(e *env, options ...qless.PutOption) {
-		e.put("q", options...)
-		e.pop("q")
-		require.NoError(e.t, repairs.TimeOut(e.t.Context(), e.Client, "j"))
+		e.Put("q", options...)
+		e.Pop("q")
+		require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, "j"))
 	}, qless.StateTimedOut},
 }
 
@@ -50,17 +50,17 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", end.State), func(t *testing.T) {
 				onEach(t, func(t *testing.T, e *env) {
 					place.bring(e, qless.JID("j"), qless.Unique("k"))
-					e.put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailure(qless.OnFailureRun))
-					require.Equal(t, place.state, e.job("j").State)
+					e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailure(qless.OnFailureRun))
+					require.Equal(t, place.state, e.Read("j").State)
 					ended := e.waits(t.Context(), "j")
-					state, err := e.as("anybody").End(t.Context(), "j", end)
+					state, err := e.As("anybody").End(t.Context(), "j", end)
 					require.NoError(t, err)
 					want := qless.StateComplete
 					if end.State != "" {
 						want = end.State
 					}
 					require.Equal(t, want, state)
-					job := e.job("j")
+					job := e.Read("j")
 					require.Equal(t, want, job.State)
 					require.Empty(t, job.Worker)
 					require.Empty(t, job.Dependencies)
@@ -73,23 +73,23 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 						require.Equal(t, "g", job.Failure.Group)
 						require.Equal(t, "m", job.Failure.Message)
 					}
-					require.Equal(t, qless.StateWaiting, e.job("child").State)
+					require.Equal(t, qless.StateWaiting, e.Read("child").State)
 					require.NoError(t, e.Cancel(t.Context(), "child"))
-					e.put("q", qless.JID("next"), qless.Unique("k")) // the key is free
+					e.Put("q", qless.JID("next"), qless.Unique("k")) // the key is free
 					require.NoError(t, e.Cancel(t.Context(), "next"))
-					counts := e.counts("q")
+					counts := e.Counts("q")
 					counts.Name = ""
 					require.Equal(t, qless.QueueCounts{}, counts)
 					held, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 					require.NoError(t, err)
 					require.Empty(t, held)
 					if place.state == qless.StateDepends {
-						require.NoError(t, e.pop("p").Complete(t.Context()))
+						require.NoError(t, e.Pop("p").Complete(t.Context()))
 					}
-					require.Equal(t, want, e.job("j").State, "nothing brings it back")
-					require.Empty(t, e.pops("q", 9))
+					require.Equal(t, want, e.Read("j").State, "nothing brings it back")
+					require.Empty(t, e.Pops("q", 9))
 					for _, again := range []qless.End{end, {}} {
-						e.unchanged(func() {
+						e.Unchanged(func() {
 							requireCode(t, qless.ErrFinished, errOf(e.End(t.Context(), "j", again)))
 						})
 					}
@@ -102,10 +102,10 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 func TestTheWorkerOfAnEndedJobIsNotified(t *testing.T) {
 	for _, end := range []qless.End{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {
 		onEach(t, func(t *testing.T, e *env) {
-			e.put("q", qless.JID("j"))
-			job := e.pop("q")
-			told := heard(t, e.rdb, "ql:w:w1")
-			require.NoError(t, errOf(e.as("anybody").End(t.Context(), "j", end)))
+			e.Put("q", qless.JID("j"))
+			job := e.Pop("q")
+			told := heard(t, e.Redis, "ql:w:w1")
+			require.NoError(t, errOf(e.As("anybody").End(t.Context(), "j", end)))
 			require.JSONEq(t, `{"jid":"j","event":"lock_lost","worker":"w1"}`, told())
 			requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
 		})
@@ -117,7 +117,7 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				place.bring(e, qless.JID("j"), qless.Retries(3))
-				before := e.job("j")
+				before := e.Read("j")
 				goesOn := qless.StateWaiting
 				if place.state == qless.StateScheduled || place.state == qless.StateDepends {
 					goesOn = place.state
@@ -126,24 +126,24 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 					state, err := e.End(t.Context(), "j", qless.End{TryAgain: 3, Result: 1})
 					require.NoError(t, err)
 					require.Equal(t, goesOn, state)
-					job := e.job("j")
+					job := e.Read("j")
 					require.Equal(t, goesOn, job.State)
 					require.Equal(t, n, job.Ends)
 					require.Equal(t, before.Remaining, job.Remaining)
 					requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), "j")))
 					if goesOn == qless.StateWaiting {
-						require.Equal(t, "j", e.pop("q").JID)
+						require.Equal(t, "j", e.Pop("q").JID)
 					}
 				}
 				state, err := e.End(t.Context(), "j", qless.End{TryAgain: 3, Result: 2})
 				require.NoError(t, err)
 				require.Equal(t, qless.StateComplete, state)
-				require.Equal(t, 3, e.job("j").Ends)
+				require.Equal(t, 3, e.Read("j").Ends)
 				result, err := e.Result(t.Context(), "j")
 				require.NoError(t, err)
 				require.Equal(t, "2", string(result.Data))
-				e.put("q", qless.JID("j"))
-				require.Zero(t, e.job("j").Ends, "another life begins")
+				e.Put("q", qless.JID("j"))
+				require.Zero(t, e.Read("j").Ends, "another life begins")
 			})
 		})
 	}
@@ -152,27 +152,27 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 func TestAJobThatIsTriedAgainKeepsItsPlace(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i := range 4 {
-			e.put("q", qless.JID(fmt.Sprint("j", i)), qless.OnLostInPlace)
-			e.clock.Advance(time.Second)
+			e.Put("q", qless.JID(fmt.Sprint("j", i)), qless.OnLostInPlace)
+			e.Clock.Advance(time.Second)
 		}
-		e.pops("q", 3)
-		e.clock.Advance(time.Second)
+		e.Pops("q", 3)
+		e.Clock.Advance(time.Second)
 		for _, jid := range []string{"j2", "j0", "j1"} {
 			require.NoError(t, errOf(e.End(t.Context(), jid, qless.End{TryAgain: 9})))
 		}
-		require.Equal(t, []string{"j0", "j1", "j2", "j3"}, jids(e.pops("q", 9)))
+		require.Equal(t, []string{"j0", "j1", "j2", "j3"}, jids(e.Pops("q", 9)))
 	})
 }
 
 func TestAnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"))
+		e.Put("q", qless.JID("j"))
 		require.NoError(t, errOf(e.End(t.Context(), "j", qless.End{State: qless.StateFailed, Group: "g", TryAgain: 1})))
-		require.Equal(t, 1, e.job("j").Ends)
-		require.NoError(t, e.job("j").Unfail(t.Context()))
-		require.Zero(t, e.job("j").Ends)
+		require.Equal(t, 1, e.Read("j").Ends)
+		require.NoError(t, e.Read("j").Unfail(t.Context()))
+		require.Zero(t, e.Read("j").Ends)
 		require.Empty(t, e.stored("j"))
-		e.put("q", qless.JID("gone"), qless.KeepFor(0))
+		e.Put("q", qless.JID("gone"), qless.KeepFor(0))
 		state, err := e.End(t.Context(), "gone", qless.End{TryAgain: 1})
 		require.NoError(t, err)
 		require.Equal(t, qless.StateComplete, state)
@@ -182,7 +182,7 @@ func TestAnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T) {
 
 func TestAnInvalidEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"))
+		e.Put("q", qless.JID("j"))
 		for message, end := range map[string]qless.End{
 			"need State":    {Group: "g"},
 			"State: State":  {Message: "m"},
@@ -191,7 +191,7 @@ func TestAnInvalidEnd(t *testing.T) {
 			"TryAgain -1":   {TryAgain: -1},
 			"JSON":          {Result: func() {}},
 		} {
-			e.unchanged(func() {
+			e.Unchanged(func() {
 				_, err := e.End(t.Context(), "j", end)
 				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
 			})
@@ -200,7 +200,7 @@ func TestAnInvalidEnd(t *testing.T) {
 			requireCode(t, qless.ErrInvalid, errOf(e.End(t.Context(), bad, qless.End{})))
 			requireCode(t, qless.ErrInvalid, e.Forget(t.Context(), bad))
 		}
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			requireCode(t, qless.ErrNotFound, errOf(e.End(t.Context(), "unknown", qless.End{})))
 			requireCode(t, qless.ErrNotFound, e.Forget(t.Context(), "unknown"))
 		})
@@ -209,12 +209,12 @@ func TestAnInvalidEnd(t *testing.T) {
 
 func TestAnEndFreesASlotOfTheQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.set("q-max-concurrency", 1)
-		e.put("q", qless.JID("j"))
-		e.put("q", qless.JID("next"))
-		e.pop("q")
-		require.Empty(t, e.pops("q", 1))
+		e.Set("q-max-concurrency", 1)
+		e.Put("q", qless.JID("j"))
+		e.Put("q", qless.JID("next"))
+		e.Pop("q")
+		require.Empty(t, e.Pops("q", 1))
 		require.NoError(t, errOf(e.End(t.Context(), "j", qless.End{})))
-		require.Equal(t, "next", e.pop("q").JID)
+		require.Equal(t, "next", e.Pop("q").JID)
 	})
 }

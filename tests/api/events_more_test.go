@@ -16,10 +16,10 @@ import (
 
 // failIn puts jobs and fails them in the group g.
 func (e *env) failIn(queue string, jids ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, jid := range jids {
-		e.put(queue, qless.JID(jid))
-		require.NoError(e.t, e.pop(queue).Fail(e.t.Context(), "g", "m"))
+		e.Put(queue, qless.JID(jid))
+		require.NoError(e.T, e.Pop(queue).Fail(e.T.Context(), "g", "m"))
 	}
 }
 
@@ -35,11 +35,11 @@ var quietChanges = []struct {
 		want: []qless.Event{{Kind: qless.EventPaused, Queue: "q"}},
 	}, {
 		what: "a pause of a paused queue",
-		set:  func(e *env) { require.NoError(e.t, e.Queue("q").Pause(e.t.Context())) },
+		set:  func(e *env) { require.NoError(e.T, e.Queue("q").Pause(e.T.Context())) },
 		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Pause(ctx) },
 	}, {
 		what: "an unpause",
-		set:  func(e *env) { require.NoError(e.t, e.Queue("q").Pause(e.t.Context())) },
+		set:  func(e *env) { require.NoError(e.T, e.Queue("q").Pause(e.T.Context())) },
 		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
 		want: []qless.Event{{Kind: qless.EventResumed, Queue: "q"}},
 	}, {
@@ -47,9 +47,9 @@ var quietChanges = []struct {
 		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
 	}, {
 		what: "a retry without retries",
-		set:  func(e *env) { e.put("q", qless.JID("j"), qless.Retries(0)) },
+		set:  func(e *env) { e.Put("q", qless.JID("j"), qless.Retries(0)) },
 		run: func(ctx context.Context, e *env) error {
-			return errOf(e.pop("q").Retry(ctx, 0, "", ""))
+			return errOf(e.Pop("q").Retry(ctx, 0, "", ""))
 		},
 		want: []qless.Event{{
 			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
@@ -57,16 +57,16 @@ var quietChanges = []struct {
 		}},
 	}, {
 		what: "a retry without retries that says why",
-		set:  func(e *env) { e.put("q", qless.JID("j"), qless.Retries(0)) },
+		set:  func(e *env) { e.Put("q", qless.JID("j"), qless.Retries(0)) },
 		run: func(ctx context.Context, e *env) error {
-			return errOf(e.pop("q").Retry(ctx, 0, "g", "m"))
+			return errOf(e.Pop("q").Retry(ctx, 0, "g", "m"))
 		},
 		want: []qless.Event{{
 			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m",
 		}},
 	}, {
 		what: "a failed job that is unfailed", set: func(e *env) { e.failIn("q", "j", "k") },
-		run: func(ctx context.Context, e *env) error { return e.job("j").Unfail(ctx) },
+		run: func(ctx context.Context, e *env) error { return e.Read("j").Unfail(ctx) },
 		want: []qless.Event{
 			{Kind: qless.EventUnfailed, JID: "j", Queue: "q", Group: "g", Count: 1},
 		},
@@ -92,7 +92,7 @@ var quietChanges = []struct {
 		},
 	}, {
 		what: "the children of a recurring job", set: recurs,
-		run:  func(_ context.Context, e *env) error { e.pop("q"); return nil },
+		run:  func(_ context.Context, e *env) error { e.Pop("q"); return nil },
 		want: []qless.Event{{Kind: qless.EventSpawned, JID: "r", Queue: "q", Count: 1}},
 	}, {
 		what: "children that somebody looks at", set: recurs,
@@ -103,9 +103,9 @@ var quietChanges = []struct {
 
 // recurs has a recurring job miss five times.
 func recurs(e *env) {
-	_, err := e.Queue("q").Recur(e.t.Context(), "K", nil, time.Minute, qless.JID("r"))
-	require.NoError(e.t, err)
-	e.clock.Advance(5 * time.Minute)
+	_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Minute, qless.JID("r"))
+	require.NoError(e.T, err)
+	e.Clock.Advance(5 * time.Minute)
 }
 
 func TestEventsOfWhatOtherScriptsDoInSilence(t *testing.T) {
@@ -137,8 +137,8 @@ func TestEventsOfWhatOtherScriptsDoInSilence(t *testing.T) {
 // TestEventsOfJobsThatFinishOutOfRetries shows that the workers' own script says so too.
 func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Retries(0))
-		e.pop("q")
+		e.Put("q", qless.JID("j"), qless.Retries(0))
+		e.Pop("q")
 		events := listen(t, e.Client)
 		reply, err := e.Run(t.Context(), "finish", "j", "w1",
 			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke")
@@ -150,8 +150,8 @@ func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 	})
 }
 
-// A subscriber to a pattern hears what other clients' script says and no more, unless somebody
-// listens to events.
+// A subscriber to a pattern receives the messages of other clients' script and no more, unless
+// there is a subscriber to events.
 func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 	e := newEnv(t)
 	lines := []string{
@@ -162,15 +162,15 @@ func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 		for _, line := range lines {
 			require.NoError(t, e.dropIn(line), line)
 		}
-		require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+		require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 	}
-	all := e.rdb.PSubscribe(t.Context(), "*")
+	all := e.Redis.PSubscribe(t.Context(), "*")
 	defer all.Close()
 	_, err := all.Receive(t.Context())
 	require.NoError(t, err)
 	messages := all.Channel()
 	run()
-	require.NoError(t, e.rdb.Publish(t.Context(), "the end", "").Err())
+	require.NoError(t, e.Redis.Publish(t.Context(), "the end", "").Err())
 	require.Equal(t, "ql:log", testkit.Soon(t, "the put", messages).Channel)
 	require.Equal(t, "the end", testkit.Soon(t, "the end", messages).Channel)
 
@@ -183,14 +183,14 @@ func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
 }
 
-// A user who may not publish there makes the change all the same.
+// A user who may not publish there makes the change anyway.
 func TestChangesThatCanNotBeTold(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, e.rdb.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "resetchannels").Err())
-	options := testkit.Options(e.server.Addr())
+	require.NoError(t, e.Redis.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "resetchannels").Err())
+	options := testkit.Options(e.Server.Addr())
 	options.Username, options.Password = "mute", "p"
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
-	require.NoError(t, e.client(rdb, qless.ClientConfig{}).Queue("q").Pause(t.Context()))
-	require.True(t, e.counts("q").Paused)
+	require.NoError(t, e.NewClient(rdb, qless.ClientConfig{}).Queue("q").Pause(t.Context()))
+	require.True(t, e.Counts("q").Paused)
 }

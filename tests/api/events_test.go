@@ -72,25 +72,25 @@ func requireEnd(t *testing.T, events <-chan qless.Event) {
 
 func TestEventsOfAnyJob(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigGracePeriod, 0)
+	e.Set(qless.ConfigGracePeriod, 0)
 	events := listen(t, e.Client)
 	ctx := t.Context()
 
-	e.put("q", qless.JID("a"))
+	e.Put("q", qless.JID("a"))
 	requireEvents(t, events, qless.Event{Kind: qless.EventPut, JID: "a", Queue: "q"})
-	job := e.pop("q")
+	job := e.Pop("q")
 	require.NoError(t, errOf(job.Heartbeat(ctx)))
 	require.NoError(t, errOf(job.Retry(ctx, 0, "", "")))
-	job = e.pop("q")
+	job = e.Pop("q")
 	require.NoError(t, job.Next(ctx, "next"))
 	requireEvents(t, events, qless.Event{Kind: qless.EventAdvanced, JID: "a", Queue: "q", To: "next"})
-	job = e.pop("next")
+	job = e.Pop("next")
 	require.NoError(t, job.Complete(ctx))
 	requireEvents(t, events, qless.Event{Kind: qless.EventCompleted, JID: "a", Queue: "next"})
 
-	e.put("q", qless.JID("b"), qless.Retries(0))
-	require.NoError(t, repairs.TimeOut(ctx, e.Client, e.pop("q").JID))
-	job = e.pop("q")
+	e.Put("q", qless.JID("b"), qless.Retries(0))
+	require.NoError(t, repairs.TimeOut(ctx, e.Client, e.Pop("q").JID))
+	job = e.Pop("q")
 	require.NoError(t, job.Fail(ctx, "g", "m\n"))
 	requireEvents(t, events,
 		qless.Event{Kind: qless.EventPut, JID: "b", Queue: "q"},
@@ -99,9 +99,9 @@ func TestEventsOfAnyJob(t *testing.T) {
 
 	_, err := repairs.UnfailInto(ctx, e.Client, "q", "g", 1)
 	require.NoError(t, err)
-	e.pop("q")
-	e.clock.Advance(2 * time.Minute)
-	require.Empty(t, e.pops("q", 1))
+	e.Pop("q")
+	e.Clock.Advance(2 * time.Minute)
+	require.Empty(t, e.Pops("q", 1))
 	requireEvents(t, events,
 		qless.Event{Kind: qless.EventUnfailed, JID: "b", Queue: "q", Group: "g", Count: 1},
 		qless.Event{Kind: qless.EventLockLost, JID: "b", Worker: "w1"},
@@ -116,8 +116,8 @@ func TestEventsOfAnyJob(t *testing.T) {
 		qless.Event{Kind: qless.EventConfigSet, Option: "heartbeat", Value: "5"},
 		qless.Event{Kind: qless.EventConfigUnset, Option: "heartbeat"})
 
-	e.put("q", qless.JID("c"))
-	e.pop("q")
+	e.Put("q", qless.JID("c"))
+	e.Pop("q")
 	require.NoError(t, e.Cancel(ctx, "c"))
 	requireEvents(t, events,
 		qless.Event{Kind: qless.EventPut, JID: "c", Queue: "q"},
@@ -126,7 +126,7 @@ func TestEventsOfAnyJob(t *testing.T) {
 
 func TestEventsOfTrackedJobs(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
+	jid := e.Put("q")
 	events := listen(t, e.Client)
 	ctx := t.Context()
 	tracked := func(kinds ...qless.EventKind) {
@@ -139,25 +139,25 @@ func TestEventsOfTrackedJobs(t *testing.T) {
 			require.Equal(t, qless.Event{Kind: kind, Tracked: true, JID: jid}, event)
 		}
 	}
-	require.NoError(t, e.job(jid).Track(ctx))
+	require.NoError(t, e.Read(jid).Track(ctx))
 	tracked(qless.EventTracked)
-	e.put("q", qless.JID(jid))
+	e.Put("q", qless.JID(jid))
 	tracked(qless.EventPut)
-	e.pop("q")
+	e.Pop("q")
 	tracked(qless.EventPopped)
-	e.clock.Advance(2 * time.Minute)
-	require.Empty(t, e.pops("q", 1))
+	e.Clock.Advance(2 * time.Minute)
+	require.Empty(t, e.Pops("q", 1))
 	tracked(qless.EventStalled)
-	require.NoError(t, e.job(jid).Fail(ctx, "g", "m"))
+	require.NoError(t, e.Read(jid).Fail(ctx, "g", "m"))
 	tracked(qless.EventFailed)
-	e.put("q", qless.JID(jid))
-	require.NoError(t, e.pop("q").Complete(ctx))
+	e.Put("q", qless.JID(jid))
+	require.NoError(t, e.Pop("q").Complete(ctx))
 	tracked(qless.EventPut, qless.EventPopped, qless.EventCompleted)
-	e.put("q", qless.JID(jid))
+	e.Put("q", qless.JID(jid))
 	require.NoError(t, e.Cancel(ctx, jid))
 	tracked(qless.EventPut, qless.EventCanceled)
-	e.put("q", qless.JID(jid))
-	require.NoError(t, e.job(jid).Untrack(ctx))
+	e.Put("q", qless.JID(jid))
+	require.NoError(t, e.Read(jid).Untrack(ctx))
 	tracked(qless.EventPut, qless.EventUntracked)
 }
 
@@ -165,25 +165,25 @@ func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
 	e, proxy, client := proxied(t)
 	events := listen(t, client)
 	for range 3 {
-		e.put("q", qless.JID("before"))
+		e.Put("q", qless.JID("before"))
 		require.Equal(t, "before", next(t, events).JID)
 		proxy.CutAll()
 		require.Equal(t, qless.Event{Kind: qless.EventGap}, next(t, events))
 	}
-	e.put("q", qless.JID("after"))
+	e.Put("q", qless.JID("after"))
 	require.Equal(t, "after", next(t, events).JID)
 }
 
 func TestASubscriptionOutlivesItsServer(t *testing.T) {
 	e := newEnv(t)
 	var log bytes.Buffer
-	client := e.client(e.rdb, qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	client := e.NewClient(e.Redis, qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx, cancel := context.WithCancel(t.Context())
 	events, err := client.Events(ctx)
 	require.NoError(t, err)
-	e.server.Restart()
+	e.Server.Restart()
 	require.Equal(t, qless.EventGap, next(t, events).Kind)
-	e.put("q", qless.JID("a"))
+	e.Put("q", qless.JID("a"))
 	require.Equal(t, "a", next(t, events).JID)
 	cancel()
 	requireEnd(t, events)
@@ -196,7 +196,7 @@ func TestASubscriptionEndsWhileNobodyReads(t *testing.T) {
 	events, err := e.Events(ctx)
 	require.NoError(t, err)
 	for range 1000 {
-		e.put("q")
+		e.Put("q")
 	}
 	cancel()
 	requireEnd(t, events)
@@ -216,12 +216,12 @@ func TestTheContextEndsASubscription(t *testing.T) {
 
 func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 	e := newEnv(t)
-	options := testkit.Options(e.server.Addr())
+	options := testkit.Options(e.Server.Addr())
 	options.MaxRetries, options.DialerRetries = -1, 1
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
-	client := e.client(rdb, qless.ClientConfig{})
-	e.server.Kill()
+	client := e.NewClient(rdb, qless.ClientConfig{})
+	e.Server.Kill()
 	_, err := client.Events(t.Context())
 	requireCode(t, qless.ErrUnavailable, err)
 }
@@ -251,10 +251,10 @@ func TestMessagesOfOthersOnTheChannels(t *testing.T) {
 	e := newEnv(t)
 	events := listen(t, e.Client)
 	for _, payload := range []string{"", "not JSON", "[]", "5", "null", `{"event":5,"jid":{},"queue":false}`, "\xff"} {
-		require.NoError(t, e.rdb.Publish(t.Context(), "ql:log", payload).Err())
-		require.NoError(t, e.rdb.Publish(t.Context(), "ql:put", payload).Err())
+		require.NoError(t, e.Redis.Publish(t.Context(), "ql:log", payload).Err())
+		require.NoError(t, e.Redis.Publish(t.Context(), "ql:put", payload).Err())
 	}
-	e.put("q", qless.JID("a"))
+	e.Put("q", qless.JID("a"))
 	for {
 		event := next(t, events)
 		if event.JID == "a" {

@@ -10,13 +10,13 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// What the first table of docs/extensions.md says of costs, where the tests of an option don't. No
+// The costs in the first table of docs/extensions.md that the tests of an option don't check. No
 // jid ends in 0, because one jid in sixteen costs two commands more to pop.
 
 func TestCommandsThatAPolicyCosts(t *testing.T) {
 	e := newEnv(t)
 	put := func(jid string, options ...qless.PutOption) int {
-		return len(e.server.Commands(t, func() { e.put("q", append(options, qless.JID(jid))...) }))
+		return len(e.Server.Commands(t, func() { e.Put("q", append(options, qless.JID(jid))...) }))
 	}
 	put("first")
 	for n := 1; n <= 3; n++ {
@@ -37,12 +37,12 @@ func TestCommandsThatAFailureCostsForEachJobThatWaits(t *testing.T) {
 	e := newEnv(t)
 	cost := func(policy qless.OnFailure, waiting int) int {
 		queue := fmt.Sprint(policy, waiting)
-		jid := e.put(queue, qless.JID(queue+"j"))
+		jid := e.Put(queue, qless.JID(queue+"j"))
 		for i := range waiting {
-			e.put("others", qless.JID(fmt.Sprint(queue, i, "x")), qless.DependsOn{jid}, policy)
+			e.Put("others", qless.JID(fmt.Sprint(queue, i, "x")), qless.DependsOn{jid}, policy)
 		}
-		job := e.pop(queue)
-		return len(e.server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
+		job := e.Pop(queue)
+		return len(e.Server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
 	}
 	for policy, each := range map[qless.OnFailure]int{qless.OnFailureRun: 12, qless.OnFailureFail: 19} {
 		cost(policy, 1) // the group and the statistics are not new
@@ -53,18 +53,18 @@ func TestCommandsThatAFailureCostsForEachJobThatWaits(t *testing.T) {
 func TestCommandsThatKeepingFewFailedJobsCosts(t *testing.T) {
 	e := newEnv(t)
 	fail := func(jid string, options ...qless.PutOption) int {
-		e.put("q", append(options, qless.JID(jid))...)
-		job := e.pop("q")
-		return len(e.server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
+		e.Put("q", append(options, qless.JID(jid))...)
+		job := e.Pop("q")
+		return len(e.Server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
 	}
 	fail("first")
 	plain := fail("plain")
 	require.Equal(t, plain+1, fail("keep", qless.KeepFailedFor(time.Hour)))
 	require.Equal(t, plain+7, fail("none", qless.KeepFailedFor(0)))
 
-	e.set(qless.ConfigJobsFailedHistoryCount, 5)
+	e.Set(qless.ConfigJobsFailedHistoryCount, 5)
 	require.Equal(t, plain+3, fail("count"))
-	e.set(qless.ConfigJobsFailedHistory, 3600)
+	e.Set(qless.ConfigJobsFailedHistory, 3600)
 	require.Equal(t, plain+5, fail("both"))
 	require.Equal(t, plain+5+8, fail("sixth"), "one is deleted")
 	require.NoError(t, e.Config().Unset(t.Context(), qless.ConfigJobsFailedHistoryCount))
@@ -73,15 +73,15 @@ func TestCommandsThatKeepingFewFailedJobsCosts(t *testing.T) {
 
 func TestCommandsThatWaitingCosts(t *testing.T) {
 	e := newEnv(t)
-	count := func(run func()) int { return len(e.server.Commands(t, run)) }
+	count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 	for _, jid := range []string{"first", "failed", "plain", "wait", "plainf", "waitf"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 	}
 	await := func(jid string) int { return count(func() { e.run("await", jid) }) }
 	require.Equal(t, 3, await("wait"))
 	require.Equal(t, 2, await("wait"), "it is marked")
 	await("waitf")
-	jobs := e.pops("q", 6)
+	jobs := e.Pops("q", 6)
 	complete := func(job *qless.Job) int {
 		return count(func() { require.NoError(t, job.Complete(t.Context())) })
 	}
@@ -96,9 +96,9 @@ func TestCommandsThatWaitingCosts(t *testing.T) {
 
 func TestAProgressCostsACommandToRead(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
-	job := e.pop("q")
-	read := func() int { return len(e.server.Commands(t, func() { e.job("j") })) }
+	e.Put("q", qless.JID("j"))
+	job := e.Pop("q")
+	read := func() int { return len(e.Server.Commands(t, func() { e.Read("j") })) }
 	before := read()
 	e.sets(job, 1, 2, "")
 	require.Equal(t, before+1, read())
@@ -107,18 +107,18 @@ func TestAProgressCostsACommandToRead(t *testing.T) {
 func TestAFairPutForgetsAtMostTwoTenants(t *testing.T) {
 	e := newEnv(t)
 	put := func(jid string, options ...qless.PutOption) int {
-		return len(e.server.Commands(t, func() { e.put("q", append(options, qless.JID(jid))...) }))
+		return len(e.Server.Commands(t, func() { e.Put("q", append(options, qless.JID(jid))...) }))
 	}
 	put("first")
 	plain := put("plain")
-	e.pops("q", 2)
+	e.Pops("q", 2)
 	for i := range 5 {
 		put(fmt.Sprint("many", i, "j"), qless.Fair("many"))
 	}
 	for _, tenant := range []string{"a", "b", "c"} {
 		put(tenant, qless.Fair(tenant))
 	}
-	e.pops("q", 5) // theirs, and two of many
+	e.Pops("q", 5) // theirs, and two of many
 	var more []int
 	for i := range 3 {
 		more = append(more, put(fmt.Sprint("more", i, "j"), qless.Fair("many"))-plain)
@@ -132,23 +132,23 @@ func TestAJobThatIsForgottenCostsAWorkerThreeCommands(t *testing.T) {
 		args := []any{"w1"}
 		for i := range 17 {
 			jid := fmt.Sprint(prefix, i, "j")
-			e.put("q", append(options, qless.JID(jid))...)
+			e.Put("q", append(options, qless.JID(jid))...)
 			if i > 0 {
 				args = append(args, "complete", jid, "q", "", 0)
 			}
 		}
-		jobs := e.pops("q", 17)
+		jobs := e.Pops("q", 17)
 		require.NoError(t, jobs[0].Complete(t.Context())) // the queue and the day are not new
-		return len(e.server.Commands(t, func() { e.run("finish", args...) }))
+		return len(e.Server.Commands(t, func() { e.run("finish", args...) }))
 	}
 	require.InDelta(t, 3, float64(finish("0", qless.KeepFor(0))-finish("plain"))/16, 0.5)
 }
 
 func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	e := newEnv(t)
-	count := func(run func()) int { return len(e.server.Commands(t, run)) }
+	count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 	for i := range 20 {
-		e.put("q", qless.JID(fmt.Sprint("j", i, "x")))
+		e.Put("q", qless.JID(fmt.Sprint("j", i, "x")))
 	}
 	reserve := func(pairs ...any) int {
 		return count(func() { e.run("reserve", append(append([]any{"w1", "1", "10", len(pairs)}, pairs...), "q")...) })
@@ -161,16 +161,16 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 		return count(func() { require.NoError(t, errOf(e.End(t.Context(), jid, end))) })
 	}
 	end("j8x", qless.End{})
-	job := e.pop("q")
+	job := e.Pop("q")
 	plain := count(func() { require.NoError(t, job.Complete(t.Context())) })
-	other := e.pop("q")
+	other := e.Pop("q")
 	require.Equal(t, plain+4, end(other.JID, qless.End{}), "two of them notify the worker")
-	require.Equal(t, plain+4+3, end(e.pop("q").JID, qless.End{TryAgain: 1}))
-	failing := e.pop("q")
+	require.Equal(t, plain+4+3, end(e.Pop("q").JID, qless.End{TryAgain: 1}))
+	failing := e.Pop("q")
 	require.NoError(t, failing.Fail(t.Context(), "g", "m"))
-	failing = e.pop("q")
+	failing = e.Pop("q")
 	failed := count(func() { require.NoError(t, failing.Fail(t.Context(), "g", "m")) })
-	require.Equal(t, failed+4, end(e.pop("q").JID, qless.End{State: qless.StateFailed, Group: "g"}))
+	require.Equal(t, failed+4, end(e.Pop("q").JID, qless.End{State: qless.StateFailed, Group: "g"}))
 
 	forget := func(jid string) int { return count(func() { require.NoError(t, e.Forget(t.Context(), jid)) }) }
 	require.Equal(t, 5, forget(other.JID))
@@ -191,15 +191,15 @@ func TestCommandsThatALimitCosts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			e.limit("api", c.config)
-			count := func(run func()) int { return len(e.server.Commands(t, run)) }
+			count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 			cost := func(queue string, n int, options ...qless.PutOption) (put, take, end int) {
 				args := []any{"w1"}
 				for i := range n {
 					jid := fmt.Sprint(queue, n, "-", i, "j")
-					put = count(func() { e.put(queue, append(options, qless.JID(jid))...) })
+					put = count(func() { e.Put(queue, append(options, qless.JID(jid))...) })
 					args = append(args, "complete", jid, queue, "", 0)
 				}
-				take = count(func() { require.Len(t, e.pops(queue, n), n) })
+				take = count(func() { require.Len(t, e.Pops(queue, n), n) })
 				end = count(func() { require.NoError(t, errOf(e.Run(t.Context(), "finish", "", args...))) })
 				return put, take, end
 			}
@@ -221,10 +221,10 @@ func TestCommandsThatALimitCosts(t *testing.T) {
 func TestCommandsThatAMaxRateCosts(t *testing.T) {
 	e := newEnv(t)
 	for range 20 {
-		e.put("q")
+		e.Put("q")
 	}
-	e.pops("q", 1)
-	pop := func() int { return len(e.server.Commands(t, func() { require.Len(t, e.pops("q", 8), 8) })) }
+	e.Pops("q", 1)
+	pop := func() int { return len(e.Server.Commands(t, func() { require.Len(t, e.Pops("q", 8), 8) })) }
 	plain := pop()
 	require.NoError(t, e.Queue("q").SetMaxRate(t.Context(), 100, time.Hour))
 	require.Equal(t, plain+4, pop())
@@ -234,12 +234,12 @@ func TestCommandsThatParkingCosts(t *testing.T) {
 	e := newEnv(t)
 	e.slots("api", 1)
 	e.putLimited("q", "first", "api")
-	e.pops("q", 1)
+	e.Pops("q", 1)
 	park := func(n int) int {
 		for i := range n {
 			e.putLimited("q", fmt.Sprint(n, "-", i, "j"), "api")
 		}
-		return len(e.server.Commands(t, func() { require.Empty(t, e.pops("q", 100)) }))
+		return len(e.Server.Commands(t, func() { require.Empty(t, e.Pops("q", 100)) }))
 	}
 	park(1)
 	require.Equal(t, 6, park(11)-park(10))
@@ -252,9 +252,9 @@ func TestCommandsThatTheReturnOfAParkedJobCosts(t *testing.T) {
 		for i := range 1 + parked {
 			e.putLimited(limit, fmt.Sprint(limit, i, "j"), limit)
 		}
-		jobs := e.pops(limit, 10)
+		jobs := e.Pops(limit, 10)
 		require.Len(t, jobs, 1)
-		return len(e.server.Commands(t, func() { require.NoError(t, jobs[0].Complete(t.Context())) }))
+		return len(e.Server.Commands(t, func() { require.NoError(t, jobs[0].Complete(t.Context())) }))
 	}
 	complete("first", 0)
 	require.Equal(t, 14, complete("one", 1)-complete("none", 0))

@@ -14,12 +14,12 @@ import (
 
 func TestFailKeepsAJobInItsGroup(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	job := e.pop("q")
+	jid := e.Put("q")
+	job := e.Pop("q")
 	require.NoError(t, job.SetData("at the end"))
 	require.NoError(t, job.Fail(t.Context(), "io error", "line 1\nline 2 \xff"))
 
-	read := e.job(jid)
+	read := e.Read(jid)
 	require.Equal(t, qless.StateFailed, read.State)
 	require.Equal(t, "q", read.Queue)
 	require.Empty(t, read.Worker)
@@ -33,15 +33,15 @@ func TestFailKeepsAJobInItsGroup(t *testing.T) {
 	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"io error": 1}, groups)
-	require.Empty(t, e.pops("q", 1))
-	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+	require.Empty(t, e.Pops("q", 1))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 }
 
 func TestFailedInGivesTheLatestFailuresFirst(t *testing.T) {
 	e := newEnv(t)
 	for i := range 30 {
-		e.put("q", qless.JID(fmt.Sprint(i)))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.Put("q", qless.JID(fmt.Sprint(i)))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	}
 	page, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
@@ -66,10 +66,10 @@ func TestNoFailureGroups(t *testing.T) {
 func TestUnfailMovesTheOldestFailures(t *testing.T) {
 	e := newEnv(t)
 	for i := range 5 {
-		e.put("q", qless.JID(fmt.Sprint(i)), qless.Retries(2))
-		job := e.pop("q")
+		e.Put("q", qless.JID(fmt.Sprint(i)), qless.Retries(2))
+		job := e.Pop("q")
 		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	}
 	moved, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", 2)
 	require.NoError(t, err)
@@ -77,8 +77,8 @@ func TestUnfailMovesTheOldestFailures(t *testing.T) {
 	page, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"4", "3", "2"}, page.Items)
-	require.ElementsMatch(t, []string{"0", "1"}, jids(e.pops("other", 5)))
-	require.Equal(t, 2, e.job("0").Remaining)
+	require.ElementsMatch(t, []string{"0", "1"}, jids(e.Pops("other", 5)))
+	require.Equal(t, 2, e.Read("0").Remaining)
 
 	moved, err = repairs.UnfailInto(t.Context(), e.Client, "q", "g", 25)
 	require.NoError(t, err)
@@ -93,41 +93,41 @@ func TestUnfailMovesTheOldestFailures(t *testing.T) {
 
 func TestRetryCostsARetry(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Retries(2), qless.Priority(1))
-	job := e.pop("q")
+	jid := e.Put("q", qless.Retries(2), qless.Priority(1))
+	job := e.Pop("q")
 	require.NoError(t, job.SetData("saved"))
 	remaining, err := job.Retry(t.Context(), 0, "", "")
 	require.NoError(t, err)
 	require.Equal(t, 1, remaining)
 
-	read := e.job(jid)
+	read := e.Read(jid)
 	require.Equal(t, qless.StateWaiting, read.State)
 	require.Equal(t, 1, read.Remaining)
 	require.Equal(t, `"saved"`, string(read.Data))
 	require.Nil(t, read.Failure)
-	require.Equal(t, jid, e.pop("q").JID)
+	require.Equal(t, jid, e.Pop("q").JID)
 }
 
 func TestRetryAfterADelay(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	job := e.pop("q")
+	jid := e.Put("q")
+	job := e.Pop("q")
 	require.NoError(t, errOf(job.Retry(t.Context(), time.Minute, "", "")))
-	require.Equal(t, qless.StateScheduled, e.job(jid).State)
-	require.Empty(t, e.pops("q", 1))
-	e.clock.Advance(time.Minute)
-	require.Equal(t, jid, e.pop("q").JID)
+	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
+	require.Empty(t, e.Pops("q", 1))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, jid, e.Pop("q").JID)
 }
 
 func TestRetryRecordsWhy(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	job := e.pop("q")
+	jid := e.Put("q")
+	job := e.Pop("q")
 	require.NoError(t, errOf(job.Retry(t.Context(), 0, "busy", "try later")))
 	require.Equal(t, &qless.Failure{Group: "busy", Message: "try later", When: noon.Local(), Worker: "w1"},
-		e.job(jid).Failure)
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	require.Nil(t, e.job(jid).Failure, "completing clears it")
+		e.Read(jid).Failure)
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.Nil(t, e.Read(jid).Failure, "completing clears it")
 }
 
 func TestTheLastRetryFailsTheJob(t *testing.T) {
@@ -144,14 +144,14 @@ func TestTheLastRetryFailsTheJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			jid := e.put("q", qless.Retries(0))
-			job := e.pop("q")
+			jid := e.Put("q", qless.Retries(0))
+			job := e.Pop("q")
 			require.NoError(t, job.SetData("saved"))
 			remaining, err := job.Retry(t.Context(), c.delay, c.reason[0], c.reason[1])
 			require.NoError(t, err)
 			require.Equal(t, -1, remaining)
 
-			read := e.job(jid)
+			read := e.Read(jid)
 			require.Equal(t, qless.StateFailed, read.State)
 			require.Equal(t, `"saved"`, string(read.Data))
 			require.Equal(t, c.group, read.Failure.Group)
@@ -161,7 +161,7 @@ func TestTheLastRetryFailsTheJob(t *testing.T) {
 			page, err := inspect.New(e.Client).Failed(c.group).JIDs(t.Context(), inspect.Range{})
 			require.NoError(t, err)
 			require.Equal(t, []string{jid}, page.Items)
-			require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+			require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 		})
 	}
 }

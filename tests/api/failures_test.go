@@ -15,13 +15,13 @@ func TestFailuresByKlass(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		fails := func(klass, jid, message string) {
 			require.NoError(t, errOf(e.Queue("q").Put(t.Context(), klass, nil, qless.JID(jid))))
-			require.NoError(t, e.pop("q").Fail(t.Context(), "g", message))
-			e.clock.Advance(time.Minute)
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", message))
+			e.Clock.Advance(time.Minute)
 		}
 		sum := func(limit int) inspect.FailureSummary {
 			t.Helper()
 			var got inspect.FailureSummary
-			e.unchanged(func() {
+			e.Unchanged(func() {
 				var err error
 				got, err = inspect.New(e.Client).Failures(t.Context(), "g", limit)
 				require.NoError(t, err)
@@ -57,9 +57,9 @@ func TestManyFailuresAreCountedInSteps(t *testing.T) {
 	e := newEnv(t)
 	for i := range 2345 {
 		jid := fmt.Sprint("j", i)
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "klass", fmt.Sprint("K", i%2), "failure",
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "klass", fmt.Sprint("K", i%2), "failure",
 			fmt.Sprintf(`{"group":"g","message":"m%d","when":%d}`, i, i+1)).Err())
-		require.NoError(t, e.rdb.LPush(t.Context(), "ql:f:g", jid).Err())
+		require.NoError(t, e.Redis.LPush(t.Context(), "ql:f:g", jid).Err())
 	}
 	got, err := inspect.New(e.Client).Failures(t.Context(), "g", -1)
 	require.NoError(t, err)

@@ -17,21 +17,21 @@ import (
 
 // putFair puts count jobs of a tenant, whose jids begin with its name.
 func (e *env) putFair(count int, option qless.FairOption, name string, more ...qless.PutOption) {
-	e.t.Helper()
+	e.T.Helper()
 	for i := range count {
 		jid := qless.JID(fmt.Sprintf("%s%d", name, i))
-		e.put("q", append([]qless.PutOption{jid, option}, more...)...)
+		e.Put("q", append([]qless.PutOption{jid, option}, more...)...)
 	}
 }
 
-// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's must come
-// in their order, from the given number on.
+// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's must
+// come in their order, from the given number on.
 func (e *env) tenants(count int, from map[string]int) string {
-	e.t.Helper()
+	e.T.Helper()
 	var got strings.Builder
 	for range count {
-		jid := e.pop("q").JID
-		require.Equal(e.t, fmt.Sprint(from[jid[:1]]), jid[1:], "the order of %s", jid[:1])
+		jid := e.Pop("q").JID
+		require.Equal(e.T, fmt.Sprint(from[jid[:1]]), jid[1:], "the order of %s", jid[:1])
 		from[jid[:1]]++
 		got.WriteString(jid[:1])
 	}
@@ -44,7 +44,7 @@ func TestWaitingTenantsTakeTurns(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				at := qless.Priority(priority)
 				e.putFair(60, qless.Fair("a"), "a", at)
-				e.clock.Advance(time.Hour)
+				e.Clock.Advance(time.Hour)
 				e.putFair(10, qless.Fair("b"), "b", at)
 				from := map[string]int{}
 				for range 10 {
@@ -52,11 +52,11 @@ func TestWaitingTenantsTakeTurns(t *testing.T) {
 					require.ElementsMatch(t, []string{"a", "b"}, []string{turn[:1], turn[1:]})
 				}
 				require.Equal(t, "aaaaa", e.tenants(5, from))
-				e.clock.Advance(time.Hour) // who comes late is served at once, but not for what it missed
+				e.Clock.Advance(time.Hour) // who comes late is served at once, but not for what it missed
 				e.putFair(5, qless.Fair("c"), "c", at)
 				require.Equal(t, 5, strings.Count(e.tenants(10, from), "c"))
 				require.Equal(t, strings.Repeat("a", 40), e.tenants(40, from))
-				require.Empty(t, e.pops("q", 1))
+				require.Empty(t, e.Pops("q", 1))
 			})
 		})
 	}
@@ -87,7 +87,7 @@ func TestJobsOfOneCallTakeTurns(t *testing.T) {
 		require.NoError(t, err)
 		var klasses []string
 		for range jobs {
-			klasses = append(klasses, e.pop("q").Klass)
+			klasses = append(klasses, e.Pop("q").Klass)
 		}
 		require.ElementsMatch(t, []string{"a", "b", "c"}, klasses[:3])
 		require.ElementsMatch(t, []string{"a", "b"}, klasses[3:5])
@@ -103,7 +103,7 @@ func TestOneCallPutsFairAndPlainJobs(t *testing.T) {
 		})
 		require.NoError(t, err)
 		var klasses []string
-		for _, job := range e.pops("q", 10) {
+		for _, job := range e.Pops("q", 10) {
 			klasses = append(klasses, job.Klass)
 		}
 		require.Equal(t, []string{"plain", "plain too", "fair"}, klasses)
@@ -112,40 +112,40 @@ func TestOneCallPutsFairAndPlainJobs(t *testing.T) {
 
 func TestFairJobsGoBehindOthersOfTheirPriority(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("fair high"), qless.Fair("a"), qless.Priority(1))
-		e.put("q", qless.JID("fair"), qless.Fair("a"))
-		e.put("q", qless.JID("fair low"), qless.Fair("a"), qless.Priority(-1))
-		e.clock.Advance(time.Hour)
-		e.put("q", qless.JID("plain low"), qless.Priority(-1))
-		e.put("q", qless.JID("plain"))
-		e.put("q", qless.JID("plain high"), qless.Priority(1))
+		e.Put("q", qless.JID("fair high"), qless.Fair("a"), qless.Priority(1))
+		e.Put("q", qless.JID("fair"), qless.Fair("a"))
+		e.Put("q", qless.JID("fair low"), qless.Fair("a"), qless.Priority(-1))
+		e.Clock.Advance(time.Hour)
+		e.Put("q", qless.JID("plain low"), qless.Priority(-1))
+		e.Put("q", qless.JID("plain"))
+		e.Put("q", qless.JID("plain high"), qless.Priority(1))
 		want := []string{"plain high", "fair high", "plain", "fair", "plain low", "fair low"}
-		require.Equal(t, want, jids(e.pops("q", 10)))
+		require.Equal(t, want, jids(e.Pops("q", 10)))
 	})
 }
 
-// What is ready later than its put takes its turn then.
+// A job that is ready later than its put takes its turn then.
 func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []qless.PutOption
 		ready   func(e *env)
 	}{
-		"due": {[]qless.PutOption{qless.Delay(time.Minute)}, func(e *env) { e.clock.Advance(time.Minute) }},
+		"due": {[]qless.PutOption{qless.Delay(time.Minute)}, func(e *env) { e.Clock.Advance(time.Minute) }},
 		"released by the last dependency": {[]qless.PutOption{qless.DependsOn{"parent"}}, func(e *env) {
-			require.NoError(e.t, e.pop("parents").Complete(e.t.Context()))
+			require.NoError(e.T, e.Pop("parents").Complete(e.T.Context()))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("parents", qless.JID("parent"))
+				e.Put("parents", qless.JID("parent"))
 				e.putFair(1, qless.Fair("a"), "x")
 				e.putFair(6, qless.Fair("a"), "a", c.options...)
 				e.putFair(3, qless.Fair("b"), "b")
-				require.Equal(t, "x0", e.pop("q").JID)
+				require.Equal(t, "x0", e.Pop("q").JID)
 				c.ready(e)
 				got := ""
 				for range 9 {
-					got += e.pop("q").JID[:1]
+					got += e.Pop("q").JID[:1]
 				}
 				require.Equal(t, 6, strings.Count(got, "a"))
 				require.LessOrEqual(t, strings.Index(got, "a"), 2, got)
@@ -159,10 +159,10 @@ func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
 func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 	const jobs = 6
 	debounced := func(e *env, jid string, options ...qless.PutOption) {
-		e.put("q", append(options, qless.JID(jid), qless.Fair("a"), qless.Unique(jid))...)
+		e.Put("q", append(options, qless.JID(jid), qless.Fair("a"), qless.Unique(jid))...)
 	}
 	again := func(e *env, jid string, key qless.UniqueOption) {
-		e.put("q", key, qless.Delay(time.Second), qless.Fair("a"))
+		e.Put("q", key, qless.Delay(time.Second), qless.Fair("a"))
 	}
 	for name, c := range map[string]struct{ put, back func(e *env, jid string) }{
 		"due, and put once more": {
@@ -175,35 +175,35 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 		},
 		"unfailed": {
 			func(e *env, jid string) {
-				e.put("q", qless.JID(jid), qless.Fair("a"))
-				require.NoError(e.t, e.pop("q").Fail(e.t.Context(), "g", "m"))
+				e.Put("q", qless.JID(jid), qless.Fair("a"))
+				require.NoError(e.T, e.Pop("q").Fail(e.T.Context(), "g", "m"))
 			},
-			func(e *env, jid string) { require.NoError(e.t, e.job(jid).Unfail(e.t.Context())) },
+			func(e *env, jid string) { require.NoError(e.T, e.Read(jid).Unfail(e.T.Context())) },
 		},
 		"lost, and last": {
 			func(e *env, jid string) {
-				e.put("q", qless.JID(jid), qless.Fair("a"), qless.OnLostLast, qless.LockTime(time.Second))
-				e.pop("q")
+				e.Put("q", qless.JID(jid), qless.Fair("a"), qless.OnLostLast, qless.LockTime(time.Second))
+				e.Pop("q")
 			},
-			func(e *env, jid string) { require.NoError(e.t, errOf(e.Sweep(e.t.Context(), "q"))) },
+			func(e *env, jid string) { require.NoError(e.T, errOf(e.Sweep(e.T.Context(), "q"))) },
 		},
 		"given another priority": {
-			func(e *env, jid string) { e.put("q", qless.JID(jid), qless.Fair("a"), qless.Priority(-1)) },
-			func(e *env, jid string) { require.NoError(e.t, e.job(jid).SetPriority(e.t.Context(), 0)) },
+			func(e *env, jid string) { e.Put("q", qless.JID(jid), qless.Fair("a"), qless.Priority(-1)) },
+			func(e *env, jid string) { require.NoError(e.T, e.Read(jid).SetPriority(e.T.Context(), 0)) },
 		},
 		"moved": {
-			func(e *env, jid string) { e.put("other", qless.JID(jid), qless.Fair("a")) },
-			func(e *env, jid string) { require.NoError(e.t, e.job(jid).Move(e.t.Context(), "q")) },
+			func(e *env, jid string) { e.Put("other", qless.JID(jid), qless.Fair("a")) },
+			func(e *env, jid string) { require.NoError(e.T, e.Read(jid).Move(e.T.Context(), "q")) },
 		},
 		"promoted": {
-			func(e *env, jid string) { e.put("q", qless.JID(jid), qless.Fair("a"), qless.Delay(time.Hour)) },
+			func(e *env, jid string) { e.Put("q", qless.JID(jid), qless.Fair("a"), qless.Delay(time.Hour)) },
 			func(e *env, jid string) {
-				require.NoError(e.t, errOf(inspect.New(e.Client).JIDs(e.job(jid).JID).Promote(e.t.Context())))
+				require.NoError(e.T, errOf(inspect.New(e.Client).JIDs(e.Read(jid).JID).Promote(e.T.Context())))
 			},
 		},
 		"of the next queue": {
-			func(e *env, jid string) { e.put("other", qless.JID(jid), qless.Fair("a")) },
-			func(e *env, _ string) { require.NoError(e.t, e.pop("other").Next(e.t.Context(), "q")) },
+			func(e *env, jid string) { e.Put("other", qless.JID(jid), qless.Fair("a")) },
+			func(e *env, _ string) { require.NoError(e.T, e.Pop("other").Next(e.T.Context(), "q")) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,12 +212,12 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 					c.put(e, fmt.Sprint("a", i))
 				}
 				e.putFair(jobs, qless.Fair("b"), "b")
-				e.clock.Advance(2 * time.Second)
+				e.Clock.Advance(2 * time.Second)
 				for i := range jobs {
 					c.back(e, fmt.Sprint("a", i))
 				}
 				got := ""
-				for _, jid := range jids(e.pops("q", 2*jobs)) {
+				for _, jid := range jids(e.Pops("q", 2*jobs)) {
 					got += jid[:1]
 				}
 				for i := 0; i < len(got); i += 2 {
@@ -233,25 +233,25 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 func TestFairJobsThatAreUnfailedTogether(t *testing.T) {
 	for name, unfail := range map[string]func(e *env){
 		"into a queue": func(e *env) {
-			require.NoError(e.t, errOf(repairs.UnfailInto(e.t.Context(), e.Client, "q", "g", 9)))
+			require.NoError(e.T, errOf(repairs.UnfailInto(e.T.Context(), e.Client, "q", "g", 9)))
 		},
 		"each into its own": func(e *env) {
-			require.NoError(e.t, errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 9)))
+			require.NoError(e.T, errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 9)))
 		},
 		"in bulk": func(e *env) {
-			require.NoError(e.t, errOf(inspect.New(e.Client).JIDs("a0", "a1", "a2").Unfail(e.t.Context())))
+			require.NoError(e.T, errOf(inspect.New(e.Client).JIDs("a0", "a1", "a2").Unfail(e.T.Context())))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.putFair(3, qless.Fair("a"), "a")
 				for range 3 {
-					require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-					e.clock.Advance(time.Second)
+					require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+					e.Clock.Advance(time.Second)
 				}
 				e.putFair(3, qless.Fair("b"), "b")
 				unfail(e)
-				require.Equal(t, "b0 a0 b1 a1 b2 a2", strings.Join(jids(e.pops("q", 9)), " "))
+				require.Equal(t, "b0 a0 b1 a1 b2 a2", strings.Join(jids(e.Pops("q", 9)), " "))
 			})
 		})
 	}
@@ -259,19 +259,19 @@ func TestFairJobsThatAreUnfailedTogether(t *testing.T) {
 
 func TestATenantStaysWithItsJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", qless.Fair("a"), qless.Headers{"k": "v"})
-		require.Equal(t, "a", e.job(jid).Options.Tenant)
-		job := e.pop("q")
+		jid := e.Put("q", qless.Fair("a"), qless.Headers{"k": "v"})
+		require.Equal(t, "a", e.Read(jid).Options.Tenant)
+		job := e.Pop("q")
 		require.Equal(t, "a", job.Options.Tenant)
 		for range 20 {
-			e.put("q2", qless.Fair("b"))
+			e.Put("q2", qless.Fair("b"))
 		}
 		require.NoError(t, job.Next(t.Context(), "q2"))
-		require.Equal(t, "a", e.job(jid).Options.Tenant)
-		require.Contains(t, jids(e.pops("q2", 2)), jid)
-		e.put("q", qless.JID(jid), qless.Fair("c"))
-		require.Equal(t, "c", e.job(jid).Options.Tenant)
-		require.Equal(t, qless.Headers{"k": "v"}, e.job(jid).Headers)
+		require.Equal(t, "a", e.Read(jid).Options.Tenant)
+		require.Contains(t, jids(e.Pops("q2", 2)), jid)
+		e.Put("q", qless.JID(jid), qless.Fair("c"))
+		require.Equal(t, "c", e.Read(jid).Options.Tenant)
+		require.Equal(t, qless.Headers{"k": "v"}, e.Read(jid).Headers)
 	})
 }
 
@@ -279,9 +279,9 @@ func TestARetryComesBeforeTheTurnsOfOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.putFair(2, qless.Fair("a"), "a")
 		e.putFair(2, qless.Fair("b"), "b")
-		job := e.pop("q")
+		job := e.Pop("q")
 		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
-		require.Equal(t, job.JID, e.pop("q").JID)
+		require.Equal(t, job.JID, e.Pop("q").JID)
 	})
 }
 
@@ -290,57 +290,57 @@ func TestAQueueForgetsTenants(t *testing.T) {
 	e := newEnv(t)
 	e.putFair(3, qless.Fair("a"), "a")
 	for i := range 200 {
-		e.put("q", qless.Fair(fmt.Sprint("once ", i)))
-		e.put("q", qless.Fair("a"))
-		e.pops("q", 2)
+		e.Put("q", qless.Fair(fmt.Sprint("once ", i)))
+		e.Put("q", qless.Fair("a"))
+		e.Pops("q", 2)
 	}
-	require.Less(t, e.rdb.ZCard(t.Context(), "ql:x:fair:0:q").Val(), int64(20))
-	e.pops("q", 100)
-	e.put("q", qless.Fair("last"))
-	require.Equal(t, []string{"last"}, e.rdb.ZRange(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
+	require.Less(t, e.Redis.ZCard(t.Context(), "ql:x:fair:0:q").Val(), int64(20))
+	e.Pops("q", 100)
+	e.Put("q", qless.Fair("last"))
+	require.Equal(t, []string{"last"}, e.Redis.ZRange(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
 }
 
 // However the last job that takes turns leaves its queue, nothing is left of the turns.
 func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
-		"popped": func(e *env) error { e.pop("q"); return nil },
+		"popped": func(e *env) error { e.Pop("q"); return nil },
 		"reserved": func(e *env) error {
-			return errOf(e.Run(e.t.Context(), "reserve", "", "w", 9, 0, 0, "q"))
+			return errOf(e.Run(e.T.Context(), "reserve", "", "w", 9, 0, 0, "q"))
 		},
-		"canceled":  func(e *env) error { return e.Cancel(e.t.Context(), "j") },
-		"withdrawn": func(e *env) error { return e.Withdraw(e.t.Context(), "j") },
-		"ended":     func(e *env) error { return errOf(e.End(e.t.Context(), "j", qless.End{})) },
+		"canceled":  func(e *env) error { return e.Cancel(e.T.Context(), "j") },
+		"withdrawn": func(e *env) error { return e.Withdraw(e.T.Context(), "j") },
+		"ended":     func(e *env) error { return errOf(e.End(e.T.Context(), "j", qless.End{})) },
 		"ended, failed": func(e *env) error {
-			return errOf(e.End(e.t.Context(), "j", qless.End{State: qless.StateFailed, Group: "g"}))
+			return errOf(e.End(e.T.Context(), "j", qless.End{State: qless.StateFailed, Group: "g"}))
 		},
 		"expired": func(e *env) error {
-			e.clock.Advance(time.Hour)
-			return errOf(e.Sweep(e.t.Context()))
+			e.Clock.Advance(time.Hour)
+			return errOf(e.Sweep(e.T.Context()))
 		},
 		"expired, and failed": func(e *env) error {
-			e.put("other", qless.DependsOn{"j"})
-			e.clock.Advance(time.Hour)
-			return errOf(e.Sweep(e.t.Context()))
+			e.Put("other", qless.DependsOn{"j"})
+			e.Clock.Advance(time.Hour)
+			return errOf(e.Sweep(e.T.Context()))
 		},
 		"met when it has expired": func(e *env) error {
-			e.clock.Advance(time.Hour)
-			require.Empty(e.t, e.pops("q", 1))
+			e.Clock.Advance(time.Hour)
+			require.Empty(e.T, e.Pops("q", 1))
 			return nil
 		},
-		"put elsewhere":   func(e *env) error { e.put("other", qless.JID("j")); return nil },
-		"put for later":   func(e *env) error { e.put("q", qless.JID("j"), qless.Delay(time.Minute)); return nil },
-		"moved":           func(e *env) error { return e.job("j").Move(e.t.Context(), "other") },
-		"moved in bulk":   func(e *env) error { return errOf(inspect.New(e.Client).JIDs("j").Move(e.t.Context(), "other")) },
-		"rescheduled":     func(e *env) error { return e.job("j").Reschedule(e.t.Context(), time.Minute) },
-		"replaced":        func(e *env) error { e.put("q", qless.Unique("k").Replace()); return nil },
-		"of new priority": func(e *env) error { return e.job("j").SetPriority(e.t.Context(), 7) },
+		"put elsewhere":   func(e *env) error { e.Put("other", qless.JID("j")); return nil },
+		"put for later":   func(e *env) error { e.Put("q", qless.JID("j"), qless.Delay(time.Minute)); return nil },
+		"moved":           func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
+		"moved in bulk":   func(e *env) error { return errOf(inspect.New(e.Client).JIDs("j").Move(e.T.Context(), "other")) },
+		"rescheduled":     func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Minute) },
+		"replaced":        func(e *env) error { e.Put("q", qless.Unique("k").Replace()); return nil },
+		"of new priority": func(e *env) error { return e.Read("j").SetPriority(e.T.Context(), 7) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"), qless.TTL(time.Hour))
-				require.Positive(t, e.rdb.TTL(t.Context(), "ql:x:fair:0:q").Val())
+				e.Put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"), qless.TTL(time.Hour))
+				require.Positive(t, e.Redis.TTL(t.Context(), "ql:x:fair:0:q").Val())
 				require.NoError(t, leave(e))
-				require.Zero(t, e.rdb.Exists(t.Context(), "ql:x:fair:0:q").Val())
+				require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:fair:0:q").Val())
 			})
 		})
 	}
@@ -349,22 +349,23 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 // A job that is replaced in its place leaves its tenant the turn that it has.
 func TestAReplacedJobKeepsItsTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"))
-		before := e.rdb.ZRangeWithScores(t.Context(), "ql:x:fair:0:q", 0, -1).Val()
-		e.put("q", qless.Fair("a"), qless.Unique("k").Replace().KeepDue())
-		require.Equal(t, before, e.rdb.ZRangeWithScores(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
+		e.Put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"))
+		before := e.Redis.ZRangeWithScores(t.Context(), "ql:x:fair:0:q", 0, -1).Val()
+		e.Put("q", qless.Fair("a"), qless.Unique("k").Replace().KeepDue())
+		require.Equal(t, before, e.Redis.ZRangeWithScores(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
 	})
 }
 
-// A place that no tenant's turn has given is not kept, though the server's clock was set back since.
+// A place that no tenant's turn has given is not kept, though the server's clock was set back
+// since.
 func TestAJobThatGetsATenantAsItIsReplacedTakesATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("b"), qless.Fair("b"))
-		e.put("q", qless.JID("j"), qless.Unique("k"))
-		e.clock.Advance(-time.Second)
-		e.put("q", qless.Fair("a"), qless.Unique("k").Replace().KeepDue())
-		turns := e.rdb.ZScore(t.Context(), "ql:x:fair:0:q", "b").Val()
-		require.Equal(t, turns, e.rdb.ZScore(t.Context(), "ql:x:fair:0:q", "a").Val())
+		e.Put("q", qless.JID("b"), qless.Fair("b"))
+		e.Put("q", qless.JID("j"), qless.Unique("k"))
+		e.Clock.Advance(-time.Second)
+		e.Put("q", qless.Fair("a"), qless.Unique("k").Replace().KeepDue())
+		turns := e.Redis.ZScore(t.Context(), "ql:x:fair:0:q", "b").Val()
+		require.Equal(t, turns, e.Redis.ZScore(t.Context(), "ql:x:fair:0:q", "a").Val())
 	})
 }
 
@@ -380,7 +381,7 @@ func TestSharesOfRandomTenants(t *testing.T) {
 	for range 400 {
 		tenant := dice.IntN(len(weights))
 		name := string(rune('a' + tenant))
-		e.put("q", qless.JID(fmt.Sprint(name, puts[tenant])), qless.Fair(name, qless.Weight(weights[tenant])))
+		e.Put("q", qless.JID(fmt.Sprint(name, puts[tenant])), qless.Fair(name, qless.Weight(weights[tenant])))
 		puts[tenant]++
 	}
 	from := map[string]int{}
@@ -403,7 +404,7 @@ func TestWhatAFairPutCosts(t *testing.T) {
 	e := newEnv(t)
 	put := func(name string, options ...qless.PutOption) int {
 		options = append(options, qless.JID(name))
-		return len(e.server.Commands(t, func() { e.put("q", options...) }))
+		return len(e.Server.Commands(t, func() { e.Put("q", options...) }))
 	}
 	put("first")
 	plain := put("plain")
@@ -414,7 +415,7 @@ func TestWhatAFairPutCosts(t *testing.T) {
 
 func TestFairSharesThatCanNotBe(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			for _, options := range map[string][]qless.PutOption{
 				"no tenant":     {qless.Fair("")},
 				"not UTF-8":     {qless.Fair("\xff")},
@@ -430,23 +431,23 @@ func TestFairSharesThatCanNotBe(t *testing.T) {
 
 			}
 		})
-		jid := e.put("q", qless.Priority(20000))
-		e.put("q", qless.JID(jid), qless.Fair("a")) // such a priority has no room for turns
-		e.put("q", qless.Priority(19999))
-		require.Equal(t, jid, e.pop("q").JID)
+		jid := e.Put("q", qless.Priority(20000))
+		e.Put("q", qless.JID(jid), qless.Fair("a")) // such a priority has no room for turns
+		e.Put("q", qless.Priority(19999))
+		require.Equal(t, jid, e.Pop("q").JID)
 	})
 }
 
 func TestDamagedTurnsDoNotKeepJobsFromTheirQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		require.NoError(t, e.rdb.Set(t.Context(), "ql:x:fair:0:q", "damaged", 0).Err())
+		require.NoError(t, e.Redis.Set(t.Context(), "ql:x:fair:0:q", "damaged", 0).Err())
 		e.putFair(3, qless.Fair("a"), "a")
-		require.Len(t, e.pops("q", 5), 3)
-		jid := e.put("q", qless.Fair("a"))
+		require.Len(t, e.Pops("q", 5), 3)
+		jid := e.Put("q", qless.Fair("a"))
 		for _, damaged := range []string{"g|{}", `g|{"g":7}`, `g|{"g":{"t":7}}`, "g|{", `g|{"g":{"t":"a","w":"x"}}`} {
-			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "x:o", damaged).Err())
-			e.put("q", qless.JID(jid))
-			require.Equal(t, jid, e.pop("q").JID, damaged)
+			require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:o", damaged).Err())
+			e.Put("q", qless.JID(jid))
+			require.Equal(t, jid, e.Pop("q").JID, damaged)
 		}
 	})
 }
@@ -454,7 +455,7 @@ func TestDamagedTurnsDoNotKeepJobsFromTheirQueue(t *testing.T) {
 func TestAScriptThatNamesNoTenantIsRefused(t *testing.T) {
 	e := newEnv(t)
 	for _, options := range []string{"g|{}", `g|{"g":{"t":""}}`, `g|{"g":7}`} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			err := errOf(e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", options))
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "has no tenant")
 		})

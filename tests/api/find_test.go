@@ -67,7 +67,7 @@ func TestFindGoesThroughAListInItsOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				want := listings(e)[name].fill(e)
-				e.unchanged(func() {
+				e.Unchanged(func() {
 					all := selections(e)[name]
 					require.Equal(t, want, walk(t, all, still))
 					for _, limit := range []int{1, 7, length, 1000} {
@@ -131,7 +131,7 @@ func TestFindLooksAtABoundedNumberOfJobs(t *testing.T) {
 	for i := range members {
 		members[i] = zmember(0, fmt.Sprintf("%04d", i))
 	}
-	require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
 	for _, c := range []struct {
 		f      inspect.Filter
 		looked []int
@@ -167,7 +167,7 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 				}
 				add := func() redis.Z {
 					m := member()
-					require.NoError(t, e.rdb.ZAdd(t.Context(), c.key, m).Err())
+					require.NoError(t, e.Redis.ZAdd(t.Context(), c.key, m).Err())
 					return m
 				}
 				var goes []redis.Z
@@ -179,10 +179,10 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 				got := walk(t, e.inQueue(c.list).AtMost(10), func(found inspect.Finding) {
 					add()
 					for _, gone := range []redis.Z{goes[dice.IntN(len(goes))], goes[dice.IntN(len(goes))]} {
-						require.NoError(t, e.rdb.ZRem(t.Context(), c.key, gone.Member).Err())
+						require.NoError(t, e.Redis.ZRem(t.Context(), c.key, gone.Member).Err())
 					}
 					if last := found.Items[len(found.Items)-1].JID; !slices.Contains(stays, last) {
-						require.NoError(t, e.rdb.ZRem(t.Context(), c.key, last).Err()) // the cursor's own
+						require.NoError(t, e.Redis.ZRem(t.Context(), c.key, last).Err()) // the cursor's own
 					}
 				})
 				require.Subset(t, got, stays)

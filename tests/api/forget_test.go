@@ -12,21 +12,21 @@ import (
 
 func TestAForgottenJobLeavesNothing(t *testing.T) {
 	for name, end := range map[string]func(e *env) error{
-		"complete": func(e *env) error { return e.popWith(7).Complete(e.t.Context()) },
-		"failed":   func(e *env) error { return e.popWith(7).Fail(e.t.Context(), "g", "m") },
-		"ended":    func(e *env) error { return errOf(e.End(e.t.Context(), "j", qless.End{TryAgain: 1})) },
+		"complete": func(e *env) error { return e.popWith(7).Complete(e.T.Context()) },
+		"failed":   func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") },
+		"ended":    func(e *env) error { return errOf(e.End(e.T.Context(), "j", qless.End{TryAgain: 1})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.set(qless.ConfigJobsFailedHistory, 3600)
-				e.put("q", qless.JID("j"), qless.Tags{"a"}, qless.TTL(time.Hour), qless.KeepFailedFor(time.Minute),
+				e.Set(qless.ConfigJobsFailedHistory, 3600)
+				e.Put("q", qless.JID("j"), qless.Tags{"a"}, qless.TTL(time.Hour), qless.KeepFailedFor(time.Minute),
 					qless.Headers{"k": "v"})
-				require.NoError(t, e.job("j").Track(t.Context()))
+				require.NoError(t, e.Read("j").Track(t.Context()))
 				require.NoError(t, end(e))
 				require.NoError(t, e.Forget(t.Context(), "j"))
 				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
 				requireCode(t, qless.ErrNotFound, e.Forget(t.Context(), "j"))
-				keys, err := e.rdb.Keys(t.Context(), "*").Result()
+				keys, err := e.Redis.Keys(t.Context(), "*").Result()
 				require.NoError(t, err)
 				for _, key := range keys {
 					require.NotRegexp(t, `^ql:(j:|completed|f:|failures|tracked|t:|tags|x:until|failed-jobs-list)`, key)
@@ -48,7 +48,7 @@ func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
 				if place.state == qless.StateRunning {
 					want = qless.ErrRunning
 				}
-				e.unchanged(func() { requireCode(t, want, e.Forget(t.Context(), "j")) })
+				e.Unchanged(func() { requireCode(t, want, e.Forget(t.Context(), "j")) })
 			})
 		})
 	}
@@ -56,10 +56,10 @@ func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
 
 func TestAFailedJobThatOthersDependOnIsNotForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-		e.put("q", qless.JID("child"), qless.DependsOn{"j"})
-		e.unchanged(func() { requireCode(t, qless.ErrHasDependents, e.Forget(t.Context(), "j")) })
+		e.Put("q", qless.JID("j"))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		e.Put("q", qless.JID("child"), qless.DependsOn{"j"})
+		e.Unchanged(func() { requireCode(t, qless.ErrHasDependents, e.Forget(t.Context(), "j")) })
 		require.NoError(t, e.Cancel(t.Context(), "child"))
 		require.NoError(t, e.Forget(t.Context(), "j"))
 	})

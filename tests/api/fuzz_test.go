@@ -22,7 +22,7 @@ func FuzzPut(f *testing.F) {
 	f.Add("q", "K", "j", `{"\u0000":"\u0000\n","a":[1e400,-0,1.0]}`, int64(0), 0, 5, "\x00")
 	e := newEnv(f)
 	f.Fuzz(func(t *testing.T, queue, klass, jid, data string, delay int64, priority, retries int, tags string) {
-		require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+		require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 		options := []qless.PutOption{
 			qless.JID(jid), qless.Delay(time.Duration(delay)), qless.Priority(priority), qless.Retries(retries),
 		}
@@ -34,7 +34,7 @@ func FuzzPut(f *testing.F) {
 		jid, err := e.Queue(queue).Put(t.Context(), klass, raw(data), options...)
 		if err != nil {
 			require.True(t, errors.Is(err, qless.ErrInvalid), "%v", err)
-			require.Zero(t, e.rdb.DBSize(t.Context()).Val())
+			require.Zero(t, e.Redis.DBSize(t.Context()).Val())
 			return
 		}
 		job, err := e.Job(t.Context(), jid)

@@ -14,61 +14,61 @@ import (
 
 func TestRetryByAHandleOfAnotherQueueIsRefused(t *testing.T) {
 	e := newEnv(t)
-	e.put("q1", qless.JID("j"))
-	e.pop("q1")
-	old := e.job("j")
-	require.NoError(t, e.job("j").Move(t.Context(), "q2"))
-	e.pop("q2")
-	e.unchanged(func() {
+	e.Put("q1", qless.JID("j"))
+	e.Pop("q1")
+	old := e.Read("j")
+	require.NoError(t, e.Read("j").Move(t.Context(), "q2"))
+	e.Pop("q2")
+	e.Unchanged(func() {
 		require.Equal(t, "retry", requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context(), 0, "", ""))).Op)
 		requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context(), time.Second, "g", "m")))
 		requireCode(t, qless.ErrWrongQueue, old.Release(t.Context(), 0))
 		requireCode(t, qless.ErrWrongQueue, old.Complete(t.Context()))
 	})
-	require.Equal(t, "q2", e.job("j").Queue)
+	require.Equal(t, "q2", e.Read("j").Queue)
 }
 
 // The command of other clients sends a job to whatever queue they name.
 func TestTheCommandRetryOfOtherClientsMovesTheJob(t *testing.T) {
 	e := newEnv(t)
-	e.put("q1", qless.JID("j"))
-	e.pop("q1")
+	e.Put("q1", qless.JID("j"))
+	e.Pop("q1")
 	_, err := e.Run(t.Context(), "retry", "j", "j", "q2", "w1")
 	require.NoError(t, err)
-	require.Equal(t, "j", e.pop("q2").JID)
+	require.Equal(t, "j", e.Pop("q2").JID)
 }
 
 func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c", "d"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 	}
-	require.Len(t, e.pops("q", 4), 4)
-	since, err := e.rdb.HGet(t.Context(), "ql:j:a", "time").Result()
+	require.Len(t, e.Pops("q", 4), 4)
+	since, err := e.Redis.HGet(t.Context(), "ql:j:a", "time").Result()
 	require.NoError(t, err)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "a", "b", "c", "d"))
-	require.Len(t, e.pops("q", 4), 4)
+	require.Len(t, e.Pops("q", 4), 4)
 	finish := func(args ...any) string {
 		reply, err := e.Run(t.Context(), "finish", "", append([]any{"w1"}, args...)...)
 		require.NoError(t, err)
 		return reply.([]any)[0].(string)
 	}
 	const lost = " another worker: w1, at "
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		require.Contains(t, finish("complete", "a", "q", "", "2", "since", since), lost)
 		require.Contains(t, finish("fail", "b", "q", "", "6", "group", "g", "message", "m", "since", since), lost)
 		require.Contains(t, finish("retry", "c", "q", "", "2", "since", since), lost)
 		require.Contains(t, finish("release", "d", "q", "", "2", "since", since), lost)
 	})
-	since, err = e.rdb.HGet(t.Context(), "ql:j:a", "time").Result()
+	since, err = e.Redis.HGet(t.Context(), "ql:j:a", "time").Result()
 	require.NoError(t, err)
 	require.Equal(t, "complete", finish("complete", "a", "q", "", "2", "since", since))
 }
 
 func TestAJobThatIsGoneIsNotWatchedAnyLonger(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
-	job := e.job("j")
+	e.Put("q", qless.JID("j"))
+	job := e.Read("j")
 	require.NoError(t, job.Track(t.Context()))
 	require.NoError(t, job.Cancel(t.Context()))
 	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
@@ -83,25 +83,25 @@ func TestAJobThatIsGoneIsNotWatchedAnyLonger(t *testing.T) {
 
 func TestCancelLeavesACompleteJobThatIsNamedTwice(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	e.unchanged(func() { require.NoError(t, e.Cancel(t.Context(), "j", "j")) })
+	e.Put("q", qless.JID("j"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	e.Unchanged(func() { require.NoError(t, e.Cancel(t.Context(), "j", "j")) })
 }
 
 func TestWorkerTellsOfTheJobsThatItHolds(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"held", "theirs", "nobody's"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 	}
-	require.Len(t, e.pops("q", 3), 3)
+	require.Len(t, e.Pops("q", 3), 3)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "theirs"))
-	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+	_, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "nobody's"))
 	jobs, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"held"}, jobs)
-	e.clock.Advance(time.Hour)
+	e.Clock.Advance(time.Hour)
 	jobs, err = repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"held"}, jobs, "its lock has ended")
@@ -109,9 +109,9 @@ func TestWorkerTellsOfTheJobsThatItHolds(t *testing.T) {
 
 func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	pubsub := e.rdb.Subscribe(t.Context(), "ql:x:queues")
+	e.Put("q", qless.JID("j"))
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	pubsub := e.Redis.Subscribe(t.Context(), "ql:x:queues")
 	t.Cleanup(func() { _ = pubsub.Close() })
 	_, err := pubsub.Receive(t.Context())
 	require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
 		return names
 	}
 	require.Equal(t, []string{"q", "repair"}, listed())
-	e.put("repair")
+	e.Put("repair")
 	require.Equal(t, []string{"q", "repair"}, listed(), "once")
 	require.NoError(t, e.Queue("repair").Forget(t.Context()))
 	require.Equal(t, []string{"q"}, listed())

@@ -27,7 +27,7 @@ func TestHeadersTravelWithAJob(t *testing.T) {
 			require.Equal(t, data, string(job.Data), what)
 			return job
 		}
-		see(e.job("j"), "a job that is read")
+		see(e.Read("j"), "a job that is read")
 		many, err := e.Jobs(t.Context(), "j")
 		require.NoError(t, err)
 		see(many[0], "jobs that are read")
@@ -35,58 +35,58 @@ func TestHeadersTravelWithAJob(t *testing.T) {
 		require.NoError(t, err)
 		see(peeked[0], "a peek")
 
-		require.NoError(t, errOf(see(e.pop("q"), "a pop").Retry(t.Context(), 0, "", "")))
-		require.NoError(t, see(e.pop("q"), "a retry").Next(t.Context(), "q2"))
-		require.NoError(t, see(e.pop("q2"), "a next queue").Fail(t.Context(), "g", "m"))
-		require.NoError(t, see(e.job("j"), "a failure").Unfail(t.Context()))
-		require.NoError(t, see(e.pop("q2"), "an unfail").Move(t.Context(), "q"))
-		e.pop("q")
-		e.clock.Advance(time.Hour)
-		require.Empty(t, e.pops("q", 1), "its worker is warned")
-		e.clock.Advance(time.Hour)
-		job := see(e.pops("q", 1)[0], "a lost lock")
+		require.NoError(t, errOf(see(e.Pop("q"), "a pop").Retry(t.Context(), 0, "", "")))
+		require.NoError(t, see(e.Pop("q"), "a retry").Next(t.Context(), "q2"))
+		require.NoError(t, see(e.Pop("q2"), "a next queue").Fail(t.Context(), "g", "m"))
+		require.NoError(t, see(e.Read("j"), "a failure").Unfail(t.Context()))
+		require.NoError(t, see(e.Pop("q2"), "an unfail").Move(t.Context(), "q"))
+		e.Pop("q")
+		e.Clock.Advance(time.Hour)
+		require.Empty(t, e.Pops("q", 1), "its worker is warned")
+		e.Clock.Advance(time.Hour)
+		job := see(e.Pops("q", 1)[0], "a lost lock")
 		require.Equal(t, 4, job.Remaining)
 		require.NoError(t, job.Refresh(t.Context()))
 		require.NoError(t, see(job, "a refresh").Complete(t.Context()))
-		see(e.job("j"), "a complete job")
+		see(e.Read("j"), "a complete job")
 	})
 }
 
 func TestHeadersOfAPutReplaceThoseOfTheJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Headers{"a": "1"}, qless.Headers{"b": "2"})
-		require.Equal(t, qless.Headers{"a": "1", "b": "2"}, e.job("j").Headers)
-		e.put("q", qless.JID("j"), qless.Headers{"a": "3"})
-		require.Equal(t, qless.Headers{"a": "3"}, e.job("j").Headers)
-		require.NoError(t, e.job("j").Move(t.Context(), "q", qless.Headers{"c": "4"}))
-		require.Equal(t, qless.Headers{"c": "4"}, e.job("j").Headers)
+		e.Put("q", qless.JID("j"), qless.Headers{"a": "1"}, qless.Headers{"b": "2"})
+		require.Equal(t, qless.Headers{"a": "1", "b": "2"}, e.Read("j").Headers)
+		e.Put("q", qless.JID("j"), qless.Headers{"a": "3"})
+		require.Equal(t, qless.Headers{"a": "3"}, e.Read("j").Headers)
+		require.NoError(t, e.Read("j").Move(t.Context(), "q", qless.Headers{"c": "4"}))
+		require.Equal(t, qless.Headers{"c": "4"}, e.Read("j").Headers)
 
-		require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Headers{"d": "5"}))
-		require.Equal(t, qless.Headers{"d": "5"}, e.job("j").Headers)
-		require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Headers(nil)))
-		require.Nil(t, e.job("j").Headers)
+		require.NoError(t, e.Pop("q").Next(t.Context(), "q", qless.Headers{"d": "5"}))
+		require.Equal(t, qless.Headers{"d": "5"}, e.Read("j").Headers)
+		require.NoError(t, e.Pop("q").Next(t.Context(), "q", qless.Headers(nil)))
+		require.Nil(t, e.Read("j").Headers)
 		require.Empty(t, e.stored("j"))
 
-		e.put("q", qless.JID("j"), qless.Headers{"a": "1"})
-		e.put("q", qless.JID("j"), qless.Headers(nil))
-		require.Nil(t, e.job("j").Headers)
+		e.Put("q", qless.JID("j"), qless.Headers{"a": "1"})
+		e.Put("q", qless.JID("j"), qless.Headers(nil))
+		require.Nil(t, e.Read("j").Headers)
 	})
 }
 
 func TestHeadersThatCanNotBe(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("running"))
-	running := e.pop("q")
+	e.Put("q", qless.JID("running"))
+	running := e.Pop("q")
 	long := strings.Repeat("x", 8<<10-3)
-	e.put("q", qless.JID("longest"), qless.Headers{"a": long}, qless.Headers{"b": "1"})
-	require.Len(t, e.job("longest").Headers, 2)
+	e.Put("q", qless.JID("longest"), qless.Headers{"a": long}, qless.Headers{"b": "1"})
+	require.Len(t, e.Read("longest").Headers, 2)
 	for message, option := range map[string]qless.Headers{
 		"the key of a header is empty":               qless.Headers{"": "1"},
 		`the key of a header "\xff" is not UTF-8`:    qless.Headers{"\xff": "1"},
 		`the value of the header "a" is not UTF-8`:   qless.Headers{"a": "\xff"},
 		"the headers have 8193 bytes, which is more": qless.Headers(headers{"a": long, "b": "12"}),
 	} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, option)
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
 			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{option}}})
@@ -104,7 +104,7 @@ func TestHeadersOfTheContext(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		var given headers
 		var asked int
-		c := e.client(e.rdb, qless.ClientConfig{Headers: func(ctx context.Context) map[string]string {
+		c := e.NewClient(e.Redis, qless.ClientConfig{Headers: func(ctx context.Context) map[string]string {
 			asked++
 			if ctx.Value(requestKey{}) != "r" {
 				return nil
@@ -116,7 +116,7 @@ func TestHeadersOfTheContext(t *testing.T) {
 		put := func(options ...qless.PutOption) headers {
 			jid, err := c.Queue("q").Put(ctx, "K", nil, options...)
 			require.NoError(t, err)
-			return e.job(jid).Headers
+			return e.Read(jid).Headers
 		}
 		require.Equal(t, given, put())
 		require.Equal(t, headers{"a": "3", "b": "2", "c": "4"}, put(qless.Headers{"a": "3"}, qless.Headers{"c": "4"}))
@@ -128,12 +128,12 @@ func TestHeadersOfTheContext(t *testing.T) {
 			{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.Headers{"a": "3"}}},
 		})
 		require.NoError(t, err)
-		require.Equal(t, qless.Headers(given), e.job(many[0]).Headers)
-		require.Equal(t, qless.Headers{"a": "3", "b": "2"}, e.job(many[1]).Headers)
+		require.Equal(t, qless.Headers(given), e.Read(many[0]).Headers)
+		require.Equal(t, qless.Headers{"a": "3", "b": "2"}, e.Read(many[1]).Headers)
 
 		jid, err := c.Queue("other").Put(t.Context(), "K", nil)
 		require.NoError(t, err)
-		require.Nil(t, e.job(jid).Headers, "another context")
+		require.Nil(t, e.Read(jid).Headers, "another context")
 
 		before := asked
 		jobs, err := c.Queue("other").Pop(ctx, 1)
@@ -143,7 +143,7 @@ func TestHeadersOfTheContext(t *testing.T) {
 		_, err = c.Queue("q").Recur(ctx, "K", nil, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, before, asked)
-		require.Nil(t, e.job(jid).Headers)
+		require.Nil(t, e.Read(jid).Headers)
 
 		given = headers{"a": strings.Repeat("x", 9000)}
 		_, err = c.Queue("q").Put(ctx, "K", nil)
@@ -156,7 +156,7 @@ func TestHeadersOfTheContext(t *testing.T) {
 func TestHeadersInShards(t *testing.T) {
 	e := newEnv(t)
 	shard := func(name string) *qless.Client {
-		return e.client(e.rdb, qless.ClientConfig{
+		return e.NewClient(e.Redis, qless.ClientConfig{
 			Headers: func(context.Context) map[string]string {
 				return headers{"shard": name}
 			},
@@ -189,9 +189,9 @@ func TestHeadersCostNoCommand(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, popOne(t, e.Queue("q")).Complete(t.Context()))
 	cost := func(options ...qless.PutOption) int {
-		return len(e.server.Commands(t, func() {
-			e.put("q", append(options, qless.JID("j"))...) // the next life of the same job
-			require.NoError(t, e.pop("q").Complete(t.Context()))
+		return len(e.Server.Commands(t, func() {
+			e.Put("q", append(options, qless.JID("j"))...) // the next life of the same job
+			require.NoError(t, e.Pop("q").Complete(t.Context()))
 		}))
 	}
 	cost()
@@ -218,10 +218,10 @@ func TestTheHeadersOfNextAreAskedFor(t *testing.T) {
 		"too large": {[]qless.NextOption{qless.Headers{"b": large}}, map[string]string{"b": large}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			jid := e.put("q", qless.Headers{"a": "1"}, qless.Headers{"run": "1"})
-			job := e.pop("q")
+			jid := e.Put("q", qless.Headers{"a": "1"}, qless.Headers{"run": "1"})
+			job := e.Pop("q")
 			require.NoError(t, job.Next(t.Context(), "other", test.options...))
-			require.Equal(t, qless.Headers(test.want), e.job(jid).Headers)
+			require.Equal(t, qless.Headers(test.want), e.Read(jid).Headers)
 			require.Equal(t, "1", job.Headers["run"])
 		})
 	}

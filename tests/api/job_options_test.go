@@ -15,37 +15,37 @@ import (
 
 // stored returns the options that a job's hash has in one field, or the empty string.
 func (e *env) stored(jid string) string {
-	e.t.Helper()
-	text, err := e.rdb.HGet(e.t.Context(), "ql:j:"+jid, "x:o").Result()
+	e.T.Helper()
+	text, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "x:o").Result()
 	if err != redis.Nil {
-		require.NoError(e.t, err)
+		require.NoError(e.T, err)
 	}
 	return text
 }
 
 // run runs a script, which must not fail.
 func (e *env) run(command string, args ...any) any {
-	e.t.Helper()
-	reply, err := e.Run(e.t.Context(), command, "", args...)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	reply, err := e.Run(e.T.Context(), command, "", args...)
+	require.NoError(e.T, err)
 	return reply
 }
 
 // putStored runs the script put for the job j in the queue q, with pairs of options.
 func (e *env) putStored(pairs ...any) {
-	e.t.Helper()
+	e.T.Helper()
 	e.run("put", append([]any{"w1", "q", "j", "K", "{}", "0"}, pairs...)...)
 }
 
 func TestAJobWithoutOptionsHasNoFieldOfOurs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", qless.Priority(1), qless.Tags{"t"}, qless.Headers(nil))
-		job := e.pop("q")
+		jid := e.Put("q", qless.Priority(1), qless.Tags{"t"}, qless.Headers(nil))
+		job := e.Pop("q")
 		require.NoError(t, job.Next(t.Context(), "q2", qless.Headers(nil)))
-		require.NoError(t, e.pop("q2").Complete(t.Context()))
-		e.put("q", qless.JID(jid))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-		fields, err := e.rdb.HKeys(t.Context(), "ql:j:"+jid).Result()
+		require.NoError(t, e.Pop("q2").Complete(t.Context()))
+		e.Put("q", qless.JID(jid))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		fields, err := e.Redis.HKeys(t.Context(), "ql:j:"+jid).Result()
 		require.NoError(t, err)
 		for _, field := range fields {
 			require.NotContains(t, field, ":")
@@ -62,31 +62,31 @@ func TestAPutThatSaysNothingLeavesTheOptionsOfAJob(t *testing.T) {
 		e.putStored("o", options)
 		require.Equal(t, options, e.stored("j"))
 		for what, change := range map[string]func(){
-			"a put": func() { e.put("q", qless.JID("j")) },
+			"a put": func() { e.Put("q", qless.JID("j")) },
 			"a move": func() {
-				require.NoError(t, e.job("j").Move(t.Context(), "q"))
+				require.NoError(t, e.Read("j").Move(t.Context(), "q"))
 			},
 			"a move from a worker": func() {
-				require.NoError(t, e.pop("q").Move(t.Context(), "q"))
+				require.NoError(t, e.Pop("q").Move(t.Context(), "q"))
 			},
-			"a retry": func() { require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", ""))) },
+			"a retry": func() { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) },
 			"a release": func() {
-				require.NoError(t, e.pop("q").Release(t.Context(), 0))
+				require.NoError(t, e.Pop("q").Release(t.Context(), 0))
 			},
 			"a next queue": func() {
-				require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Priority(3)))
+				require.NoError(t, e.Pop("q").Next(t.Context(), "q", qless.Priority(3)))
 			},
 			"a put of a complete job": func() {
-				require.NoError(t, e.pop("q").Complete(t.Context()))
-				e.put("q", qless.JID("j"))
+				require.NoError(t, e.Pop("q").Complete(t.Context()))
+				e.Put("q", qless.JID("j"))
 			},
 			"an unfail": func() {
-				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-				require.NoError(t, e.job("j").Unfail(t.Context()))
+				require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+				require.NoError(t, e.Read("j").Unfail(t.Context()))
 			},
 			"a put by another client": func() {
-				_, err := scripts.RunDropIn(t.Context(), e.rdb,
-					"put", scripts.Time(e.clock.Now()), "w2", "q", "j", "K", "{}", "0")
+				_, err := scripts.RunDropIn(t.Context(), e.Redis,
+					"put", scripts.Time(e.Clock.Now()), "w2", "q", "j", "K", "{}", "0")
 				require.NoError(t, err)
 			},
 		} {
@@ -118,7 +118,7 @@ func TestOptionsThatAPutSaysReplaceTheSameOnesOfAJob(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.putStored()
 				if c.before != "" {
-					require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
+					require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
 				}
 				e.putStored(c.pairs...)
 				requireStored(t, c.after, e.stored("j"))
@@ -128,9 +128,9 @@ func TestOptionsThatAPutSaysReplaceTheSameOnesOfAJob(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.putStored()
 				if c.before != "" {
-					require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
+					require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
 				}
-				e.pop("q")
+				e.Pop("q")
 				e.run("complete", append([]any{"j", "w1", "q", "{}", "next", "q2"}, c.pairs...)...)
 				requireStored(t, c.after, e.stored("j"))
 			})
@@ -157,7 +157,7 @@ func requireStored(t *testing.T, want, got string) {
 
 // letters returns the letters of a job's stored options.
 func (e *env) letters(jid string) string {
-	e.t.Helper()
+	e.T.Helper()
 	letters, _, _ := strings.Cut(e.stored(jid), "|")
 	return letters
 }
@@ -165,23 +165,23 @@ func (e *env) letters(jid string) string {
 func TestLifetimesEndWithTheLifeOfAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.putStored("o", `sth|{"s":100,"t":200,"h":{"a":"1"}}`)
-		until := e.job("j").Until
+		until := e.Read("j").Until
 		require.WithinDuration(t, noon.Add(100*time.Second), until, time.Millisecond)
 		e.putStored()
 		require.Equal(t, "sth", e.letters("j"), "the job is not finished")
-		require.Equal(t, until, e.job("j").Until)
+		require.Equal(t, until, e.Read("j").Until)
 
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		require.Equal(t, "sth", e.letters("j"))
 		e.putStored()
 		require.Equal(t, `h|{"h":{"a":"1"}}`, e.stored("j"))
 
 		e.putStored("o", `t|{"t":3}`)
 		require.Equal(t, "ht", e.letters("j"))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		e.putStored("o", `s|{"s":4}`)
 		require.Equal(t, "hs", e.letters("j"))
-		require.WithinDuration(t, noon.Add(4*time.Second), e.job("j").Until, time.Millisecond)
+		require.WithinDuration(t, noon.Add(4*time.Second), e.Read("j").Until, time.Millisecond)
 	})
 }
 
@@ -191,28 +191,28 @@ const member = `,"x":{"h":{"a":"1"}}`
 func TestOptionsInReplies(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.putStored("o", `h|{"h":{"a":"1"}}`)
-		e.put("q", qless.JID("plain"))
+		e.Put("q", qless.JID("plain"))
 		for _, command := range [][]any{
 			{"get", "j"}, {"multiget", "j", "plain"}, {"peek", "q", "2"}, {"pop", "q", "w1", "2"},
 		} {
 			name, args := command[0].(string), command[1:]
 			require.Equal(t, 1, strings.Count(e.run(name, args...).(string), member), name)
 			e.putStored() // a pop has taken them
-			e.put("q", qless.JID("plain"))
-			reply, err := scripts.RunDropIn(t.Context(), e.rdb,
-				append([]any{name, scripts.Time(e.clock.Now())}, args...)...)
+			e.Put("q", qless.JID("plain"))
+			reply, err := scripts.RunDropIn(t.Context(), e.Redis,
+				append([]any{name, scripts.Time(e.Clock.Now())}, args...)...)
 			require.NoError(t, err)
 			require.Equal(t, 1, strings.Count(reply.(string), member), name)
 		}
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:j", "x:o", "h|{").Err())
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", "h|{").Err())
 		require.NotContains(t, e.run("get", "j"), `"x"`, "it can't be read")
-		require.Equal(t, "j", e.job("j").JID)
+		require.Equal(t, "j", e.Read("j").JID)
 	})
 }
 
 func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("plain"), qless.Priority(2))
+		e.Put("q", qless.JID("plain"), qless.Priority(2))
 		e.putStored("o", `h|{"h":{"a":"1"}}`)
 		reply := e.run("reserve", "w1", "2", "10", "0", "q").([]any)
 		names := fmt.Sprint(reply[4])
@@ -225,10 +225,10 @@ func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
 
 func TestOptionsThatAScriptRefuses(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("running"))
-	e.pop("q")
+	e.Put("q", qless.JID("running"))
+	e.Pop("q")
 	for _, text := range []string{"", "h", "|{}", "h|", "h|[]", "h|{", "1|{}", `h|{"h":}`} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text)
 			requireCode(t, qless.ErrInvalid, err)
 			_, err = e.Run(t.Context(), "complete", "running", "running", "w1", "q", "{}", "next", "q", "o", text)
@@ -237,25 +237,26 @@ func TestOptionsThatAScriptRefuses(t *testing.T) {
 	}
 }
 
-// The times of this test are those that a script writes: they survive being read and written again.
+// The times of this test are the ones that a script writes: they survive being read and written
+// again.
 func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.putStored("o", `t|{"t":100.25}`)
-		until := e.job("j").Until
+		until := e.Read("j").Until
 		require.WithinDuration(t, noon.Add(100250*time.Millisecond), until, 10*time.Microsecond)
 		e.putStored("o", `h|{"h":{"a":"1"}}`)
 		require.Equal(t, "th", e.letters("j"))
-		require.Equal(t, until, e.job("j").Until)
+		require.Equal(t, until, e.Read("j").Until)
 	})
 }
 
-// What Python writes for a number without an end is no JSON, and no script could write it again.
+// Python's text for an infinite number is not JSON, and no script could write it again.
 func TestOptionsThatAreNotFinite(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, word := range []string{"Infinity", "-Infinity", "NaN", "1e999"} {
-			e.unchanged(func() {
+			e.Unchanged(func() {
 				options := `g|{"g":{"t":"x","w":` + word + `}}`
-				_, err := scripts.RunDropIn(t.Context(), e.rdb, "put", scripts.Time(noon), "w", "q", "j", "K", "{}", "0", "o", options)
+				_, err := scripts.RunDropIn(t.Context(), e.Redis, "put", scripts.Time(noon), "w", "q", "j", "K", "{}", "0", "o", options)
 				require.Error(t, err, word)
 			})
 		}
@@ -263,32 +264,32 @@ func TestOptionsThatAreNotFinite(t *testing.T) {
 }
 
 // Options that are stored like that, by an earlier version or by hand, count as not set: the job is
-// read, popped, failed and told of failures as any other.
+// read, popped, failed and notified of failures as any other.
 func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	damage := func(jid, options string) {
-		require.NoError(t, e.rdb.HSet(ctx, "ql:j:"+jid, "x:o", options).Err())
+		require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, "x:o", options).Err())
 	}
-	e.put("q", qless.JID("bad"))
-	e.put("q", qless.JID("sound"))
+	e.Put("q", qless.JID("bad"))
+	e.Put("q", qless.JID("sound"))
 	damage("bad", `gh|{"g":{"t":"x","w":Infinity},"h":{"k":"v"}}`)
 	for _, jid := range []string{"one", "two", "three"} {
-		e.put("q", qless.JID(jid), qless.DependsOn{"bad"}, qless.OnFailureRun)
+		e.Put("q", qless.JID(jid), qless.DependsOn{"bad"}, qless.OnFailureRun)
 	}
 	damage("two", `fg|{"f":{"do":"run","of":["bad"]},"g":{"w":-Infinity}}`)
-	require.Equal(t, qless.Headers{"k": "v"}, e.job("bad").Headers)
+	require.Equal(t, qless.Headers{"k": "v"}, e.Read("bad").Headers)
 	jobs, err := e.Queue("q").Peek(ctx, 5)
 	require.NoError(t, err)
 	require.Len(t, jobs, 2)
-	popped := e.pops("q", 5)
+	popped := e.Pops("q", 5)
 	require.Len(t, popped, 2)
 	require.NoError(t, popped[0].Fail(ctx, "g", "m"))
 	require.NoError(t, popped[1].Complete(ctx))
 	for _, jid := range []string{"one", "two", "three"} {
-		require.Equal(t, qless.StateWaiting, e.job(jid).State)
+		require.Equal(t, qless.StateWaiting, e.Read(jid).State)
 	}
-	require.Len(t, e.pops("q", 5), 3)
+	require.Len(t, e.Pops("q", 5), 3)
 }
 
 // The jid of a client that writes Latin-1 comes back as it is.
@@ -300,9 +301,9 @@ func TestJIDsThatAreNotUTF8(t *testing.T) {
 	jobs, err := e.Queue("q").Peek(ctx, 5)
 	require.NoError(t, err)
 	require.Equal(t, jid, jobs[0].JID)
-	job := e.pop("q")
+	job := e.Pop("q")
 	require.Equal(t, jid, job.JID)
 	require.NoError(t, errOf(job.Heartbeat(ctx)))
 	require.NoError(t, job.Complete(ctx))
-	require.Equal(t, "complete", e.rdb.HGet(ctx, "ql:j:"+jid, "state").Val())
+	require.Equal(t, "complete", e.Redis.HGet(ctx, "ql:j:"+jid, "state").Val())
 }

@@ -60,9 +60,9 @@ func TestMethodsLeaveAJobAsItWasRead(t *testing.T) {
 			call := jobMethods[name]
 			require.NotNil(t, call)
 			e := newEnv(t)
-			e.put("q", qless.JID("waiting"), qless.Priority(-1))
-			jid := e.put("q", qless.Tags{"a"})
-			job := e.pop("q")
+			e.Put("q", qless.JID("waiting"), qless.Priority(-1))
+			jid := e.Put("q", qless.Tags{"a"})
+			job := e.Pop("q")
 			switch name {
 			case "Depend", "Undepend", "UndependAll":
 				require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn{"waiting"}))
@@ -77,7 +77,7 @@ func TestMethodsLeaveAJobAsItWasRead(t *testing.T) {
 			require.Equal(t, before, jsonOf(t, job))
 			if name != "Cancel" {
 				require.NoError(t, job.Refresh(t.Context()))
-				read := e.job(jid)
+				read := e.Read(jid)
 				read.PoppedAt, read.Waited = job.PoppedAt, job.Waited // which are of the pop
 				require.Equal(t, jsonOf(t, read), jsonOf(t, job))
 			}
@@ -152,7 +152,7 @@ func TestUpdateWritesWhatWasChangedInARecurringJob(t *testing.T) {
 	require.Equal(t, "K3", job.Klass)
 	require.Equal(t, 2, job.Priority, "what the other one has not changed stays")
 	require.Equal(t, qless.Tags{"b"}, job.Tags)
-	e.unchanged(func() { require.NoError(t, seen.Update(t.Context()), "nothing was changed again") })
+	e.Unchanged(func() { require.NoError(t, seen.Update(t.Context()), "nothing was changed again") })
 
 	require.NoError(t, json.Unmarshal([]byte(`{"klass":"K4","interval":60}`), job))
 	require.NoError(t, job.Update(t.Context()))
@@ -164,76 +164,76 @@ func TestUpdateWritesWhatWasChangedInARecurringJob(t *testing.T) {
 
 func TestAttemptCountsTheRetriesThatWereUsed(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Retries(1))
-	job := e.pop("q")
+	jid := e.Put("q", qless.Retries(1))
+	job := e.Pop("q")
 	require.Equal(t, 1, job.Attempt)
 	require.NoError(t, job.Release(t.Context(), 0))
-	job = e.pop("q")
+	job = e.Pop("q")
 	require.Equal(t, 1, job.Attempt, "a release uses up none")
 	require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
-	job = e.pop("q")
+	job = e.Pop("q")
 	require.Equal(t, 2, job.Attempt)
 	require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
-	require.Equal(t, 2, e.job(jid).Attempt, "it has failed in the second")
-	require.NoError(t, e.job(jid).Unfail(t.Context()))
-	require.NoError(t, e.pop("q").Next(t.Context(), "next"))
-	require.Equal(t, 1, e.pop("next").Attempt)
+	require.Equal(t, 2, e.Read(jid).Attempt, "it has failed in the second")
+	require.NoError(t, e.Read(jid).Unfail(t.Context()))
+	require.NoError(t, e.Pop("q").Next(t.Context(), "next"))
+	require.Equal(t, 1, e.Pop("next").Attempt)
 }
 
 func TestAPoppedJobKnowsHowLongItWaited(t *testing.T) {
 	e := newEnv(t)
-	e.put("q")
-	e.clock.Advance(1500 * time.Millisecond)
-	before := e.clock.Now()
-	job := e.pop("q")
-	require.WithinRange(t, job.PoppedAt, before, e.clock.Now())
+	e.Put("q")
+	e.Clock.Advance(1500 * time.Millisecond)
+	before := e.Clock.Now()
+	job := e.Pop("q")
+	require.WithinRange(t, job.PoppedAt, before, e.Clock.Now())
 	require.GreaterOrEqual(t, job.Waited, 1500*time.Millisecond)
 	require.Less(t, job.Waited, 1501*time.Millisecond)
 	popped, waited := job.PoppedAt, job.Waited
 	require.NoError(t, job.Refresh(t.Context()))
 	require.Equal(t, popped, job.PoppedAt)
 	require.Equal(t, waited, job.Waited)
-	read := e.job(job.JID)
+	read := e.Read(job.JID)
 	require.Zero(t, read.PoppedAt)
 	require.Zero(t, read.Waited)
 
 	require.NoError(t, errOf(job.Retry(t.Context(), time.Second, "", "")))
-	e.clock.Advance(time.Minute)
-	require.InDelta(t, time.Minute, e.pop("q").Waited, float64(time.Second), "from the first pop to the second")
+	e.Clock.Advance(time.Minute)
+	require.InDelta(t, time.Minute, e.Pop("q").Waited, float64(time.Second), "from the first pop to the second")
 }
 
 func TestReleaseUsesUpNoRetry(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Retries(2))
-	e.put("q", qless.JID("later"))
-	job := e.pop("q")
+	jid := e.Put("q", qless.Retries(2))
+	e.Put("q", qless.JID("later"))
+	job := e.Pop("q")
 	require.NoError(t, job.SetData("half done"))
 	require.NoError(t, job.Release(t.Context(), 0))
-	read := e.job(jid)
+	read := e.Read(jid)
 	require.Equal(t, qless.StateWaiting, read.State)
 	require.Equal(t, 2, read.Remaining)
 	require.Equal(t, `"half done"`, string(read.Data))
 	require.Empty(t, read.Worker)
 	require.True(t, read.Expires.IsZero())
 	requireCode(t, qless.ErrNotRunning, job.Release(t.Context(), 0))
-	job = e.pop("q")
+	job = e.Pop("q")
 	require.Equal(t, jid, job.JID, "it is before others of its priority")
 
 	require.NoError(t, job.Release(t.Context(), time.Minute))
-	require.Equal(t, qless.StateScheduled, e.job(jid).State)
-	require.Equal(t, []string{"later"}, jids(e.pops("q", 5)))
-	e.clock.Advance(time.Minute)
-	require.Equal(t, jid, e.pop("q").JID)
+	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
+	require.Equal(t, []string{"later"}, jids(e.Pops("q", 5)))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, jid, e.Pop("q").JID)
 }
 
-// The server can tell the two runs of a worker apart by when it popped the job.
+// The server distinguishes the two runs of a worker by the times of their pops.
 func TestAnOldHandleOfAPopCanNotGiveTheJobBack(t *testing.T) {
 	e := newEnv(t)
-	e.put("q")
-	old := e.pop("q")
+	e.Put("q")
+	old := e.Pop("q")
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, old.JID))
-	e.pop("q")
-	e.unchanged(func() {
+	e.Pop("q")
+	e.Unchanged(func() {
 		requireCode(t, qless.ErrLockLost, old.Release(t.Context(), 0))
 		requireCode(t, qless.ErrLockLost, errOf(old.Retry(t.Context(), 0, "", "")))
 	})
@@ -241,41 +241,41 @@ func TestAnOldHandleOfAPopCanNotGiveTheJobBack(t *testing.T) {
 
 func TestAJobThatGoesOnMayChange(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Priority(1), qless.Retries(2), qless.Tags{"a", "b"})
+	jid := e.Put("q", qless.Priority(1), qless.Retries(2), qless.Tags{"a", "b"})
 	tagged := func(tag string) int {
 		found, err := inspect.New(e.Client).Tagged(tag).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		return found.Total
 	}
-	require.NoError(t, e.pop("q").Next(t.Context(), "next",
+	require.NoError(t, e.Pop("q").Next(t.Context(), "next",
 		qless.Priority(7), qless.Retries(9), qless.Tags{"b", "c"}, qless.Delay(time.Minute)))
-	job := e.job(jid)
+	job := e.Read(jid)
 	require.Equal(t, qless.StateScheduled, job.State)
 	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining})
 	require.Equal(t, qless.Tags{"b", "c"}, job.Tags)
 	require.Equal(t, []int{0, 1, 1}, []int{tagged("a"), tagged("b"), tagged("c")})
 	require.Equal(t, []string{"put", "popped", "done", "put"}, whats(job.History))
 
-	e.clock.Advance(time.Minute)
-	e.put("next", qless.Priority(5))
-	require.NoError(t, e.pop("next").Next(t.Context(), "last", qless.Tags{}))
-	job = e.job(jid)
+	e.Clock.Advance(time.Minute)
+	e.Put("next", qless.Priority(5))
+	require.NoError(t, e.Pop("next").Next(t.Context(), "last", qless.Tags{}))
+	job = e.Read(jid)
 	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining}, "as they were")
 	require.Empty(t, job.Tags)
 	require.Zero(t, tagged("b"))
 	require.NoError(t, e.Cancel(t.Context(), jid))
-	require.NotContains(t, e.dump(), "ql:tags")
+	require.NotContains(t, e.Dump(), "ql:tags")
 }
 
 func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Retries(2), qless.Priority(4))
-	require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
-	job := e.pop("q")
-	e.unchanged(func() { requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context())) })
+	jid := e.Put("q", qless.Retries(2), qless.Priority(4))
+	require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
+	job := e.Pop("q")
+	e.Unchanged(func() { requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context())) })
 	require.NoError(t, job.Fail(t.Context(), "g", "m"))
 	require.NoError(t, job.Unfail(t.Context()))
-	read := e.job(jid)
+	read := e.Read(jid)
 	require.Equal(t, qless.StateWaiting, read.State)
 	require.Equal(t, "q", read.Queue)
 	require.Equal(t, 2, read.Remaining)
@@ -287,23 +287,23 @@ func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, stats.Failed)
 	requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context()))
-	require.Equal(t, jid, e.pop("q").JID)
+	require.Equal(t, jid, e.Pop("q").JID)
 }
 
 func TestUnfailOfAGroupPutsEachJobBackIntoItsQueue(t *testing.T) {
 	e := newEnv(t)
 	for _, queue := range []string{"a", "b", "a", "c"} {
-		e.put(queue, qless.Retries(1))
-		require.NoError(t, e.pop(queue).Fail(t.Context(), "g", "m"))
+		e.Put(queue, qless.Retries(1))
+		require.NoError(t, e.Pop(queue).Fail(t.Context(), "g", "m"))
 	}
 	moved, err := repairs.Unfail(t.Context(), e.Client, "g", 3)
 	require.NoError(t, err)
 	require.Equal(t, 3, moved)
-	require.Equal(t, []int{2, 1, 0}, []int{e.counts("a").Waiting, e.counts("b").Waiting, e.counts("c").Waiting})
+	require.Equal(t, []int{2, 1, 0}, []int{e.Counts("a").Waiting, e.Counts("b").Waiting, e.Counts("c").Waiting})
 	moved, err = repairs.Unfail(t.Context(), e.Client, "g", 3)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
-	require.Equal(t, 1, e.pop("c").Remaining)
+	require.Equal(t, 1, e.Pop("c").Remaining)
 	moved, err = repairs.Unfail(t.Context(), e.Client, "g", 3)
 	require.NoError(t, err)
 	require.Zero(t, moved)
@@ -311,8 +311,8 @@ func TestUnfailOfAGroupPutsEachJobBackIntoItsQueue(t *testing.T) {
 
 func TestANilOptionIsRefused(t *testing.T) {
 	e := stage(t)
-	q, job := e.Queue("q"), e.job("running")
-	e.unchanged(func() {
+	q, job := e.Queue("q"), e.Read("running")
+	e.Unchanged(func() {
 		for call, err := range map[string]error{
 			"Put":     errOf(q.Put(t.Context(), "K", nil, qless.Delay(1), nil)),
 			"PutMany": errOf(q.PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{nil}}})),
@@ -336,19 +336,19 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 	} {
 		_, err := e.Queue("q").Put(t.Context(), "K", c.data)
 		require.NoError(t, err)
-		require.Equal(t, c.stored, string(e.pop("q").Data))
+		require.Equal(t, c.stored, string(e.Pop("q").Data))
 	}
 	_, err := e.Queue("q").Put(t.Context(), "K", []byte("plain text"))
 	message := requireCode(t, qless.ErrInvalid, err).Message
 	require.True(t, strings.Contains(message, "json.Marshal") && !strings.Contains(message, "plain text"), message)
 }
 
-// A job that was read from a server goes through JSON as a whole, but for what is the client's.
+// A job that was read from a server goes through JSON as a whole, except for what is the client's.
 func TestAJobOfAServerAsJSON(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"), qless.Tags{"a"})
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	text := jsonOf(t, e.job("j"))
+	e.Put("q", qless.JID("j"), qless.Tags{"a"})
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	text := jsonOf(t, e.Read("j"))
 	var read qless.Job
 	require.NoError(t, json.Unmarshal([]byte(text), &read))
 	require.Equal(t, text, jsonOf(t, read))

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// staying are the keys, after the prefix ql:, that may stay without an end when all jobs have ended and
-// all workers are gone. None has a name of a queue, a job, a tenant, a key or a worker in it.
+// staying are the keys, after the prefix ql:, that may stay without an end when all jobs have ended
+// and all workers are gone. None has a name of a queue, a job, a tenant, a key or a worker in it.
 var staying = map[string]bool{
 	"completed": true, "config": true, "queues": true, "x:limits": true, "x:until": true,
 	"x:schedule-ids": true, "x:schedules": true, "x:schedule:nightly": true,
@@ -22,7 +22,7 @@ var staying = map[string]bool{
 // Queues, tenants, limits, unique keys and workers come and go, whatever ends their jobs.
 func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 	e, ctx := newEnv(t), t.Context()
-	e.set("jobs-history", 0)
+	e.Set("jobs-history", 0)
 	e.slots("slots", 1)
 	e.limit("rates", qless.LimitConfig{Rate: 2, Per: time.Second})
 	require.NoError(t, errOf(e.Run(ctx, "schedule.register", "", "nightly", "digest", "@daily", "skip", "q", "K", "", "{}", "")))
@@ -36,17 +36,17 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 			return c.Forget(ctx, jid)
 		},
 		func(c *qless.Client, jid string) error {
-			e.clock.Advance(time.Hour)
+			e.Clock.Advance(time.Hour)
 			return errOf(c.Sweep(ctx))
 		},
 	}
 	for i := range 24 {
 		worker := fmt.Sprint("w", i)
-		c := e.as(worker)
+		c := e.As(worker)
 		var all []string
 		for n := range 6 {
 			name := fmt.Sprint(i, "-", n)
-			all = append(all, e.put(fmt.Sprint("q", i), qless.JID("j"+name), qless.Fair(name), qless.Priority(n%2),
+			all = append(all, e.Put(fmt.Sprint("q", i), qless.JID("j"+name), qless.Fair(name), qless.Priority(n%2),
 				qless.Unique(name), qless.TTL(time.Hour), qless.Limits{"slots/" + name[:len(name)-1], "rates/" + name}))
 		}
 		require.NoError(t, errOf(e.Run(ctx, "schedule.last", "", "nightly", worker, "digest")))
@@ -66,11 +66,11 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 		require.NoError(t, e.Queue(fmt.Sprint("q", i)).Forget(ctx))
 		require.NoError(t, inspect.New(e.Client).ForgetWorkers(ctx, worker))
 	}
-	e.put("last", qless.JID("last"))
-	require.NoError(t, e.pop("last").Complete(ctx))
+	e.Put("last", qless.JID("last"))
+	require.NoError(t, e.Pop("last").Complete(ctx))
 	require.NoError(t, inspect.New(e.Client).ForgetWorkers(ctx, "w1"))
-	for _, key := range e.rdb.Keys(ctx, "ql:*").Val() {
-		if e.rdb.TTL(ctx, key).Val() < 0 {
+	for _, key := range e.Redis.Keys(ctx, "ql:*").Val() {
+		if e.Redis.TTL(ctx, key).Val() < 0 {
 			require.True(t, staying[strings.TrimPrefix(key, "ql:")], "%s stays for ever", key)
 		}
 	}

@@ -22,22 +22,22 @@ const many = 10_000
 func newLargeEnv(t *testing.T) *env {
 	t.Helper()
 	e := newEnvOn(t, testkit.Start(t, "--lua-time-limit", "60000"))
-	e.rdb = e.rdb.WithTimeout(patience)
-	e.Client = e.client(e.rdb, qless.ClientConfig{})
+	e.Redis = e.Redis.WithTimeout(patience)
+	e.Client = e.NewClient(e.Redis, qless.ClientConfig{})
 	return e
 }
 
 // putMany puts many jobs into a queue, by a recurring job that was behind, and returns
 // their jids.
 func (e *env) putMany(queue string) []string {
-	e.t.Helper()
-	_, err := e.Queue(queue).Recur(e.t.Context(), "K", nil, time.Second, qless.JID(queue))
-	require.NoError(e.t, err)
-	e.clock.Advance((many - 1) * time.Second)
-	_, err = e.Run(e.t.Context(), "peek", "", queue, many)
-	require.NoError(e.t, err)
-	require.Equal(e.t, many, e.counts(queue).Waiting)
-	require.NoError(e.t, e.recurring(queue).Cancel(e.t.Context()))
+	e.T.Helper()
+	_, err := e.Queue(queue).Recur(e.T.Context(), "K", nil, time.Second, qless.JID(queue))
+	require.NoError(e.T, err)
+	e.Clock.Advance((many - 1) * time.Second)
+	_, err = e.Run(e.T.Context(), "peek", "", queue, many)
+	require.NoError(e.T, err)
+	require.Equal(e.T, many, e.Counts(queue).Waiting)
+	require.NoError(e.T, e.recurring(queue).Cancel(e.T.Context()))
 	all := make([]string, many)
 	for i := range all {
 		all[i] = fmt.Sprintf("%s-%d", queue, i+1)
@@ -47,24 +47,24 @@ func (e *env) putMany(queue string) []string {
 
 // runMany pops many jobs, without a look at them.
 func (e *env) runMany(queue string) {
-	e.t.Helper()
-	_, err := e.Run(e.t.Context(), "pop", "", queue, "w1", many)
-	require.NoError(e.t, err)
-	require.Equal(e.t, qless.QueueCounts{Name: queue, Running: many}, e.counts(queue))
+	e.T.Helper()
+	_, err := e.Run(e.T.Context(), "pop", "", queue, "w1", many)
+	require.NoError(e.T, err)
+	require.Equal(e.T, qless.QueueCounts{Name: queue, Running: many}, e.Counts(queue))
 }
 
 // finishAll ends many running jobs in the same way.
 func (e *env) finishAll(queue, action string, jids []string, args ...any) {
-	e.t.Helper()
+	e.T.Helper()
 	for part := range slices.Chunk(jids, 500) {
 		line := []any{"w1"}
 		for _, jid := range part {
 			line = append(line, action, jid, queue, "", len(args))
 			line = append(line, args...)
 		}
-		reply, err := e.Run(e.t.Context(), "finish", "", line...)
-		require.NoError(e.t, err)
-		require.NotContains(e.t, fmt.Sprint(reply), "!")
+		reply, err := e.Run(e.T.Context(), "finish", "", line...)
+		require.NoError(e.T, err)
+		require.NotContains(e.T, fmt.Sprint(reply), "!")
 	}
 }
 
@@ -78,12 +78,12 @@ func TestAMegabyteOfData(t *testing.T) {
 	require.Greater(t, len(data), 1<<20)
 	jid, err := e.Queue("q").Put(t.Context(), "K", raw(data))
 	require.NoError(t, err)
-	job := e.pop("q")
+	job := e.Pop("q")
 	require.True(t, data == string(job.Data))
 	require.NoError(t, errOf(job.Heartbeat(t.Context())))
 	require.NoError(t, errOf(job.Retry(t.Context(), 0, "g", data)))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	require.True(t, data == string(e.job(jid).Data))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.True(t, data == string(e.Read(jid).Data))
 }
 
 func TestManyTags(t *testing.T) {
@@ -92,55 +92,55 @@ func TestManyTags(t *testing.T) {
 	for i := range tags {
 		tags[i] = fmt.Sprint("tag", i)
 	}
-	jid := e.put("q", qless.Tags(tags))
-	require.Equal(t, qless.Tags(tags), e.job(jid).Tags)
-	job := e.pop("q")
+	jid := e.Put("q", qless.Tags(tags))
+	require.Equal(t, qless.Tags(tags), e.Read(jid).Tags)
+	job := e.Pop("q")
 	require.Equal(t, qless.Tags(tags), job.Tags)
 	require.NoError(t, job.Untag(t.Context(), tags[1:]...))
 	require.NoError(t, job.Tag(t.Context(), tags...))
-	require.Equal(t, qless.Tags(tags), e.job(jid).Tags)
+	require.Equal(t, qless.Tags(tags), e.Read(jid).Tags)
 	require.NoError(t, job.Next(t.Context(), "q"))
 	require.NoError(t, e.Cancel(t.Context(), jid))
-	require.NotContains(t, e.dump(), "ql:tags")
+	require.NotContains(t, e.Dump(), "ql:tags")
 }
 
 func TestManyDependencies(t *testing.T) {
 	e := newLargeEnv(t)
 	all := e.putMany("deps")
-	e.put("q", qless.JID("j"), qless.DependsOn(all))
-	require.Equal(t, sorted(all), sorted(e.job("j").Dependencies))
+	e.Put("q", qless.JID("j"), qless.DependsOn(all))
+	require.Equal(t, sorted(all), sorted(e.Read("j").Dependencies))
 
 	e.runMany("deps")
 	e.finishAll("deps", "complete", all[1:])
-	require.Equal(t, all[:1], e.job("j").Dependencies)
-	require.Empty(t, e.pops("q", 1))
+	require.Equal(t, all[:1], e.Read("j").Dependencies)
+	require.Empty(t, e.Pops("q", 1))
 	e.finishAll("deps", "complete", all[:1])
-	require.Equal(t, "j", e.pop("q").JID)
+	require.Equal(t, "j", e.Pop("q").JID)
 }
 
 func TestManyDependents(t *testing.T) {
 	e := newLargeEnv(t)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	all := e.putMany("children")
 	e.runMany("children")
 	e.finishAll("children", "complete", all, "next", "children", "depends", `["j"]`)
-	job := e.pop("q")
+	job := e.Pop("q")
 	require.Equal(t, sorted(all), sorted(job.Dependents))
-	require.Equal(t, many, e.counts("children").Depends)
+	require.Equal(t, many, e.Counts("children").Depends)
 	require.NoError(t, job.Complete(t.Context()))
 	for range many / 500 {
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}
-	require.Equal(t, many, e.counts("children").Waiting)
+	require.Equal(t, many, e.Counts("children").Waiting)
 }
 
 func TestManyJobsAtOnce(t *testing.T) {
 	e := newLargeEnv(t)
-	e.set(qless.ConfigGracePeriod, 0)
+	e.Set(qless.ConfigGracePeriod, 0)
 	all := e.putMany("q")
-	require.Equal(t, all, jids(e.pops("q", many)))
-	require.Equal(t, many, e.counts("q").Running)
-	require.Equal(t, many, e.stats("q", e.clock.Now()).Wait.Count)
+	require.Equal(t, all, jids(e.Pops("q", many)))
+	require.Equal(t, many, e.Counts("q").Running)
+	require.Equal(t, many, e.stats("q", e.Clock.Now()).Wait.Count)
 	read, err := e.Jobs(t.Context(), all...)
 	require.NoError(t, err)
 	require.Equal(t, all, jids(read))
@@ -148,18 +148,18 @@ func TestManyJobsAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, running.Items, many)
 
-	e.clock.Advance(2 * time.Minute)
-	require.Equal(t, many, e.counts("q").Stalled)
+	e.Clock.Advance(2 * time.Minute)
+	require.Equal(t, many, e.Counts("q").Stalled)
 	e.runMany("q")
-	require.Equal(t, many, e.stats("q", e.clock.Now()).Retries)
+	require.Equal(t, many, e.stats("q", e.Clock.Now()).Retries)
 	for some := range slices.Chunk(all, 500) {
 		require.NoError(t, repairs.TimeOut(t.Context(), e.Client, some...))
 	}
 	e.runMany("q")
 
 	e.finishAll("q", "retry", all, "delay", 60)
-	require.Equal(t, many, e.counts("q").Scheduled)
-	e.clock.Advance(2 * time.Minute)
+	require.Equal(t, many, e.Counts("q").Scheduled)
+	e.Clock.Advance(2 * time.Minute)
 	e.runMany("q")
 
 	e.finishAll("q", "fail", all, "group", "g", "message", "m")
@@ -169,13 +169,13 @@ func TestManyJobsAtOnce(t *testing.T) {
 	moved, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", many)
 	require.NoError(t, err)
 	require.Equal(t, many, moved)
-	require.Equal(t, many, e.counts("other").Waiting)
+	require.Equal(t, many, e.Counts("other").Waiting)
 
 	done, err := inspect.New(e.Client).JIDs(all...).Cancel(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, many, done.Changed)
-	require.Zero(t, e.counts("other").Waiting)
-	for key := range e.dump() {
+	require.Zero(t, e.Counts("other").Waiting)
+	for key := range e.Dump() {
 		require.NotContains(t, key, "ql:j:")
 	}
 }
@@ -196,7 +196,7 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, few)
-	e.clock.Advance(48 * time.Hour)
+	e.Clock.Advance(48 * time.Hour)
 	for range 2 {
 		workers, err = inspect.New(e.Client).Workers(t.Context())
 		require.NoError(t, err)
@@ -204,14 +204,14 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 	require.Empty(t, workers, "they are forgotten by the thousand")
 }
 
-// Each job of a full limit that stands before others is parked once, in bounded calls, and then they
-// stand there no more.
+// Each job of a full limit that stands before others is parked once, in bounded calls, and then
+// they stand there no more.
 func TestAHundredThousandJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	const blocked = 100_000
 	e := newEnv(t)
 	e.slots("shop", 1)
 	e.putLimited("q", "holder", "shop/blocked")
-	e.pop("q")
+	e.Pop("q")
 	jobs := make([]qless.JobSpec, 1000)
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits{"shop/blocked"}}}
@@ -219,17 +219,17 @@ func TestAHundredThousandJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	for range blocked / len(jobs) {
 		_, err := e.Queue("q").PutMany(t.Context(), jobs)
 		require.NoError(t, err)
-		e.clock.Advance(time.Millisecond)
+		e.Clock.Advance(time.Millisecond)
 	}
 	e.putLimited("q", "behind", "shop/free")
 	calls := 0
 	for taken := []*qless.Job(nil); len(taken) == 0; calls++ {
 		require.LessOrEqual(t, calls, blocked/200+1)
-		taken = e.pops("q", 1)
+		taken = e.Pops("q", 1)
 	}
 	require.Greater(t, calls, blocked/200-1)
 	e.putLimited("q", "later", "shop/other")
-	require.Equal(t, []string{"later"}, jids(e.pops("q", 1)), "the others are out of the way")
+	require.Equal(t, []string{"later"}, jids(e.Pops("q", 1)), "the others are out of the way")
 	info, err := inspect.New(e.Client).Limit(t.Context(), "shop/blocked")
 	require.NoError(t, err)
 	require.Equal(t, blocked, info.Parked)

@@ -13,12 +13,12 @@ import (
 
 // latency reads the latency of the queue q, to the second.
 func (e *env) latency() inspect.Latency {
-	e.t.Helper()
+	e.T.Helper()
 	var l inspect.Latency
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		var err error
-		l, err = inspect.New(e.Client).Latency(e.t.Context(), "q")
-		require.NoError(e.t, err)
+		l, err = inspect.New(e.Client).Latency(e.T.Context(), "q")
+		require.NoError(e.T, err)
 	})
 	l.Oldest = l.Oldest.Round(time.Second)
 	for i := range l.ByPriority {
@@ -41,60 +41,60 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 		want []inspect.PriorityLatency
 	}{
 		"an empty queue": {func(*env) {}, nil},
-		"one":            {func(e *env) { e.put("q"); e.clock.Advance(minute) }, []inspect.PriorityLatency{waits(0, minute)}},
+		"one":            {func(e *env) { e.Put("q"); e.Clock.Advance(minute) }, []inspect.PriorityLatency{waits(0, minute)}},
 		"several": {func(e *env) {
 			for _, priority := range []int{0, 7, -3, 1000, 7, 0} {
-				e.put("q", qless.Priority(priority))
-				e.clock.Advance(minute)
+				e.Put("q", qless.Priority(priority))
+				e.Clock.Advance(minute)
 			}
 		}, []inspect.PriorityLatency{waits(1000, 3*minute), waits(7, 5*minute), waits(0, 6*minute), waits(-3, 4*minute)}},
 		"one that was popped": {func(e *env) {
-			e.put("q")
-			e.clock.Advance(minute)
-			e.put("q")
-			e.pop("q")
-			e.clock.Advance(minute)
+			e.Put("q")
+			e.Clock.Advance(minute)
+			e.Put("q")
+			e.Pop("q")
+			e.Clock.Advance(minute)
 		}, []inspect.PriorityLatency{waits(0, minute)}},
 		"one that was released counts from its pop": {func(e *env) {
-			e.put("q")
-			e.clock.Advance(minute)
-			e.put("q")
-			e.clock.Advance(minute)
-			job := e.pop("q")
-			e.clock.Advance(minute)
-			require.NoError(e.t, job.Release(e.t.Context(), 0))
+			e.Put("q")
+			e.Clock.Advance(minute)
+			e.Put("q")
+			e.Clock.Advance(minute)
+			job := e.Pop("q")
+			e.Clock.Advance(minute)
+			require.NoError(e.T, job.Release(e.T.Context(), 0))
 		}, []inspect.PriorityLatency{waits(0, 2*minute)}},
 		"one with another priority": {func(e *env) {
-			e.put("q", qless.JID("j"))
-			e.clock.Advance(minute)
-			e.put("q", qless.Priority(5))
-			require.NoError(e.t, e.job("j").SetPriority(e.t.Context(), 5))
+			e.Put("q", qless.JID("j"))
+			e.Clock.Advance(minute)
+			e.Put("q", qless.Priority(5))
+			require.NoError(e.T, e.Read("j").SetPriority(e.T.Context(), 5))
 		}, []inspect.PriorityLatency{waits(5, minute)}},
 		"one that was timed out": {func(e *env) {
-			e.put("q", qless.Priority(2))
-			job := e.pop("q")
-			e.put("q")
-			e.clock.Advance(minute)
-			require.NoError(e.t, repairs.TimeOut(e.t.Context(), e.Client, job.JID))
+			e.Put("q", qless.Priority(2))
+			job := e.Pop("q")
+			e.Put("q")
+			e.Clock.Advance(minute)
+			require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, job.JID))
 		}, []inspect.PriorityLatency{waits(2, minute), waits(0, minute)}},
 		"a due one that nobody has moved": {func(e *env) {
-			e.put("q", qless.Delay(minute), qless.Priority(4))
-			e.clock.Advance(2 * minute)
-			e.put("q")
+			e.Put("q", qless.Delay(minute), qless.Priority(4))
+			e.Clock.Advance(2 * minute)
+			e.Put("q")
 		}, []inspect.PriorityLatency{waits(4, minute), waits(0, 0)}},
 		"a recurring one": {func(e *env) {
-			require.NoError(e.t, errOf(e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Priority(3))))
-			e.clock.Advance(minute)
+			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Priority(3))))
+			e.Clock.Advance(minute)
 		}, []inspect.PriorityLatency{waits(3, minute)}},
 		"those that take turns wait behind the others": {func(e *env) {
-			e.put("q", qless.Fair("a"))
-			e.clock.Advance(minute)
-			e.put("q")
+			e.Put("q", qless.Fair("a"))
+			e.Clock.Advance(minute)
+			e.Put("q")
 		}, []inspect.PriorityLatency{waits(0, minute)}},
 		"a lost job is not waiting": {func(e *env) {
-			e.put("q")
-			e.pop("q")
-			e.clock.Advance(time.Hour)
+			e.Put("q")
+			e.Pop("q")
+			e.Clock.Advance(time.Hour)
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 func TestLatencyLooksAtSixteenPriorities(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for n := 1; n <= 17; n++ {
-			e.put("q", qless.Priority(100-n))
+			e.Put("q", qless.Priority(100-n))
 			l := e.latency()
 			require.Len(t, l.ByPriority, min(n, 16))
 			require.Equal(t, n > 16, l.More)
@@ -131,12 +131,12 @@ func TestLatencyLooksAtSixteenPriorities(t *testing.T) {
 func TestLatencyTellsWhenTheNextJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		require.Zero(t, e.latency().NextDue)
-		e.put("q", qless.Delay(time.Hour))
+		e.Put("q", qless.Delay(time.Hour))
 		require.Equal(t, noon.Add(time.Hour), e.latency().NextDue)
 		_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, noon.Add(time.Minute), e.latency().NextDue)
-		e.clock.Advance(2 * time.Minute)
+		e.Clock.Advance(2 * time.Minute)
 		require.Equal(t, noon.Add(time.Minute), e.latency().NextDue, "nobody has asked")
 	})
 }

@@ -22,51 +22,51 @@ import (
 
 // sweep sweeps once.
 func (e *env) sweep() int {
-	e.t.Helper()
-	n, err := e.Sweep(e.t.Context())
-	require.NoError(e.t, err)
+	e.T.Helper()
+	n, err := e.Sweep(e.T.Context())
+	require.NoError(e.T, err)
 	return n
 }
 
 // gone checks that nothing is left of a job.
 func (e *env) gone(jid string) {
-	e.t.Helper()
+	e.T.Helper()
 	named := regexp.MustCompile(`\b` + jid + `\b`)
-	for key, value := range e.dump() {
-		require.NotRegexp(e.t, named, key[len("ql:j"):])
-		require.NotRegexp(e.t, named, fmt.Sprint(value), key)
+	for key, value := range e.Dump() {
+		require.NotRegexp(e.T, named, key[len("ql:j"):])
+		require.NotRegexp(e.T, named, fmt.Sprint(value), key)
 	}
 }
 
 // untils returns the jids of jobs that have a time in the set of lifetimes.
 func (e *env) untils() []string {
-	e.t.Helper()
-	jids, err := e.rdb.ZRange(e.t.Context(), "ql:x:until", 0, -1).Result()
-	require.NoError(e.t, err)
+	e.T.Helper()
+	jids, err := e.Redis.ZRange(e.T.Context(), "ql:x:until", 0, -1).Result()
+	require.NoError(e.T, err)
 	return jids
 }
 
 // foreignPut puts an existing job as the script of another client does, which knows no options.
 func (e *env) foreignPut(queue, jid string) {
-	e.t.Helper()
-	now := e.clock.Now().Unix()
-	_, err := e.rdb.TxPipelined(e.t.Context(), func(p redis.Pipeliner) error {
+	e.T.Helper()
+	now := e.Clock.Now().Unix()
+	_, err := e.Redis.TxPipelined(e.T.Context(), func(p redis.Pipeliner) error {
 		for _, part := range []string{"work", "locks", "scheduled", "depends"} {
-			p.ZRem(e.t.Context(), "ql:q:"+queue+"-"+part, jid)
+			p.ZRem(e.T.Context(), "ql:q:"+queue+"-"+part, jid)
 		}
-		p.ZRem(e.t.Context(), "ql:completed", jid)
-		p.HSet(e.t.Context(), "ql:j:"+jid, "state", "waiting", "queue", queue, "worker", "",
+		p.ZRem(e.T.Context(), "ql:completed", jid)
+		p.HSet(e.T.Context(), "ql:j:"+jid, "state", "waiting", "queue", queue, "worker", "",
 			"expires", "0", "time", now)
-		p.RPush(e.t.Context(), "ql:j:"+jid+"-history", fmt.Sprintf(`[%d,"put",{"q":"%s"}]`, now, queue))
-		p.ZAdd(e.t.Context(), "ql:q:"+queue+"-work", zmember(-0.17, jid))
+		p.RPush(e.T.Context(), "ql:j:"+jid+"-history", fmt.Sprintf(`[%d,"put",{"q":"%s"}]`, now, queue))
+		p.ZAdd(e.T.Context(), "ql:q:"+queue+"-work", zmember(-0.17, jid))
 		return nil
 	})
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 }
 
 func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 	takes := map[string]func(e *env) []string{
-		"pop": func(e *env) []string { return jids(e.pops("q", 2)) },
+		"pop": func(e *env) []string { return jids(e.Pops("q", 2)) },
 		"reserve": func(e *env) []string {
 			var taken []string
 			for _, part := range e.run("reserve", "w1", "2", "10", "0", "q").([]any)[4:] {
@@ -83,21 +83,21 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 		},
 		"pop of the drop-in": func(e *env) []string {
 			reply, err := e.dropInReply("pop|q|w1|2")
-			require.NoError(e.t, err)
-			require.Equal(e.t, "{}", reply)
+			require.NoError(e.T, err)
+			require.Equal(e.T, "{}", reply)
 			return nil
 		},
 		"popByJid": func(e *env) []string {
-			require.Equal(e.t, "[{}]", e.run("popByJid", "q", "j", "w1"))
+			require.Equal(e.T, "[{}]", e.run("popByJid", "q", "j", "w1"))
 			return nil
 		},
 	}
 	for what, take := range takes {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.Tags{"red"})
-				require.WithinDuration(t, noon.Add(time.Minute), e.job("j").Until, time.Millisecond)
-				e.clock.Advance(time.Minute)
+				e.Put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.Tags{"red"})
+				require.WithinDuration(t, noon.Add(time.Minute), e.Read("j").Until, time.Millisecond)
+				e.Clock.Advance(time.Minute)
 				require.Empty(t, take(e))
 				e.gone("j")
 				require.Equal(t, 1, e.stats("q", noon).Expired)
@@ -109,27 +109,27 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 // How a job that was started in time comes to wait again after its StartBy.
 func TestAJobIsNotHandedOutAgainAfterItsStartBy(t *testing.T) {
 	for what, again := range map[string]func(e *env, job *qless.Job) error{
-		"retry":   func(e *env, job *qless.Job) error { return errOf(job.Retry(e.t.Context(), 0, "", "")) },
-		"release": func(e *env, job *qless.Job) error { return job.Release(e.t.Context(), 0) },
+		"retry":   func(e *env, job *qless.Job) error { return errOf(job.Retry(e.T.Context(), 0, "", "")) },
+		"release": func(e *env, job *qless.Job) error { return job.Release(e.T.Context(), 0) },
 		"release for some time": func(e *env, job *qless.Job) error {
-			return job.Release(e.t.Context(), time.Second)
+			return job.Release(e.T.Context(), time.Second)
 		},
-		"timeout": func(e *env, job *qless.Job) error { return repairs.TimeOut(e.t.Context(), e.Client, job.JID) },
-		"next":    func(e *env, job *qless.Job) error { return job.Next(e.t.Context(), "q") },
+		"timeout": func(e *env, job *qless.Job) error { return repairs.TimeOut(e.T.Context(), e.Client, job.JID) },
+		"next":    func(e *env, job *qless.Job) error { return job.Next(e.T.Context(), "q") },
 		"lost":    func(*env, *qless.Job) error { return nil },
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.set("grace-period", 0)
-				e.put("q", qless.JID("j"), qless.StartBy(30*time.Second))
-				job := e.pop("q")
-				e.clock.Advance(time.Minute)
+				e.Set("grace-period", 0)
+				e.Put("q", qless.JID("j"), qless.StartBy(30*time.Second))
+				job := e.Pop("q")
+				e.Clock.Advance(time.Minute)
 				require.Zero(t, job.Until)
 				require.Zero(t, e.sweep(), "a worker has it")
 				require.NoError(t, again(e, job))
-				e.clock.Advance(time.Second)
-				e.put("q", qless.JID("behind"))
-				require.Equal(t, []string{"behind"}, jids(e.pops("q", 2)))
+				e.Clock.Advance(time.Second)
+				e.Put("q", qless.JID("behind"))
+				require.Equal(t, []string{"behind"}, jids(e.Pops("q", 2)))
 				require.NoError(t, e.Cancel(t.Context(), "behind"))
 				e.gone("j")
 				require.Equal(t, 1, e.stats("q", noon).Expired)
@@ -140,10 +140,10 @@ func TestAJobIsNotHandedOutAgainAfterItsStartBy(t *testing.T) {
 
 func TestALostJobKeepsItsGracePeriodAfterItsStartBy(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.StartBy(30*time.Second))
-		job := e.pop("q")
-		e.clock.Advance(time.Minute)
-		require.Empty(t, e.pops("q", 1))
+		e.Put("q", qless.JID("j"), qless.StartBy(30*time.Second))
+		job := e.Pop("q")
+		e.Clock.Advance(time.Minute)
+		require.Empty(t, e.Pops("q", 1))
 		require.NoError(t, job.Complete(t.Context()))
 		require.Zero(t, e.stats("q", noon).Expired)
 	})
@@ -151,29 +151,29 @@ func TestALostJobKeepsItsGracePeriodAfterItsStartBy(t *testing.T) {
 
 // bring brings the job j of the queue q, which has an hour left, into a state.
 var bring = map[qless.State]func(e *env, options ...qless.PutOption){
-	qless.StateWaiting: func(e *env, options ...qless.PutOption) { e.put("q", options...) },
+	qless.StateWaiting: func(e *env, options ...qless.PutOption) { e.Put("q", options...) },
 	qless.StateScheduled: func(e *env, options ...qless.PutOption) {
-		e.put("q", append(options, qless.Delay(30*time.Minute))...)
+		e.Put("q", append(options, qless.Delay(30*time.Minute))...)
 	},
 	qless.StateDepends: func(e *env, options ...qless.PutOption) {
-		e.put("p", qless.JID("other"))
-		e.put("q", append(options, qless.DependsOn{"other"})...)
+		e.Put("p", qless.JID("other"))
+		e.Put("q", append(options, qless.DependsOn{"other"})...)
 	},
 	qless.StateRunning: func(e *env, options ...qless.PutOption) {
-		e.put("q", options...)
-		e.pop("q")
+		e.Put("q", options...)
+		e.Pop("q")
 	},
 	qless.StateTimedOut: func(e *env, options ...qless.PutOption) {
-		e.put("q", options...)
-		require.NoError(e.t, repairs.TimeOut(e.t.Context(), e.Client, e.pop("q").JID))
+		e.Put("q", options...)
+		require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, e.Pop("q").JID))
 	},
 	qless.StateComplete: func(e *env, options ...qless.PutOption) {
-		e.put("q", options...)
-		require.NoError(e.t, e.pop("q").Complete(e.t.Context()))
+		e.Put("q", options...)
+		require.NoError(e.T, e.Pop("q").Complete(e.T.Context()))
 	},
 	qless.StateFailed: func(e *env, options ...qless.PutOption) {
-		e.put("q", options...)
-		require.NoError(e.t, e.pop("q").Fail(e.t.Context(), "g", "m"))
+		e.Put("q", options...)
+		require.NoError(e.T, e.Pop("q").Fail(e.T.Context(), "g", "m"))
 	},
 }
 
@@ -181,23 +181,23 @@ func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
 	for state, set := range bring {
 		t.Run(string(state), func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.set("q-max-concurrency", 1)
+				e.Set("q-max-concurrency", 1)
 				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Tags{"red"}, qless.Unique("key"))
-				job := e.job("j")
+				job := e.Read("j")
 				require.Equal(t, state, job.State)
 				require.WithinDuration(t, noon.Add(time.Hour), job.Until, time.Millisecond)
 				require.NoError(t, job.Track(t.Context()))
-				e.clock.Advance(time.Hour - time.Millisecond)
+				e.Clock.Advance(time.Hour - time.Millisecond)
 				require.Zero(t, e.sweep())
-				require.Equal(t, state, e.job("j").State)
-				e.clock.Advance(time.Millisecond)
+				require.Equal(t, state, e.Read("j").State)
+				e.Clock.Advance(time.Millisecond)
 
-				heard := e.rdb.PSubscribe(t.Context(), "ql:*")
+				heard := e.Redis.PSubscribe(t.Context(), "ql:*")
 				defer func() { require.NoError(t, heard.Close()) }()
 				_, err := heard.Receive(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 1, e.sweep())
-				require.NoError(t, e.rdb.Publish(t.Context(), "ql:end", "").Err())
+				require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
 				require.Equal(t, canceling(state), until(t, heard, "ql:end"))
 				e.gone("j")
 				require.Empty(t, e.untils())
@@ -207,7 +207,7 @@ func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
 				require.Equal(t, !ended, stats.Expired == 1)
 				require.Zero(t, e.sweep())
 				require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Unique("key"))))
-				require.NotEmpty(t, e.pops("q", 1), "it takes no place")
+				require.NotEmpty(t, e.Pops("q", 1), "it takes no place")
 			})
 		})
 	}
@@ -253,30 +253,30 @@ func canceling(state qless.State) []string {
 	return []string{"ql:log " + payload, "ql:w:w1 " + payload, "ql:canceled j"}
 }
 
-func TestAJobLivesOnThroughNextQueuesAndRetriesUntilItsTTL(t *testing.T) {
+func TestTTLCountsThroughNextQueuesAndRetries(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.TTL(time.Hour))
-		e.clock.Advance(10 * time.Second)
-		require.NoError(t, e.pop("q").Next(t.Context(), "p"))
-		e.clock.Advance(10 * time.Second)
-		require.NoError(t, errOf(e.pop("p").Retry(t.Context(), 0, "", "")))
-		e.clock.Advance(10 * time.Second)
-		require.NoError(t, e.job("j").Move(t.Context(), "q"))
-		require.WithinDuration(t, noon.Add(time.Hour), e.job("j").Until, time.Millisecond)
-		e.put("q", qless.JID("j"), qless.Priority(1))
-		require.WithinDuration(t, noon.Add(time.Hour), e.job("j").Until, time.Millisecond)
-		e.clock.Advance(time.Hour)
+		e.Put("q", qless.JID("j"), qless.TTL(time.Hour))
+		e.Clock.Advance(10 * time.Second)
+		require.NoError(t, e.Pop("q").Next(t.Context(), "p"))
+		e.Clock.Advance(10 * time.Second)
+		require.NoError(t, errOf(e.Pop("p").Retry(t.Context(), 0, "", "")))
+		e.Clock.Advance(10 * time.Second)
+		require.NoError(t, e.Read("j").Move(t.Context(), "q"))
+		require.WithinDuration(t, noon.Add(time.Hour), e.Read("j").Until, time.Millisecond)
+		e.Put("q", qless.JID("j"), qless.Priority(1))
+		require.WithinDuration(t, noon.Add(time.Hour), e.Read("j").Until, time.Millisecond)
+		e.Clock.Advance(time.Hour)
 		require.Equal(t, 1, e.sweep())
 		e.gone("j")
 	})
 }
 
-// A worker that still has the job when its TTL is over, but nobody sweeps, may end it.
+// A worker that still has the job when its TTL is over, but not swept, may end it.
 func TestAJobThatNobodyCameAcrossCanStillBeCompleted(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.TTL(30*time.Second))
-		job := e.pop("q")
-		e.clock.Advance(time.Minute)
+		e.Put("q", qless.JID("j"), qless.TTL(30*time.Second))
+		job := e.Pop("q")
+		e.Clock.Advance(time.Minute)
 		require.NoError(t, job.Complete(t.Context()))
 		require.Equal(t, 1, e.sweep())
 		e.gone("j")
@@ -286,28 +286,28 @@ func TestAJobThatNobodyCameAcrossCanStillBeCompleted(t *testing.T) {
 func TestALostJobIsNotGivenAGracePeriodAfterItsTTL(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i := range 3 {
-			e.put("q", qless.JID(fmt.Sprint("j", i)), qless.TTL(90*time.Second))
+			e.Put("q", qless.JID(fmt.Sprint("j", i)), qless.TTL(90*time.Second))
 		}
-		e.put("q", qless.JID("live"))
-		e.pops("q", 4)
-		e.clock.Advance(90 * time.Second)
-		require.Empty(t, e.pops("q", 1), "the live one has a grace period")
+		e.Put("q", qless.JID("live"))
+		e.Pops("q", 4)
+		e.Clock.Advance(90 * time.Second)
+		require.Empty(t, e.Pops("q", 1), "the live one has a grace period")
 		require.Equal(t, 3, e.stats("q", noon).Expired)
-		e.clock.Advance(time.Minute)
-		require.Equal(t, "live", e.pop("q").JID)
+		e.Clock.Advance(time.Minute)
+		require.Equal(t, "live", e.Pop("q").JID)
 	})
 }
 
 func TestACompleteJobIsKeptForItsTime(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.KeepFor(time.Hour), qless.Tags{"red"})
-		require.Zero(t, e.job("j").Until)
-		e.clock.Advance(time.Minute)
-		require.NoError(t, e.pop("q").Complete(t.Context()))
-		require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job("j").Until, time.Second)
-		e.clock.Advance(time.Hour - time.Second)
+		e.Put("q", qless.JID("j"), qless.KeepFor(time.Hour), qless.Tags{"red"})
+		require.Zero(t, e.Read("j").Until)
+		e.Clock.Advance(time.Minute)
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read("j").Until, time.Second)
+		e.Clock.Advance(time.Hour - time.Second)
 		require.Zero(t, e.sweep())
-		e.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 		require.Equal(t, 1, e.sweep())
 		e.gone("j")
 		page, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
@@ -319,21 +319,21 @@ func TestACompleteJobIsKeptForItsTime(t *testing.T) {
 
 func TestKeepForOnlyShortens(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.set(qless.ConfigJobsHistory, time.Minute)
-		e.put("q", qless.JID("j"), qless.KeepFor(time.Hour))
-		require.NoError(t, e.pop("q").Complete(t.Context()))
-		e.clock.Advance(2 * time.Minute)
-		e.put("q")
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.Set(qless.ConfigJobsHistory, time.Minute)
+		e.Put("q", qless.JID("j"), qless.KeepFor(time.Hour))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		e.Clock.Advance(2 * time.Minute)
+		e.Put("q")
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
-		e.clock.Advance(time.Hour)
+		e.Clock.Advance(time.Hour)
 		require.Zero(t, e.sweep(), "a stale entry is no job")
 		require.Empty(t, e.untils())
 
-		e.put("q", qless.JID("k"), qless.KeepFor(time.Hour), qless.TTL(time.Minute))
-		require.NoError(t, e.pop("q").Complete(t.Context()))
-		require.WithinDuration(t, e.clock.Now().Add(time.Minute), e.job("k").Until, time.Second)
-		e.clock.Advance(time.Minute)
+		e.Put("q", qless.JID("k"), qless.KeepFor(time.Hour), qless.TTL(time.Minute))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		require.WithinDuration(t, e.Clock.Now().Add(time.Minute), e.Read("k").Until, time.Second)
+		e.Clock.Advance(time.Minute)
 		require.Equal(t, 1, e.sweep())
 		e.gone("k")
 	})
@@ -341,13 +341,13 @@ func TestKeepForOnlyShortens(t *testing.T) {
 
 func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 	ends := map[string]func(e *env, job *qless.Job) error{
-		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) },
+		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
 		"finish": func(e *env, job *qless.Job) error {
-			e.put("q", qless.JID("plain"))
-			e.pop("q")
+			e.Put("q", qless.JID("plain"))
+			e.Pop("q")
 			e.run("finish", "w1", "complete", "plain", "q", "", "0", "complete", job.JID, "q", "", "0")
-			page, err := inspect.New(e.Client).Completed().JIDs(e.t.Context(), inspect.Range{})
-			require.Equal(e.t, []string{"plain"}, page.Items)
+			page, err := inspect.New(e.Client).Completed().JIDs(e.T.Context(), inspect.Range{})
+			require.Equal(e.T, []string{"plain"}, page.Items)
 			return err
 		},
 		"finish alone": func(e *env, job *qless.Job) error {
@@ -358,20 +358,20 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 	for what, end := range ends {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Hour), qless.Tags{"red"},
+				e.Put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Hour), qless.Tags{"red"},
 					qless.Unique("key"))
-				e.put("next", qless.JID("after"), qless.DependsOn{"j"})
-				heard := e.rdb.Subscribe(t.Context(), "ql:log", "ql:end")
+				e.Put("next", qless.JID("after"), qless.DependsOn{"j"})
+				heard := e.Redis.Subscribe(t.Context(), "ql:log", "ql:end")
 				defer func() { require.NoError(t, heard.Close()) }()
 				for range 2 {
 					require.NoError(t, errOf(heard.Receive(t.Context())))
 				}
-				require.NoError(t, end(e, e.pop("q")))
-				require.NoError(t, e.rdb.Publish(t.Context(), "ql:end", "").Err())
+				require.NoError(t, end(e, e.Pop("q")))
+				require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
 				require.Contains(t, until(t, heard, "ql:end"),
 					`ql:log {"event":"completed","jid":"j","queue":"q"}`)
 				e.gone("j")
-				require.Equal(t, "after", e.pop("next").JID)
+				require.Equal(t, "after", e.Pop("next").JID)
 				require.NotZero(t, e.stats("q", noon).Run.Count)
 				free, err := e.Holder(t.Context(), "key")
 				require.NoError(t, err)
@@ -383,16 +383,16 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 
 func TestAJobThatGoesOnIsNotForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.KeepFor(0))
-		require.NoError(t, e.pop("q").Next(t.Context(), "p"))
-		require.NoError(t, e.pop("p").Fail(t.Context(), "g", "m"))
-		require.NoError(t, e.job("j").Unfail(t.Context()))
-		require.NoError(t, e.pop("p").Complete(t.Context()))
+		e.Put("q", qless.JID("j"), qless.KeepFor(0))
+		require.NoError(t, e.Pop("q").Next(t.Context(), "p"))
+		require.NoError(t, e.Pop("p").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.Read("j").Unfail(t.Context()))
+		require.NoError(t, e.Pop("p").Complete(t.Context()))
 		e.gone("j")
 	})
 }
 
-// What is forgotten leaves no result behind, but those who wait get it.
+// A forgotten job leaves no result behind, but its waiters get it.
 func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 	for what, end := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
@@ -401,7 +401,7 @@ func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 		for size, data := range map[string]string{"small": "7", "large": strings.Repeat("x", 200_000)} {
 			t.Run(what+" "+size, func(t *testing.T) {
 				onEach(t, func(t *testing.T, e *env) {
-					e.put("q", qless.JID("j"), qless.KeepFor(0), qless.KeepFailedFor(0))
+					e.Put("q", qless.JID("j"), qless.KeepFor(0), qless.KeepFailedFor(0))
 					ended := e.waits(t.Context(), "j")
 					require.NoError(t, end(t.Context(), e.popWith(data)))
 					got := e.soon(ended)
@@ -417,9 +417,9 @@ func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 
 func TestAWaitEndsWithTheLifeOfItsJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.StartBy(time.Minute))
+		e.Put("q", qless.JID("j"), qless.StartBy(time.Minute))
 		ended := e.waits(t.Context(), "j")
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Minute)
 		require.Equal(t, 1, e.sweep())
 		require.Contains(t, requireCode(t, qless.ErrCanceled, e.soon(ended).err).Message, "StartBy or TTL")
 	})
@@ -434,7 +434,7 @@ func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			e, proxy, client := proxied(t)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			proxy.CutBeforeReply(scripts.Sent("put"))
 			requireCode(t, qless.ErrUnavailable,
 				errOf(client.Queue("q").Put(t.Context(), "K", nil, option)))
@@ -447,12 +447,12 @@ func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
 		})
 	}
 	e, proxy, client := proxied(t)
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 	proxy.CutBeforeReply(scripts.Sent("put"))
 	require.NoError(t, errOf(client.Queue("q").Put(t.Context(), "K", nil, qless.KeepFor(time.Hour),
 		qless.TTL(time.Hour), qless.StartBy(time.Second), qless.KeepFailedFor(qless.Forever))))
 	require.Equal(t, 2, seen(proxy, "put"))
-	require.Equal(t, 1, e.counts("q").Waiting)
+	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
 func TestLifetimesThatAreRefused(t *testing.T) {
@@ -472,7 +472,7 @@ func TestLifetimesThatAreRefused(t *testing.T) {
 		"StartBy is over after 60 s, but Delay or At makes": {qless.StartBy(time.Minute), qless.At(noon.Add(time.Hour))},
 		"TTL is over after 60 s, but Delay or At makes":     {qless.TTL(time.Minute), qless.At(noon.Add(2 * time.Minute))},
 	} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			err := errOf(e.Queue("q").Put(t.Context(), "K", nil, options...))
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
 			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
@@ -483,13 +483,13 @@ func TestLifetimesThatAreRefused(t *testing.T) {
 	for _, text := range []string{
 		`s|{}`, `s|{"s":0}`, `s|{"s":-1}`, `t|{"t":"x"}`, `t|{"t":[]}`, `k|{"k":-1}`, `K|{"K":-2}`, `s|{"s":1e999}`,
 	} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text, "checked", "1")
 			require.ErrorIs(t, err, qless.ErrInvalid, text)
 		})
 	}
 	for _, at := range []string{"", "x", "inf"} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "at", at)
 			requireCode(t, qless.ErrInvalid, err)
 		})
@@ -504,37 +504,37 @@ func TestAnExpiredJobThatOthersDependOnFails(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				set(e, qless.JID("j"), qless.TTL(time.Hour))
-				worker := e.job("j").Worker
-				e.put("next", qless.JID("runs"), qless.DependsOn{"j"}, qless.OnFailureRun)
-				e.put("next", qless.JID("fails"), qless.DependsOn{"j"}, qless.OnFailureFail)
-				e.put("next", qless.JID("waits"), qless.DependsOn{"j"})
-				heard := e.rdb.PSubscribe(t.Context(), "ql:w:*", "ql:end")
+				worker := e.Read("j").Worker
+				e.Put("next", qless.JID("runs"), qless.DependsOn{"j"}, qless.OnFailureRun)
+				e.Put("next", qless.JID("fails"), qless.DependsOn{"j"}, qless.OnFailureFail)
+				e.Put("next", qless.JID("waits"), qless.DependsOn{"j"})
+				heard := e.Redis.PSubscribe(t.Context(), "ql:w:*", "ql:end")
 				defer func() { require.NoError(t, heard.Close()) }()
 				for range 2 {
 					require.NoError(t, errOf(heard.Receive(t.Context())))
 				}
-				e.clock.Advance(time.Hour)
+				e.Clock.Advance(time.Hour)
 				require.Equal(t, 1, e.sweep())
-				require.NoError(t, e.rdb.Publish(t.Context(), "ql:end", "").Err())
+				require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
 				if messages := until(t, heard, "ql:end"); worker != "" {
 					require.Equal(t, []string{
 						`ql:w:w1 {"event":"canceled","jid":"j","queue":"q","worker":"w1"}`,
 					}, messages)
 				}
-				job := e.job("j")
+				job := e.Read("j")
 				require.Equal(t, qless.StateFailed, job.State)
 				require.Equal(t, "expired-q", job.Failure.Group)
 				require.Empty(t, job.Dependencies)
-				require.Equal(t, "runs", e.pop("next").JID)
-				require.Equal(t, "failed-dependency", e.job("fails").Failure.Group)
-				require.Equal(t, qless.StateDepends, e.job("waits").State)
+				require.Equal(t, "runs", e.Pop("next").JID)
+				require.Equal(t, "failed-dependency", e.Read("fails").Failure.Group)
+				require.Equal(t, qless.StateDepends, e.Read("waits").State)
 				require.Equal(t, 1, e.stats("q", noon).Expired)
-				require.Zero(t, e.counts("q").Running+e.counts("q").Waiting+e.counts("q").Scheduled)
+				require.Zero(t, e.Counts("q").Running+e.Counts("q").Waiting+e.Counts("q").Scheduled)
 
-				e.clock.Advance(time.Hour)
+				e.Clock.Advance(time.Hour)
 				require.Zero(t, e.sweep(), "one still waits for it")
 				require.NoError(t, e.Cancel(t.Context(), "waits"))
-				e.clock.Advance(time.Minute)
+				e.Clock.Advance(time.Minute)
 				require.Equal(t, 1, e.sweep(), "its TTL is still over")
 				require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
 				require.Equal(t, 1, e.stats("q", noon).Expired)
@@ -545,30 +545,30 @@ func TestAnExpiredJobThatOthersDependOnFails(t *testing.T) {
 
 func TestAJobThatExpiredAndFailedCanBeUnfailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.StartBy(time.Minute))
-		e.put("next", qless.JID("waits"), qless.DependsOn{"j"})
-		e.clock.Advance(time.Minute)
-		require.Empty(t, e.pops("q", 1))
-		require.Equal(t, "expired-q", e.job("j").Failure.Group)
-		e.clock.Advance(time.Hour)
+		e.Put("q", qless.JID("j"), qless.StartBy(time.Minute))
+		e.Put("next", qless.JID("waits"), qless.DependsOn{"j"})
+		e.Clock.Advance(time.Minute)
+		require.Empty(t, e.Pops("q", 1))
+		require.Equal(t, "expired-q", e.Read("j").Failure.Group)
+		e.Clock.Advance(time.Hour)
 		require.Zero(t, e.sweep())
-		require.NoError(t, e.job("j").Unfail(t.Context()))
-		require.NoError(t, e.pop("q").Complete(t.Context()))
-		require.Equal(t, "waits", e.pop("next").JID)
+		require.NoError(t, e.Read("j").Unfail(t.Context()))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		require.Equal(t, "waits", e.Pop("next").JID)
 	})
 }
 
 // bury puts n jobs that are dead by the time it returns.
 func (e *env) bury(queue string, n int) {
-	e.t.Helper()
+	e.T.Helper()
 	specs := make([]qless.JobSpec, n)
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
 			qless.StartBy(time.Minute), qless.Priority(1),
 		}}
 	}
-	require.NoError(e.t, errOf(e.Queue(queue).PutMany(e.t.Context(), specs)))
-	e.clock.Advance(time.Hour)
+	require.NoError(e.T, errOf(e.Queue(queue).PutMany(e.T.Context(), specs)))
+	e.Clock.Advance(time.Hour)
 }
 
 func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
@@ -579,8 +579,8 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 	} {
 		t.Run(order, func(t *testing.T) {
 			e := newEnv(t)
-			e.put("q", qless.JID("a"))
-			e.put("q", qless.JID("b"))
+			e.Put("q", qless.JID("a"))
+			e.Put("q", qless.JID("b"))
 			e.bury("q", 500)
 			reply := e.run("reserve", append([]any{"w1", "2", "10", "2", "order", order}, queues...)...).([]any)
 			require.Len(t, reply, 5+2)
@@ -589,15 +589,15 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 	}
 	t.Run("pop", func(t *testing.T) {
 		onEach(t, func(t *testing.T, e *env) {
-			e.put("q", qless.JID("a"))
+			e.Put("q", qless.JID("a"))
 			e.bury("q", 500)
-			require.Equal(t, []string{"a"}, jids(e.pops("q", 1)))
+			require.Equal(t, []string{"a"}, jids(e.Pops("q", 1)))
 			require.Equal(t, 500, e.stats("q", noon).Expired)
 		})
 	})
 	t.Run("peek", func(t *testing.T) {
 		onEach(t, func(t *testing.T, e *env) {
-			e.put("q", qless.JID("a"))
+			e.Put("q", qless.JID("a"))
 			e.bury("q", 500)
 			jobs, err := e.Queue("q").Peek(t.Context(), 1)
 			require.NoError(t, err)
@@ -608,8 +608,8 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 
 func TestACallDropsAtMostAThousandExpiredJobs(t *testing.T) {
 	for what, take := range map[string]func(e *env) (int, string){
-		"pop of one":  func(e *env) (int, string) { return len(e.pops("q", 1)), "0" },
-		"pop of many": func(e *env) (int, string) { return len(e.pops("q", 5000)), "0" },
+		"pop of one":  func(e *env) (int, string) { return len(e.Pops("q", 1)), "0" },
+		"pop of many": func(e *env) (int, string) { return len(e.Pops("q", 5000)), "0" },
 		"reserve": func(e *env) (int, string) {
 			reply := e.run("reserve", "w1", "900", "10", "0", "q").([]any)
 			return max(0, len(reply)-5), reply[1].(string)
@@ -621,7 +621,7 @@ func TestACallDropsAtMostAThousandExpiredJobs(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
-			e.put("q", qless.JID("a"))
+			e.Put("q", qless.JID("a"))
 			e.bury("q", 1000)
 			e.bury("q", 700)
 			before := e.stats("q", noon).Expired
@@ -644,18 +644,18 @@ func TestAJobThatAnotherScriptHasPutAgainIsNotDropped(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%T %s", option, state), func(t *testing.T) {
 				onEach(t, func(t *testing.T, e *env) {
-					e.put("q", qless.JID("first"))
-					e.pop("q")
+					e.Put("q", qless.JID("first"))
+					e.Pop("q")
 					set(e, qless.JID("j"), option)
-					e.clock.Advance(10 * time.Second)
+					e.Clock.Advance(10 * time.Second)
 					e.foreignPut("q", "j")
-					job := e.job("j")
+					job := e.Read("j")
 					require.True(t, job.Until.IsZero() && job.Options.StartBy.IsZero() && job.Options.GoneBy.IsZero())
-					e.clock.Advance(time.Hour)
+					e.Clock.Advance(time.Hour)
 					require.Zero(t, e.sweep())
 					require.True(t, e.exists("j"))
-					e.set("grace-period", 0)
-					require.Contains(t, jids(e.pops("q", 2)), "j")
+					e.Set("grace-period", 0)
+					require.Contains(t, jids(e.Pops("q", 2)), "j")
 					require.Zero(t, e.stats("q", noon).Expired)
 				})
 			})
@@ -668,58 +668,58 @@ func TestALifeBeginsAgainWhenAJobIsPutAgain(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.KeepFor(time.Hour))
-				e.clock.Advance(time.Minute)
-				e.put("again", qless.JID("j"))
+				e.Clock.Advance(time.Minute)
+				e.Put("again", qless.JID("j"))
 				ended := state == qless.StateComplete || state == qless.StateFailed
-				require.Equal(t, ended, e.job("j").Until.IsZero(), "as long as it has not ended, it lives on")
-				e.put("again", qless.JID("j"), qless.TTL(2*time.Hour))
-				require.WithinDuration(t, e.clock.Now().Add(2*time.Hour), e.job("j").Until, time.Millisecond)
-				e.put("again", qless.JID("j"), qless.TTL(qless.Forever))
-				require.Zero(t, e.job("j").Until)
-				e.clock.Advance(3 * time.Hour)
+				require.Equal(t, ended, e.Read("j").Until.IsZero(), "as long as it has not ended, it lives on")
+				e.Put("again", qless.JID("j"), qless.TTL(2*time.Hour))
+				require.WithinDuration(t, e.Clock.Now().Add(2*time.Hour), e.Read("j").Until, time.Millisecond)
+				e.Put("again", qless.JID("j"), qless.TTL(qless.Forever))
+				require.Zero(t, e.Read("j").Until)
+				e.Clock.Advance(3 * time.Hour)
 				require.Zero(t, e.sweep())
 				require.Empty(t, e.untils())
 				if state == qless.StateDepends {
-					require.NoError(t, e.pop("p").Complete(t.Context()))
+					require.NoError(t, e.Pop("p").Complete(t.Context()))
 				}
-				require.NoError(t, e.pop("again").Complete(t.Context()))
-				require.NotZero(t, e.job("j").Until, "KeepFor stays")
+				require.NoError(t, e.Pop("again").Complete(t.Context()))
+				require.NotZero(t, e.Read("j").Until, "KeepFor stays")
 			})
 		})
 	}
 }
 
-// A life that is over is over: what is left of the job stands in nobody's way.
+// A life that is over is over: leftovers of the job block no other.
 func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
 	for state, set := range bring {
 		t.Run(string(state), func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Unique("key"))
-				e.clock.Advance(time.Hour)
+				e.Clock.Advance(time.Hour)
 				holder, err := e.Holder(t.Context(), "key")
 				require.NoError(t, err)
 				require.Empty(t, holder)
-				e.put("unique", qless.Unique("key"))
-				e.put("q2", qless.JID("j"), qless.IfAbsent)
-				require.Zero(t, e.job("j").Until)
+				e.Put("unique", qless.Unique("key"))
+				e.Put("q2", qless.JID("j"), qless.IfAbsent)
+				require.Zero(t, e.Read("j").Until)
 				e.sweep()
 				if state == qless.StateDepends { // it still waits for the other one
-					require.NoError(t, e.pop("p").Complete(t.Context()))
+					require.NoError(t, e.Pop("p").Complete(t.Context()))
 				}
-				require.Equal(t, "j", e.pop("q2").JID)
+				require.Equal(t, "j", e.Pop("q2").JID)
 				require.NoError(t, e.Cancel(t.Context(), "j"))
 				if state != qless.StateWaiting && state != qless.StateRunning {
 					return
 				}
 				set(e, qless.JID("j"), qless.TTL(time.Hour))
-				e.clock.Advance(time.Hour)
-				e.put("q2", qless.JID("j"), qless.Priority(7))
-				require.Equal(t, "j", e.pop("q2").JID)
+				e.Clock.Advance(time.Hour)
+				e.Put("q2", qless.JID("j"), qless.Priority(7))
+				require.Equal(t, "j", e.Pop("q2").JID)
 			})
 		})
 	}
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.TTL(time.Hour))
+		e.Put("q", qless.JID("j"), qless.TTL(time.Hour))
 		requireCode(t, qless.ErrExists, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent)))
 	})
 }
@@ -727,15 +727,15 @@ func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
 // A key that is claimed for some time is held whatever becomes of the job, unless it is canceled.
 func TestAKeyForSomeTimeOutlivesItsJob(t *testing.T) {
 	for what, end := range map[string]func(t *testing.T, e *env){
-		"forgotten": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Complete(t.Context())) },
+		"forgotten": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Complete(t.Context())) },
 		"expired": func(t *testing.T, e *env) {
-			e.clock.Advance(time.Minute)
+			e.Clock.Advance(time.Minute)
 			require.Equal(t, 1, e.sweep())
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Minute),
+				e.Put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Minute),
 					qless.Unique("key").For(time.Hour))
 				end(t, e)
 				require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
@@ -749,16 +749,16 @@ func TestAKeyForSomeTimeOutlivesItsJob(t *testing.T) {
 func TestPutsWithLifetimesClearAwayTwoDeadJobsEach(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.bury("q", 7)
-		e.put("p")
+		e.Put("p")
 		require.Len(t, e.untils(), 7)
-		e.put("p", qless.TTL(time.Hour))
+		e.Put("p", qless.TTL(time.Hour))
 		require.Len(t, e.untils(), 7-2+1)
-		require.Equal(t, 5, e.counts("q").Waiting)
+		require.Equal(t, 5, e.Counts("q").Waiting)
 		require.NoError(t, errOf(e.Queue("p").PutMany(t.Context(), []qless.JobSpec{
 			{Klass: "K", Options: []qless.PutOption{qless.KeepFor(time.Hour)}},
 			{Klass: "K", Options: []qless.PutOption{qless.StartBy(time.Hour)}}, {Klass: "K"},
 		})))
-		require.Equal(t, 1, e.counts("q").Waiting)
+		require.Equal(t, 1, e.Counts("q").Waiting)
 		require.Equal(t, 6, e.stats("q", noon).Expired)
 	})
 }
@@ -776,7 +776,7 @@ func TestASweepEndsAtMostAHundredLives(t *testing.T) {
 
 func TestCanceledJobsAreNotRemembered(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.TTL(time.Hour))
+		e.Put("q", qless.JID("j"), qless.TTL(time.Hour))
 		require.NoError(t, e.Cancel(t.Context(), "j"))
 		require.Empty(t, e.untils())
 		e.gone("j")
@@ -785,24 +785,24 @@ func TestCanceledJobsAreNotRemembered(t *testing.T) {
 
 func TestUnfailTakesStartByAndTTLAway(t *testing.T) {
 	for what, unfail := range map[string]func(e *env) error{
-		"job": func(e *env) error { return e.job("j").Unfail(e.t.Context()) },
+		"job": func(e *env) error { return e.Read("j").Unfail(e.T.Context()) },
 		"group": func(e *env) error {
-			return errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 5))
+			return errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 5))
 		},
 		"queue": func(e *env) error {
-			return errOf(repairs.UnfailInto(e.t.Context(), e.Client, "q", "g", 5))
+			return errOf(repairs.UnfailInto(e.T.Context(), e.Client, "q", "g", 5))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.TTL(time.Hour), qless.StartBy(time.Minute),
+				e.Put("q", qless.JID("j"), qless.TTL(time.Hour), qless.StartBy(time.Minute),
 					qless.KeepFailedFor(time.Hour), qless.Headers{"a": "1"})
-				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+				require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 				require.NoError(t, unfail(e))
 				requireStored(t, `hK|{"h":{"a":"1"},"K":3600}`, e.stored("j"))
-				e.clock.Advance(2 * time.Hour)
+				e.Clock.Advance(2 * time.Hour)
 				require.Zero(t, e.sweep())
-				require.Equal(t, "j", e.pop("q").JID)
+				require.Equal(t, "j", e.Pop("q").JID)
 			})
 		})
 	}
@@ -812,36 +812,36 @@ func TestAFailedJobIsKeptForItsOwnTime(t *testing.T) {
 	for what, fail := range failures {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.Retries(0), qless.TTL(2*time.Hour), qless.KeepFailedFor(5*time.Hour))
+				e.Put("q", qless.JID("j"), qless.Retries(0), qless.TTL(2*time.Hour), qless.KeepFailedFor(5*time.Hour))
 				fail(t, e)
-				failed := e.job("j")
+				failed := e.Read("j")
 				require.WithinDuration(t, failed.Failure.When.Add(5*time.Hour), failed.Until, time.Second)
-				e.clock.Advance(3 * time.Hour)
+				e.Clock.Advance(3 * time.Hour)
 				require.Zero(t, e.sweep(), "its TTL does not count any more")
-				e.clock.Advance(2 * time.Hour)
+				e.Clock.Advance(2 * time.Hour)
 				require.Equal(t, 1, e.sweep())
 				e.gone("j")
 				require.Zero(t, e.stats("q", noon).Failed)
 				require.Zero(t, e.stats("q", noon).Expired)
 
-				e.put("q", qless.JID("kept"), qless.Retries(0), qless.TTL(2*time.Hour), qless.KeepFailedFor(qless.Forever))
+				e.Put("q", qless.JID("kept"), qless.Retries(0), qless.TTL(2*time.Hour), qless.KeepFailedFor(qless.Forever))
 				fail(t, e)
-				require.Zero(t, e.job("kept").Until)
+				require.Zero(t, e.Read("kept").Until)
 				require.Empty(t, e.untils())
 				require.NoError(t, e.Cancel(t.Context(), "kept"))
 
-				e.put("q", qless.JID("forgotten"), qless.Retries(0), qless.KeepFailedFor(0), qless.Tags{"red"})
+				e.Put("q", qless.JID("forgotten"), qless.Retries(0), qless.KeepFailedFor(0), qless.Tags{"red"})
 				fail(t, e)
 				e.gone("forgotten")
 				require.Zero(t, e.stats("q", noon).Failed)
 
-				e.put("q", qless.JID("needed"), qless.Retries(0), qless.KeepFailedFor(0))
-				e.put("next", qless.JID("waits"), qless.DependsOn{"needed"})
+				e.Put("q", qless.JID("needed"), qless.Retries(0), qless.KeepFailedFor(0))
+				e.Put("next", qless.JID("waits"), qless.DependsOn{"needed"})
 				fail(t, e)
 				require.Zero(t, e.sweep())
 				require.True(t, e.exists("needed"))
 				require.NoError(t, e.Cancel(t.Context(), "waits"))
-				e.clock.Advance(time.Minute)
+				e.Clock.Advance(time.Minute)
 				require.Equal(t, 1, e.sweep())
 				e.gone("needed")
 			})
@@ -851,38 +851,38 @@ func TestAFailedJobIsKeptForItsOwnTime(t *testing.T) {
 
 func TestAJobIsDueAtItsTime(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.At(noon.Add(time.Hour)))
-		require.Equal(t, qless.StateScheduled, e.job("j").State)
-		due, err := e.rdb.ZScore(t.Context(), "ql:q:q-scheduled", "j").Result()
+		e.Put("q", qless.JID("j"), qless.At(noon.Add(time.Hour)))
+		require.Equal(t, qless.StateScheduled, e.Read("j").State)
+		due, err := e.Redis.ZScore(t.Context(), "ql:q:q-scheduled", "j").Result()
 		require.NoError(t, err)
 		require.InDelta(t, float64(noon.Add(time.Hour).Unix()), due, 1e-6)
-		e.clock.Advance(time.Hour - time.Millisecond)
-		require.Empty(t, e.pops("q", 1))
-		e.clock.Advance(time.Millisecond)
-		require.Equal(t, "j", e.pop("q").JID)
+		e.Clock.Advance(time.Hour - time.Millisecond)
+		require.Empty(t, e.Pops("q", 1))
+		e.Clock.Advance(time.Millisecond)
+		require.Equal(t, "j", e.Pop("q").JID)
 
-		e.put("q", qless.JID("past"), qless.At(noon.Add(-time.Hour)))
-		require.Equal(t, qless.StateWaiting, e.job("past").State)
+		e.Put("q", qless.JID("past"), qless.At(noon.Add(-time.Hour)))
+		require.Equal(t, qless.StateWaiting, e.Read("past").State)
 		require.NoError(t, errOf(e.Queue("p").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("one"), qless.At(e.clock.Now().Add(time.Hour))}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("one"), qless.At(e.Clock.Now().Add(time.Hour))}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("two"), qless.At(time.Unix(1, 0))}},
 		})))
-		require.Equal(t, []string{"two"}, jids(e.pops("p", 2)))
+		require.Equal(t, []string{"two"}, jids(e.Pops("p", 2)))
 
-		e.put("p", qless.JID("after"), qless.DependsOn{"two"}, qless.At(e.clock.Now().Add(time.Minute)))
-		require.NoError(t, e.job("two").Complete(t.Context()))
-		require.Equal(t, qless.StateScheduled, e.job("after").State)
+		e.Put("p", qless.JID("after"), qless.DependsOn{"two"}, qless.At(e.Clock.Now().Add(time.Minute)))
+		require.NoError(t, e.Read("two").Complete(t.Context()))
+		require.Equal(t, qless.StateScheduled, e.Read("after").State)
 	})
 }
 
 // The server's clock decides, not that of the machine.
 func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
 	e := newEnv(t)
-	client := e.liveClient(e.rdb, qless.ClientConfig{})
+	client := e.NewLiveClient(e.Redis, qless.ClientConfig{})
 	put := func(at time.Time) qless.State {
 		jid, err := client.Queue("q").Put(t.Context(), "K", nil, qless.At(at))
 		require.NoError(t, err)
-		return e.job(jid).State
+		return e.Read(jid).State
 	}
 	require.Equal(t, qless.StateWaiting, put(time.Now().Add(-time.Minute)))
 	require.Equal(t, qless.StateScheduled, put(time.Now().Add(time.Minute)))
@@ -895,7 +895,7 @@ func TestShardsAreSweptByTheirClients(t *testing.T) {
 		require.NoError(t, errOf(shards.Queue("q").Put(t.Context(), "K", nil,
 			qless.JID(fmt.Sprint("j", i)), qless.TTL(time.Minute))))
 	}
-	e.clock.Advance(time.Minute)
+	e.Clock.Advance(time.Minute)
 	swept := 0
 	for _, client := range shards.Clients() {
 		n, err := client.Sweep(t.Context())
@@ -916,16 +916,16 @@ func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	require.Contains(t, own.Message, "TTL(1s) is over before the Delay of 1m0s")
 }
 
-// What docs/extensions.md says of the commands that lifetimes cost.
+// The commands that lifetimes cost by docs/extensions.md.
 func TestCommandsThatLifetimesCost(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("first"))
-	require.NoError(t, e.pop("q").Complete(t.Context())) // the queue and the day are not new
+	e.Put("q", qless.JID("first"))
+	require.NoError(t, e.Pop("q").Complete(t.Context())) // the queue and the day are not new
 	cost := func(jid string, options ...qless.PutOption) (put, pop, complete int) {
-		put = len(e.server.Commands(t, func() { e.put("q", append(options, qless.JID(jid))...) }))
+		put = len(e.Server.Commands(t, func() { e.Put("q", append(options, qless.JID(jid))...) }))
 		var job *qless.Job
-		pop = len(e.server.Commands(t, func() { job = e.pop("q") }))
-		complete = len(e.server.Commands(t, func() { require.NoError(t, job.Complete(t.Context())) }))
+		pop = len(e.Server.Commands(t, func() { job = e.Pop("q") }))
+		complete = len(e.Server.Commands(t, func() { require.NoError(t, job.Complete(t.Context())) }))
 		return put, pop, complete
 	}
 	plainPut, plainPop, plainComplete := cost("1j")
@@ -951,13 +951,13 @@ func TestCommandsThatLifetimesCost(t *testing.T) {
 // A history that is kept short lacks the last put, and has the first one.
 func TestALifetimeHoldsThoughTheHistoryIsShort(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.set(qless.ConfigMaxJobHistory, 2)
-		e.put("q", qless.JID("j"))
-		e.clock.Advance(time.Minute)
-		e.put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.TTL(time.Hour))
-		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
-		e.clock.Advance(time.Minute)
-		require.Empty(t, e.pops("q", 1))
+		e.Set(qless.ConfigMaxJobHistory, 2)
+		e.Put("q", qless.JID("j"))
+		e.Clock.Advance(time.Minute)
+		e.Put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.TTL(time.Hour))
+		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
+		e.Clock.Advance(time.Minute)
+		require.Empty(t, e.Pops("q", 1))
 		e.gone("j")
 	})
 }
@@ -966,7 +966,7 @@ func TestALostJobIsHandedOutOnceThoughAnotherHasExpired(t *testing.T) {
 	for name, set := range map[string]func(e *env) []qless.PutOption{
 		"its grace period is over": func(*env) []qless.PutOption { return nil },
 		"there is no grace period": func(e *env) []qless.PutOption {
-			e.set("grace-period", 0)
+			e.Set("grace-period", 0)
 			return nil
 		},
 		"a lock time": func(*env) []qless.PutOption {
@@ -975,19 +975,19 @@ func TestALostJobIsHandedOutOnceThoughAnotherHasExpired(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", append(set(e), qless.JID("j"), qless.Retries(5))...)
-				e.put("q", qless.JID("dead"), qless.TTL(2*time.Minute))
-				e.pops("q", 2)
+				e.Put("q", append(set(e), qless.JID("j"), qless.Retries(5))...)
+				e.Put("q", qless.JID("dead"), qless.TTL(2*time.Minute))
+				e.Pops("q", 2)
 				if name == "its grace period is over" {
-					e.clock.Advance(time.Minute)
-					require.Empty(t, e.pops("q", 2))
+					e.Clock.Advance(time.Minute)
+					require.Empty(t, e.Pops("q", 2))
 				}
-				e.clock.Advance(2 * time.Minute)
-				require.Equal(t, []string{"j"}, jids(e.pops("q", 2)))
-				require.Equal(t, 4, e.job("j").Remaining)
+				e.Clock.Advance(2 * time.Minute)
+				require.Equal(t, []string{"j"}, jids(e.Pops("q", 2)))
+				require.Equal(t, 4, e.Read("j").Remaining)
 				e.gone("dead")
 				lost := 0
-				for _, entry := range e.job("j").History {
+				for _, entry := range e.Read("j").History {
 					if entry.What == "timed-out" {
 						lost++
 					}
@@ -1000,25 +1000,25 @@ func TestALostJobIsHandedOutOnceThoughAnotherHasExpired(t *testing.T) {
 
 func TestAnExpiredJobThatFailsHasNoGracePeriodLeft(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.TTL(2*time.Minute))
-		e.put("q2", qless.JID("child"), qless.DependsOn{"j"})
-		e.pop("q")
-		e.clock.Advance(time.Minute)
-		require.Empty(t, e.pops("q", 1))
-		e.clock.Advance(time.Minute)
+		e.Put("q", qless.JID("j"), qless.TTL(2*time.Minute))
+		e.Put("q2", qless.JID("child"), qless.DependsOn{"j"})
+		e.Pop("q")
+		e.Clock.Advance(time.Minute)
+		require.Empty(t, e.Pops("q", 1))
+		e.Clock.Advance(time.Minute)
 		require.Equal(t, 1, e.sweep())
-		require.Equal(t, qless.StateFailed, e.job("j").State)
-		require.False(t, e.rdb.HExists(t.Context(), "ql:j:j", "grace").Val())
+		require.Equal(t, qless.StateFailed, e.Read("j").State)
+		require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
 	})
 }
 
-func TestAJobWhoseLifeWasOverHasItsKeyAgainWhenItIsPutAgain(t *testing.T) {
+func TestExpiredJobThatIsPutAgainHasItsKeyAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.TTL(time.Minute), qless.Unique("key"))
-		e.clock.Advance(time.Minute)
-		e.put("q2", qless.JID("other"), qless.Unique("key"))
-		require.NoError(t, e.pop("q2").Complete(t.Context()))
-		e.put("q", qless.JID("j"))
+		e.Put("q", qless.JID("j"), qless.TTL(time.Minute), qless.Unique("key"))
+		e.Clock.Advance(time.Minute)
+		e.Put("q2", qless.JID("other"), qless.Unique("key"))
+		require.NoError(t, e.Pop("q2").Complete(t.Context()))
+		e.Put("q", qless.JID("j"))
 		holder, err := e.Holder(t.Context(), "key")
 		require.NoError(t, err)
 		require.Equal(t, "j", holder)

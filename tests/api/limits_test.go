@@ -19,52 +19,52 @@ import (
 
 // limit defines a limit.
 func (e *env) limit(name string, config qless.LimitConfig) {
-	e.t.Helper()
-	require.NoError(e.t, e.Limit(name).Set(e.t.Context(), config))
+	e.T.Helper()
+	require.NoError(e.T, e.Limit(name).Set(e.T.Context(), config))
 }
 
 // slots defines a limit of n jobs that run at a time.
 func (e *env) slots(name string, n int) {
-	e.t.Helper()
+	e.T.Helper()
 	e.limit(name, qless.LimitConfig{Concurrency: n})
 }
 
 // putLimited puts jobs with limits into a queue.
 func (e *env) putLimited(queue string, jids string, limits ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, jid := range strings.Fields(jids) {
-		e.put(queue, qless.JID(jid), qless.Limits(limits))
+		e.Put(queue, qless.JID(jid), qless.Limits(limits))
 	}
 }
 
 // park puts a job into a queue that is parked by the limit api, whose only slot another job has.
 func (e *env) park(queue, jid string) {
-	e.t.Helper()
+	e.T.Helper()
 	e.slots("api", 1)
 	e.putLimited(queue, "holder "+jid, "api")
-	require.Len(e.t, e.pops(queue, 2), 1)
-	require.Equal(e.t, "api", e.job(jid).Parked)
+	require.Len(e.T, e.Pops(queue, 2), 1)
+	require.Equal(e.T, "api", e.Read(jid).Parked)
 }
 
 // info reads a limit.
 func (e *env) info(name string) inspect.LimitInfo {
-	e.t.Helper()
-	info, err := inspect.New(e.Client).Limit(e.t.Context(), name)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	info, err := inspect.New(e.Client).Limit(e.T.Context(), name)
+	require.NoError(e.T, err)
 	return info
 }
 
 // popped pops up to count jobs, and returns their jids.
 func (e *env) popped(queue string, count int) string {
-	e.t.Helper()
-	return strings.Join(jids(e.pops(queue, count)), " ")
+	e.T.Helper()
+	return strings.Join(jids(e.Pops(queue, count)), " ")
 }
 
 // fields reads a job's hash.
 func (e *env) fields(jid string) map[string]string {
-	e.t.Helper()
-	fields, err := e.rdb.HGetAll(e.t.Context(), "ql:j:"+jid).Result()
-	require.NoError(e.t, err)
+	e.T.Helper()
+	fields, err := e.Redis.HGetAll(e.T.Context(), "ql:j:"+jid).Result()
+	require.NoError(e.T, err)
 	return fields
 }
 
@@ -73,16 +73,16 @@ func TestAtMostConcurrencyJobsOfALimitRun(t *testing.T) {
 		e.slots("api", 2)
 		e.putLimited("q1", "a b c", "api")
 		e.putLimited("q2", "d", "api")
-		e.put("q1", qless.JID("free"))
+		e.Put("q1", qless.JID("free"))
 		require.Equal(t, "a b free", e.popped("q1", 10))
 		require.Empty(t, e.popped("q2", 10), "the limit is that of all queues")
 		require.ElementsMatch(t, []string{"a", "b"}, e.info("api").Running)
 		require.Equal(t, 2, e.info("api").Parked)
 
-		require.NoError(t, e.job("a").Complete(t.Context()))
+		require.NoError(t, e.Read("a").Complete(t.Context()))
 		require.Equal(t, "c", e.popped("q1", 10))
 		require.Empty(t, e.popped("q2", 10))
-		require.NoError(t, e.job("b").Complete(t.Context()))
+		require.NoError(t, e.Read("b").Complete(t.Context()))
 		require.Empty(t, e.popped("q1", 10))
 		require.Equal(t, "d", e.popped("q2", 10))
 	})
@@ -94,30 +94,30 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 		e.putLimited("q", "first", "api")
 		require.Equal(t, "first", e.popped("q", 1))
 		e.putLimited("q", "low", "api")
-		e.clock.Advance(time.Second)
-		e.put("q", qless.JID("high"), qless.Priority(1), qless.Limits{"api"})
-		score, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "low").Result()
+		e.Clock.Advance(time.Second)
+		e.Put("q", qless.JID("high"), qless.Priority(1), qless.Limits{"api"})
+		score, err := e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result()
 		require.NoError(t, err)
-		before := e.job("low")
+		before := e.Read("low")
 		require.Empty(t, e.popped("q", 10))
 
-		parked := e.job("low")
+		parked := e.Read("low")
 		require.Equal(t, qless.StateScheduled, parked.State)
 		require.Equal(t, "api", parked.Parked)
 		require.Equal(t, qless.Limits{"api"}, parked.Options.Limits)
 		require.Equal(t, before.History, parked.History)
 		require.Equal(t, before.Remaining, parked.Remaining)
-		require.Equal(t, 2, e.counts("q").Scheduled)
-		require.Equal(t, 0, e.counts("q").Waiting)
+		require.Equal(t, 2, e.Counts("q").Scheduled)
+		require.Equal(t, 0, e.Counts("q").Waiting)
 
-		require.NoError(t, e.job("first").Complete(t.Context()))
+		require.NoError(t, e.Read("first").Complete(t.Context()))
 		require.Equal(t, "high", e.popped("q", 10), "it has the higher priority")
-		require.NoError(t, e.job("high").Complete(t.Context()))
-		again, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "low").Result()
+		require.NoError(t, e.Read("high").Complete(t.Context()))
+		again, err := e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result()
 		require.NoError(t, err)
 		require.Equal(t, score, again)
-		require.Empty(t, e.job("low").Parked)
-		require.Equal(t, qless.StateWaiting, e.job("low").State)
+		require.Empty(t, e.Read("low").Parked)
+		require.Equal(t, qless.StateWaiting, e.Read("low").State)
 		require.NotContains(t, e.fields("low"), "x:parked")
 	})
 }
@@ -125,28 +125,28 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 // Whatever ends the run of a job frees its slot, once.
 func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
 	for name, end := range map[string]func(e *env, job *qless.Job) error{
-		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) },
-		"next":     func(e *env, job *qless.Job) error { return job.Next(e.t.Context(), "other") },
-		"fail":     func(e *env, job *qless.Job) error { return job.Fail(e.t.Context(), "g", "m") },
+		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
+		"next":     func(e *env, job *qless.Job) error { return job.Next(e.T.Context(), "other") },
+		"fail":     func(e *env, job *qless.Job) error { return job.Fail(e.T.Context(), "g", "m") },
 		"retry": func(e *env, job *qless.Job) error {
-			return errOf(job.Retry(e.t.Context(), time.Hour, "", ""))
+			return errOf(job.Retry(e.T.Context(), time.Hour, "", ""))
 		},
-		"release": func(e *env, job *qless.Job) error { return job.Release(e.t.Context(), time.Hour) },
-		"timeout": func(e *env, job *qless.Job) error { return repairs.TimeOut(e.t.Context(), e.Client, job.JID) },
-		"cancel":  func(e *env, job *qless.Job) error { return job.Cancel(e.t.Context()) },
-		"move":    func(e *env, job *qless.Job) error { return job.Move(e.t.Context(), "other") },
+		"release": func(e *env, job *qless.Job) error { return job.Release(e.T.Context(), time.Hour) },
+		"timeout": func(e *env, job *qless.Job) error { return repairs.TimeOut(e.T.Context(), e.Client, job.JID) },
+		"cancel":  func(e *env, job *qless.Job) error { return job.Cancel(e.T.Context()) },
+		"move":    func(e *env, job *qless.Job) error { return job.Move(e.T.Context(), "other") },
 		"move with other limits": func(e *env, job *qless.Job) error {
-			return job.Move(e.t.Context(), "other", qless.Limits{"others"})
+			return job.Move(e.T.Context(), "other", qless.Limits{"others"})
 		},
 		"finish": func(e *env, job *qless.Job) error {
-			return errOf(e.Run(e.t.Context(), "finish", "", "w1", "complete", job.JID, "q", "", 0))
+			return errOf(e.Run(e.T.Context(), "finish", "", "w1", "complete", job.JID, "q", "", 0))
 		},
-		"end": func(e *env, job *qless.Job) error { return errOf(e.End(e.t.Context(), job.JID, qless.End{})) },
+		"end": func(e *env, job *qless.Job) error { return errOf(e.End(e.T.Context(), job.JID, qless.End{})) },
 		"end, failed": func(e *env, job *qless.Job) error {
-			return errOf(e.End(e.t.Context(), job.JID, qless.End{State: qless.StateFailed, Group: "g"}))
+			return errOf(e.End(e.T.Context(), job.JID, qless.End{State: qless.StateFailed, Group: "g"}))
 		},
 		"end, to try again": func(e *env, job *qless.Job) error {
-			return errOf(e.End(e.t.Context(), job.JID, qless.End{TryAgain: 2}))
+			return errOf(e.End(e.T.Context(), job.JID, qless.End{TryAgain: 2}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
 				e.slots("other", 9)
 				e.putLimited("q", "a b c d", "other", "api")
 				require.Equal(t, "a b", e.popped("q", 10))
-				require.NoError(t, end(e, e.job("a")))
+				require.NoError(t, end(e, e.Read("a")))
 				require.ElementsMatch(t, []string{"b"}, e.info("api").Running)
 				require.ElementsMatch(t, []string{"b"}, e.info("other").Running)
 				got := e.popped("q", 10)
@@ -183,11 +183,11 @@ func TestAllLimitsOfAJobHaveRoomOrNoneIsTaken(t *testing.T) {
 		e.putLimited("q", "both", "a", "b")
 		e.putLimited("q", "one two", "a")
 		require.Equal(t, "one", e.popped("q", 10), "both holds no slot of a")
-		require.Equal(t, "b", e.job("both").Parked)
-		require.NoError(t, e.job("holder").Complete(t.Context()))
+		require.Equal(t, "b", e.Read("both").Parked)
+		require.NoError(t, e.Read("holder").Complete(t.Context()))
 		require.Empty(t, e.popped("q", 10))
-		require.Equal(t, "a", e.job("both").Parked)
-		require.NoError(t, e.job("one").Complete(t.Context()))
+		require.Equal(t, "a", e.Read("both").Parked)
+		require.NoError(t, e.Read("one").Complete(t.Context()))
 		require.Equal(t, "both", e.popped("q", 10))
 		require.Equal(t, []string{"both"}, e.info("a").Running)
 		require.Equal(t, []string{"both"}, e.info("b").Running)
@@ -205,13 +205,13 @@ func TestARoomThatAParkedJobCannotUseGoesToTheNext(t *testing.T) {
 		e.putLimited("q", "both", "a", "b")
 		e.putLimited("q", "next", "a")
 		require.Empty(t, e.popped("q", 10))
-		require.NoError(t, e.job("ha").Complete(t.Context()))
+		require.NoError(t, e.Read("ha").Complete(t.Context()))
 		got := e.popped("q", 10)
 		if got == "" { // the first one was tried, and went to the other limit
 			got = e.popped("q", 10)
 		}
 		require.Equal(t, "next", got)
-		require.Equal(t, "b", e.job("both").Parked)
+		require.Equal(t, "b", e.Read("both").Parked)
 	})
 }
 
@@ -223,12 +223,12 @@ func TestAtMostRateJobsAreStartedInAnyInterval(t *testing.T) {
 		}
 		var starts []time.Time
 		for range 100 {
-			now := e.clock.Now()
-			for _, job := range e.pops("q", 2) {
+			now := e.Clock.Now()
+			for _, job := range e.Pops("q", 2) {
 				starts = append(starts, now)
 				require.NoError(t, job.Complete(t.Context()))
 			}
-			e.clock.Advance(7 * time.Second)
+			e.Clock.Advance(7 * time.Second)
 		}
 		require.Len(t, starts, 30)
 		for i := 3; i < len(starts); i++ {
@@ -240,49 +240,49 @@ func TestAtMostRateJobsAreStartedInAnyInterval(t *testing.T) {
 
 func TestTheNextStartIsDueWhenTheRateAllowsIt(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.set(qless.ConfigHeartbeat, 3600)
+		e.Set(qless.ConfigHeartbeat, 3600)
 		e.limit("api", qless.LimitConfig{Rate: 2, Per: time.Minute})
 		e.putLimited("q", "a b c d", "api")
 		require.Equal(t, "a", e.popped("q", 1))
-		e.clock.Advance(10 * time.Second)
+		e.Clock.Advance(10 * time.Second)
 		require.Equal(t, "b", e.popped("q", 10))
 		require.WithinDuration(t, noon.Add(time.Minute), e.info("api").Next, time.Millisecond)
-		scheduled, err := e.rdb.ZRangeWithScores(t.Context(), "ql:q:q-scheduled", 0, 0).Result()
+		scheduled, err := e.Redis.ZRangeWithScores(t.Context(), "ql:q:q-scheduled", 0, 0).Result()
 		require.NoError(t, err)
 		require.Equal(t, "c", scheduled[0].Member)
 		require.InDelta(t, float64(noon.Add(time.Minute).Unix()), scheduled[0].Score, 0.001)
 
-		e.clock.Advance(49 * time.Second)
+		e.Clock.Advance(49 * time.Second)
 		require.Empty(t, e.popped("q", 10))
-		e.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 		require.Equal(t, "c", e.popped("q", 10))
-		e.clock.Advance(10 * time.Second)
+		e.Clock.Advance(10 * time.Second)
 		require.Equal(t, "d", e.popped("q", 10))
 	})
 }
 
 func TestStartsCountAgain(t *testing.T) {
 	for name, again := range map[string]func(e *env, job *qless.Job){
-		"retry":   func(e *env, job *qless.Job) { require.NoError(e.t, errOf(job.Retry(e.t.Context(), 0, "", ""))) },
-		"release": func(e *env, job *qless.Job) { require.NoError(e.t, job.Release(e.t.Context(), 0)) },
+		"retry":   func(e *env, job *qless.Job) { require.NoError(e.T, errOf(job.Retry(e.T.Context(), 0, "", ""))) },
+		"release": func(e *env, job *qless.Job) { require.NoError(e.T, job.Release(e.T.Context(), 0)) },
 		"lost lock": func(e *env, _ *qless.Job) {
-			e.clock.Advance(61 * time.Second)
-			require.Empty(e.t, e.popped("q", 1))
-			e.clock.Advance(11 * time.Second)
+			e.Clock.Advance(61 * time.Second)
+			require.Empty(e.T, e.popped("q", 1))
+			e.Clock.Advance(11 * time.Second)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Hour})
 				e.putLimited("q", "a", "api")
-				again(e, e.pop("q"))
+				again(e, e.Pop("q"))
 				require.Empty(t, e.popped("q", 10))
-				job := e.job("a")
+				job := e.Read("a")
 				require.Equal(t, "api", job.Parked)
 				if name == "lost lock" {
 					require.Empty(t, job.Worker)
 				}
-				locks, err := e.rdb.ZCard(t.Context(), "ql:q:q-locks").Result()
+				locks, err := e.Redis.ZCard(t.Context(), "ql:q:q-locks").Result()
 				require.NoError(t, err)
 				require.Zero(t, locks)
 				require.NoError(t, e.Limit("api").Unset(t.Context()))
@@ -299,13 +299,13 @@ func TestALostJobThatIsGivenToAnotherWorkerKeepsItsSlot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.slots("api", 1)
-				e.put("q", append(options, qless.JID("a"), qless.Limits{"api"})...)
-				e.pop("q")
+				e.Put("q", append(options, qless.JID("a"), qless.Limits{"api"})...)
+				e.Pop("q")
 				e.putLimited("q", "b", "api")
-				e.clock.Advance(61 * time.Second)
+				e.Clock.Advance(61 * time.Second)
 				if options == nil {
 					require.Empty(t, e.popped("q", 1), "the grace period begins")
-					e.clock.Advance(11 * time.Second)
+					e.Clock.Advance(11 * time.Second)
 				}
 				require.Equal(t, "a", e.popped("q", 10))
 				require.Equal(t, []string{"a"}, e.info("api").Running)
@@ -317,16 +317,16 @@ func TestALostJobThatIsGivenToAnotherWorkerKeepsItsSlot(t *testing.T) {
 func TestALostJobCountsOnceInItsLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("api", 2)
-		e.put("q", qless.JID("a"), qless.Limits{"api"}, qless.LockTime(30*time.Second))
-		e.pop("q")
-		e.clock.Advance(31 * time.Second)
+		e.Put("q", qless.JID("a"), qless.Limits{"api"}, qless.LockTime(30*time.Second))
+		e.Pop("q")
+		e.Clock.Advance(31 * time.Second)
 		e.putLimited("q", "b", "api")
 		require.Equal(t, "a b", e.popped("q", 10))
 		require.ElementsMatch(t, []string{"a", "b"}, e.info("api").Running)
 	})
 }
 
-// A worker that dies never tells anybody.
+// A worker that dies sends no notice.
 func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []qless.PutOption
@@ -338,41 +338,41 @@ func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.slots("api", 1)
-				e.put("dead", append(c.options, qless.JID("a"), qless.Limits{"api"})...)
-				e.pop("dead")
+				e.Put("dead", append(c.options, qless.JID("a"), qless.Limits{"api"})...)
+				e.Pop("dead")
 				e.putLimited("q", "b", "api")
 				require.Empty(t, e.popped("q", 1))
-				e.clock.Advance(c.after - time.Second)
+				e.Clock.Advance(c.after - time.Second)
 				require.Empty(t, e.popped("q", 1), "the job may still be run")
-				e.clock.Advance(2 * time.Second)
+				e.Clock.Advance(2 * time.Second)
 				require.Equal(t, "b", e.popped("q", 1))
 				require.Empty(t, e.popped("dead", 1), "it begins its grace period, or has no room")
-				e.clock.Advance(11 * time.Second)
+				e.Clock.Advance(11 * time.Second)
 				require.Empty(t, e.popped("dead", 1))
-				require.Equal(t, "api", e.job("a").Parked)
-				require.Equal(t, 4, e.job("a").Remaining, "the loss uses up a retry, the parking none")
-				require.NoError(t, e.job("b").Complete(t.Context()))
+				require.Equal(t, "api", e.Read("a").Parked)
+				require.Equal(t, 4, e.Read("a").Remaining, "the loss uses up a retry, the parking none")
+				require.NoError(t, e.Read("b").Complete(t.Context()))
 				require.Equal(t, "a", e.popped("dead", 1))
 			})
 		})
 	}
 }
 
-// Other clients' scripts end jobs without telling.
+// Other clients' scripts end jobs without a notice to limits.
 func TestSlotsThatOthersLeaveBehindAreHealed(t *testing.T) {
 	for name, end := range map[string]func(e *env){
 		"completed": func(e *env) {
-			e.rdb.ZRem(e.t.Context(), "ql:q:q-locks", "a")
-			e.rdb.HSet(e.t.Context(), "ql:j:a", "state", "complete", "queue", "", "worker", "")
+			e.Redis.ZRem(e.T.Context(), "ql:q:q-locks", "a")
+			e.Redis.HSet(e.T.Context(), "ql:j:a", "state", "complete", "queue", "", "worker", "")
 		},
 		"canceled": func(e *env) {
-			e.rdb.ZRem(e.t.Context(), "ql:q:q-locks", "a")
-			e.rdb.Del(e.t.Context(), "ql:j:a")
+			e.Redis.ZRem(e.T.Context(), "ql:q:q-locks", "a")
+			e.Redis.Del(e.T.Context(), "ql:j:a")
 		},
 		"put into another queue": func(e *env) {
-			e.rdb.ZRem(e.t.Context(), "ql:q:q-locks", "a")
-			e.rdb.HSet(e.t.Context(), "ql:j:a", "state", "waiting", "queue", "other", "worker", "")
-			e.rdb.ZAdd(e.t.Context(), "ql:q:other-work", redis.Z{Score: 1, Member: "a"})
+			e.Redis.ZRem(e.T.Context(), "ql:q:q-locks", "a")
+			e.Redis.HSet(e.T.Context(), "ql:j:a", "state", "waiting", "queue", "other", "worker", "")
+			e.Redis.ZAdd(e.T.Context(), "ql:q:other-work", redis.Z{Score: 1, Member: "a"})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -381,7 +381,7 @@ func TestSlotsThatOthersLeaveBehindAreHealed(t *testing.T) {
 				e.putLimited("q", "a b c", "api")
 				require.Equal(t, "a", e.popped("q", 10))
 				end(e)
-				e.clock.Advance(61 * time.Second)
+				e.Clock.Advance(61 * time.Second)
 				require.Equal(t, "b", e.popped("q", 10))
 				require.Equal(t, []string{"b"}, e.info("api").Running)
 			})
@@ -393,10 +393,10 @@ func TestAJobThatWasGivenBackByOthersIsNotInItsOwnWay(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("api", 1)
 		e.putLimited("q", "a", "api")
-		e.pop("q")
-		e.rdb.ZRem(t.Context(), "ql:q:q-locks", "a")
-		e.rdb.HSet(t.Context(), "ql:j:a", "state", "waiting", "worker", "")
-		e.rdb.ZAdd(t.Context(), "ql:q:q-work", redis.Z{Score: 1, Member: "a"})
+		e.Pop("q")
+		e.Redis.ZRem(t.Context(), "ql:q:q-locks", "a")
+		e.Redis.HSet(t.Context(), "ql:j:a", "state", "waiting", "worker", "")
+		e.Redis.ZAdd(t.Context(), "ql:q:q-work", redis.Z{Score: 1, Member: "a"})
 		require.Equal(t, "a", e.popped("q", 10))
 	})
 }
@@ -434,12 +434,12 @@ func TestChangesOfALimit(t *testing.T) {
 		e.putLimited("q", "a b c d e", "api")
 		require.Equal(t, "a", e.popped("q", 10))
 		e.slots("api", 3)
-		require.Equal(t, 2, e.counts("q").Waiting)
+		require.Equal(t, 2, e.Counts("q").Waiting)
 		require.Equal(t, "b c", e.popped("q", 10))
 		e.slots("api", 1)
 		require.Len(t, e.info("api").Running, 3, "those that run are left alone")
-		require.NoError(t, e.job("a").Complete(t.Context()))
-		require.NoError(t, e.job("b").Complete(t.Context()))
+		require.NoError(t, e.Read("a").Complete(t.Context()))
+		require.NoError(t, e.Read("b").Complete(t.Context()))
 		require.Empty(t, e.popped("q", 10))
 		require.NoError(t, e.Limit("api").Unset(t.Context()))
 		require.Equal(t, "d e", e.popped("q", 10))
@@ -459,9 +459,9 @@ func TestAHoldKeepsJobsFromStarting(t *testing.T) {
 				require.Empty(t, e.popped("q", 10))
 				require.WithinDuration(t, noon.Add(30*time.Second), e.info("api").HeldUntil, time.Millisecond)
 				require.WithinDuration(t, noon.Add(30*time.Second), e.info("api").Next, time.Millisecond)
-				e.clock.Advance(29 * time.Second)
+				e.Clock.Advance(29 * time.Second)
 				require.Empty(t, e.popped("q", 10))
-				e.clock.Advance(time.Second)
+				e.Clock.Advance(time.Second)
 				require.Equal(t, "a", e.popped("q", 1))
 				require.Equal(t, "b", e.popped("q", 1))
 				require.Zero(t, e.info("api").HeldUntil)
@@ -476,25 +476,25 @@ func TestAHoldKeepsJobsFromStarting(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a parked job, it is in one place, and keeps nobody from starting.
+// Whatever becomes of a parked job, it is in one place, and keeps no other from starting.
 func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(e *env)
-		left string // what is started of those parked when two slots get free
+		left string // the parked jobs that start when two slots get free
 	}{
-		"cancel":           {func(e *env) { require.NoError(e.t, e.Cancel(e.t.Context(), "b")) }, "c d"},
-		"move":             {func(e *env) { require.NoError(e.t, e.job("b").Move(e.t.Context(), "other")) }, "c d"},
-		"put with a delay": {func(e *env) { e.put("q", qless.JID("b"), qless.Delay(time.Hour)) }, "c d"},
+		"cancel":           {func(e *env) { require.NoError(e.T, e.Cancel(e.T.Context(), "b")) }, "c d"},
+		"move":             {func(e *env) { require.NoError(e.T, e.Read("b").Move(e.T.Context(), "other")) }, "c d"},
+		"put with a delay": {func(e *env) { e.Put("q", qless.JID("b"), qless.Delay(time.Hour)) }, "c d"},
 		"canceled by others": {func(e *env) {
-			e.rdb.ZRem(e.t.Context(), "ql:q:q-scheduled", "b")
-			e.rdb.Del(e.t.Context(), "ql:j:b")
+			e.Redis.ZRem(e.T.Context(), "ql:q:q-scheduled", "b")
+			e.Redis.Del(e.T.Context(), "ql:j:b")
 		}, "c d"},
 		"put by others": {func(e *env) {
-			e.rdb.HSet(e.t.Context(), "ql:j:b", "time", "1704196801", "queue", "other")
-			e.rdb.ZRem(e.t.Context(), "ql:q:q-scheduled", "b")
-			e.rdb.ZAdd(e.t.Context(), "ql:q:other-scheduled", redis.Z{Score: 9e9, Member: "b"})
+			e.Redis.HSet(e.T.Context(), "ql:j:b", "time", "1704196801", "queue", "other")
+			e.Redis.ZRem(e.T.Context(), "ql:q:q-scheduled", "b")
+			e.Redis.ZAdd(e.T.Context(), "ql:q:other-scheduled", redis.Z{Score: 9e9, Member: "b"})
 		}, "c d"},
-		"priority": {func(e *env) { require.NoError(e.t, e.job("b").SetPriority(e.t.Context(), 7)) }, "b c"},
+		"priority": {func(e *env) { require.NoError(e.T, e.Read("b").SetPriority(e.T.Context(), 7)) }, "b c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -502,8 +502,8 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 				e.putLimited("q", "a0 a1 b c d", "api")
 				require.Equal(t, "a0 a1", e.popped("q", 10))
 				c.do(e)
-				require.NoError(t, e.job("a0").Complete(t.Context()))
-				require.NoError(t, e.job("a1").Complete(t.Context()))
+				require.NoError(t, e.Read("a0").Complete(t.Context()))
+				require.NoError(t, e.Read("a1").Complete(t.Context()))
 				require.Equal(t, c.left, e.popped("q", 10))
 				for _, jid := range strings.Fields(c.left) {
 					require.NotContains(t, e.fields(jid), "x:parked")
@@ -517,31 +517,31 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 // Whatever ends a parked job, or has it wait for something else, nothing is noted of its wait.
 func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 	for name, do := range map[string]func(e *env) error{
-		"cancel": func(e *env) error { return e.Cancel(e.t.Context(), "j") },
-		"end":    func(e *env) error { return errOf(e.End(e.t.Context(), "j", qless.End{})) },
+		"cancel": func(e *env) error { return e.Cancel(e.T.Context(), "j") },
+		"end":    func(e *env) error { return errOf(e.End(e.T.Context(), "j", qless.End{})) },
 		"end, failed": func(e *env) error {
-			return errOf(e.End(e.t.Context(), "j", qless.End{State: qless.StateFailed, Group: "g"}))
+			return errOf(e.End(e.T.Context(), "j", qless.End{State: qless.StateFailed, Group: "g"}))
 		},
 		"end, forgotten": func(e *env) error {
-			e.put("q", qless.JID("j"), qless.KeepFor(0))
-			require.Empty(e.t, e.pops("q", 1))
-			return errOf(e.End(e.t.Context(), "j", qless.End{}))
+			e.Put("q", qless.JID("j"), qless.KeepFor(0))
+			require.Empty(e.T, e.Pops("q", 1))
+			return errOf(e.End(e.T.Context(), "j", qless.End{}))
 		},
 		"expire": func(e *env) error {
-			e.clock.Advance(30 * time.Second)
-			return errOf(e.Sweep(e.t.Context()))
+			e.Clock.Advance(30 * time.Second)
+			return errOf(e.Sweep(e.T.Context()))
 		},
 		"expire, and fail": func(e *env) error {
-			e.put("other", qless.DependsOn{"j"})
-			e.clock.Advance(30 * time.Second)
-			return errOf(e.Sweep(e.t.Context()))
+			e.Put("other", qless.DependsOn{"j"})
+			e.Clock.Advance(30 * time.Second)
+			return errOf(e.Sweep(e.T.Context()))
 		},
-		"put":          func(e *env) error { e.put("q", qless.JID("j"), qless.Delay(time.Hour)); return nil },
-		"move":         func(e *env) error { return e.job("j").Move(e.t.Context(), "other") },
-		"reschedule":   func(e *env) error { return e.job("j").Reschedule(e.t.Context(), time.Second) },
-		"be withdrawn": func(e *env) error { return e.Withdraw(e.t.Context(), "j") },
+		"put":          func(e *env) error { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)); return nil },
+		"move":         func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
+		"reschedule":   func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Second) },
+		"be withdrawn": func(e *env) error { return e.Withdraw(e.T.Context(), "j") },
 		"be replaced": func(e *env) error {
-			e.put("q", qless.Unique("k").Replace())
+			e.Put("q", qless.Unique("k").Replace())
 			return nil
 		},
 	} {
@@ -550,9 +550,9 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 				e.slots("api", 1)
 				e.putLimited("q", "holder", "api")
 				require.Equal(t, "holder", e.popped("q", 1))
-				e.put("q", qless.JID("j"), qless.Limits{"api"}, qless.Unique("k"), qless.TTL(30*time.Second))
+				e.Put("q", qless.JID("j"), qless.Limits{"api"}, qless.Unique("k"), qless.TTL(30*time.Second))
 				require.Empty(t, e.popped("q", 1))
-				require.Equal(t, "api", e.job("j").Parked)
+				require.Equal(t, "api", e.Read("j").Parked)
 				require.NoError(t, do(e))
 				require.NotContains(t, e.fields("j"), "x:parked")
 				require.Zero(t, e.info("api").Parked)
@@ -562,14 +562,14 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 	}
 }
 
-// Nobody has to tell: what is parked is tried after a time.
+// No notice is needed: parked jobs are tried after a time.
 func TestParkedJobsAreTriedAfterAWhile(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("api", 1)
 		e.putLimited("q", "a b c d", "api")
 		require.Equal(t, "a", e.popped("q", 10))
-		require.NoError(t, e.rdb.HDel(t.Context(), "ql:x:limits", "api").Err()) // nobody is told
-		e.clock.Advance(62 * time.Second)
+		require.NoError(t, e.Redis.HDel(t.Context(), "ql:x:limits", "api").Err()) // nobody is told
+		e.Clock.Advance(62 * time.Second)
 		require.Equal(t, "b c d", e.popped("q", 10))
 		require.Zero(t, e.info("api").Parked)
 	})
@@ -580,9 +580,9 @@ func TestAJobThatFallsDueHasThePlaceItHad(t *testing.T) {
 		e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Minute})
 		e.putLimited("q", "a b", "api")
 		require.Equal(t, "a", e.popped("q", 10))
-		e.clock.Advance(time.Second)
-		e.put("q", qless.JID("later"))
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Second)
+		e.Put("q", qless.JID("later"))
+		e.Clock.Advance(time.Minute)
 		require.Equal(t, "b later", e.popped("q", 10))
 	})
 }
@@ -598,23 +598,23 @@ func TestABlockedKeyHoldsUpNoOther(t *testing.T) {
 	}
 	_, err := e.Queue("q").PutMany(t.Context(), jobs)
 	require.NoError(t, err)
-	require.Len(t, e.pops("q", 1), 1)
-	e.clock.Advance(time.Second)
+	require.Len(t, e.Pops("q", 1), 1)
+	e.Clock.Advance(time.Second)
 	e.putLimited("q", "other", "shop/b")
 	calls := 0
 	for jid := ""; jid == ""; calls++ {
 		require.LessOrEqual(t, calls, blocked/200+1)
-		commands := e.server.Commands(t, func() { jid = e.popped("q", 1) })
+		commands := e.Server.Commands(t, func() { jid = e.popped("q", 1) })
 		require.LessOrEqual(t, len(commands), 200*8+60)
 		require.Contains(t, []string{"", "other"}, jid)
 	}
 	require.Equal(t, blocked-1, e.info("shop/a").Parked)
 	e.putLimited("q", "another", "shop/c")
-	commands := e.server.Commands(t, func() { require.Equal(t, "another", e.popped("q", 1)) })
+	commands := e.Server.Commands(t, func() { require.Equal(t, "another", e.popped("q", 1)) })
 	require.LessOrEqual(t, len(commands), 40)
 }
 
-// Those that fall due by themselves don't keep a due job of another key waiting.
+// Jobs that fall due by themselves don't keep a due job of another key waiting.
 func TestBlockedJobsThatFallDueHoldUpNoOther(t *testing.T) {
 	e := newEnv(t)
 	e.slots("shop", 1)
@@ -623,9 +623,9 @@ func TestBlockedJobsThatFallDueHoldUpNoOther(t *testing.T) {
 	}
 	require.Equal(t, "j0", e.popped("q", 300))
 	require.Empty(t, e.popped("q", 300))
-	e.put("q", qless.JID("other"), qless.Limits{"shop/b"}, qless.Delay(5*time.Minute))
-	e.put("q", qless.JID("plain"), qless.Delay(6*time.Minute))
-	e.clock.Advance(time.Hour)
+	e.Put("q", qless.JID("other"), qless.Limits{"shop/b"}, qless.Delay(5*time.Minute))
+	e.Put("q", qless.JID("plain"), qless.Delay(6*time.Minute))
+	e.Clock.Advance(time.Hour)
 	got := e.popped("q", 2) // the lost job is warned first
 	for range 4 {
 		got += " " + e.popped("q", 2)
@@ -638,7 +638,7 @@ func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 	e := newEnv(t)
 	e.slots("shop", 1)
 	e.putLimited("q", "first", "shop")
-	e.pop("q")
+	e.Pop("q")
 	for i := range 201 {
 		e.putLimited("q", fmt.Sprint("j", i), "shop")
 	}
@@ -654,7 +654,7 @@ func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, calls, 2, order)
 		require.LessOrEqual(t, calls, 201/16+2, order)
-		e.clock.Advance(time.Hour)
+		e.Clock.Advance(time.Hour)
 	}
 }
 
@@ -663,20 +663,20 @@ func TestAWorkerTakesNoLimitedJobsAhead(t *testing.T) {
 		t.Run(order, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.slots("api", 9)
-				e.put("q", qless.JID("plain"))
-				e.clock.Advance(time.Second)
+				e.Put("q", qless.JID("plain"))
+				e.Clock.Advance(time.Second)
 				e.putLimited("q", "a b c d", "api")
 				reply, err := e.Run(t.Context(), "reserve", "", "w2", 3, 300, 4, "order", order, "ahead", 10, "q", "other")
 				require.NoError(t, err)
 				require.Len(t, reply, 5+3)
 				require.Len(t, e.info("api").Running, 2)
-				require.Equal(t, 2, e.counts("q").Waiting)
+				require.Equal(t, 2, e.Counts("q").Waiting)
 			})
 		})
 	}
 }
 
-func TestAThrottledJobGoesBackForNothingAndHoldsItsLimits(t *testing.T) {
+func TestThrottledJobUsesNoRetryAndHoldsItsLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		names  string
 		limits []string
@@ -690,26 +690,26 @@ func TestAThrottledJobGoesBackForNothingAndHoldsItsLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				if c.limits == nil {
-					e.put("q", qless.JID("j"))
+					e.Put("q", qless.JID("j"))
 				} else {
 					e.putLimited("q", "j", c.limits...)
 				}
 				require.NoError(t, e.Limit("a").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
-				e.pop("q")
+				e.Pop("q")
 				_, err := e.Run(t.Context(), "finish", "", "w1", "release", "j", "q", `{"n":1}`, 4,
 					"delay", "30", "throttled", c.names)
 				require.NoError(t, err)
-				require.Equal(t, 5, e.job("j").Remaining)
-				require.JSONEq(t, `{"n":1}`, string(e.job("j").Data))
+				require.Equal(t, 5, e.Read("j").Remaining)
+				require.JSONEq(t, `{"n":1}`, string(e.Read("j").Data))
 				for _, limit := range []string{"a", "b", "c"} {
 					held := !e.info(limit).HeldUntil.IsZero()
 					require.Equal(t, strings.Contains(strings.Join(c.held, ""), limit), held, limit)
 				}
 				require.Empty(t, e.info("a").Running)
 				require.Empty(t, e.popped("q", 1))
-				e.clock.Advance(29 * time.Second)
+				e.Clock.Advance(29 * time.Second)
 				require.Empty(t, e.popped("q", 1))
-				e.clock.Advance(time.Second)
+				e.Clock.Advance(time.Second)
 				require.Equal(t, "j", e.popped("q", 1))
 			})
 		})
@@ -726,12 +726,12 @@ func TestPopByJidObeysLimits(t *testing.T) {
 			return reply.(string)
 		}
 		require.Contains(t, pop("b"), `"jid":"b"`)
-		score, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "a").Result()
+		score, err := e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result()
 		require.NoError(t, err)
 		require.Equal(t, "[{}]", pop("a"))
-		require.Equal(t, "api", e.job("a").Parked)
-		require.NoError(t, e.job("b").Complete(t.Context()))
-		again, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "a").Result()
+		require.Equal(t, "api", e.Read("a").Parked)
+		require.NoError(t, e.Read("b").Complete(t.Context()))
+		again, err := e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result()
 		require.NoError(t, err)
 		require.Equal(t, score, again)
 		require.Contains(t, pop("a"), `"jid":"a"`)
@@ -741,19 +741,19 @@ func TestPopByJidObeysLimits(t *testing.T) {
 func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		queue := e.Queue("q")
-		e.set(qless.ConfigHeartbeat, 3600)
+		e.Set(qless.ConfigHeartbeat, 3600)
 		require.NoError(t, queue.SetMaxRate(t.Context(), 3, time.Minute))
 		settings, err := queue.Settings(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour, MaxRate: 3, Per: time.Minute}, settings)
 		for i := range 9 {
-			e.put("q", qless.JID(fmt.Sprint("j", i)))
-			e.clock.Advance(time.Second)
+			e.Put("q", qless.JID(fmt.Sprint("j", i)))
+			e.Clock.Advance(time.Second)
 		}
 		require.Equal(t, "j0 j1", e.popped("q", 2))
-		e.clock.Advance(10 * time.Second)
+		e.Clock.Advance(10 * time.Second)
 		require.Equal(t, "j2", e.popped("q", 10))
-		require.Equal(t, 6, e.counts("q").Waiting)
+		require.Equal(t, 6, e.Counts("q").Waiting)
 
 		reserve := func() (wait float64, count int) {
 			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "ahead", 4, "q")
@@ -765,11 +765,11 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 		wait, count := reserve()
 		require.InDelta(t, 50, wait, 0.001, "it is told when to ask again")
 		require.Zero(t, count)
-		e.clock.Advance(50 * time.Second)
+		e.Clock.Advance(50 * time.Second)
 		wait, count = reserve()
 		require.InDelta(t, 10, wait, 0.001)
 		require.Equal(t, 2, count)
-		e.clock.Advance(10 * time.Second)
+		e.Clock.Advance(10 * time.Second)
 		_, count = reserve()
 		require.Equal(t, 1, count)
 
@@ -793,14 +793,14 @@ func TestAQueueTellsWhenItsMaxRateAllowsTheNextStart(t *testing.T) {
 		}
 		require.Zero(t, next(), "without a max-rate")
 		require.NoError(t, queue.SetMaxRate(t.Context(), 2, time.Minute))
-		e.put("q")
-		e.put("q")
-		e.pop("q")
+		e.Put("q")
+		e.Put("q")
+		e.Pop("q")
 		require.Zero(t, next(), "there is room for another one")
-		e.clock.Advance(10 * time.Second)
-		e.pop("q")
+		e.Clock.Advance(10 * time.Second)
+		e.Pop("q")
 		require.WithinDuration(t, noon.Add(time.Minute), next(), time.Millisecond)
-		e.clock.Advance(50 * time.Second)
+		e.Clock.Advance(50 * time.Second)
 		require.Zero(t, next())
 		require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-max-rate", "nonsense")))
 		require.Zero(t, next())
@@ -815,12 +815,12 @@ func TestMaxRatesThatMakeNoSense(t *testing.T) {
 	}
 	requireCode(t, qless.ErrInvalid, e.Queue("q").SetMaxRate(t.Context(), -2, time.Second))
 	requireCode(t, qless.ErrInvalid, e.Queue("q").SetMaxRate(t.Context(), 1, 0))
-	e.put("q")
+	e.Put("q")
 	require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-max-rate", "nonsense")))
 	settings, err := e.Queue("q").Settings(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, qless.QueueSettings{Heartbeat: time.Minute}, settings)
-	require.Len(t, e.pops("q", 10), 1, "nonsense is no limit")
+	require.Len(t, e.Pops("q", 10), 1, "nonsense is no limit")
 }
 
 func TestLimitsThatMakeNoSense(t *testing.T) {
@@ -830,7 +830,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	for i := range 9 {
 		nine = append(nine, fmt.Sprint(i))
 	}
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, name := range names {
 			limit := e.Limit(name)
 			requireCode(t, qless.ErrInvalid, limit.Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
@@ -860,13 +860,13 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 // Damaged limits are no limits: no job is kept from its worker by them.
 func TestDamagedLimitsHoldNobodyUp(t *testing.T) {
 	for name, damage := range map[string]func(ctx context.Context, e *env){
-		"definition": func(ctx context.Context, e *env) { e.rdb.HSet(ctx, "ql:x:limits", "api", "nonsense") },
-		"hold":       func(ctx context.Context, e *env) { e.rdb.HSet(ctx, "ql:x:limits", "api hold", "x") },
-		"hash":       func(ctx context.Context, e *env) { e.rdb.Set(ctx, "ql:x:limits", "x", 0) },
-		"held":       func(ctx context.Context, e *env) { e.rdb.Set(ctx, "ql:x:limit:api:held", "x", 0) },
-		"starts":     func(ctx context.Context, e *env) { e.rdb.Set(ctx, "ql:x:limit:api:starts", "x", 0) },
-		"wait":       func(ctx context.Context, e *env) { e.rdb.Set(ctx, "ql:x:limit:api:wait", "x", 0) },
-		"options":    func(ctx context.Context, e *env) { e.rdb.HSet(ctx, "ql:j:a", "x:o", `c|{"c":{"x":`) },
+		"definition": func(ctx context.Context, e *env) { e.Redis.HSet(ctx, "ql:x:limits", "api", "nonsense") },
+		"hold":       func(ctx context.Context, e *env) { e.Redis.HSet(ctx, "ql:x:limits", "api hold", "x") },
+		"hash":       func(ctx context.Context, e *env) { e.Redis.Set(ctx, "ql:x:limits", "x", 0) },
+		"held":       func(ctx context.Context, e *env) { e.Redis.Set(ctx, "ql:x:limit:api:held", "x", 0) },
+		"starts":     func(ctx context.Context, e *env) { e.Redis.Set(ctx, "ql:x:limit:api:starts", "x", 0) },
+		"wait":       func(ctx context.Context, e *env) { e.Redis.Set(ctx, "ql:x:limit:api:wait", "x", 0) },
+		"options":    func(ctx context.Context, e *env) { e.Redis.HSet(ctx, "ql:j:a", "x:o", `c|{"c":{"x":`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -874,35 +874,35 @@ func TestDamagedLimitsHoldNobodyUp(t *testing.T) {
 				e.putLimited("q", "a b", "api")
 				damage(t.Context(), e)
 				require.Equal(t, "a b", e.popped("q", 10))
-				require.NoError(t, e.job("a").Complete(t.Context()))
-				require.NoError(t, e.job("b").Fail(t.Context(), "g", "m"))
+				require.NoError(t, e.Read("a").Complete(t.Context()))
+				require.NoError(t, e.Read("b").Fail(t.Context(), "g", "m"))
 			})
 		})
 	}
 }
 
-// What had room while its queue was paused starts as soon as the queue gives jobs again.
+// A job that had room while its queue was paused starts as soon as the queue gives jobs again.
 func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 	for name, makeRoom := range map[string]func(e *env, first *qless.Job) error{
-		"a slot":  func(e *env, first *qless.Job) error { return first.Complete(e.t.Context()) },
-		"a limit": func(e *env, _ *qless.Job) error { return e.Limit("api").Unset(e.t.Context()) },
+		"a slot":  func(e *env, first *qless.Job) error { return first.Complete(e.T.Context()) },
+		"a limit": func(e *env, _ *qless.Job) error { return e.Limit("api").Unset(e.T.Context()) },
 		"a rate": func(e *env, first *qless.Job) error {
 			e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Minute})
-			e.clock.Advance(2 * time.Second)
-			return first.Complete(e.t.Context())
+			e.Clock.Advance(2 * time.Second)
+			return first.Complete(e.T.Context())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.slots("api", 1)
 				e.putLimited("other", "first", "api")
-				first := e.pop("other")
+				first := e.Pop("other")
 				e.putLimited("q", "best second", "api")
-				require.Empty(t, e.pops("q", 9))
+				require.Empty(t, e.Pops("q", 9))
 				require.NoError(t, e.Queue("q").Pause(t.Context()))
 				require.NoError(t, makeRoom(e, first))
-				require.Equal(t, "api", e.job("best").Parked)
-				e.clock.Advance(time.Second)
+				require.Equal(t, "api", e.Read("best").Parked)
+				e.Clock.Advance(time.Second)
 				require.NoError(t, e.Queue("q").Resume(t.Context()))
 				require.Contains(t, e.popped("q", 9), "best")
 			})
@@ -913,21 +913,21 @@ func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 // A parked job waits among the others by its priority, also by one that it has got since.
 func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
 	for name, set := range map[string]func(e *env) error{
-		"one":     func(e *env) error { return e.job("z").SetPriority(e.t.Context(), 10) },
-		"in bulk": func(e *env) error { return errOf(inspect.New(e.Client).JIDs("z").SetPriority(e.t.Context(), 10)) },
+		"one":     func(e *env) error { return e.Read("z").SetPriority(e.T.Context(), 10) },
+		"in bulk": func(e *env) error { return errOf(inspect.New(e.Client).JIDs("z").SetPriority(e.T.Context(), 10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.limit("api", qless.LimitConfig{Concurrency: 1, Rate: 1, Per: time.Minute})
 				e.putLimited("q", "x y z", "api")
 				require.Equal(t, "x", e.popped("q", 9))
-				require.NoError(t, e.job("x").Complete(t.Context()))
+				require.NoError(t, e.Read("x").Complete(t.Context()))
 				require.NoError(t, set(e))
-				require.Equal(t, "api", e.job("z").Parked)
-				e.clock.Advance(time.Minute)
+				require.Equal(t, "api", e.Read("z").Parked)
+				e.Clock.Advance(time.Minute)
 				require.Equal(t, "z", e.popped("q", 9))
-				require.NoError(t, e.job("z").Complete(t.Context()))
-				e.clock.Advance(time.Minute)
+				require.NoError(t, e.Read("z").Complete(t.Context()))
+				e.Clock.Advance(time.Minute)
 				require.Equal(t, "y", e.popped("q", 9))
 			})
 		})
@@ -940,7 +940,7 @@ func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
 	for name, set := range map[string]func(e *env){
 		"a limit": func(e *env) { e.limit("api", qless.LimitConfig{Rate: 3, Per: time.Second}) },
 		"a max-rate": func(e *env) {
-			require.NoError(e.t, e.Queue("q").SetMaxRate(e.t.Context(), 3, time.Second))
+			require.NoError(e.T, e.Queue("q").SetMaxRate(e.T.Context(), 3, time.Second))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -949,14 +949,14 @@ func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
 				e.putLimited("q", strings.Join(numbered("j", 30), " "), "api")
 				for i := range 8 {
 					if i == 3 {
-						e.clock.Advance(-back)
+						e.Clock.Advance(-back)
 					}
 					started := 0
 					for range 5 { // a call may do no more than put parked jobs back
-						started += len(e.pops("q", 9))
+						started += len(e.Pops("q", 9))
 					}
 					require.Equal(t, 3, started, "in second %d", i)
-					e.clock.Advance(time.Second)
+					e.Clock.Advance(time.Second)
 				}
 			})
 		})
@@ -967,17 +967,17 @@ func TestASlotGoesToNoJobOfAPausedQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("api", 1)
 		e.putLimited("q", "first", "api")
-		first := e.pop("q")
+		first := e.Pop("q")
 		e.putLimited("paused", "best", "api")
 		e.putLimited("q", "second", "api")
-		require.Empty(t, e.pops("paused", 1))
-		require.Empty(t, e.pops("q", 1))
+		require.Empty(t, e.Pops("paused", 1))
+		require.Empty(t, e.Pops("q", 1))
 		require.NoError(t, e.Queue("paused").Pause(t.Context()))
 		require.NoError(t, first.Complete(t.Context()))
-		require.Equal(t, "api", e.job("best").Parked)
-		require.Equal(t, []string{"second"}, jids(e.pops("q", 1)))
+		require.Equal(t, "api", e.Read("best").Parked)
+		require.Equal(t, []string{"second"}, jids(e.Pops("q", 1)))
 		require.NoError(t, e.Queue("paused").Resume(t.Context()))
-		require.NoError(t, e.job("second").Complete(t.Context()))
-		require.Equal(t, []string{"best"}, jids(e.pops("paused", 1)))
+		require.NoError(t, e.Read("second").Complete(t.Context()))
+		require.Equal(t, []string{"best"}, jids(e.Pops("paused", 1)))
 	})
 }

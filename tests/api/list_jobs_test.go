@@ -18,19 +18,19 @@ import (
 
 // fail puts a job, pops it and makes it fail.
 func (e *env) fail(queue, group string, options ...qless.PutOption) string {
-	e.t.Helper()
-	jid := e.put(queue, append(options, qless.Priority(1000))...)
-	job := e.pop(queue)
-	require.Equal(e.t, jid, job.JID)
-	require.NoError(e.t, job.Fail(e.t.Context(), group, "why "+jid))
+	e.T.Helper()
+	jid := e.Put(queue, append(options, qless.Priority(1000))...)
+	job := e.Pop(queue)
+	require.Equal(e.T, jid, job.JID)
+	require.NoError(e.T, job.Fail(e.T.Context(), group, "why "+jid))
 	return jid
 }
 
 // lists reads a whole list of a queue, as jids.
 func (e *env) lists(list inspect.List, queue string) []string {
-	e.t.Helper()
-	page, err := inspect.New(e.Client).Queue(queue, list).List(e.t.Context(), inspect.Range{Limit: -1})
-	require.NoError(e.t, err)
+	e.T.Helper()
+	page, err := inspect.New(e.Client).Queue(queue, list).List(e.T.Context(), inspect.Range{Limit: -1})
+	require.NoError(e.T, err)
 	return jidsOf(page.Items)
 }
 
@@ -42,7 +42,7 @@ func jidsOf(items []inspect.Row) []string {
 	return all
 }
 
-// rounded returns a summary without the microseconds by which the clock of the tests goes on.
+// rounded returns a summary without the microseconds by which the clock of the tests advances.
 func rounded(s inspect.Row) inspect.Row {
 	for _, at := range []*time.Time{&s.Since, &s.Due, &s.Expires} {
 		if !at.IsZero() {
@@ -87,7 +87,7 @@ func TestListsWithSummariesHaveTheOrderOfThoseWithJIDs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				listings(e)[name].fill(e)
-				e.unchanged(func() {
+				e.Unchanged(func() {
 					for _, r := range []inspect.Range{
 						{}, {Limit: 1}, {Offset: 3, Limit: 2}, {Offset: 25}, {Limit: -1}, {Offset: length},
 						{Offset: math.MaxInt32, Limit: -1},
@@ -135,13 +135,13 @@ func TestWhatAListTellsOfAJob(t *testing.T) {
 		}
 		shown = 0
 
-		e.clock.Advance(time.Second)
-		job := e.pop("q")
+		e.Clock.Advance(time.Second)
+		job := e.Pop("q")
 		want.State, want.Worker, want.Since = qless.StateRunning, "w1", noon.Add(time.Second)
 		want.Expires = noon.Add(61 * time.Second)
 		require.Equal(t, want, only(inspect.Running))
 
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Minute)
 		require.Equal(t, want, only(inspect.Stalled))
 
 		require.NoError(t, errOf(job.Retry(ctx, time.Hour, "g", "m")))
@@ -152,9 +152,9 @@ func TestWhatAListTellsOfAJob(t *testing.T) {
 		got.Worker = "w1" // it is not cleared by a retry
 		require.Equal(t, want, got)
 
-		e.clock.Advance(time.Hour)
+		e.Clock.Advance(time.Hour)
 		require.True(t, only(inspect.Scheduled).IsDue)
-		require.NoError(t, e.pop("q").Fail(ctx, "g2", strings.Repeat("ä", 200)))
+		require.NoError(t, e.Pop("q").Fail(ctx, "g2", strings.Repeat("ä", 200)))
 		failed, err := inspect.New(e.Client).Failed("g2").List(ctx, inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, 1, failed.Total)
@@ -162,29 +162,29 @@ func TestWhatAListTellsOfAJob(t *testing.T) {
 		require.Equal(t, noon.Add(61*time.Second+time.Hour), failed.Items[0].Since.UTC())
 		require.Equal(t, qless.StateFailed, failed.Items[0].State)
 
-		e.put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.Delay(3*time.Hour))
-		require.Equal(t, e.clock.Now().Add(3*time.Hour).Round(time.Second), only(inspect.Depends).Due)
+		e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.Delay(3*time.Hour))
+		require.Equal(t, e.Clock.Now().Add(3*time.Hour).Round(time.Second), only(inspect.Depends).Due)
 
 		require.NoError(t, errOf(queue.Recur(ctx, "R", nil, 90*time.Second, qless.JID("r"), qless.Offset(time.Minute))))
 		recurring := inspect.Row{
 			JID: "r", Klass: "R", Queue: "q", Retries: 5, Interval: 90 * time.Second, DataSize: 2,
-			Due: e.clock.Now().Add(time.Minute).Round(time.Second),
+			Due: e.Clock.Now().Add(time.Minute).Round(time.Second),
 		}
 		require.Equal(t, recurring, only(inspect.Recurring))
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Minute)
 		recurring.IsDue = true
 		require.Equal(t, recurring, only(inspect.Recurring))
 	})
 }
 
-func TestAListTellsWhenAScheduledJobIsDueWhereverItIsListed(t *testing.T) {
+func TestEveryListTellsWhenAScheduledJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Tags{"t"}, qless.Delay(time.Minute))
+		e.Put("q", qless.JID("j"), qless.Tags{"t"}, qless.Delay(time.Minute))
 		page, err := inspect.New(e.Client).Tagged("t").List(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, noon.Add(time.Minute), rounded(page.Items[0]).Due)
 		require.False(t, page.Items[0].IsDue)
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Minute)
 		page, err = inspect.New(e.Client).Tagged("t").List(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.True(t, page.Items[0].IsDue)
@@ -202,13 +202,13 @@ func TestAParkedJobTellsByWhichLimit(t *testing.T) {
 
 func TestAJobWithoutARecordIsListed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("there"))
-		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-work", zmember(0, "gone")).Err())
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:odd", "klass", "K", "tags", "no JSON", "priority", "high",
+		e.Put("q", qless.JID("there"))
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(0, "gone")).Err())
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:odd", "klass", "K", "tags", "no JSON", "priority", "high",
 			"failure", "[", "time", "never").Err())
-		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-work", zmember(-1, "odd")).Err())
-		require.NoError(t, e.rdb.Set(t.Context(), "ql:j:text", "a text", 0).Err())
-		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-work", zmember(-2, "text")).Err())
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-1, "odd")).Err())
+		require.NoError(t, e.Redis.Set(t.Context(), "ql:j:text", "a text", 0).Err())
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-2, "text")).Err())
 		page, err := inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(1).List(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, []string{"gone", "there", "odd", "text"}, jidsOf(page.Items))
@@ -224,7 +224,7 @@ func TestALongListIsReadInSteps(t *testing.T) {
 	for i := range members {
 		members[i] = zmember(float64(i), fmt.Sprintf("%04d", i))
 	}
-	require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
 	for _, shown := range []int{0, 10} {
 		page, err := inspect.New(e.Client).Queue("q", inspect.Depends).WithData(shown).List(t.Context(), inspect.Range{Limit: -1})
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/testbed"
 )
 
 // length is how many items each list of the test has.
@@ -36,7 +37,7 @@ func made(do func(jid string)) []string {
 
 // listings are all lists that the API has, of an env.
 func listings(e *env) map[string]listing {
-	ctx := e.t.Context()
+	ctx := e.T.Context()
 	of := func(list inspect.List) func(context.Context, inspect.Range) (inspect.Page[string], error) {
 		return func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
 			return inspect.New(e.Client).Queue("q", list).JIDs(ctx, r)
@@ -44,8 +45,8 @@ func listings(e *env) map[string]listing {
 	}
 	taken := func(do func(*qless.Job)) []string {
 		return made(func(jid string) {
-			e.put("q", qless.JID(jid))
-			do(e.pop("q"))
+			e.Put("q", qless.JID(jid))
+			do(e.Pop("q"))
 		})
 	}
 	reversed := func(jids []string) []string {
@@ -54,34 +55,34 @@ func listings(e *env) map[string]listing {
 	}
 	return map[string]listing{
 		"waiting": {of(inspect.Waiting), func(e *env) []string {
-			return made(func(jid string) { e.put("q", qless.JID(jid)) })
+			return made(func(jid string) { e.Put("q", qless.JID(jid)) })
 		}},
 		"running": {of(inspect.Running), func(*env) []string {
-			return taken(func(*qless.Job) { e.clock.Advance(time.Second) })
+			return taken(func(*qless.Job) { e.Clock.Advance(time.Second) })
 		}},
 		"stalled": {of(inspect.Stalled), func(*env) []string {
 			jids := taken(func(*qless.Job) {})
-			e.clock.Advance(time.Hour)
+			e.Clock.Advance(time.Hour)
 			return jids
 		}},
 		"scheduled": {of(inspect.Scheduled), func(*env) []string {
-			return made(func(jid string) { e.put("q", qless.JID(jid), qless.Delay(time.Hour)) })
+			return made(func(jid string) { e.Put("q", qless.JID(jid), qless.Delay(time.Hour)) })
 		}},
 		"depends": {of(inspect.Depends), func(*env) []string {
-			e.put("other", qless.JID("parent"))
+			e.Put("other", qless.JID("parent"))
 			return made(func(jid string) {
-				e.put("q", qless.JID(jid), qless.DependsOn{"parent"})
+				e.Put("q", qless.JID(jid), qless.DependsOn{"parent"})
 			})
 		}},
 		"recurring": {of(inspect.Recurring), func(*env) []string {
 			return made(func(jid string) {
 				_, err := e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID(jid))
-				require.NoError(e.t, err)
+				require.NoError(e.T, err)
 			})
 		}},
 		"completed": {inspect.New(e.Client).Completed().JIDs, func(*env) []string {
 			return reversed(taken(func(job *qless.Job) {
-				require.NoError(e.t, job.Complete(ctx))
+				require.NoError(e.T, job.Complete(ctx))
 			}))
 		}},
 		"failed": {
@@ -90,7 +91,7 @@ func listings(e *env) map[string]listing {
 			},
 			func(*env) []string {
 				return reversed(taken(func(job *qless.Job) {
-					require.NoError(e.t, job.Fail(ctx, "g", "m"))
+					require.NoError(e.T, job.Fail(ctx, "g", "m"))
 				}))
 			},
 		},
@@ -99,19 +100,19 @@ func listings(e *env) map[string]listing {
 				return inspect.New(e.Client).Tagged("t").JIDs(ctx, r)
 			},
 			func(*env) []string {
-				return made(func(jid string) { e.put("q", qless.JID(jid), qless.Tags{"t"}) })
+				return made(func(jid string) { e.Put("q", qless.JID(jid), qless.Tags{"t"}) })
 			},
 		},
 		"tags": {inspect.New(e.Client).Tags, func(*env) []string {
 			return reversed(made(func(tag string) {
-				e.put("q", qless.Tags{tag, "of one job: " + tag})
-				e.put("q", qless.Tags{tag})
+				e.Put("q", qless.Tags{tag, "of one job: " + tag})
+				e.Put("q", qless.Tags{tag})
 			}))
 		}},
 		"tracked": {inspect.New(e.Client).Tracked().JIDs, func(*env) []string {
 			return made(func(jid string) {
-				e.put("q", qless.JID(jid))
-				require.NoError(e.t, e.job(jid).Track(ctx))
+				e.Put("q", qless.JID(jid))
+				require.NoError(e.T, e.Read(jid).Track(ctx))
 			})
 		}},
 	}
@@ -160,7 +161,7 @@ func TestAllListsHaveOneShape(t *testing.T) {
 
 // offlineEnv returns an env that no server belongs to.
 func offlineEnv(t *testing.T) *env {
-	return &env{t: t, Client: offline(t)}
+	return &env{&testbed.Env{T: t, Client: offline(t)}}
 }
 
 func TestListsThatAQueueDoesNotHave(t *testing.T) {
@@ -174,10 +175,10 @@ func TestListsThatAQueueDoesNotHave(t *testing.T) {
 // A job that is due stays in its list until a worker asks for jobs: reading changes nothing.
 func TestJobsThatAreDueAreListedWhereTheyAre(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("soon"), qless.Delay(time.Minute))
-	e.put("q", qless.JID("later"), qless.Delay(time.Hour))
-	e.clock.Advance(time.Minute)
-	e.unchanged(func() {
+	e.Put("q", qless.JID("soon"), qless.Delay(time.Minute))
+	e.Put("q", qless.JID("later"), qless.Delay(time.Hour))
+	e.Clock.Advance(time.Minute)
+	e.Unchanged(func() {
 		scheduled, err := e.inQueue(inspect.Scheduled).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, inspect.Page[string]{Items: []string{"soon", "later"}, Total: 2}, scheduled)
@@ -187,8 +188,8 @@ func TestJobsThatAreDueAreListedWhereTheyAre(t *testing.T) {
 func TestTrackedJobsThatAreGoneAreListed(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b"} {
-		e.put("q", qless.JID(jid))
-		require.NoError(t, e.job(jid).Track(t.Context()))
+		e.Put("q", qless.JID(jid))
+		require.NoError(t, e.Read(jid).Track(t.Context()))
 	}
 	require.NoError(t, e.Cancel(t.Context(), "a"))
 	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
@@ -202,8 +203,8 @@ func TestTrackedJobsThatAreGoneAreListed(t *testing.T) {
 // The clients of other languages don't ask for a total, and get the lists that they know.
 func TestListsWithoutTheNewArgumentsAreAsEver(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"), qless.Tags{"t"})
-	e.put("q", qless.JID("b"), qless.Tags{"t"})
+	e.Put("q", qless.JID("a"), qless.Tags{"t"})
+	e.Put("q", qless.JID("b"), qless.Tags{"t"})
 	for line, want := range map[string]any{
 		"jobs|waiting|q":     []any{"a", "b"},
 		"jobs|waiting|q|1|5": []any{"b"},

@@ -14,40 +14,40 @@ import (
 
 // expiresIn checks how long a lock lasts from now, by the job's hash, the queue and the worker.
 func (e *env) expiresIn(jid string, d time.Duration) {
-	e.t.Helper()
-	job := e.job(jid)
-	end := e.clock.Now().Add(d)
-	require.WithinDuration(e.t, end, job.Expires, 100*time.Microsecond)
+	e.T.Helper()
+	job := e.Read(jid)
+	end := e.Clock.Now().Add(d)
+	require.WithinDuration(e.T, end, job.Expires, 100*time.Microsecond)
 	for _, key := range []string{"ql:q:" + job.Queue + "-locks", "ql:w:" + job.Worker + ":jobs"} {
-		score, err := e.rdb.ZScore(e.t.Context(), key, jid).Result()
-		require.NoError(e.t, err)
-		require.InDelta(e.t, float64(end.UnixMicro())/1e6, score, 1e-4, key)
+		score, err := e.Redis.ZScore(e.T.Context(), key, jid).Result()
+		require.NoError(e.T, err)
+		require.InDelta(e.T, float64(end.UnixMicro())/1e6, score, 1e-4, key)
 	}
 }
 
 func TestALockTimeOfAJobHoldsWhoeverTakesIt(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.set("q-heartbeat", 30)
-		e.put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(1))
-		e.put("q", qless.JID("plain"))
-		require.Equal(t, 2500*time.Millisecond, e.job("j").Options.LockTime)
-		require.Zero(t, e.job("plain").Options.LockTime)
-		jobs := e.pops("q", 2)
+		e.Set("q-heartbeat", 30)
+		e.Put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(1))
+		e.Put("q", qless.JID("plain"))
+		require.Equal(t, 2500*time.Millisecond, e.Read("j").Options.LockTime)
+		require.Zero(t, e.Read("plain").Options.LockTime)
+		jobs := e.Pops("q", 2)
 		require.Equal(t, 2500*time.Millisecond, jobs[0].Options.LockTime)
-		require.WithinDuration(t, e.clock.Now().Add(2500*time.Millisecond), jobs[0].Expires, 100*time.Microsecond)
+		require.WithinDuration(t, e.Clock.Now().Add(2500*time.Millisecond), jobs[0].Expires, 100*time.Microsecond)
 		e.expiresIn("j", 2500*time.Millisecond)
 		e.expiresIn("plain", 30*time.Second)
 
-		e.clock.Advance(2 * time.Second)
+		e.Clock.Advance(2 * time.Second)
 		require.NoError(t, errOf(jobs[0].Heartbeat(t.Context())))
 		e.expiresIn("j", 2500*time.Millisecond)
 		require.NoError(t, jobs[0].Next(t.Context(), "q2"))
-		require.Equal(t, 2500*time.Millisecond, e.pop("q2").Options.LockTime)
+		require.Equal(t, 2500*time.Millisecond, e.Pop("q2").Options.LockTime)
 		e.expiresIn("j", 2500*time.Millisecond)
 
-		e.put("q2", qless.JID("j"), qless.LockTime(time.Millisecond))
-		_, err := scripts.RunDropIn(t.Context(), e.rdb,
-			"pop", scripts.Time(e.clock.Now()), "q2", "w1", "1")
+		e.Put("q2", qless.JID("j"), qless.LockTime(time.Millisecond))
+		_, err := scripts.RunDropIn(t.Context(), e.Redis,
+			"pop", scripts.Time(e.Clock.Now()), "q2", "w1", "1")
 		require.NoError(t, err)
 		e.expiresIn("j", time.Millisecond)
 	})
@@ -55,13 +55,13 @@ func TestALockTimeOfAJobHoldsWhoeverTakesIt(t *testing.T) {
 
 func TestReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(2))
-		e.put("q", qless.JID("headers"), qless.Headers{"a": "1"}, qless.Priority(1))
-		e.put("q", qless.JID("plain"))
+		e.Put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(2))
+		e.Put("q", qless.JID("headers"), qless.Headers{"a": "1"}, qless.Priority(1))
+		e.Put("q", qless.JID("plain"))
 		reply := e.run("reserve", "w1", "3", "10", "0", "q").([]any)
 		require.InDelta(t, 2.5, number(t, reply[5].([]any)[10]), 1e-4)
 		require.InDelta(t, 60, number(t, reply[6].([]any)[10]), 1e-4)
-		e.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 		require.Equal(t, []any{"60", "2.5", "60"}, e.run("renew", "w1", "plain", "j", "headers"))
 		e.expiresIn("j", 2500*time.Millisecond)
 		e.expiresIn("plain", time.Minute)
@@ -80,8 +80,8 @@ func number(t *testing.T, part any) float64 {
 
 func TestALockTimeOfAReceiveWinsUntilAHeartbeat(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("own"), qless.LockTime(5*time.Second), qless.Priority(2))
-		e.put("q", qless.JID("plain"))
+		e.Put("q", qless.JID("own"), qless.LockTime(5*time.Second), qless.Priority(2))
+		e.Put("q", qless.JID("plain"))
 		defer e.Close()
 		jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}, Count: 2, LockTime: time.Second})
 		e.expiresIn("own", time.Second)
@@ -91,9 +91,9 @@ func TestALockTimeOfAReceiveWinsUntilAHeartbeat(t *testing.T) {
 		}
 		e.expiresIn("own", 5*time.Second)
 		e.expiresIn("plain", time.Minute)
-		require.False(t, e.rdb.HExists(t.Context(), "ql:j:plain", "grace").Val())
-		e.clock.Advance(61 * time.Second)
-		require.Equal(t, []string{"own"}, jids(e.pops("q", 2)), "the other one has a grace period again")
+		require.False(t, e.Redis.HExists(t.Context(), "ql:j:plain", "grace").Val())
+		e.Clock.Advance(61 * time.Second)
+		require.Equal(t, []string{"own"}, jids(e.Pops("q", 2)), "the other one has a grace period again")
 	})
 }
 
@@ -101,30 +101,30 @@ func TestALockThatLastsNoTimeAtAll(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		defer e.Close()
 		atOnce := qless.ReceiveConfig{Queues: []string{"q"}, Count: 5, LockTime: -1}
-		jid := e.put("q", qless.Retries(2))
+		jid := e.Put("q", qless.Retries(2))
 		for remaining := 2; remaining >= 0; remaining-- {
 			jobs := e.received(atOnce)
 			require.Equal(t, []string{jid}, jids(jobs))
 			require.Equal(t, remaining, jobs[0].Remaining)
 		}
 		require.Empty(t, e.received(atOnce))
-		require.Equal(t, "failed-retries-q", e.job(jid).Failure.Group)
+		require.Equal(t, "failed-retries-q", e.Read(jid).Failure.Group)
 
-		e.put("q", qless.JID("ended"))
+		e.Put("q", qless.JID("ended"))
 		require.NoError(t, e.received(atOnce)[0].Complete(t.Context()), "nobody else has taken it")
-		require.False(t, e.rdb.HExists(t.Context(), "ql:j:ended", "grace").Val())
+		require.False(t, e.Redis.HExists(t.Context(), "ql:j:ended", "grace").Val())
 	})
 }
 
 // lockTimes are the ways to lock a job for 2 s.
 var lockTimes = map[string]func(e *env, options ...qless.PutOption) *qless.Job{
 	"of the job": func(e *env, options ...qless.PutOption) *qless.Job {
-		e.put("q", append(options, qless.LockTime(2*time.Second))...)
-		return e.pop("q")
+		e.Put("q", append(options, qless.LockTime(2*time.Second))...)
+		return e.Pop("q")
 	},
 	"of the receive": func(e *env, options ...qless.PutOption) *qless.Job {
-		e.t.Cleanup(func() { _ = e.Close() })
-		e.put("q", options...)
+		e.T.Cleanup(func() { _ = e.Close() })
+		e.Put("q", options...)
 		return e.received(qless.ReceiveConfig{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
 	},
 }
@@ -134,27 +134,27 @@ func TestALockTimeHasNoGracePeriod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				job := take(e, qless.JID("j"), qless.Retries(3))
-				lost := e.rdb.Subscribe(t.Context(), "ql:w:w1")
+				lost := e.Redis.Subscribe(t.Context(), "ql:w:w1")
 				t.Cleanup(func() { _ = lost.Close() })
 				require.NoError(t, errOf(lost.Receive(t.Context())))
 
-				e.clock.Advance(1900 * time.Millisecond)
-				require.Empty(t, e.pops("q", 1))
-				e.clock.Advance(200 * time.Millisecond)
-				jobs, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+				e.Clock.Advance(1900 * time.Millisecond)
+				require.Empty(t, e.Pops("q", 1))
+				e.Clock.Advance(200 * time.Millisecond)
+				jobs, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
 				require.NoError(t, err)
 				require.Equal(t, []string{"j"}, jids(jobs))
 				require.Equal(t, 2, jobs[0].Remaining)
-				require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.job("j").History))
+				require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
 				message, err := lost.ReceiveMessage(t.Context())
 				require.NoError(t, err)
 				require.Contains(t, message.Payload, "lock_lost")
-				stats, err := e.Queue("q").Stats(t.Context(), e.clock.Now())
+				stats, err := e.Queue("q").Stats(t.Context(), e.Clock.Now())
 				require.NoError(t, err)
 				require.Equal(t, 1, stats.Retries)
 				requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
 				require.NoError(t, jobs[0].Complete(t.Context()))
-				require.False(t, e.rdb.HExists(t.Context(), "ql:j:j", "grace").Val())
+				require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
 			})
 		})
 	}
@@ -165,11 +165,11 @@ func TestALockTimeEndsInAFailureAsUsual(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				take(e, qless.JID("j"), qless.Retries(0))
-				e.clock.Advance(3 * time.Second)
-				require.Empty(t, e.pops("q", 1))
-				require.Equal(t, "failed-retries-q", e.job("j").Failure.Group)
-				require.NoError(t, e.job("j").Unfail(t.Context()))
-				require.Equal(t, "j", e.pop("q").JID)
+				e.Clock.Advance(3 * time.Second)
+				require.Empty(t, e.Pops("q", 1))
+				require.Equal(t, "failed-retries-q", e.Read("j").Failure.Group)
+				require.NoError(t, e.Read("j").Unfail(t.Context()))
+				require.Equal(t, "j", e.Pop("q").JID)
 			})
 		})
 	}
@@ -189,8 +189,8 @@ func TestWhereALostJobGoes(t *testing.T) {
 			t.Run(string(c.place)+" "+name, func(t *testing.T) {
 				onEach(t, func(t *testing.T, e *env) {
 					put := func(jid string, options ...qless.PutOption) {
-						e.put("q", append(options, qless.JID(jid))...)
-						e.clock.Advance(10 * time.Millisecond)
+						e.Put("q", append(options, qless.JID(jid))...)
+						e.Clock.Advance(10 * time.Millisecond)
 					}
 					options := []qless.PutOption{qless.JID("j"), qless.Priority(2), qless.Retries(9)}
 					if c.place != "" {
@@ -199,22 +199,22 @@ func TestWhereALostJobGoes(t *testing.T) {
 					put("before")
 					take(e, options...)
 					e.run("priority", "j", "0")
-					e.clock.Advance(10 * time.Millisecond)
+					e.Clock.Advance(10 * time.Millisecond)
 					put("after")
 					put("urgent", qless.Priority(1))
-					e.clock.Advance(3 * time.Second)
-					require.Equal(t, c.want, jids(e.pops("q", 4)))
-					require.Equal(t, 8, e.job("j").Remaining)
+					e.Clock.Advance(3 * time.Second)
+					require.Equal(t, c.want, jids(e.Pops("q", 4)))
+					require.Equal(t, 8, e.Read("j").Remaining)
 
 					for _, jid := range c.want { // once more, with the job as it is now
 						if jid != "j" {
-							e.put("q", qless.JID(jid), qless.Delay(time.Hour))
+							e.Put("q", qless.JID(jid), qless.Delay(time.Hour))
 						}
 					}
-					e.clock.Advance(2 * time.Minute)
-					e.pops("q", 1) // a job without a lock time gets its grace period
-					e.clock.Advance(time.Minute)
-					require.Equal(t, []string{"j"}, jids(e.pops("q", 4)))
+					e.Clock.Advance(2 * time.Minute)
+					e.Pops("q", 1) // a job without a lock time gets its grace period
+					e.Clock.Advance(time.Minute)
+					require.Equal(t, []string{"j"}, jids(e.Pops("q", 4)))
 				})
 			})
 		}
@@ -223,15 +223,15 @@ func TestWhereALostJobGoes(t *testing.T) {
 
 func TestLockTimesThatCanNotBe(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
-	e.unchanged(func() {
+	e.Put("q", qless.JID("j"))
+	e.Unchanged(func() {
 		for _, d := range []time.Duration{
 			0, -1, time.Millisecond - 1, 24*time.Hour + 1, math.MinInt64, math.MaxInt64,
 		} {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.LockTime(d))
 			requireCode(t, qless.ErrInvalid, err)
 			require.ErrorContains(t, err, "the lock time "+d.String()+" is not from 1ms to 24h0m0s")
-			requireCode(t, qless.ErrInvalid, e.job("j").Move(t.Context(), "q", qless.LockTime(d)))
+			requireCode(t, qless.ErrInvalid, e.Read("j").Move(t.Context(), "q", qless.LockTime(d)))
 		}
 		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.OnLost("middle"))
 		requireCode(t, qless.ErrInvalid, err)
@@ -247,9 +247,9 @@ func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i, value := range []string{`0`, `-1`, `"x"`, `[]`, `null`, `1e999`, `{`} {
 			jid := fmt.Sprint("j", i)
-			e.put("q", qless.JID(jid))
-			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "x:o", `lq|{"q":5,"l":`+value+`}`).Err())
-			job := e.pop("q")
+			e.Put("q", qless.JID(jid))
+			require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:o", `lq|{"q":5,"l":`+value+`}`).Err())
+			job := e.Pop("q")
 			e.expiresIn(jid, time.Minute)
 			require.Zero(t, job.Options.LockTime)
 			require.NoError(t, errOf(job.Heartbeat(t.Context())))
@@ -262,12 +262,12 @@ func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {
 func TestALockTimeCostsNothing(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, popOne(t, e.Queue("q")).Complete(t.Context()))
-	count := func(run func()) int { return len(e.server.Commands(t, run)) }
+	count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 	take := func(option []qless.PutOption) []int {
 		var job *qless.Job
 		return []int{
-			count(func() { e.put("q", append(option, qless.JID("j"))...) }),
-			count(func() { job = e.pop("q") }),
+			count(func() { e.Put("q", append(option, qless.JID("j"))...) }),
+			count(func() { job = e.Pop("q") }),
 			count(func() { require.NoError(t, errOf(job.Heartbeat(t.Context()))) }),
 			count(func() { require.NoError(t, job.Cancel(t.Context())) }),
 		}
@@ -277,12 +277,12 @@ func TestALockTimeCostsNothing(t *testing.T) {
 	require.Equal(t, []int{plain[0], plain[1], plain[2] - 1, plain[3]}, own)
 }
 
-// A job that was put with OnLostInPlace has its place by when it was to be popped first.
+// A job that was put with OnLostInPlace has its place by its first due time.
 func TestAPlaceIsThatOfTheTimeAtWhichAJobFellDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		start := e.clock.Now()
+		start := e.Clock.Now()
 		put := func(jid string, at time.Duration) {
-			e.put("q", qless.JID(jid), qless.At(start.Add(at)), qless.OnLostInPlace,
+			e.Put("q", qless.JID(jid), qless.At(start.Add(at)), qless.OnLostInPlace,
 				qless.LockTime(time.Second))
 		}
 		put("c", 20*time.Millisecond)
@@ -290,50 +290,50 @@ func TestAPlaceIsThatOfTheTimeAtWhichAJobFellDue(t *testing.T) {
 		put("d", 30*time.Millisecond)
 		put("a", -time.Minute)
 		put("older", -2*time.Minute)
-		e.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 		want := []string{"older", "a", "b", "c", "d"}
-		require.Equal(t, want, jids(e.pops("q", 9)))
-		e.clock.Advance(time.Minute)
-		require.Equal(t, want, jids(e.pops("q", 9)), "after their locks have ended")
+		require.Equal(t, want, jids(e.Pops("q", 9)))
+		e.Clock.Advance(time.Minute)
+		require.Equal(t, want, jids(e.Pops("q", 9)), "after their locks have ended")
 	})
 }
 
 func TestAnOldTimeKeepsThePriorityOfAJobThatIsPutAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		past := qless.At(e.clock.Now().Add(-time.Minute))
-		e.put("q", qless.JID("again"), qless.Priority(5), qless.OnLostInPlace)
-		e.put("q", qless.JID("urgent"), qless.Priority(3))
-		e.put("q", qless.JID("again"), past)
-		require.Equal(t, []string{"again", "urgent"}, jids(e.pops("q", 9)))
+		past := qless.At(e.Clock.Now().Add(-time.Minute))
+		e.Put("q", qless.JID("again"), qless.Priority(5), qless.OnLostInPlace)
+		e.Put("q", qless.JID("urgent"), qless.Priority(3))
+		e.Put("q", qless.JID("again"), past)
+		require.Equal(t, []string{"again", "urgent"}, jids(e.Pops("q", 9)))
 	})
 }
 
-func TestLostJobsThatBecomeTheLastKeepTheOrderInWhichTheyWereLost(t *testing.T) {
+func TestLostJobsPutLastKeepTheOrderOfTheirLoss(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
 		for _, jid := range want {
-			e.put("q", qless.JID(jid), qless.OnLostLast, qless.LockTime(time.Second))
-			e.clock.Advance(time.Millisecond)
+			e.Put("q", qless.JID(jid), qless.OnLostLast, qless.LockTime(time.Second))
+			e.Clock.Advance(time.Millisecond)
 		}
 		for _, jid := range want {
-			require.Equal(t, []string{jid}, jids(e.pops("q", 1)))
-			e.clock.Advance(time.Millisecond)
+			require.Equal(t, []string{jid}, jids(e.Pops("q", 1)))
+			e.Clock.Advance(time.Millisecond)
 		}
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Minute)
 		_, err := e.Sweep(t.Context(), "q")
 		require.NoError(t, err)
-		require.Equal(t, want, jids(e.pops("q", 9)))
+		require.Equal(t, want, jids(e.Pops("q", 9)))
 	})
 }
 
-func TestJobsThatFallDueTogetherKeepTheOrderOfTheirDelays(t *testing.T) {
+func TestJobsDueTogetherKeepTheOrderOfTheirDelays(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
 		for i, jid := range want {
 			delay := time.Second + time.Duration(i)*time.Millisecond
-			e.put("q", qless.JID(jid), qless.OnLostLast, qless.Delay(delay))
+			e.Put("q", qless.JID(jid), qless.OnLostLast, qless.Delay(delay))
 		}
-		e.clock.Advance(time.Minute)
-		require.Equal(t, want, jids(e.pops("q", 9)))
+		e.Clock.Advance(time.Minute)
+		require.Equal(t, want, jids(e.Pops("q", 9)))
 	})
 }

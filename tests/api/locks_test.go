@@ -14,17 +14,17 @@ import (
 
 func TestHeartbeatRenewsALock(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	job := e.pop("q")
-	e.clock.Advance(50 * time.Second)
+	jid := e.Put("q")
+	job := e.Pop("q")
+	e.Clock.Advance(50 * time.Second)
 	require.NoError(t, job.SetData("half done"))
 	expires, err := job.Heartbeat(t.Context())
 	require.NoError(t, err)
 	require.WithinDuration(t, noon.Add(110*time.Second), expires, time.Second)
 
-	e.clock.Advance(50 * time.Second)
-	require.Empty(t, e.pops("q", 1))
-	read := e.job(jid)
+	e.Clock.Advance(50 * time.Second)
+	require.Empty(t, e.Pops("q", 1))
+	read := e.Read(jid)
 	require.Equal(t, `"half done"`, string(read.Data))
 	require.WithinDuration(t, noon.Add(110*time.Second), read.Expires, time.Millisecond)
 	running, err := inspect.New(e.Client).Queue("q", inspect.Running).JIDs(t.Context(), inspect.Range{})
@@ -35,24 +35,24 @@ func TestHeartbeatRenewsALock(t *testing.T) {
 
 func TestALostLockIsHandedOutAfterTheGracePeriod(t *testing.T) {
 	e := newEnv(t)
-	w2 := e.as("w2").Queue("q")
-	jid := e.put("q", qless.Retries(3))
-	job := e.pop("q")
+	w2 := e.As("w2").Queue("q")
+	jid := e.Put("q", qless.Retries(3))
+	job := e.Pop("q")
 
-	e.clock.Advance(61 * time.Second)
-	require.Equal(t, 1, e.counts("q").Stalled)
+	e.Clock.Advance(61 * time.Second)
+	require.Equal(t, 1, e.Counts("q").Stalled)
 	jobs, err := w2.Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.Empty(t, jobs, "the worker is warned first")
-	require.Equal(t, 3, e.job(jid).Remaining)
-	require.Equal(t, []string{"put", "popped", "timed-out"}, whats(e.job(jid).History))
+	require.Equal(t, 3, e.Read(jid).Remaining)
+	require.Equal(t, []string{"put", "popped", "timed-out"}, whats(e.Read(jid).History))
 
-	e.clock.Advance(9 * time.Second)
+	e.Clock.Advance(9 * time.Second)
 	jobs, err = w2.Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.Empty(t, jobs, "the grace period lasts 10 s")
 
-	e.clock.Advance(2 * time.Second)
+	e.Clock.Advance(2 * time.Second)
 	jobs, err = w2.Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.Len(t, jobs, 1)
@@ -60,7 +60,7 @@ func TestALostLockIsHandedOutAfterTheGracePeriod(t *testing.T) {
 	require.Equal(t, 2, jobs[0].Remaining)
 	require.Equal(t, "w2", jobs[0].Worker)
 
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, err := range []error{
 			job.Complete(t.Context()), errOf(job.Heartbeat(t.Context())), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context(), 0, "", "")),
 		} {
@@ -72,18 +72,18 @@ func TestALostLockIsHandedOutAfterTheGracePeriod(t *testing.T) {
 
 func TestAWorkerMayAnswerInTheGracePeriod(t *testing.T) {
 	e := newEnv(t)
-	e.put("q")
-	job := e.pop("q")
-	e.clock.Advance(61 * time.Second)
-	require.Empty(t, e.pops("q", 1))
+	e.Put("q")
+	job := e.Pop("q")
+	e.Clock.Advance(61 * time.Second)
+	require.Empty(t, e.Pops("q", 1))
 	require.NoError(t, errOf(job.Heartbeat(t.Context())))
-	e.clock.Advance(59 * time.Second)
-	require.Empty(t, e.pops("q", 1))
+	e.Clock.Advance(59 * time.Second)
+	require.Empty(t, e.Pops("q", 1))
 
-	e.clock.Advance(2 * time.Second)
-	require.Empty(t, e.pops("q", 1), "there is a new grace period")
-	e.clock.Advance(11 * time.Second)
-	again := e.pop("q")
+	e.Clock.Advance(2 * time.Second)
+	require.Empty(t, e.Pops("q", 1), "there is a new grace period")
+	e.Clock.Advance(11 * time.Second)
+	again := e.Pop("q")
 	require.Equal(t, 4, again.Remaining)
 	require.NoError(t, again.Complete(t.Context()))
 }
@@ -92,10 +92,10 @@ func TestWithoutAGracePeriodALostLockIsHandedOutAtOnce(t *testing.T) {
 	for _, grace := range []string{"0", "-1"} {
 		e := newEnv(t)
 		require.NoError(t, errOf(e.Do(t.Context(), "config.set", qless.ConfigGracePeriod, grace)))
-		jid := e.put("q")
-		e.pop("q")
-		e.clock.Advance(61 * time.Second)
-		job := e.pop("q")
+		jid := e.Put("q")
+		e.Pop("q")
+		e.Clock.Advance(61 * time.Second)
+		job := e.Pop("q")
 		require.Equal(t, jid, job.JID)
 		require.Equal(t, 4, job.Remaining)
 	}
@@ -103,25 +103,25 @@ func TestWithoutAGracePeriodALostLockIsHandedOutAtOnce(t *testing.T) {
 
 func TestLostJobsArePoppedBeforeAnyPriority(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigGracePeriod, 0)
-	lost := e.put("q", qless.Priority(-5))
-	e.pop("q")
-	e.put("q", qless.Priority(100))
-	e.clock.Advance(61 * time.Second)
-	require.Equal(t, lost, e.pop("q").JID)
+	e.Set(qless.ConfigGracePeriod, 0)
+	lost := e.Put("q", qless.Priority(-5))
+	e.Pop("q")
+	e.Put("q", qless.Priority(100))
+	e.Clock.Advance(61 * time.Second)
+	require.Equal(t, lost, e.Pop("q").JID)
 }
 
 func TestAJobLostTooOftenFails(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigGracePeriod, 0)
-	jid := e.put("q", qless.Retries(1))
+	e.Set(qless.ConfigGracePeriod, 0)
+	jid := e.Put("q", qless.Retries(1))
 	for range 2 {
-		require.Equal(t, jid, e.pop("q").JID)
-		e.clock.Advance(61 * time.Second)
+		require.Equal(t, jid, e.Pop("q").JID)
+		e.Clock.Advance(61 * time.Second)
 	}
-	require.Empty(t, e.pops("q", 1))
+	require.Empty(t, e.Pops("q", 1))
 
-	job := e.job(jid)
+	job := e.Read(jid)
 	require.Equal(t, qless.StateFailed, job.State)
 	require.Equal(t, -1, job.Remaining)
 	require.Empty(t, job.Worker)
@@ -130,54 +130,54 @@ func TestAJobLostTooOftenFails(t *testing.T) {
 	page, err := inspect.New(e.Client).Failed("failed-retries-q").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{jid}, page.Items)
-	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 }
 
 func TestTimeoutTakesAJobFromItsWorker(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Priority(-5))
-	job := e.pop("q")
-	e.put("q", qless.Priority(100))
+	jid := e.Put("q", qless.Priority(-5))
+	job := e.Pop("q")
+	e.Put("q", qless.Priority(100))
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, job.JID))
 
-	read := e.job(jid)
+	read := e.Read(jid)
 	require.Equal(t, qless.StateTimedOut, read.State)
 	require.True(t, read.Expires.IsZero())
 	require.Equal(t, "w1", read.Worker)
 	require.Equal(t, 5, read.Remaining)
 	requireCode(t, qless.ErrNotRunning, errOf(job.Heartbeat(t.Context())))
 	requireCode(t, qless.ErrNotRunning, repairs.TimeOut(t.Context(), e.Client, job.JID))
-	require.Equal(t, jid, e.pop("q").JID, "it is the next to be popped")
+	require.Equal(t, jid, e.Pop("q").JID, "it is the next to be popped")
 }
 
 func TestTimeoutOfSeveralIsAllOrNothing(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"))
-	e.pops("q", 2)
-	e.put("q", qless.JID("waiting"))
-	e.unchanged(func() {
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"))
+	e.Pops("q", 2)
+	e.Put("q", qless.JID("waiting"))
+	e.Unchanged(func() {
 		requireCode(t, qless.ErrNotRunning, repairs.TimeOut(t.Context(), e.Client, "a", "waiting"))
 		requireCode(t, qless.ErrNotFound, repairs.TimeOut(t.Context(), e.Client, "a", "unknown"))
 	})
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "a", "b"))
-	require.Equal(t, 3, e.counts("q").Waiting)
+	require.Equal(t, 3, e.Counts("q").Waiting)
 }
 
 func TestWorkersTellWhatTheyHold(t *testing.T) {
 	e := newEnv(t)
-	e.set("slow-heartbeat", time.Hour)
-	short, long := e.put("q"), e.put("slow")
-	e.pop("q")
-	e.pop("slow")
-	e.clock.Advance(time.Second)
-	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+	e.Set("slow-heartbeat", time.Hour)
+	short, long := e.Put("q"), e.Put("slow")
+	e.Pop("q")
+	e.Pop("slow")
+	e.Clock.Advance(time.Second)
+	_, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 
 	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []inspect.Worker{{Name: "w2"}, {Name: "w1", Jobs: 2}}, workers)
-	e.clock.Advance(2 * time.Minute)
+	e.Clock.Advance(2 * time.Minute)
 	workers, err = inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []inspect.Worker{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
@@ -191,8 +191,8 @@ func TestWorkersTellWhatTheyHold(t *testing.T) {
 
 func TestDeregisterTakesWorkersOffTheList(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	job := e.pop("q")
+	jid := e.Put("q")
+	job := e.Pop("q")
 	require.NoError(t, inspect.New(e.Client).ForgetWorkers(t.Context(), "w1", "unknown"))
 	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
@@ -208,19 +208,19 @@ func TestDeregisterTakesWorkersOffTheList(t *testing.T) {
 
 func TestSilentWorkersAreForgotten(t *testing.T) {
 	e := newEnv(t)
-	e.pops("q", 1)
-	e.clock.Advance(23 * time.Hour)
+	e.Pops("q", 1)
+	e.Clock.Advance(23 * time.Hour)
 	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, 1)
-	e.clock.Advance(2 * time.Hour)
+	e.Clock.Advance(2 * time.Hour)
 	workers, err = inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, workers)
 
-	e.set(qless.ConfigMaxWorkerAge, time.Minute)
-	e.pops("q", 1)
-	e.clock.Advance(61 * time.Second)
+	e.Set(qless.ConfigMaxWorkerAge, time.Minute)
+	e.Pops("q", 1)
+	e.Clock.Advance(61 * time.Second)
 	workers, err = inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, workers)
@@ -257,13 +257,13 @@ func TestARunThatIsLostTouchesNoLaterOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			e.put("q")
-			first := e.pop("q")
+			e.Put("q")
+			first := e.Pop("q")
 			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, first.JID))
-			e.clock.Advance(time.Second)
-			second := e.pop("q")
+			e.Clock.Advance(time.Second)
+			second := e.Pop("q")
 			require.Equal(t, first.JID, second.JID)
-			e.unchanged(func() {
+			e.Unchanged(func() {
 				requireCode(t, qless.ErrLockLost, call(t.Context(), first))
 			})
 			require.NoError(t, call(t.Context(), second))

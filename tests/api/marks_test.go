@@ -28,12 +28,12 @@ func heard(t *testing.T, rdb *redis.Client, channel string) func() string {
 	return func() string { return testkit.Soon(t, "a message on "+channel, messages).Payload }
 }
 
-func TestMessagesAboutReadyJobsShowThatTheirScriptWakesAWorker(t *testing.T) {
+func TestMessagesOfReadyJobsShowThatTheScriptWakes(t *testing.T) {
 	e := newEnv(t)
-	message := heard(t, e.rdb, "ql:log")
-	e.put("q", qless.JID("j"))
+	message := heard(t, e.Redis, "ql:log")
+	e.Put("q", qless.JID("j"))
 	require.Equal(t, `{"queue":"q","event":"put","jid":"j"}`, message())
-	require.NoError(t, e.pop("q").Next(t.Context(), "q2"))
+	require.NoError(t, e.Pop("q").Next(t.Context(), "q2"))
 	require.Equal(t, `{"queue":"q","to":"q2","event":"advanced","jid":"j"}`, message())
 	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("k")}}})
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestMessagesAboutReadyJobsShowThatTheirScriptWakesAWorker(t *testing.T) {
 // To others, its messages are those of their own script, unless there is a worker to be woken.
 func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	e := newEnv(t)
-	message, wake := heard(t, e.rdb, "ql:log"), heard(t, e.rdb, "ql:x:wake:w1")
+	message, wake := heard(t, e.Redis, "ql:log"), heard(t, e.Redis, "ql:x:wake:w1")
 	isUnmarked := func(want string) { // cjson decides the order, which not all servers share
 		got := message()
 		require.JSONEq(t, want, got)
@@ -105,11 +105,11 @@ func orders(texts ...string) [][]string {
 	return all
 }
 
-// A subscriber to a pattern hears of a new queue only what other clients' script says, unless
-// somebody listens to new queues.
-func TestTheDropInPublishesNewQueuesOnlyToThoseWhoListen(t *testing.T) {
+// A subscriber to a pattern receives only the messages of other clients' script about a new queue,
+// unless there is a subscriber to new queues.
+func TestDropInPublishesNewQueuesOnlyToListeners(t *testing.T) {
 	e := newEnv(t)
-	all := e.rdb.PSubscribe(t.Context(), "*")
+	all := e.Redis.PSubscribe(t.Context(), "*")
 	defer all.Close()
 	_, err := all.Receive(t.Context())
 	require.NoError(t, err)
@@ -119,15 +119,15 @@ func TestTheDropInPublishesNewQueuesOnlyToThoseWhoListen(t *testing.T) {
 	require.NoError(t, e.dropIn("put|w|q1|j|K|{}|0"))
 	require.NoError(t, e.dropIn("put|w|q1|j|K|{}|0"))
 	require.Equal(t, []string{"ql:log", "ql:log"}, []string{next(), next()})
-	queue := heard(t, e.rdb, "ql:x:queues")
+	queue := heard(t, e.Redis, "ql:x:queues")
 	require.NoError(t, e.dropIn("put|w|q2|k|K|{}|0"))
 	require.Equal(t, "q2", queue())
 }
 
 // A dropped list is empty, in the reply of a single command and of the drop-in.
-func TestEmptyListsAreListsToCommandsAndObjectsToTheDropIn(t *testing.T) {
+func TestOnlyTheDropInHasObjectsForEmptyLists(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	for line, want := range map[string]string{
 		"get|j":          `"tags":[]`,
 		"tag|remove|j|a": "[]",

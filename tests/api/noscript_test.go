@@ -84,23 +84,23 @@ func everything(t *testing.T, e *env, before func()) {
 
 func TestAServerThatForgotTheScriptsIsGivenThem(t *testing.T) {
 	e := newEnv(t)
-	everything(t, e, func() { require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err()) })
+	everything(t, e, func() { require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err()) })
 }
 
 func TestARestartedServerIsGivenTheScripts(t *testing.T) {
 	e := newEnvOn(t, testkit.Start(t, "--appendonly", "yes"))
-	jid := e.put("q")
-	e.server.Restart()
-	require.Equal(t, jid, e.pop("q").JID)
-	e.server.Restart()
-	require.NoError(t, e.job(jid).Complete(t.Context()))
+	jid := e.Put("q")
+	e.Server.Restart()
+	require.Equal(t, jid, e.Pop("q").JID)
+	e.Server.Restart()
+	require.NoError(t, e.Read(jid).Complete(t.Context()))
 }
 
 func TestErrorsOfAScriptThatWasForgotten(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+	require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
 	requireCode(t, qless.ErrNotFound, repairs.TimeOut(t.Context(), e.Client, "unknown"))
-	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+	require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
 	_, err := e.Job(t.Context(), "unknown")
 	requireCode(t, qless.ErrNotFound, err)
 }

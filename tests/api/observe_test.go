@@ -91,7 +91,7 @@ func TestTheObserverIsToldOfEachCall(t *testing.T) {
 			return err
 		}, qless.Call{Command: "subscribe"}},
 		{func() error {
-			popped := e.job("a")
+			popped := e.Read("a")
 			seen.take()
 			return popped.Complete(ctx)
 		}, qless.Call{Command: "complete", Queue: "q", JID: "a", Count: 1}},
@@ -233,7 +233,7 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 	var w putWitness
 	e := newEnvWith(t, qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin})
 	ctx, q := t.Context(), e.Queue("q")
-	span := func(jid string) string { return e.job(jid).Headers["span"] }
+	span := func(jid string) string { return e.Read(jid).Headers["span"] }
 	take := func() qless.Call {
 		calls := w.take()
 		require.Len(t, calls, 1)
@@ -284,7 +284,7 @@ func TestAPutObserverSeesPutsThatGoTogether(t *testing.T) {
 	require.Len(t, w.take(), 20)
 	spans := map[string]bool{}
 	for i := range 20 {
-		spans[e.job(strconv.Itoa(i)).Headers["span"]] = true
+		spans[e.Read(strconv.Itoa(i)).Headers["span"]] = true
 	}
 	require.Len(t, spans, 20)
 }
@@ -308,7 +308,7 @@ func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 	config := qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin, Namespace: "a:"}
 	a := newEnvWith(t, config)
 	config.Namespace = "b:"
-	b := a.client(a.rdb, config)
+	b := a.NewClient(a.Redis, config)
 	shards, err := qless.NewShards(qless.ShardByJID, a.Client, b)
 	require.NoError(t, err)
 	jids, err := shards.Queue("q").PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50))
@@ -323,7 +323,7 @@ func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 	}
 }
 
-// Shards are asked in goroutines of the module's own, in which nobody could catch a panic.
+// Shards are asked in goroutines of the module's own, where users could not recover from a panic.
 func TestThePanicOfAPutObserverIsTheCallers(t *testing.T) {
 	var broken string
 	begin := func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
@@ -334,7 +334,7 @@ func TestThePanicOfAPutObserverIsTheCallers(t *testing.T) {
 	config := qless.ClientConfig{Observer: call, PutObserver: begin, Namespace: "a:"}
 	a := newEnvWith(t, config)
 	config.Namespace = "b:"
-	b := a.client(a.rdb, config)
+	b := a.NewClient(a.Redis, config)
 	shards, err := qless.NewShards(qless.ShardByJID, a.Client, b)
 	require.NoError(t, err)
 	jobs := slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50)
@@ -361,7 +361,7 @@ func panicsIf(broken bool) {
 func TestTheObserverIsToldOfErrors(t *testing.T) {
 	var seen observer
 	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
-	job := e.job(e.put("q", qless.JID("nobody")))
+	job := e.Read(e.Put("q", qless.JID("nobody")))
 	require.NoError(t, job.Cancel(t.Context()))
 	seen.take()
 	require.Error(t, job.Tag(t.Context(), "red"))

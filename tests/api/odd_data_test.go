@@ -20,12 +20,12 @@ var oddData = []string{
 
 // oddJob returns a running job with data of another client.
 func (e *env) oddJob(data string) *qless.Job {
-	e.t.Helper()
-	jid := e.put("q")
-	require.NoError(e.t, e.rdb.HSet(e.t.Context(), "ql:j:"+jid, "data", data).Err())
-	job := e.pop("q")
-	require.Equal(e.t, jid, job.JID)
-	require.Equal(e.t, data, string(job.Data))
+	e.T.Helper()
+	jid := e.Put("q")
+	require.NoError(e.T, e.Redis.HSet(e.T.Context(), "ql:j:"+jid, "data", data).Err())
+	job := e.Pop("q")
+	require.Equal(e.T, jid, job.JID)
+	require.Equal(e.T, data, string(job.Data))
 	return job
 }
 
@@ -67,8 +67,8 @@ func TestOddData(t *testing.T) {
 				if name == "edited" {
 					want = `{"a":1}`
 				}
-				require.Equal(t, want, e.rdb.HGet(t.Context(), "ql:j:"+job.JID, "data").Val())
-				require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+				require.Equal(t, want, e.Redis.HGet(t.Context(), "ql:j:"+job.JID, "data").Val())
+				require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 			}
 		})
 	}
@@ -97,11 +97,11 @@ func TestOddDataAsJSON(t *testing.T) {
 		require.Equal(t, job.JID, read[0].JID)
 		_, err = e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("ticks"))
 		require.NoError(t, err)
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:r:ticks", "data", data).Err())
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:r:ticks", "data", data).Err())
 		recurring, err := e.RecurringJob(t.Context(), "ticks")
 		require.NoError(t, err)
 		_, err = json.Marshal(*recurring)
 		require.NoError(t, err)
-		require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+		require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 	}
 }

@@ -25,7 +25,7 @@ func TestOddNames(t *testing.T) {
 	for i, name := range oddNames {
 		ctx := t.Context()
 		other := oddNames[(i+1)%len(oddNames)]
-		worker := e.as(name)
+		worker := e.As(name)
 		q := worker.Queue(name)
 		jid, err := q.Put(ctx, name, map[string]string{name: name}, qless.JID(name), qless.Tags{name, other})
 		require.NoError(t, err, "%q", name)
@@ -54,22 +54,22 @@ func TestOddNames(t *testing.T) {
 		groups, err := inspect.New(e.Client).FailureGroups(ctx)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{name: 1}, groups)
-		require.Equal(t, name, e.job(name).Failure.Message)
-		require.Equal(t, name, e.job(name).History[2].What)
+		require.Equal(t, name, e.Read(name).Failure.Message)
+		require.Equal(t, name, e.Read(name).History[2].What)
 
 		moved, err := repairs.UnfailInto(ctx, e.Client, q.Name(), name, 1)
 		require.NoError(t, err)
 		require.Equal(t, 1, moved)
 		_, err = e.Queue(name).Put(ctx, "K", nil, qless.JID(name+" child"), qless.DependsOn{name})
 		require.NoError(t, err)
-		require.Equal(t, []string{name + " child"}, e.job(name).Dependents)
+		require.Equal(t, []string{name + " child"}, e.Read(name).Dependents)
 		jobs, err = q.Pop(ctx, 1)
 		require.NoError(t, err)
 		require.NoError(t, jobs[0].Complete(ctx))
-		require.Equal(t, 1, e.counts(name).Waiting, "%q", name)
+		require.Equal(t, 1, e.Counts(name).Waiting, "%q", name)
 
 		require.NoError(t, q.Pause(ctx))
-		require.True(t, e.counts(name).Paused)
+		require.True(t, e.Counts(name).Paused)
 		tagged, err := inspect.New(e.Client).Tagged(name).JIDs(ctx, inspect.Range{})
 		require.NoError(t, err)
 		require.Contains(t, tagged.Items, name)
@@ -105,9 +105,9 @@ func TestOddNames(t *testing.T) {
 // The key of such a job would be that of another job's list.
 func TestJIDsThatAreKeysOfOtherJobs(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	job := e.job(e.put("q", qless.JID("b"), qless.DependsOn{"a"}))
-	e.unchanged(func() {
+	e.Put("q", qless.JID("a"))
+	job := e.Read(e.Put("q", qless.JID("b"), qless.DependsOn{"a"}))
+	e.Unchanged(func() {
 		for _, jid := range []string{"a-history", "a-dependents", "b-dependencies", "c-history", "-history"} {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid))
 			require.Equal(t, jid, requireCode(t, qless.ErrInvalid, err).JID)

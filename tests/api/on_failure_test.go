@@ -11,21 +11,21 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// failures are ways in which the only job of the queue q fails for good.
+// failures are ways in which the only job of the queue q fails.
 var failures = map[string]func(t *testing.T, e *env){
-	"fail": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m")) },
+	"fail": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) },
 	"finish": func(_ *testing.T, e *env) {
-		job := e.pop("q")
+		job := e.Pop("q")
 		e.run("finish", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
 	},
 	"no retries left": func(t *testing.T, e *env) {
-		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "g", "m")))
+		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "g", "m")))
 	},
 	"lost": func(t *testing.T, e *env) {
-		e.set("grace-period", 0)
-		e.pop("q")
-		e.clock.Advance(time.Hour)
-		require.Empty(t, e.pops("q", 1))
+		e.Set("grace-period", 0)
+		e.Pop("q")
+		e.Clock.Advance(time.Hour)
+		require.Empty(t, e.Pops("q", 1))
 	},
 }
 
@@ -33,28 +33,28 @@ func TestAJobRunsAlthoughOneItWaitedForHasFailed(t *testing.T) {
 	for what, fail := range failures {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("bad"), qless.Retries(0))
-				e.put("other", qless.JID("good"))
-				e.put("next", qless.JID("j"), qless.DependsOn{"bad", "good"}, qless.OnFailureRun)
-				e.put("next", qless.JID("plain"), qless.DependsOn{"bad"})
-				require.Equal(t, []string{"bad", "good"}, e.job("j").Options.Parents)
+				e.Put("q", qless.JID("bad"), qless.Retries(0))
+				e.Put("other", qless.JID("good"))
+				e.Put("next", qless.JID("j"), qless.DependsOn{"bad", "good"}, qless.OnFailureRun)
+				e.Put("next", qless.JID("plain"), qless.DependsOn{"bad"})
+				require.Equal(t, []string{"bad", "good"}, e.Read("j").Options.Parents)
 				fail(t, e)
-				require.Equal(t, []string{"good"}, e.job("j").Dependencies)
-				require.NoError(t, e.pop("other").Complete(t.Context()))
-				group := e.job("bad").Failure.Group
-				job := e.pop("next")
+				require.Equal(t, []string{"good"}, e.Read("j").Dependencies)
+				require.NoError(t, e.Pop("other").Complete(t.Context()))
+				group := e.Read("bad").Failure.Group
+				job := e.Pop("next")
 				require.Equal(t, []qless.FailedDependency{{JID: "bad", Group: group}}, job.FailedDependencies)
 				require.Equal(t, []string{"bad", "good"}, job.Options.Parents)
-				entry := e.job("j").History[1]
+				entry := e.Read("j").History[1]
 				require.Equal(t, "dependency-failed", entry.What)
 				require.Equal(t, group, entry.Group)
 				require.JSONEq(t, `"bad"`, string(entry.Details["jid"]))
-				require.Equal(t, qless.StateDepends, e.job("plain").State, "without a policy")
+				require.Equal(t, qless.StateDepends, e.Read("plain").State, "without a policy")
 
-				require.NoError(t, e.job("bad").Unfail(t.Context()))
-				require.Equal(t, qless.StateRunning, e.job("j").State)
-				require.NoError(t, e.pop("q").Complete(t.Context()))
-				require.Equal(t, "plain", e.pop("next").JID)
+				require.NoError(t, e.Read("bad").Unfail(t.Context()))
+				require.Equal(t, qless.StateRunning, e.Read("j").State)
+				require.NoError(t, e.Pop("q").Complete(t.Context()))
+				require.Equal(t, "plain", e.Pop("next").JID)
 			})
 		})
 	}
@@ -64,26 +64,26 @@ func TestAJobFailsWithOneItWaitsFor(t *testing.T) {
 	for what, fail := range failures {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("bad"), qless.Retries(0))
-				good := e.put("other")
-				e.put("next", qless.JID("child"), qless.DependsOn{"bad", good}, qless.OnFailureFail,
+				e.Put("q", qless.JID("bad"), qless.Retries(0))
+				good := e.Put("other")
+				e.Put("next", qless.JID("child"), qless.DependsOn{"bad", good}, qless.OnFailureFail,
 					qless.Unique("child"))
-				e.put("next", qless.JID("grandchild"), qless.DependsOn{"child"}, qless.OnFailureFail)
-				e.put("next", qless.JID("after"), qless.DependsOn{"grandchild"}, qless.OnFailureRun)
-				e.put("next", qless.JID("waits"), qless.DependsOn{"grandchild"}, qless.OnFailureWait)
+				e.Put("next", qless.JID("grandchild"), qless.DependsOn{"child"}, qless.OnFailureFail)
+				e.Put("next", qless.JID("after"), qless.DependsOn{"grandchild"}, qless.OnFailureRun)
+				e.Put("next", qless.JID("waits"), qless.DependsOn{"grandchild"}, qless.OnFailureWait)
 				fail(t, e)
 				for jid, parent := range map[string]string{"child": "bad", "grandchild": "child"} {
-					job := e.job(jid)
+					job := e.Read(jid)
 					require.Equal(t, qless.StateFailed, job.State)
 					require.Equal(t, "failed-dependency", job.Failure.Group)
-					group := e.job(parent).Failure.Group
+					group := e.Read(parent).Failure.Group
 					require.Equal(t, "It depends on "+parent+", which has failed in "+group, job.Failure.Message)
 					require.Equal(t, []qless.FailedDependency{{JID: parent, Group: group}}, job.FailedDependencies)
 					require.Empty(t, job.Dependencies)
 				}
-				require.Equal(t, []string{"waits"}, e.job("grandchild").Dependents)
-				require.Equal(t, "after", e.pop("next").JID)
-				require.Equal(t, qless.StateDepends, e.job("waits").State)
+				require.Equal(t, []string{"waits"}, e.Read("grandchild").Dependents)
+				require.Equal(t, "after", e.Pop("next").JID)
+				require.Equal(t, qless.StateDepends, e.Read("waits").State)
 				groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 2, groups["failed-dependency"])
@@ -91,10 +91,10 @@ func TestAJobFailsWithOneItWaitsFor(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, free)
 
-				require.NoError(t, e.pop("other").Complete(t.Context()))
-				require.Equal(t, qless.StateFailed, e.job("child").State, "it waits for nothing")
-				require.NoError(t, e.job("child").Unfail(t.Context()))
-				require.Equal(t, "child", e.pop("next").JID)
+				require.NoError(t, e.Pop("other").Complete(t.Context()))
+				require.Equal(t, qless.StateFailed, e.Read("child").State, "it waits for nothing")
+				require.NoError(t, e.Read("child").Unfail(t.Context()))
+				require.Equal(t, "child", e.Pop("next").JID)
 			})
 		})
 	}
@@ -102,14 +102,14 @@ func TestAJobFailsWithOneItWaitsFor(t *testing.T) {
 
 func TestRetriesAndLostLocksDoNotCountAsFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("parent"))
-		e.put("next", qless.JID("j"), qless.DependsOn{"parent"}, qless.OnFailureFail)
-		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
-		e.pop("q")
-		e.set("grace-period", 0)
-		e.clock.Advance(time.Hour)
-		require.NoError(t, e.pop("q").Complete(t.Context()))
-		require.Equal(t, "j", e.pop("next").JID)
+		e.Put("q", qless.JID("parent"))
+		e.Put("next", qless.JID("j"), qless.DependsOn{"parent"}, qless.OnFailureFail)
+		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
+		e.Pop("q")
+		e.Set("grace-period", 0)
+		e.Clock.Advance(time.Hour)
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		require.Equal(t, "j", e.Pop("next").JID)
 	})
 }
 
@@ -120,7 +120,7 @@ func TestAJobThatHasFailedAlreadyCounts(t *testing.T) {
 			return errOf(e.Queue("next").Put(ctx, "K", nil, qless.JID("j"), qless.DependsOn{"bad"}, option))
 		},
 		"put again": func(ctx context.Context, e *env, option qless.OnFailure) error {
-			e.put("next", qless.JID("j"), qless.DependsOn{"bad"})
+			e.Put("next", qless.JID("j"), qless.DependsOn{"bad"})
 			return errOf(e.Queue("next").Put(ctx, "K", nil, qless.JID("j"), option))
 		},
 		"put of many": func(ctx context.Context, e *env, option qless.OnFailure) error {
@@ -130,43 +130,43 @@ func TestAJobThatHasFailedAlreadyCounts(t *testing.T) {
 			}))
 		},
 		"move": func(ctx context.Context, e *env, option qless.OnFailure) error {
-			e.put("q", qless.JID("j"))
-			return e.job("j").Move(ctx, "next", qless.DependsOn{"bad"}, option)
+			e.Put("q", qless.JID("j"))
+			return e.Read("j").Move(ctx, "next", qless.DependsOn{"bad"}, option)
 		},
 		"next": func(ctx context.Context, e *env, option qless.OnFailure) error {
-			e.put("q", qless.JID("j"))
-			return e.pop("q").Next(ctx, "next", qless.DependsOn{"bad"}, option)
+			e.Put("q", qless.JID("j"))
+			return e.Pop("q").Next(ctx, "next", qless.DependsOn{"bad"}, option)
 		},
 		"next of a job with the option": func(ctx context.Context, e *env, option qless.OnFailure) error {
-			e.put("q", qless.JID("j"), option)
-			return e.pop("q").Next(ctx, "next", qless.DependsOn{"bad"})
+			e.Put("q", qless.JID("j"), option)
+			return e.Pop("q").Next(ctx, "next", qless.DependsOn{"bad"})
 		},
 		"depend": func(ctx context.Context, e *env, option qless.OnFailure) error {
-			e.put("next", qless.JID("j"), qless.DependsOn{e.put("q")}, option)
-			if err := e.pop("q").Fail(ctx, "g", "m"); err != nil || option == qless.OnFailureWait {
+			e.Put("next", qless.JID("j"), qless.DependsOn{e.Put("q")}, option)
+			if err := e.Pop("q").Fail(ctx, "g", "m"); err != nil || option == qless.OnFailureWait {
 				return err
 			}
-			other := e.put("q")
-			e.put("next", qless.JID("j"), qless.DependsOn{other}, option)
-			return e.job("j").Depend(ctx, "bad")
+			other := e.Put("q")
+			e.Put("next", qless.JID("j"), qless.DependsOn{other}, option)
+			return e.Read("j").Depend(ctx, "bad")
 		},
 	}
 	for what, way := range ways {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("bad"))
-				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+				e.Put("q", qless.JID("bad"))
+				require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 				require.NoError(t, way(t.Context(), e, qless.OnFailureFail))
-				require.Equal(t, qless.StateFailed, e.job("j").State)
+				require.Equal(t, qless.StateFailed, e.Read("j").State)
 				if what == "depend" {
 					return
 				}
 				require.NoError(t, e.Cancel(t.Context(), "j"))
 				require.NoError(t, way(t.Context(), e, qless.OnFailureRun))
-				require.Equal(t, qless.StateWaiting, e.job("j").State)
+				require.Equal(t, qless.StateWaiting, e.Read("j").State)
 				require.NoError(t, e.Cancel(t.Context(), "j"))
 				require.NoError(t, way(t.Context(), e, qless.OnFailureWait))
-				require.Equal(t, qless.StateDepends, e.job("j").State)
+				require.Equal(t, qless.StateDepends, e.Read("j").State)
 			})
 		})
 	}
@@ -179,30 +179,30 @@ func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
 			{Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun}},
 		})))
 		requireStored(t, `dh|{"h":{"a":"1"}}`, e.stored("bad"))
-		bad := e.pop("q")
+		bad := e.Pop("q")
 		require.Equal(t, qless.Headers{"a": "1"}, bad.Headers)
 		require.NoError(t, bad.Fail(t.Context(), "g", "m"))
-		require.Equal(t, "j", e.pop("q").JID)
+		require.Equal(t, "j", e.Pop("q").JID)
 	})
 }
 
 // The delay of a job that is let run still holds.
 func TestAJobThatRunsAfterAFailureKeepsItsDelay(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("bad"))
-		e.put("next", qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun, qless.Delay(time.Minute))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-		require.Equal(t, qless.StateScheduled, e.job("j").State)
-		e.clock.Advance(time.Minute)
-		require.Equal(t, "j", e.pop("next").JID)
+		e.Put("q", qless.JID("bad"))
+		e.Put("next", qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun, qless.Delay(time.Minute))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		require.Equal(t, qless.StateScheduled, e.Read("j").State)
+		e.Clock.Advance(time.Minute)
+		require.Equal(t, "j", e.Pop("next").JID)
 	})
 }
 
 func TestPoliciesThatAreRefused(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("running"))
-	job := e.pop("q")
-	e.unchanged(func() {
+	e.Put("q", qless.JID("running"))
+	job := e.Pop("q")
+	e.Unchanged(func() {
 		err := errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.OnFailure("Run")))
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, `the OnFailure "Run" is unknown`)
 		requireCode(t, qless.ErrInvalid, job.Next(t.Context(), "q", qless.OnFailure("x")))
@@ -216,19 +216,19 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 	})
 }
 
-// A worker sends the outcomes of its jobs together: one that goes on and waits for another one of them
-// marks that one, whose own options change in the same call.
+// A worker sends the outcomes of its jobs together: one that continues and waits for another one of
+// them marks that one, whose own options change in the same call.
 func TestAJobThatGoesOnWaitsForOneOfTheSameCall(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("a"))
-		e.put("q", qless.JID("b"))
-		e.pops("q", 2)
+		e.Put("q", qless.JID("a"))
+		e.Put("q", qless.JID("b"))
+		e.Pops("q", 2)
 		e.run("finish", "w1",
 			"complete", "a", "q", "", "6", "next", "q2", "depends", `["b"]`, "o", `f|{"f":{"do":"run","of":["b"]}}`,
 			"complete", "b", "q", "", "4", "next", "q", "o", `h|{"h":{"k":"v"}}`)
-		require.Equal(t, qless.Headers{"k": "v"}, e.job("b").Headers)
-		require.Equal(t, qless.StateDepends, e.job("a").State)
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-		require.Equal(t, "a", e.pop("q2").JID)
+		require.Equal(t, qless.Headers{"k": "v"}, e.Read("b").Headers)
+		require.Equal(t, qless.StateDepends, e.Read("a").State)
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		require.Equal(t, "a", e.Pop("q2").JID)
 	})
 }

@@ -115,7 +115,7 @@ func TestEachOptionIsKept(t *testing.T) {
 		}
 		t.Run(row.Key, func(t *testing.T) {
 			e := newEnv(t)
-			e.put("q", qless.JID("waiting"))
+			e.Put("q", qless.JID("waiting"))
 			text := `{"klass": "K", "` + row.Key + `": ` + sampleOf(t, row) + `}`
 			if more := besides[row.Key]; more != "" {
 				text = strings.TrimSuffix(text, "}") + ", " + more + "}"
@@ -124,14 +124,14 @@ func TestEachOptionIsKept(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(text), &spec))
 			jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
 			require.NoError(t, err)
-			job, stored := e.job(jids[0]), e.stored(jids[0])
+			job, stored := e.Read(jids[0]), e.stored(jids[0])
 			_, values, _ := strings.Cut(stored, "|")
 			require.Contains(t, stored, row.Letter)
 			if row.Field != "" {
 				require.Contains(t, labels(job), row.Label)
 			}
 			e.putAgain(job)
-			require.Equal(t, job.Options, e.job(jids[0]).Options)
+			require.Equal(t, job.Options, e.Read(jids[0]).Options)
 			_, valuesAgain, _ := strings.Cut(e.stored(jids[0]), "|")
 			if values != "" {
 				require.JSONEq(t, values, valuesAgain)

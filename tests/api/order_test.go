@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
-func TestJobsOfOnePutManyArePoppedInTheirOrderWhateverTheirPriority(t *testing.T) {
+func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
 	for _, priority := range []int{0, 1, 10, 1000, 100_000, 1 << 30, -1, -16, -1000} {
 		t.Run(fmt.Sprint(priority), func(t *testing.T) {
 			e := newEnv(t)
@@ -21,48 +21,48 @@ func TestJobsOfOnePutManyArePoppedInTheirOrderWhateverTheirPriority(t *testing.T
 			}
 			put, err := e.Queue("q").PutMany(t.Context(), jobs)
 			require.NoError(t, err)
-			require.Equal(t, put, jids(e.pops("q", 500)))
+			require.Equal(t, put, jids(e.Pops("q", 500)))
 		})
 	}
 }
 
 func TestTheDelayOfAnEarlierPutEndsWithTheNextPut(t *testing.T) {
 	e := newEnv(t)
-	e.put("p", qless.JID("parent"))
-	e.put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(24*time.Hour))
-	e.put("q", qless.JID("j"), qless.DependsOn{"parent"})
-	require.NoError(t, e.pop("p").Complete(t.Context()))
-	require.Equal(t, "j", e.pop("q").JID)
+	e.Put("p", qless.JID("parent"))
+	e.Put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(24*time.Hour))
+	e.Put("q", qless.JID("j"), qless.DependsOn{"parent"})
+	require.NoError(t, e.Pop("p").Complete(t.Context()))
+	require.Equal(t, "j", e.Pop("q").JID)
 }
 
 func TestTheDelayOfAnEarlierPutEndsWithTheNextQueue(t *testing.T) {
 	e := newEnv(t)
-	e.put("p", qless.JID("parent"), qless.Priority(-1))
-	e.put("p", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(24*time.Hour))
-	require.NoError(t, e.job("j").UndependAll(t.Context()))
-	job := e.pop("p")
+	e.Put("p", qless.JID("parent"), qless.Priority(-1))
+	e.Put("p", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(24*time.Hour))
+	require.NoError(t, e.Read("j").UndependAll(t.Context()))
+	job := e.Pop("p")
 	require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn{"parent"}))
-	require.NoError(t, e.pop("p").Complete(t.Context()))
-	require.Equal(t, "j", e.pop("q").JID)
+	require.NoError(t, e.Pop("p").Complete(t.Context()))
+	require.Equal(t, "j", e.Pop("q").JID)
 }
 
 func TestADelayThatIsSetAgainCountsAgain(t *testing.T) {
 	e := newEnv(t)
-	e.put("p", qless.JID("parent"))
-	e.put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(time.Hour))
-	e.put("q", qless.JID("j"), qless.DependsOn{"parent"})
-	e.put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(time.Minute))
-	require.NoError(t, e.pop("p").Complete(t.Context()))
-	require.Empty(t, e.pops("q", 1))
-	e.clock.Advance(time.Minute)
-	require.Equal(t, "j", e.pop("q").JID)
-	fields, err := e.rdb.HKeys(t.Context(), "ql:j:j").Result()
+	e.Put("p", qless.JID("parent"))
+	e.Put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(time.Hour))
+	e.Put("q", qless.JID("j"), qless.DependsOn{"parent"})
+	e.Put("q", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(time.Minute))
+	require.NoError(t, e.Pop("p").Complete(t.Context()))
+	require.Empty(t, e.Pops("q", 1))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, "j", e.Pop("q").JID)
+	fields, err := e.Redis.HKeys(t.Context(), "ql:j:j").Result()
 	require.NoError(t, err)
 	require.NotContains(t, fields, "x:undelayed")
 }
 
-// Other clients' scripts do the same: the worker that is timed out was warned, and the next one counts
-// as warned.
+// Other clients' scripts do the same: the worker that is timed out was warned, and the next one
+// counts as warned.
 func TestTheNextHolderOfATimedOutJobHasNoGracePeriod(t *testing.T) {
 	for name, between := range map[string]func(job *qless.Job) error{
 		"timed out":               func(*qless.Job) error { return nil },
@@ -70,15 +70,15 @@ func TestTheNextHolderOfATimedOutJobHasNoGracePeriod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			e.put("q", qless.JID("j"))
-			job := e.pop("q")
-			e.clock.Advance(61 * time.Second)
-			require.Empty(t, e.pops("q", 1), "its worker is warned")
+			e.Put("q", qless.JID("j"))
+			job := e.Pop("q")
+			e.Clock.Advance(61 * time.Second)
+			require.Empty(t, e.Pops("q", 1), "its worker is warned")
 			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "j"))
 			require.NoError(t, between(job))
-			e.pop("q")
-			e.clock.Advance(61 * time.Second)
-			require.Equal(t, "j", e.pop("q").JID)
+			e.Pop("q")
+			e.Clock.Advance(61 * time.Second)
+			require.Equal(t, "j", e.Pop("q").JID)
 		})
 	}
 }
@@ -88,8 +88,8 @@ func TestAHeartbeatThatIsNoNumberCountsAsNotSet(t *testing.T) {
 		e := newEnv(t)
 		_, err := e.Run(t.Context(), "config.set", "", "q-heartbeat", value)
 		require.NoError(t, err)
-		e.put("q", qless.JID("j"))
-		job := e.pop("q")
+		e.Put("q", qless.JID("j"))
+		job := e.Pop("q")
 		require.WithinDuration(t, noon.Add(want), job.Expires, time.Second, value)
 		until, err := job.Heartbeat(t.Context())
 		require.NoError(t, err)

@@ -14,12 +14,12 @@ import (
 )
 
 func (e *env) overview(query inspect.OverviewQuery) inspect.Overview {
-	e.t.Helper()
+	e.T.Helper()
 	var o inspect.Overview
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		var err error
-		o, err = inspect.New(e.Client).Overview(e.t.Context(), query)
-		require.NoError(e.t, err)
+		o, err = inspect.New(e.Client).Overview(e.T.Context(), query)
+		require.NoError(e.T, err)
 	})
 	return o
 }
@@ -37,37 +37,37 @@ func timeless(o inspect.Overview) inspect.Overview {
 
 // furnish puts jobs in every state into the queue q, and others into quiet and busy.
 func (e *env) furnish() {
-	e.t.Helper()
-	ctx := e.t.Context()
+	e.T.Helper()
+	ctx := e.T.Context()
 	queue := e.Queue("q")
-	require.NoError(e.t, e.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
-	require.NoError(e.t, e.Limit("rate").Set(ctx, qless.LimitConfig{Rate: 2, Per: time.Minute}))
-	require.NoError(e.t, e.Limit("api").Hold(ctx, time.Hour))
-	require.NoError(e.t, e.Limit("api").Hold(ctx, 0))
-	require.NoError(e.t, queue.SetMaxConcurrency(ctx, 7))
+	require.NoError(e.T, e.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
+	require.NoError(e.T, e.Limit("rate").Set(ctx, qless.LimitConfig{Rate: 2, Per: time.Minute}))
+	require.NoError(e.T, e.Limit("api").Hold(ctx, time.Hour))
+	require.NoError(e.T, e.Limit("api").Hold(ctx, 0))
+	require.NoError(e.T, queue.SetMaxConcurrency(ctx, 7))
 	e.work("q", 2*time.Second, 3*time.Second)
 	e.work("q", 90*time.Second, 2*time.Hour)
 	e.fail("q", "group")
 	e.fail("q", "group")
 	e.fail("q", "another")
-	e.put("busy", qless.Limits{"api"})
-	e.put("busy", qless.Limits{"api"})
-	e.pop("busy")
-	e.put("q")
-	e.pop("q")
-	e.clock.Advance(2 * time.Minute)
-	e.put("q", qless.Priority(3))
-	e.pop("q")
-	e.put("q", qless.JID("first"))
-	e.clock.Advance(30 * time.Second)
-	e.put("q", qless.Priority(5))
-	e.put("q", qless.Delay(time.Second))
-	e.put("q", qless.Delay(time.Hour))
-	e.put("q", qless.DependsOn{"first"})
-	require.NoError(e.t, errOf(queue.Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))))
-	e.clock.Advance(2 * time.Second)
-	require.NoError(e.t, e.Queue("quiet").Pause(ctx))
-	e.put("quiet")
+	e.Put("busy", qless.Limits{"api"})
+	e.Put("busy", qless.Limits{"api"})
+	e.Pop("busy")
+	e.Put("q")
+	e.Pop("q")
+	e.Clock.Advance(2 * time.Minute)
+	e.Put("q", qless.Priority(3))
+	e.Pop("q")
+	e.Put("q", qless.JID("first"))
+	e.Clock.Advance(30 * time.Second)
+	e.Put("q", qless.Priority(5))
+	e.Put("q", qless.Delay(time.Second))
+	e.Put("q", qless.Delay(time.Hour))
+	e.Put("q", qless.DependsOn{"first"})
+	require.NoError(e.T, errOf(queue.Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))))
+	e.Clock.Advance(2 * time.Second)
+	require.NoError(e.T, e.Queue("quiet").Pause(ctx))
+	e.Put("quiet")
 }
 
 func TestAnOverviewIsWhatTheOtherCallsTell(t *testing.T) {
@@ -76,10 +76,10 @@ func TestAnOverviewIsWhatTheOtherCallsTell(t *testing.T) {
 		ctx := t.Context()
 		o := e.overview(inspect.OverviewQuery{StatsOf: []string{"q", "busy", "nowhere"}})
 
-		require.WithinDuration(t, e.clock.Now(), o.Time, time.Second)
+		require.WithinDuration(t, e.Clock.Now(), o.Time, time.Second)
 		require.Empty(t, o.Damaged)
 		for _, name := range []string{"q", "busy", "nowhere"} {
-			require.Equal(t, e.stats(name, e.clock.Now()), o.Stats[name], name)
+			require.Equal(t, e.stats(name, e.Clock.Now()), o.Stats[name], name)
 		}
 		groups, err := inspect.New(e.Client).FailureGroups(ctx)
 		require.NoError(t, err)
@@ -112,83 +112,83 @@ func TestTheOldestJobInAnOverviewIsThatOfTheLatency(t *testing.T) {
 	const minute = time.Minute
 	for name, do := range map[string]func(e *env){
 		"of several": func(e *env) {
-			e.put("q")
-			e.clock.Advance(minute)
-			e.put("q")
+			e.Put("q")
+			e.Clock.Advance(minute)
+			e.Put("q")
 		},
 		"of a lower priority": func(e *env) {
-			e.put("q", qless.Priority(-2))
-			e.clock.Advance(minute)
-			e.put("q", qless.Priority(2))
+			e.Put("q", qless.Priority(-2))
+			e.Clock.Advance(minute)
+			e.Put("q", qless.Priority(2))
 		},
 		"that was timed out": func(e *env) {
-			e.put("q", qless.Priority(2))
-			job := e.pop("q")
-			e.put("q")
-			e.clock.Advance(minute)
-			require.NoError(e.t, repairs.TimeOut(e.t.Context(), e.Client, job.JID))
+			e.Put("q", qless.Priority(2))
+			job := e.Pop("q")
+			e.Put("q")
+			e.Clock.Advance(minute)
+			require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, job.JID))
 		},
 		"that was released": func(e *env) {
-			e.put("q")
-			e.clock.Advance(minute)
-			job := e.pop("q")
-			e.clock.Advance(minute)
-			require.NoError(e.t, job.Release(e.t.Context(), 0))
+			e.Put("q")
+			e.Clock.Advance(minute)
+			job := e.Pop("q")
+			e.Clock.Advance(minute)
+			require.NoError(e.T, job.Release(e.T.Context(), 0))
 		},
 		"that takes turns": func(e *env) {
-			e.put("q", qless.Fair("a"))
-			e.clock.Advance(minute)
-			e.put("q", qless.Fair("b"))
+			e.Put("q", qless.Fair("a"))
+			e.Clock.Advance(minute)
+			e.Put("q", qless.Fair("b"))
 		},
 		"with and without turns": func(e *env) {
-			e.put("q", qless.Fair("a"))
-			e.clock.Advance(minute)
-			e.put("q")
+			e.Put("q", qless.Fair("a"))
+			e.Clock.Advance(minute)
+			e.Put("q")
 		},
 		"that is due": func(e *env) {
-			e.put("q", qless.Delay(minute))
-			e.clock.Advance(3 * minute)
-			e.put("q")
+			e.Put("q", qless.Delay(minute))
+			e.Clock.Advance(3 * minute)
+			e.Put("q")
 		},
 		"that is put by a recurring one": func(e *env) {
-			require.NoError(e.t, errOf(e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour)))
-			e.clock.Advance(minute)
+			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour)))
+			e.Clock.Advance(minute)
 		},
 		"of several priorities": func(e *env) {
 			for priority := range 3 {
-				e.put("q", qless.Priority(priority-1))
-				e.put("q", qless.Priority(priority-1))
-				e.clock.Advance(minute)
+				e.Put("q", qless.Priority(priority-1))
+				e.Put("q", qless.Priority(priority-1))
+				e.Clock.Advance(minute)
 			}
 		},
 		"of more priorities than are read": func(e *env) {
 			for priority := range 20 {
-				e.put("q", qless.Priority(priority))
-				e.clock.Advance(minute)
+				e.Put("q", qless.Priority(priority))
+				e.Clock.Advance(minute)
 			}
 		},
 		"that takes turns, below another priority": func(e *env) {
-			e.put("q", qless.Fair("a"))
-			e.clock.Advance(minute)
-			e.put("q", qless.Priority(2))
+			e.Put("q", qless.Fair("a"))
+			e.Clock.Advance(minute)
+			e.Put("q", qless.Priority(2))
 		},
 		"that was released, below another priority": func(e *env) {
-			e.put("q")
-			e.clock.Advance(minute)
-			job := e.pop("q")
-			e.put("q", qless.Priority(2))
-			require.NoError(e.t, job.Release(e.t.Context(), 0))
+			e.Put("q")
+			e.Clock.Advance(minute)
+			job := e.Pop("q")
+			e.Put("q", qless.Priority(2))
+			require.NoError(e.T, job.Release(e.T.Context(), 0))
 		},
 		"of a queue that has none": func(e *env) {
-			e.put("q")
-			e.pop("q")
-			e.clock.Advance(minute)
+			e.Put("q")
+			e.Pop("q")
+			e.Clock.Advance(minute)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			do(e)
-			e.clock.Advance(minute)
+			e.Clock.Advance(minute)
 			want := e.latency().Oldest
 			require.Equal(t, want, e.overview(inspect.OverviewQuery{}).Queues[0].Oldest.Round(time.Second))
 		})
@@ -198,7 +198,7 @@ func TestTheOldestJobInAnOverviewIsThatOfTheLatency(t *testing.T) {
 func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 	e := newEnv(t)
 	e.furnish()
-	day := fmt.Sprint(e.clock.Now().Truncate(day).Unix())
+	day := fmt.Sprint(e.Clock.Now().Truncate(day).Unix())
 	query := inspect.OverviewQuery{StatsOf: []string{"q", "busy"}}
 	whole := timeless(e.overview(query))
 	for key, damage := range map[string]func(o *inspect.Overview){
@@ -221,14 +221,14 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 		"ql:s:wait:" + day + ":nowhere": nil, // is not read
 	} {
 		t.Run(key, func(t *testing.T) {
-			backup, err := e.rdb.Dump(t.Context(), key).Result()
+			backup, err := e.Redis.Dump(t.Context(), key).Result()
 			there := err == nil
-			require.NoError(t, e.rdb.Set(t.Context(), key, "damaged", 0).Err())
+			require.NoError(t, e.Redis.Set(t.Context(), key, "damaged", 0).Err())
 			t.Cleanup(func() {
 				ctx := context.Background()
-				require.NoError(t, e.rdb.Del(ctx, key).Err())
+				require.NoError(t, e.Redis.Del(ctx, key).Err())
 				if there {
-					require.NoError(t, e.rdb.Restore(ctx, key, 0, backup).Err())
+					require.NoError(t, e.Redis.Restore(ctx, key, 0, backup).Err())
 				}
 			})
 			want := whole
@@ -249,25 +249,25 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 	}
 }
 
-// What the header of lua/overview.lua and docs/metrics.md say.
+// The costs in the header of lua/commands/overview.lua and in docs/metrics.md.
 func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	cost := func(query inspect.OverviewQuery) int {
-		return len(e.server.Commands(t, func() { require.NoError(t, errOf(inspect.New(e.Client).Overview(ctx, query))) }))
+		return len(e.Server.Commands(t, func() { require.NoError(t, errOf(inspect.New(e.Client).Overview(ctx, query))) }))
 	}
 	const none, withQueues = 6, 9
 	require.Equal(t, none, cost(inspect.OverviewQuery{}))
 	const queues = 40
 	for i := range queues {
 		name := fmt.Sprint("q", i)
-		e.put(name)
-		e.put(name)
-		e.put(name, qless.Delay(time.Hour))
-		e.pop(name)
+		e.Put(name)
+		e.Put(name)
+		e.Put(name, qless.Delay(time.Hour))
+		e.Pop(name)
 	}
 	for i := range queues {
-		require.NoError(t, e.rdb.ZAdd(ctx, "ql:queues", zmember(1, fmt.Sprint("idle", i))).Err())
+		require.NoError(t, e.Redis.ZAdd(ctx, "ql:queues", zmember(1, fmt.Sprint("idle", i))).Err())
 	}
 	e.fail("q0", "g")
 	require.NoError(t, e.Limit("l").Set(ctx, qless.LimitConfig{Rate: 1, Per: time.Second}))
@@ -276,9 +276,9 @@ func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	names := []string{"q1", "q2", "q3"}
 	require.Equal(t, none+group+limit+3*stats, cost(inspect.OverviewQuery{Queues: -1, StatsOf: names}))
 
-	e.put("q0")
+	e.Put("q0")
 	require.Equal(t, busy+1, cost(inspect.OverviewQuery{From: queues, Queues: 1})-withQueues-group-limit)
-	e.put("q0", qless.Priority(3))
+	e.Put("q0", qless.Priority(3))
 	require.Equal(t, busy+3, cost(inspect.OverviewQuery{From: queues, Queues: 1})-withQueues-group-limit)
 }
 
@@ -288,13 +288,13 @@ func TestAnOverviewIsReadInPages(t *testing.T) {
 	names := make([]string, queues)
 	for i := range queues {
 		names[i] = fmt.Sprintf("q%03d", i)
-		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:queues", zmember(float64(i), names[i])).Err())
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:queues", zmember(float64(i), names[i])).Err())
 	}
 	for _, wanted := range []struct{ query, queues, scripts int }{
 		{0, queues, 3}, {-1, 0, 1}, {1, 1, 1}, {200, 200, 1}, {201, 201, 2}, {1000, queues, 3},
 	} {
 		calls := 0
-		client := e.client(e.rdb, qless.ClientConfig{Observer: func(context.Context, qless.Call) { calls++ }})
+		client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) { calls++ }})
 		o, err := inspect.New(client).Overview(t.Context(), inspect.OverviewQuery{Queues: wanted.query})
 		require.NoError(t, err)
 		require.Equal(t, queues, o.Total)
@@ -318,8 +318,8 @@ func TestAnOverviewChecksWhatIsAsked(t *testing.T) {
 func TestAnOverviewPassesOverTheFirstQueues(t *testing.T) {
 	e := newEnv(t)
 	for i := range 5 {
-		e.put(fmt.Sprint("q", i))
-		e.clock.Advance(time.Second)
+		e.Put(fmt.Sprint("q", i))
+		e.Clock.Advance(time.Second)
 	}
 	e.fail("q0", "g")
 	o := e.overview(inspect.OverviewQuery{From: 2, Queues: 2})

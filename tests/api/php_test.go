@@ -19,22 +19,22 @@ import (
 // asPHP runs a line by the drop-in script, as the client of another language does: a command and
 // its arguments after NOW, parted by bars.
 func (e *env) asPHP(line string) any {
-	e.t.Helper()
+	e.T.Helper()
 	command, args := arguments(line)
-	args = append([]any{command, scripts.Time(e.clock.Now())}, args...)
-	reply, err := scripts.RunDropIn(e.t.Context(), e.rdb, args...)
-	require.NoError(e.t, err, line)
+	args = append([]any{command, scripts.Time(e.Clock.Now())}, args...)
+	reply, err := scripts.RunDropIn(e.T.Context(), e.Redis, args...)
+	require.NoError(e.T, err, line)
 	return reply
 }
 
 // list runs a line whose reply is a list, as JSON or not.
 func (e *env) list(line string) []string {
-	e.t.Helper()
+	e.T.Helper()
 	list := []string{}
 	switch reply := e.asPHP(line).(type) {
 	case string:
 		if reply != "{}" {
-			require.NoError(e.t, json.Unmarshal([]byte(reply), &list), "%s: %s", line, reply)
+			require.NoError(e.T, json.Unmarshal([]byte(reply), &list), "%s: %s", line, reply)
 		}
 	case []any:
 		for _, item := range reply {
@@ -46,51 +46,51 @@ func (e *env) list(line string) []string {
 
 // exists reports whether a job is there.
 func (e *env) exists(jid string) bool {
-	e.t.Helper()
-	return e.rdb.Exists(e.t.Context(), "ql:j:"+jid).Val() == 1
+	e.T.Helper()
+	return e.Redis.Exists(e.T.Context(), "ql:j:"+jid).Val() == 1
 }
 
 func TestAJobIsPoppedByItsID(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("first"), qless.Priority(9))
-	e.put("q", qless.JID("second"))
+	e.Put("q", qless.JID("first"), qless.Priority(9))
+	e.Put("q", qless.JID("second"))
 	require.NoError(t, e.Queue("q").SetMaxConcurrency(t.Context(), 1))
-	e.pop("q")
+	e.Pop("q")
 
 	reply := e.asPHP("popByJid|q|second|w2").(string)
 	var jobs []struct{ JID, State, Worker string }
 	require.NoError(t, json.Unmarshal([]byte(reply), &jobs))
 	require.Len(t, jobs, 1)
 	require.Equal(t, "second running w2", strings.Join([]string{jobs[0].JID, jobs[0].State, jobs[0].Worker}, " "))
-	require.Equal(t, []string{"put", "popped"}, whats(e.job("second").History))
+	require.Equal(t, []string{"put", "popped"}, whats(e.Read("second").History))
 	require.Equal(t, []string{"second"}, e.list("workerJobs|w2"))
-	require.Equal(t, 2, e.counts("q").Running)
+	require.Equal(t, 2, e.Counts("q").Running)
 }
 
-func TestAJobThatDoesNotWaitInTheQueueIsNotPoppedByItsID(t *testing.T) {
+func TestOnlyJobsWaitingInTheQueueArePoppedByID(t *testing.T) {
 	e := stage(t)
-	e.put("other", qless.JID("elsewhere"))
-	e.put("q", qless.JID("later"), qless.Delay(time.Minute))
-	e.clock.Advance(time.Hour)
+	e.Put("other", qless.JID("elsewhere"))
+	e.Put("q", qless.JID("later"), qless.Delay(time.Minute))
+	e.Clock.Advance(time.Hour)
 	for _, jid := range []string{"running", "theirs", "nowhere", "lost in failure", "child", "later", "elsewhere", "unknown"} {
-		e.unchanged(func() { require.Equal(t, "[{}]", e.asPHP("popByJid|q|"+jid+"|w9"), jid) })
+		e.Unchanged(func() { require.Equal(t, "[{}]", e.asPHP("popByJid|q|"+jid+"|w9"), jid) })
 	}
 	require.NoError(t, e.Queue("q").Pause(t.Context()))
-	e.unchanged(func() { require.Equal(t, "[{}]", e.asPHP("popByJid|q|waiting|w9")) })
+	e.Unchanged(func() { require.Equal(t, "[{}]", e.asPHP("popByJid|q|waiting|w9")) })
 }
 
 func TestTrackedLeavesOutWhatWasTrackedLongAgo(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigJobsHistory, time.Minute)
+	e.Set(qless.ConfigJobsHistory, time.Minute)
 	for i := range 3 {
-		e.put("q", qless.JID(fmt.Sprint(i)))
-		require.NoError(t, e.job(fmt.Sprint(i)).Track(t.Context()))
-		e.clock.Advance(20 * time.Second)
+		e.Put("q", qless.JID(fmt.Sprint(i)))
+		require.NoError(t, e.Read(fmt.Sprint(i)).Track(t.Context()))
+		e.Clock.Advance(20 * time.Second)
 	}
 	require.Equal(t, []string{"1", "2"}, e.list("tracked"))
-	e.clock.Advance(20 * time.Second)
+	e.Clock.Advance(20 * time.Second)
 	require.Equal(t, []string{"2"}, e.list("tracked"))
-	require.True(t, e.job("0").Tracked, "it is tracked all the same")
+	require.True(t, e.Read("0").Tracked, "it is tracked all the same")
 }
 
 func TestCompletedJobsAreListedByQueue(t *testing.T) {
@@ -102,9 +102,9 @@ func TestCompletedJobsAreListedByQueue(t *testing.T) {
 		if i%2 == 1 {
 			queue = "p"
 		}
-		e.put(queue, qless.JID(fmt.Sprint(i)))
-		e.clock.Advance(time.Second)
-		require.NoError(t, e.pop(queue).Complete(t.Context()))
+		e.Put(queue, qless.JID(fmt.Sprint(i)))
+		e.Clock.Advance(time.Second)
+		require.NoError(t, e.Pop(queue).Complete(t.Context()))
 	}
 	require.Len(t, e.list("jobs|complete|"), 25)
 	require.Equal(t, []string{"249", "248"}, e.list("jobs|complete||0|2"))
@@ -117,20 +117,20 @@ func TestCompletedJobsAreListedByQueue(t *testing.T) {
 	require.Empty(t, e.list("jobs|complete|q|0|0"))
 	require.Empty(t, e.list("jobs|complete|nowhere|0|25"))
 
-	e.put("3", qless.JID("numeric"))
-	require.NoError(t, e.pop("3").Complete(t.Context()))
+	e.Put("3", qless.JID("numeric"))
+	require.NoError(t, e.Pop("3").Complete(t.Context()))
 	require.Equal(t, []string{"numeric"}, e.list("jobs|complete|3|0|5"))
-	e.put("q", qless.JID("moved"))
-	require.NoError(t, e.pop("q").Next(t.Context(), "r"))
-	require.NoError(t, e.pop("r").Complete(t.Context()))
+	e.Put("q", qless.JID("moved"))
+	require.NoError(t, e.Pop("q").Next(t.Context(), "r"))
+	require.NoError(t, e.Pop("r").Complete(t.Context()))
 	require.Equal(t, []string{"moved"}, e.list("jobs|complete|r"))
 }
 
 // The put of a job with a long history is not among its last entries.
 func TestTheQueueOfACompletedJobIsFoundInALongHistory(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
-	job := e.pop("q")
+	e.Put("q", qless.JID("j"))
+	job := e.Pop("q")
 	for range 30 {
 		require.NoError(t, job.Log(t.Context(), "step", nil))
 	}
@@ -140,7 +140,7 @@ func TestTheQueueOfACompletedJobIsFoundInALongHistory(t *testing.T) {
 
 func TestNoWaitingJobsAreListedWhenNoneAreAskedFor(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	require.Empty(t, e.list("jobs|waiting|q|0|0"))
 	require.Equal(t, []string{"j"}, e.list("jobs|waiting|q|0|1"))
 }
@@ -168,24 +168,24 @@ func TestQueuesSubscribeToTopics(t *testing.T) {
 	require.Equal(t, "false", e.asPHP("subscription|q|remove|q"))
 	require.Equal(t, "true", e.asPHP("subscription|q|remove|"))
 	require.Empty(t, e.list("subscription|q|get"))
-	require.False(t, e.rdb.SIsMember(t.Context(), "ql:x:topics", "q").Val())
+	require.False(t, e.Redis.SIsMember(t.Context(), "ql:x:topics", "q").Val())
 }
 
 // A subscription that another script wrote is found when its queue is known.
 func TestSubscriptionsOfAnotherScriptAreFound(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, e.rdb.HSet(t.Context(), "ql:topicsq", "a.b", "q").Err())
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:topicsq", "a.b", "q").Err())
 	require.Equal(t, "{}", e.asPHP("subscription|x|all"))
-	e.put("q")
+	e.Put("q")
 	require.Equal(t, `{"a.b":["q"]}`, e.asPHP("subscription|x|all"))
 }
 
 func TestWorkersAreListedInPart(t *testing.T) {
 	e := newEnv(t)
 	for i := range 4 {
-		_, err := e.as(fmt.Sprint("w", i)).Queue("q").Pop(t.Context(), 1)
+		_, err := e.As(fmt.Sprint("w", i)).Queue("q").Pop(t.Context(), 1)
 		require.NoError(t, err)
-		e.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 	}
 	names := func(line string) []string {
 		var workers []struct{ Name string }
@@ -214,11 +214,11 @@ func TestWorkersAreListedInPart(t *testing.T) {
 func TestAWorkersJobsAreListedByTheEndsOfTheirLocks(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c"} {
-		e.put("q", qless.JID(jid))
-		e.pop("q")
-		e.clock.Advance(time.Second)
+		e.Put("q", qless.JID(jid))
+		e.Pop("q")
+		e.Clock.Advance(time.Second)
 	}
-	ends := e.job("b").Expires.Unix()
+	ends := e.Read("b").Expires.Unix()
 	for line, want := range map[string][]string{
 		"workerJobs|w1":                             {"a", "b", "c"},
 		"workerJobs|w1|0":                           {"a", "b", "c"},
@@ -237,23 +237,23 @@ func TestAWorkersJobsAreListedByTheEndsOfTheirLocks(t *testing.T) {
 func TestTagsAreListedInPart(t *testing.T) {
 	e := newEnv(t)
 	require.Empty(t, e.list("tags|0|100"))
-	e.put("q", qless.JID("j"), qless.Tags{"a", "b", "c"})
+	e.Put("q", qless.JID("j"), qless.Tags{"a", "b", "c"})
 	require.ElementsMatch(t, []string{"a", "b", "c"}, e.list("tags|0|100"))
 	require.Len(t, e.list("tags|1|1"), 1)
-	require.NoError(t, e.job("j").Cancel(t.Context()))
+	require.NoError(t, e.Read("j").Cancel(t.Context()))
 	require.Empty(t, e.list("tags|0|100"))
 }
 
 // takeLost lets the lock of a worker on the job j of the queue q end, and takes jobs again.
 var takeLost = map[string]func(e *env){
-	"pop": func(e *env) { e.pops("q", 5) },
+	"pop": func(e *env) { e.Pops("q", 5) },
 	"reserve": func(e *env) {
-		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "10", "0", "q")
-		require.NoError(e.t, err)
+		_, err := e.Run(e.T.Context(), "reserve", "", "w1", "5", "10", "0", "q")
+		require.NoError(e.T, err)
 	},
 	"round-robin": func(e *env) {
-		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "10", "2", "order", "round-robin", "p", "q")
-		require.NoError(e.t, err)
+		_, err := e.Run(e.T.Context(), "reserve", "", "w1", "5", "10", "2", "order", "round-robin", "p", "q")
+		require.NoError(e.T, err)
 	},
 }
 
@@ -279,7 +279,7 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s %v", how, c), func(t *testing.T) {
 				e := newEnv(t)
-				e.set(qless.ConfigGracePeriod, 0)
+				e.Set(qless.ConfigGracePeriod, 0)
 				for name, value := range map[string]string{"backoff-initial-delay": c.initial, "backoff-factor": c.factor} {
 					if value != "" {
 						require.NoError(t, errOf(e.Do(t.Context(), "config.set", name, value)))
@@ -292,22 +292,22 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 				e.asPHP(line)
 				take(e)
 				for _, delay := range []time.Duration{c.first, c.second} {
-					e.clock.Advance(61 * time.Second)
+					e.Clock.Advance(61 * time.Second)
 					take(e)
-					job := e.job("j")
+					job := e.Read("j")
 					if delay == 0 {
 						require.Equal(t, qless.StateRunning, job.State)
 						continue
 					}
 					require.Equal(t, qless.StateScheduled, job.State)
 					require.Equal(t, "w1", job.Worker)
-					require.Zero(t, e.counts("q").Running)
-					e.clock.Advance(delay - time.Millisecond)
+					require.Zero(t, e.Counts("q").Running)
+					e.Clock.Advance(delay - time.Millisecond)
 					take(e)
-					require.Equal(t, qless.StateScheduled, e.job("j").State)
-					e.clock.Advance(time.Millisecond)
+					require.Equal(t, qless.StateScheduled, e.Read("j").State)
+					e.Clock.Advance(time.Millisecond)
 					take(e)
-					require.Equal(t, qless.StateRunning, e.job("j").State)
+					require.Equal(t, qless.StateRunning, e.Read("j").State)
 				}
 			})
 		}
@@ -317,20 +317,20 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 // A job is handed out in the place of one that waits for its backoff.
 func TestABackoffLeavesRoomForOtherJobs(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigGracePeriod, 0)
+	e.Set(qless.ConfigGracePeriod, 0)
 	e.asPHP(`put||q|lost|K|{}|0|backoff|{"initial_delay":10}`)
-	e.pop("q")
-	e.put("q", qless.JID("next"))
-	e.clock.Advance(time.Minute)
-	require.Equal(t, "next", e.pop("q").JID)
-	require.Equal(t, qless.StateScheduled, e.job("lost").State)
+	e.Pop("q")
+	e.Put("q", qless.JID("next"))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, "next", e.Pop("q").JID)
+	require.Equal(t, qless.StateScheduled, e.Read("lost").State)
 }
 
 func TestABackoffIsKeptByAPutWithoutOne(t *testing.T) {
 	e := newEnv(t)
-	backoff := func() string { return e.rdb.HGet(t.Context(), "ql:j:j", "backoff").Val() }
+	backoff := func() string { return e.Redis.HGet(t.Context(), "ql:j:j", "backoff").Val() }
 	e.asPHP(`put||q|j|K|{}|0|backoff|{"initial_delay":10}`)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	require.Equal(t, `{"initial_delay":10}`, backoff())
 	e.asPHP("requeue||q|j|K|{}|0|backoff|[]")
 	require.Equal(t, "[]", backoff())
@@ -339,35 +339,35 @@ func TestABackoffIsKeptByAPutWithoutOne(t *testing.T) {
 func TestABackoffIsNotForJobsThatAreRetried(t *testing.T) {
 	e := newEnv(t)
 	e.asPHP(`put||q|j|K|{}|0|backoff|{"initial_delay":10}`)
-	_, err := e.pop("q").Retry(t.Context(), 0, "", "")
+	_, err := e.Pop("q").Retry(t.Context(), 0, "", "")
 	require.NoError(t, err)
-	require.Equal(t, qless.StateWaiting, e.job("j").State)
-	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("q").JID))
-	require.Equal(t, "j", e.pop("q").JID)
+	require.Equal(t, qless.StateWaiting, e.Read("j").State)
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("q").JID))
+	require.Equal(t, "j", e.Pop("q").JID)
 }
 
 // failing makes the job j, which runs, fail.
 var failing = map[string]func(e *env, job *qless.Job){
-	"fail": func(e *env, job *qless.Job) { require.NoError(e.t, job.Fail(e.t.Context(), "g", "m")) },
+	"fail": func(e *env, job *qless.Job) { require.NoError(e.T, job.Fail(e.T.Context(), "g", "m")) },
 	"retry": func(e *env, job *qless.Job) {
-		left, err := job.Retry(e.t.Context(), 0, "", "")
-		require.NoError(e.t, err)
-		require.Negative(e.t, left)
+		left, err := job.Retry(e.T.Context(), 0, "", "")
+		require.NoError(e.T, err)
+		require.Negative(e.T, left)
 	},
 	"finish": func(e *env, job *qless.Job) {
-		_, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
-		require.NoError(e.t, err)
+		_, err := e.Run(e.T.Context(), "finish", "", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
+		require.NoError(e.T, err)
 	},
 	"finish by retry": func(e *env, job *qless.Job) {
-		_, err := e.Run(e.t.Context(), "finish", "", "w1", "retry", job.JID, "q", "", "0")
-		require.NoError(e.t, err)
+		_, err := e.Run(e.T.Context(), "finish", "", "w1", "retry", job.JID, "q", "", "0")
+		require.NoError(e.T, err)
 	},
 	"lost": func(e *env, _ *qless.Job) {
-		e.clock.Advance(time.Hour)
-		e.pops("q", 9)
+		e.Clock.Advance(time.Hour)
+		e.Pops("q", 9)
 	},
 	"lost to a worker": func(e *env, _ *qless.Job) {
-		e.clock.Advance(time.Hour)
+		e.Clock.Advance(time.Hour)
 		takeLost["reserve"](e)
 	},
 }
@@ -376,21 +376,21 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 	for how, fail := range failing {
 		t.Run(how, func(t *testing.T) {
 			e := newEnv(t)
-			e.set(qless.ConfigGracePeriod, 0)
+			e.Set(qless.ConfigGracePeriod, 0)
 			one := func(jid string) {
-				e.put("q", qless.JID(jid), qless.Retries(0), qless.Tags{"t"})
-				fail(e, e.pop("q"))
+				e.Put("q", qless.JID(jid), qless.Retries(0), qless.Tags{"t"})
+				fail(e, e.Pop("q"))
 			}
 			one("before")
-			e.clock.Advance(30 * 24 * time.Hour)
-			e.set(qless.ConfigJobsFailedHistory, 24*time.Hour)
+			e.Clock.Advance(30 * 24 * time.Hour)
+			e.Set(qless.ConfigJobsFailedHistory, 24*time.Hour)
 			require.True(t, e.exists("before"))
 			one("old")
 			require.False(t, e.exists("before"), "it failed before there was a limit, in the same group")
-			e.clock.Advance(23 * time.Hour)
+			e.Clock.Advance(23 * time.Hour)
 			one("young")
 			require.True(t, e.exists("old") || strings.HasPrefix(how, "lost"))
-			e.clock.Advance(time.Hour)
+			e.Clock.Advance(time.Hour)
 			ctx, cancel := context.WithCancel(t.Context())
 			before, err := e.Events(ctx)
 			require.NoError(t, err)
@@ -398,9 +398,9 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 			requireEnd(t, before)
 			one("last")
 			require.False(t, e.exists("old"))
-			require.False(t, e.rdb.Exists(t.Context(), "ql:j:old-history").Val() == 1)
+			require.False(t, e.Redis.Exists(t.Context(), "ql:j:old-history").Val() == 1)
 			for _, jid := range []string{"young", "last"} {
-				require.Equal(t, qless.StateFailed, e.job(jid).State)
+				require.Equal(t, qless.StateFailed, e.Read(jid).State)
 			}
 			groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 			require.NoError(t, err)
@@ -411,7 +411,7 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 			tagged, err := inspect.New(e.Client).Tagged("t").JIDs(t.Context(), inspect.Range{})
 			require.NoError(t, err)
 			require.Equal(t, 2, tagged.Total)
-			e.set(qless.ConfigJobsFailedHistory, 0)
+			e.Set(qless.ConfigJobsFailedHistory, 0)
 			one("at once")
 			require.False(t, e.exists("at once"))
 			require.False(t, e.exists("last"))
@@ -423,55 +423,55 @@ func TestFailedJobsAreKeptWithoutALimit(t *testing.T) {
 	for _, value := range []string{"", "x", "-1"} {
 		e := newEnv(t)
 		require.NoError(t, errOf(e.Do(t.Context(), "config.set", qless.ConfigJobsFailedHistory, value)))
-		e.put("q", qless.JID("j"))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-		e.clock.Advance(1000 * time.Hour)
-		e.put("q")
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.Put("q", qless.JID("j"))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		e.Clock.Advance(1000 * time.Hour)
+		e.Put("q")
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		require.True(t, e.exists("j"))
-		require.Zero(t, e.rdb.Exists(t.Context(), "ql:failed-jobs-list").Val())
+		require.Zero(t, e.Redis.Exists(t.Context(), "ql:failed-jobs-list").Val())
 	}
 }
 
 func TestAJobThatHasNotFailedAnyMoreIsNotDeleted(t *testing.T) {
 	for how, revive := range map[string]func(e *env){
-		"put":          func(e *env) { e.put("q", qless.JID("j")) },
-		"unfail":       func(e *env) { require.NoError(e.t, e.job("j").Unfail(e.t.Context())) },
+		"put":          func(e *env) { e.Put("q", qless.JID("j")) },
+		"unfail":       func(e *env) { require.NoError(e.T, e.Read("j").Unfail(e.T.Context())) },
 		"unfail group": func(e *env) { e.asPHP("unfail|q|g|25") },
 		"cancel": func(e *env) {
-			require.NoError(e.t, e.job("j").Cancel(e.t.Context()))
-			e.put("q", qless.JID("j"))
+			require.NoError(e.T, e.Read("j").Cancel(e.T.Context()))
+			e.Put("q", qless.JID("j"))
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
 			e := newEnv(t)
-			e.set(qless.ConfigJobsFailedHistory, time.Minute)
-			e.put("q", qless.JID("j"))
-			require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+			e.Set(qless.ConfigJobsFailedHistory, time.Minute)
+			e.Put("q", qless.JID("j"))
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 			revive(e)
-			require.Zero(t, e.rdb.Exists(t.Context(), "ql:failed-jobs-list").Val())
-			e.clock.Advance(time.Hour)
-			e.put("q", qless.Priority(5))
-			require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-			require.Equal(t, qless.StateWaiting, e.job("j").State)
+			require.Zero(t, e.Redis.Exists(t.Context(), "ql:failed-jobs-list").Val())
+			e.Clock.Advance(time.Hour)
+			e.Put("q", qless.Priority(5))
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+			require.Equal(t, qless.StateWaiting, e.Read("j").State)
 		})
 	}
 }
 
 func TestAFailedJobThatOthersDependOnIsKept(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigJobsFailedHistory, time.Minute)
+	e.Set(qless.ConfigJobsFailedHistory, time.Minute)
 	fail := func(jid string) {
-		e.put("q", qless.JID(jid))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.Put("q", qless.JID(jid))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	}
 	fail("needed")
-	e.put("q", qless.JID("waits"), qless.DependsOn{"needed"})
-	e.clock.Advance(time.Hour)
+	e.Put("q", qless.JID("waits"), qless.DependsOn{"needed"})
+	e.Clock.Advance(time.Hour)
 	fail("second")
 	require.True(t, e.exists("needed"))
-	require.NoError(t, e.job("waits").Cancel(t.Context()))
-	e.clock.Advance(time.Hour)
+	require.NoError(t, e.Read("waits").Cancel(t.Context()))
+	e.Clock.Advance(time.Hour)
 	fail("third")
 	require.False(t, e.exists("needed"))
 	require.False(t, e.exists("second"))
@@ -479,17 +479,17 @@ func TestAFailedJobThatOthersDependOnIsKept(t *testing.T) {
 
 func TestAFailureDeletesNoMoreThanAHundredJobs(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigJobsFailedHistory, time.Hour)
+	e.Set(qless.ConfigJobsFailedHistory, time.Hour)
 	for range 250 {
-		e.put("q")
+		e.Put("q")
 	}
-	for _, job := range e.pops("q", 250) {
+	for _, job := range e.Pops("q", 250) {
 		require.NoError(t, job.Fail(t.Context(), "g", "m"))
 	}
-	e.clock.Advance(2 * time.Hour)
+	e.Clock.Advance(2 * time.Hour)
 	for _, want := range []int{151, 52, 3} {
-		e.put("q")
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.Put("q")
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, groups["g"])

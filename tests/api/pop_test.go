@@ -19,8 +19,8 @@ func TestHigherPriorityIsPoppedFirstThenTheOlder(t *testing.T) {
 		jid      string
 		priority int
 	}{{"a0", 0}, {"low", -1}, {"b0", 0}, {"c10", 10}, {"d1", 1}, {"c10b", 10}, {"e0", 0}} {
-		e.put("q", qless.JID(job.jid), qless.Priority(job.priority))
-		e.clock.Advance(time.Millisecond) // ages are told apart the less finely the higher the priority
+		e.Put("q", qless.JID(job.jid), qless.Priority(job.priority))
+		e.Clock.Advance(time.Millisecond) // ages are told apart the less finely the higher the priority
 	}
 	want := []string{"c10", "c10b", "d1", "a0", "b0", "e0", "low"}
 	peeked, err := e.Queue("q").Peek(t.Context(), 10)
@@ -29,16 +29,16 @@ func TestHigherPriorityIsPoppedFirstThenTheOlder(t *testing.T) {
 	waiting, err := inspect.New(e.Client).Queue("q", inspect.Waiting).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, want, waiting.Items)
-	require.Equal(t, want[:3], jids(e.pops("q", 3)))
-	require.Equal(t, want[3:], jids(e.pops("q", 10)))
-	require.Empty(t, e.pops("q", 10))
+	require.Equal(t, want[:3], jids(e.Pops("q", 3)))
+	require.Equal(t, want[3:], jids(e.Pops("q", 10)))
+	require.Empty(t, e.Pops("q", 10))
 }
 
 func TestPoppedJobIsLocked(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	e.clock.Advance(time.Second)
-	job := e.pop("q")
+	jid := e.Put("q")
+	e.Clock.Advance(time.Second)
+	job := e.Pop("q")
 	require.Equal(t, jid, job.JID)
 	require.Equal(t, qless.StateRunning, job.State)
 	require.Equal(t, "w1", job.Worker)
@@ -50,28 +50,28 @@ func TestPoppedJobIsLocked(t *testing.T) {
 	require.WithinDuration(t, noon.Add(time.Second), job.PoppedAt, time.Millisecond)
 	require.Equal(t, time.Second, job.Waited.Round(time.Millisecond))
 	job.PoppedAt, job.Waited = time.Time{}, 0
-	require.Equal(t, jsonOf(t, job), jsonOf(t, e.job(jid)), "the reply of pop is the job as it is read")
-	require.Empty(t, e.pops("q", 5))
+	require.Equal(t, jsonOf(t, job), jsonOf(t, e.Read(jid)), "the reply of pop is the job as it is read")
+	require.Empty(t, e.Pops("q", 5))
 }
 
 func TestPeekLocksNothing(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Tags{"a"})
+	jid := e.Put("q", qless.Tags{"a"})
 	for range 2 {
 		jobs, err := e.Queue("q").Peek(t.Context(), 1)
 		require.NoError(t, err)
-		require.Equal(t, []*qless.Job{e.job(jid)}, jobs)
+		require.Equal(t, []*qless.Job{e.Read(jid)}, jobs)
 		require.Equal(t, qless.StateWaiting, jobs[0].State)
 	}
 }
 
 func TestPeekShowsLostJobsFirst(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("lost"))
-	e.pop("q")
-	e.put("q", qless.JID("a"), qless.Priority(100))
-	e.put("q", qless.JID("later"), qless.Delay(30*time.Second))
-	e.clock.Advance(61 * time.Second)
+	e.Put("q", qless.JID("lost"))
+	e.Pop("q")
+	e.Put("q", qless.JID("a"), qless.Priority(100))
+	e.Put("q", qless.JID("later"), qless.Delay(30*time.Second))
+	e.Clock.Advance(61 * time.Second)
 	jobs, err := e.Queue("q").Peek(t.Context(), 3)
 	require.NoError(t, err)
 	require.Equal(t, []string{"lost", "a", "later"}, jids(jobs))
@@ -89,34 +89,34 @@ func TestPeekShowsWhatPopDoesNotGive(t *testing.T) {
 	for what, set := range map[string]func(e *env){
 		"a paused queue": func(e *env) { require.NoError(t, e.Queue("q").Pause(t.Context())) },
 		"more than max-concurrency allows": func(e *env) {
-			e.put("q", qless.Priority(1))
-			e.pop("q")
-			e.set("q-max-concurrency", 1)
+			e.Put("q", qless.Priority(1))
+			e.Pop("q")
+			e.Set("q-max-concurrency", 1)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
-			e.put("q", qless.JID("j"))
+			e.Put("q", qless.JID("j"))
 			set(e)
 			require.Equal(t, []string{"j"}, peek(e))
-			require.Empty(t, e.pops("q", 10))
+			require.Empty(t, e.Pops("q", 10))
 		})
 	}
 	t.Run("a lock that has ended, whose worker has its grace period", func(t *testing.T) {
 		e := newEnv(t)
-		e.put("q", qless.JID("j"))
-		e.pop("q")
-		e.clock.Advance(time.Minute)
+		e.Put("q", qless.JID("j"))
+		e.Pop("q")
+		e.Clock.Advance(time.Minute)
 		require.Equal(t, []string{"j"}, peek(e))
-		require.Empty(t, e.pops("q", 10))
+		require.Empty(t, e.Pops("q", 10))
 		require.Empty(t, peek(e), "that pop began the grace period")
-		e.clock.Advance(10 * time.Second)
+		e.Clock.Advance(10 * time.Second)
 		require.Equal(t, []string{"j"}, peek(e))
-		require.Equal(t, []string{"j"}, jids(e.pops("q", 10)))
+		require.Equal(t, []string{"j"}, jids(e.Pops("q", 10)))
 	})
 }
 
-// The rows of the doc of Priority are read here: they are what a double can tell apart.
+// The rows of the doc of Priority are read here: they are the steps of a double.
 func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^//\s+(\d+)\s+([0-9.]+) (µs|ms|s)$`).FindAllStringSubmatch(readFile(t, "options.go"), -1)
 	require.Len(t, rows, 7)
@@ -137,65 +137,65 @@ func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 		e := newEnv(t)
 		var put []string
 		for range 20 {
-			put = append(put, e.put("q", qless.Priority(priority)))
-			e.clock.Advance(documented + documented/10 + time.Microsecond)
+			put = append(put, e.Put("q", qless.Priority(priority)))
+			e.Clock.Advance(documented + documented/10 + time.Microsecond)
 		}
-		require.Equal(t, put, jids(e.pops("q", 20)), row[0])
+		require.Equal(t, put, jids(e.Pops("q", 20)), row[0])
 	}
 }
 
 func TestPausedQueueGivesNothing(t *testing.T) {
 	e := newEnv(t)
-	e.put("q")
-	e.put("other")
+	e.Put("q")
+	e.Put("other")
 	require.NoError(t, e.Queue("q").Pause(t.Context()))
 	require.NoError(t, e.Queue("q").Pause(t.Context()), "twice is fine")
-	require.True(t, e.counts("q").Paused)
-	require.False(t, e.counts("other").Paused)
-	require.Empty(t, e.pops("q", 1))
-	e.pop("other")
+	require.True(t, e.Counts("q").Paused)
+	require.False(t, e.Counts("other").Paused)
+	require.Empty(t, e.Pops("q", 1))
+	e.Pop("other")
 
 	require.NoError(t, e.Queue("q").Resume(t.Context()))
 	require.NoError(t, e.Queue("q").Resume(t.Context()))
-	require.False(t, e.counts("q").Paused)
-	e.pop("q")
+	require.False(t, e.Counts("q").Paused)
+	e.Pop("q")
 }
 
 func TestMaxConcurrencyLimitsRunningJobs(t *testing.T) {
 	e := newEnv(t)
-	e.set("q-max-concurrency", 2)
+	e.Set("q-max-concurrency", 2)
 	for range 5 {
-		e.put("q")
+		e.Put("q")
 	}
-	running := e.pops("q", 5)
+	running := e.Pops("q", 5)
 	require.Len(t, running, 2)
-	require.Empty(t, e.pops("q", 5))
+	require.Empty(t, e.Pops("q", 5))
 
 	require.NoError(t, running[0].Complete(t.Context()))
-	require.Len(t, e.pops("q", 5), 1)
+	require.Len(t, e.Pops("q", 5), 1)
 
-	e.set("q-max-concurrency", 0)
-	require.Len(t, e.pops("q", 5), 2, "0 is no limit")
+	e.Set("q-max-concurrency", 0)
+	require.Len(t, e.Pops("q", 5), 2, "0 is no limit")
 }
 
 func TestMaxConcurrencyDoesNotCountLostLocks(t *testing.T) {
 	e := newEnv(t)
-	e.set("q-max-concurrency", 1)
-	e.set(qless.ConfigGracePeriod, 0)
-	lost := e.put("q")
-	e.put("q")
-	e.pop("q")
-	e.clock.Advance(2 * time.Minute)
-	require.Equal(t, []string{lost}, jids(e.pops("q", 5)))
+	e.Set("q-max-concurrency", 1)
+	e.Set(qless.ConfigGracePeriod, 0)
+	lost := e.Put("q")
+	e.Put("q")
+	e.Pop("q")
+	e.Clock.Advance(2 * time.Minute)
+	require.Equal(t, []string{lost}, jids(e.Pops("q", 5)))
 }
 
 func TestQueueHasItsOwnHeartbeat(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigHeartbeat, 30*time.Second)
-	e.set("fast-heartbeat", 1500*time.Millisecond)
+	e.Set(qless.ConfigHeartbeat, 30*time.Second)
+	e.Set("fast-heartbeat", 1500*time.Millisecond)
 	for queue, lasts := range map[string]time.Duration{"q": 30 * time.Second, "fast": 1500 * time.Millisecond} {
-		e.put(queue)
-		job := e.pop(queue)
+		e.Put(queue)
+		job := e.Pop(queue)
 		require.WithinDuration(t, noon.Add(lasts), job.Expires, time.Millisecond)
 		require.NoError(t, errOf(job.Heartbeat(t.Context())))
 		require.WithinDuration(t, noon.Add(lasts), job.Expires, time.Second)
@@ -205,22 +205,22 @@ func TestQueueHasItsOwnHeartbeat(t *testing.T) {
 func TestPopTakesOnlyWhatIsWanted(t *testing.T) {
 	e := newEnv(t)
 	for range 3 {
-		e.put("q", qless.Delay(time.Second))
+		e.Put("q", qless.Delay(time.Second))
 	}
-	e.put("q", qless.JID("waiting"), qless.Priority(1))
-	e.clock.Advance(time.Minute)
-	require.Equal(t, "waiting", e.pop("q").JID)
-	require.Equal(t, 3, e.counts("q").Waiting)
+	e.Put("q", qless.JID("waiting"), qless.Priority(1))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, "waiting", e.Pop("q").JID)
+	require.Equal(t, 3, e.Counts("q").Waiting)
 }
 
 func TestServerClockIsUsedByDefault(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.New(e.rdb, nil)
+	client, err := qless.New(e.Redis, nil)
 	require.NoError(t, err)
 	before := time.Now().Truncate(time.Second)
 	jid, err := client.Queue("q").Put(t.Context(), "K", nil, qless.Delay(time.Hour))
 	require.NoError(t, err)
-	put := e.job(jid).History[0].When
+	put := e.Read(jid).History[0].When
 	require.False(t, put.Before(before))
 	require.False(t, put.After(time.Now()))
 	jobs, err := client.Queue("q").Pop(t.Context(), 1)
@@ -230,22 +230,22 @@ func TestServerClockIsUsedByDefault(t *testing.T) {
 
 func TestHistoryKeepsTheFirstAndTheNewestEntries(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigMaxJobHistory, 4)
-	jid := e.put("q")
-	job := e.job(jid)
+	e.Set(qless.ConfigMaxJobHistory, 4)
+	jid := e.Put("q")
+	job := e.Read(jid)
 	for _, message := range []string{"a", "b", "c", "d", "e"} {
 		require.NoError(t, job.Log(t.Context(), message, nil))
 	}
-	require.Equal(t, []string{"put", "c", "d", "e"}, whats(e.job(jid).History))
+	require.Equal(t, []string{"put", "c", "d", "e"}, whats(e.Read(jid).History))
 
-	e.set(qless.ConfigMaxJobHistory, 0)
+	e.Set(qless.ConfigMaxJobHistory, 0)
 	require.NoError(t, job.Log(t.Context(), "f", nil))
-	require.Equal(t, []string{"put", "c", "d", "e", "f"}, whats(e.job(jid).History), "0 keeps all")
+	require.Equal(t, []string{"put", "c", "d", "e", "f"}, whats(e.Read(jid).History), "0 keeps all")
 }
 
 func TestHistoryIsCappedAt100ByDefault(t *testing.T) {
 	e := newEnv(t)
-	job := e.job(e.put("q"))
+	job := e.Read(e.Put("q"))
 	for range 150 {
 		require.NoError(t, job.Log(t.Context(), "again", nil))
 	}

@@ -14,21 +14,21 @@ import (
 
 // sets sets the progress of a job that was popped.
 func (e *env) sets(job *qless.Job, done, total int, note string) {
-	e.t.Helper()
-	require.NoError(e.t, job.SetProgress(e.t.Context(), done, total, note))
+	e.T.Helper()
+	require.NoError(e.T, job.SetProgress(e.T.Context(), done, total, note))
 }
 
 func TestTheLastProgressOfAJobCounts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", qless.Headers{"a": "1"})
-		before := e.job(jid)
+		jid := e.Put("q", qless.Headers{"a": "1"})
+		before := e.Read(jid)
 		require.Nil(t, before.Progress)
-		job := e.pop("q")
+		job := e.Pop("q")
 		e.sets(job, 1, 3, "fetch \"it\"\n")
-		e.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 		e.sets(job, 2, 0, "")
-		got := e.job(jid)
-		require.WithinDuration(t, e.clock.Now(), got.Progress.Time, time.Millisecond)
+		got := e.Read(jid)
+		require.WithinDuration(t, e.Clock.Now(), got.Progress.Time, time.Millisecond)
 		require.Equal(t, &qless.Progress{Done: 2, Attempt: 1, Time: got.Progress.Time}, got.Progress)
 		require.Equal(t, before.Data, got.Data)
 		require.Equal(t, before.Headers, got.Headers)
@@ -37,7 +37,7 @@ func TestTheLastProgressOfAJobCounts(t *testing.T) {
 		require.NoError(t, job.Refresh(t.Context()))
 		require.Equal(t, got.Progress, job.Progress)
 		e.sets(job, 1<<53, 1<<53, strings.Repeat("n", 1024))
-		require.Equal(t, 1<<53, e.job(jid).Progress.Total)
+		require.Equal(t, 1<<53, e.Read(jid).Progress.Total)
 		jobs, err := e.Jobs(t.Context(), jid)
 		require.NoError(t, err)
 		require.Equal(t, 1<<53, jobs[0].Progress.Done)
@@ -49,26 +49,26 @@ func TestOnlyTheHolderOfTheLockSetsProgress(t *testing.T) {
 		lose func(e *env, job *qless.Job) error
 		code error
 	}{
-		"complete":  {func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) }, qless.ErrNotRunning},
-		"timed out": {func(e *env, job *qless.Job) error { return repairs.TimeOut(e.t.Context(), e.Client, job.JID) }, qless.ErrNotRunning},
-		"canceled":  {func(e *env, job *qless.Job) error { return job.Cancel(e.t.Context()) }, qless.ErrNotFound},
+		"complete":  {func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) }, qless.ErrNotRunning},
+		"timed out": {func(e *env, job *qless.Job) error { return repairs.TimeOut(e.T.Context(), e.Client, job.JID) }, qless.ErrNotRunning},
+		"canceled":  {func(e *env, job *qless.Job) error { return job.Cancel(e.T.Context()) }, qless.ErrNotFound},
 		"another worker's": {func(e *env, job *qless.Job) error {
-			_ = repairs.TimeOut(e.t.Context(), e.Client, job.JID)
-			return errOf(e.as("w2").Queue("q").Pop(e.t.Context(), 1))
+			_ = repairs.TimeOut(e.T.Context(), e.Client, job.JID)
+			return errOf(e.As("w2").Queue("q").Pop(e.T.Context(), 1))
 		}, qless.ErrLockLost},
 		"the same worker's again": {func(e *env, job *qless.Job) error {
-			_ = repairs.TimeOut(e.t.Context(), e.Client, job.JID)
-			e.clock.Advance(time.Second)
-			return errOf(e.Queue("q").Pop(e.t.Context(), 1))
+			_ = repairs.TimeOut(e.T.Context(), e.Client, job.JID)
+			e.Clock.Advance(time.Second)
+			return errOf(e.Queue("q").Pop(e.T.Context(), 1))
 		}, qless.ErrLockLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q")
-				job := e.pop("q")
+				e.Put("q")
+				job := e.Pop("q")
 				e.sets(job, 1, 2, "")
 				require.NoError(t, c.lose(e, job))
-				e.unchanged(func() {
+				e.Unchanged(func() {
 					err := requireCode(t, c.code, job.SetProgress(t.Context(), 2, 2, ""))
 					require.Equal(t, job.JID, err.JID)
 				})
@@ -82,27 +82,27 @@ func TestProgressStaysUntilTheJobIsPutAgain(t *testing.T) {
 		do    func(e *env, job *qless.Job) error
 		stays bool
 	}{
-		"retried":   {func(e *env, job *qless.Job) error { return errOf(job.Retry(e.t.Context(), 0, "", "")) }, true},
-		"released":  {func(e *env, job *qless.Job) error { return job.Release(e.t.Context(), 0) }, true},
-		"complete":  {func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) }, true},
-		"failed":    {func(e *env, job *qless.Job) error { return job.Fail(e.t.Context(), "g", "m") }, true},
-		"next":      {func(e *env, job *qless.Job) error { return job.Next(e.t.Context(), "q2") }, true},
-		"moved":     {func(e *env, job *qless.Job) error { return job.Move(e.t.Context(), "q2") }, false},
-		"put again": {func(e *env, job *qless.Job) error { e.put("q", qless.JID(job.JID)); return nil }, false},
+		"retried":   {func(e *env, job *qless.Job) error { return errOf(job.Retry(e.T.Context(), 0, "", "")) }, true},
+		"released":  {func(e *env, job *qless.Job) error { return job.Release(e.T.Context(), 0) }, true},
+		"complete":  {func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) }, true},
+		"failed":    {func(e *env, job *qless.Job) error { return job.Fail(e.T.Context(), "g", "m") }, true},
+		"next":      {func(e *env, job *qless.Job) error { return job.Next(e.T.Context(), "q2") }, true},
+		"moved":     {func(e *env, job *qless.Job) error { return job.Move(e.T.Context(), "q2") }, false},
+		"put again": {func(e *env, job *qless.Job) error { e.Put("q", qless.JID(job.JID)); return nil }, false},
 		"put again when complete": {func(e *env, job *qless.Job) error {
-			_ = job.Complete(e.t.Context())
-			e.put("q", qless.JID(job.JID), qless.Headers{"a": "2"})
+			_ = job.Complete(e.T.Context())
+			e.Put("q", qless.JID(job.JID), qless.Headers{"a": "2"})
 			return nil
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				jid := e.put("q", qless.LockTime(time.Minute))
-				job := e.pop("q")
+				jid := e.Put("q", qless.LockTime(time.Minute))
+				job := e.Pop("q")
 				e.sets(job, 1, 2, "half")
-				set := e.job(jid).Progress
+				set := e.Read(jid).Progress
 				require.NoError(t, c.do(e, job))
-				got := e.job(jid)
+				got := e.Read(jid)
 				require.Equal(t, time.Minute, got.Options.LockTime)
 				if !c.stays {
 					require.Nil(t, got.Progress)
@@ -116,23 +116,23 @@ func TestProgressStaysUntilTheJobIsPutAgain(t *testing.T) {
 
 func TestProgressSaysWhichAttemptItIsFrom(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q")
-		e.sets(e.pop("q"), 1, 2, "")
-		require.Equal(t, 1, e.job(jid).Progress.Attempt)
-		require.NoError(t, errOf(e.job(jid).Retry(t.Context(), 0, "", "")))
-		second := e.pop("q")
+		jid := e.Put("q")
+		e.sets(e.Pop("q"), 1, 2, "")
+		require.Equal(t, 1, e.Read(jid).Progress.Attempt)
+		require.NoError(t, errOf(e.Read(jid).Retry(t.Context(), 0, "", "")))
+		second := e.Pop("q")
 		require.Equal(t, 1, second.Progress.Attempt)
 		e.sets(second, 0, 2, "")
-		require.Equal(t, second.Attempt, e.job(jid).Progress.Attempt)
-		require.Equal(t, 2, e.job(jid).Progress.Attempt)
+		require.Equal(t, second.Attempt, e.Read(jid).Progress.Attempt)
+		require.Equal(t, 2, e.Read(jid).Progress.Attempt)
 	})
 }
 
 func TestProgressThatCanNotBe(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q")
-		job := e.pop("q")
-		e.unchanged(func() {
+		e.Put("q")
+		job := e.Pop("q")
+		e.Unchanged(func() {
 			for _, set := range []func() error{
 				func() error { return job.SetProgress(t.Context(), -1, 2, "") },
 				func() error { return job.SetProgress(t.Context(), 1, -2, "") },
@@ -144,26 +144,26 @@ func TestProgressThatCanNotBe(t *testing.T) {
 			}
 		})
 		e.sets(job, 3, 2, "\xff")
-		require.Equal(t, "\uFFFD", e.job(job.JID).Progress.Note)
+		require.Equal(t, "\uFFFD", e.Read(job.JID).Progress.Note)
 	})
 }
 
 func TestDamagedProgressCountsAsNone(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	e.sets(e.pop("q"), 1, 2, "")
+	jid := e.Put("q")
+	e.sets(e.Pop("q"), 1, 2, "")
 	for _, damaged := range []string{"", "x", "{}", "1|2|3", "a|2|1|4|", "1|2|nan|4|", "1|2|1|inf|", "1||1|4|"} {
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "x:progress", damaged).Err())
-		require.Nil(t, e.job(jid).Progress, damaged)
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:progress", damaged).Err())
+		require.Nil(t, e.Read(jid).Progress, damaged)
 	}
-	require.NoError(t, e.rdb.HDel(t.Context(), "ql:j:"+jid, "x:progress").Err())
-	require.Nil(t, e.job(jid).Progress)
+	require.NoError(t, e.Redis.HDel(t.Context(), "ql:j:"+jid, "x:progress").Err())
+	require.Nil(t, e.Read(jid).Progress)
 }
 
 // follows waits for a job, and passes its progress on.
 func (e *env) follows(jid string) (progress chan qless.Progress, ended chan ending) {
-	e.t.Helper()
-	e.t.Cleanup(func() { _ = e.Close() })
+	e.T.Helper()
+	e.T.Cleanup(func() { _ = e.Close() })
 	progress, ended = make(chan qless.Progress, 100), make(chan ending, 1)
 	go func() {
 		result, err := e.Wait(context.Background(), jid,
@@ -174,31 +174,31 @@ func (e *env) follows(jid string) (progress chan qless.Progress, ended chan endi
 }
 
 func (e *env) nextProgress(progress chan qless.Progress) qless.Progress {
-	e.t.Helper()
+	e.T.Helper()
 	select {
 	case p := <-progress:
 		return p
 	case <-time.After(patience):
-		require.FailNow(e.t, "no progress")
+		require.FailNow(e.T, "no progress")
 		return qless.Progress{}
 	}
 }
 
 func TestAWaitHearsOfProgress(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q")
-		job := e.pop("q")
+		jid := e.Put("q")
+		job := e.Pop("q")
 		e.sets(job, 1, 3, "first")
 		progress, ended := e.follows(jid)
 		require.Equal(t, "first", e.nextProgress(progress).Note)
 		require.Eventually(t, func() bool {
-			heard, err := e.rdb.PubSubNumSub(t.Context(), "ql:x:progress:"+jid).Result()
+			heard, err := e.Redis.PubSubNumSub(t.Context(), "ql:x:progress:"+jid).Result()
 			return err == nil && heard["ql:x:progress:"+jid] == 1
 		}, patience, time.Millisecond)
 		for done, note := range []string{"second", "third"} {
-			e.clock.Advance(time.Second)
+			e.Clock.Advance(time.Second)
 			e.sets(job, 2+done, 3, note)
-			require.Equal(t, *e.job(jid).Progress, e.nextProgress(progress))
+			require.Equal(t, *e.Read(jid).Progress, e.nextProgress(progress))
 		}
 		require.NoError(t, job.Complete(t.Context()))
 		require.Equal(t, qless.StateComplete, e.soon(ended).result.State)
@@ -208,10 +208,10 @@ func TestAWaitHearsOfProgress(t *testing.T) {
 
 func TestProgressIsOnlyPublishedForThoseWhoWait(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.JID("j"))
-	job := e.pop("q")
+	jid := e.Put("q", qless.JID("j"))
+	job := e.Pop("q")
 	e.sets(job, 1, 2, "")
-	commands := func() int { return len(e.server.Commands(t, func() { e.sets(job, 1, 2, "") })) }
+	commands := func() int { return len(e.Server.Commands(t, func() { e.sets(job, 1, 2, "") })) }
 	require.Equal(t, 2, commands())
 	require.NoError(t, errOf(e.Run(t.Context(), "await", jid, jid)))
 	require.Equal(t, 3, commands())
@@ -220,9 +220,9 @@ func TestProgressIsOnlyPublishedForThoseWhoWait(t *testing.T) {
 func TestProgressOfSeveralJobs(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 	}
-	e.pops("q", 2)
+	e.Pops("q", 2)
 	reply, err := e.Run(t.Context(), "progress", "",
 		"w1", "a", "", "1", "2", "n", "c", "", "1", "2", "", "b", "1", "1", "2", "", "b", "", "2", "2", "")
 	require.NoError(t, err)
@@ -230,5 +230,5 @@ func TestProgressOfSeveralJobs(t *testing.T) {
 	require.Equal(t, []any{"", "!Job c is not currently running: waiting"}, answers[:2])
 	require.Contains(t, answers[2], "!Job b has been handed out to another worker: w1, at ")
 	require.Equal(t, "", answers[3])
-	require.Equal(t, 2, e.job("b").Progress.Done)
+	require.Equal(t, 2, e.Read("b").Progress.Done)
 }

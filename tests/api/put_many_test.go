@@ -28,21 +28,21 @@ func TestPutManyPutsAsPutDoes(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c", "d", got[4]}, got)
 	require.Len(t, got[4], 32)
 
-	job := e.job("a")
+	job := e.Read("a")
 	require.Equal(t, `{ "n": 1 }`, string(job.Data))
 	require.Equal(t, qless.Tags{"t"}, job.Tags)
 	require.Equal(t, 1, job.Remaining)
 	require.Equal(t, []string{"put"}, whats(job.History))
-	require.Equal(t, qless.StateScheduled, e.job("b").State)
-	require.Equal(t, qless.StateDepends, e.job("c").State)
-	require.ElementsMatch(t, []string{"a", "b"}, e.job("c").Dependencies)
-	require.Equal(t, []string{"d", "a", got[4]}, jids(e.pops("q", 5)))
-	require.Equal(t, qless.QueueCounts{Name: "q", Running: 3, Scheduled: 1, Depends: 1}, e.counts("q"))
+	require.Equal(t, qless.StateScheduled, e.Read("b").State)
+	require.Equal(t, qless.StateDepends, e.Read("c").State)
+	require.ElementsMatch(t, []string{"a", "b"}, e.Read("c").Dependencies)
+	require.Equal(t, []string{"d", "a", got[4]}, jids(e.Pops("q", 5)))
+	require.Equal(t, qless.QueueCounts{Name: "q", Running: 3, Scheduled: 1, Depends: 1}, e.Counts("q"))
 }
 
 func TestManyJobsKeepTheirOrder(t *testing.T) {
 	e := newEnv(t)
-	q := e.liveClient(e.rdb, qless.ClientConfig{}).Queue("q")
+	q := e.NewLiveClient(e.Redis, qless.ClientConfig{}).Queue("q")
 	jobs := make([]qless.JobSpec, 2500)
 	for i := range jobs {
 		jobs[i].Klass = "K"
@@ -64,7 +64,7 @@ func TestPutManyIsAllOrNothing(t *testing.T) {
 	e := newEnv(t)
 	good := qless.JobSpec{Klass: "K"}
 	j := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, bad := range []qless.JobSpec{
 			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, j,
 			{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}},
@@ -81,7 +81,7 @@ func TestPutManyIsAllOrNothing(t *testing.T) {
 
 func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
 	e, proxy, client := proxied(t)
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 	jobs := make([]qless.JobSpec, 2500)
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
@@ -90,7 +90,7 @@ func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
 	put, err := client.Queue("q").PutMany(t.Context(), jobs)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.Len(t, put, 1000)
-	require.Equal(t, 1000, e.counts("q").Waiting)
+	require.Equal(t, 1000, e.Counts("q").Waiting)
 }
 
 func TestBatchedPutsOfManyGoroutines(t *testing.T) {
@@ -108,12 +108,12 @@ func TestBatchedPutsOfManyGoroutines(t *testing.T) {
 	}
 	all.Wait()
 	for i := range 200 {
-		job := e.job(fmt.Sprint(i))
+		job := e.Read(fmt.Sprint(i))
 		require.Equal(t, fmt.Sprint(i), string(job.Data))
 		require.Equal(t, fmt.Sprint("q", i%3), job.Queue)
 		require.Equal(t, []string{"put"}, whats(job.History))
 	}
-	require.Equal(t, 67, e.counts("q0").Waiting)
+	require.Equal(t, 67, e.Counts("q0").Waiting)
 }
 
 func TestBatchedPutsOnAServerThatForgetsItsScripts(t *testing.T) {
@@ -123,7 +123,7 @@ func TestBatchedPutsOnAServerThatForgetsItsScripts(t *testing.T) {
 		all.Go(func() {
 			for range 25 {
 				if i == 0 {
-					if err := e.rdb.ScriptFlush(t.Context()).Err(); err != nil {
+					if err := e.Redis.ScriptFlush(t.Context()).Err(); err != nil {
 						t.Error(err)
 					}
 				}
@@ -134,7 +134,7 @@ func TestBatchedPutsOnAServerThatForgetsItsScripts(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Equal(t, 200, e.counts("q").Waiting)
+	require.Equal(t, 200, e.Counts("q").Waiting)
 }
 
 func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
@@ -149,8 +149,8 @@ func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Len(t, e.job("j").History, 50)
-	require.Equal(t, 1, e.counts("q").Waiting)
+	require.Len(t, e.Read("j").History, 50)
+	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
 func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
@@ -167,7 +167,7 @@ func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Equal(t, 30, e.counts("q").Waiting)
+	require.Equal(t, 30, e.Counts("q").Waiting)
 }
 
 func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
@@ -181,7 +181,7 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
-			require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
+			require.NoError(t, e.Redis.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
 			q := e.Queue("q")
 			var all sync.WaitGroup
 			for i := range 200 {
@@ -196,7 +196,7 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 				})
 			}
 			all.Wait()
-			require.Equal(t, 199, e.counts("q").Waiting)
+			require.Equal(t, 199, e.Counts("q").Waiting)
 		})
 	}
 }
@@ -218,17 +218,17 @@ func TestABatchedPutEndsWithItsContext(t *testing.T) {
 // invalidJobs puts jobs by each way to put many, and requires that the error is about one of them,
 // and that nothing is put.
 func (e *env) invalidJobs(jobs []qless.JobSpec, jid, message string) {
-	e.t.Helper()
-	e.unchanged(func() {
+	e.T.Helper()
+	e.Unchanged(func() {
 		for what, putMany := range map[string]func(context.Context, []qless.JobSpec) ([]string, error){
 			"a queue":         e.Queue("q").PutMany,
 			"a sharded queue": e.shards(qless.ShardByQueue, 3).Queue("q").PutMany,
 		} {
-			put, err := putMany(e.t.Context(), jobs)
-			failure := requireCode(e.t, qless.ErrInvalid, err)
-			require.Equal(e.t, jid, failure.JID, what)
-			require.Equal(e.t, message, failure.Message, what)
-			require.Empty(e.t, put, what)
+			put, err := putMany(e.T.Context(), jobs)
+			failure := requireCode(e.T, qless.ErrInvalid, err)
+			require.Equal(e.T, jid, failure.JID, what)
+			require.Equal(e.T, message, failure.Message, what)
+			require.Empty(e.T, put, what)
 		}
 	})
 }
@@ -261,7 +261,7 @@ func TestPutManyRefusesADependencyOnALaterJob(t *testing.T) {
 	jobs[1500].Options = append(jobs[1500].Options, qless.DependsOn{"3", "1200"})
 	_, err := e.Queue("q").PutMany(t.Context(), jobs)
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"3", "1200"}, e.job("1500").Dependencies)
+	require.ElementsMatch(t, []string{"3", "1200"}, e.Read("1500").Dependencies)
 }
 
 func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
@@ -292,7 +292,7 @@ func TestJobsOfABatchWaitForThoseBeforeThem(t *testing.T) {
 	line := slices.Concat([]any{"w1", "1"}, put("a", "1", `["2"]`), put("b", "2", `["1", "3"]`), put("a", "3", `["1", "2"]`))
 	_, err := e.Run(t.Context(), "put.many", "", line...)
 	require.NoError(t, err)
-	require.Equal(t, qless.StateWaiting, e.job("1").State)
-	require.Equal(t, []string{"1"}, e.job("2").Dependencies)
-	require.Equal(t, []string{"1", "2"}, sorted(e.job("3").Dependencies))
+	require.Equal(t, qless.StateWaiting, e.Read("1").State)
+	require.Equal(t, []string{"1"}, e.Read("2").Dependencies)
+	require.Equal(t, []string{"1", "2"}, sorted(e.Read("3").Dependencies))
 }

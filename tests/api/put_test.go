@@ -18,7 +18,7 @@ func TestPutJobReadsBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "j", jid)
 
-	job := e.job("j")
+	job := e.Read("j")
 	require.Equal(t, "j", job.JID)
 	require.Equal(t, "Mail::Welcome", job.Klass)
 	require.Equal(t, `{"to":"ann"}`, string(job.Data))
@@ -40,11 +40,11 @@ func TestPutJobReadsBack(t *testing.T) {
 
 func TestPutDefaults(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.Regexp(t, "^[0-9a-f]{32}$", jid)
-	require.NotEqual(t, jid, e.put("q"))
+	require.NotEqual(t, jid, e.Put("q"))
 
-	job := e.job(jid)
+	job := e.Read(jid)
 	require.Equal(t, 0, job.Priority)
 	require.Equal(t, 5, job.Retries)
 	require.Equal(t, 5, job.Remaining)
@@ -62,18 +62,18 @@ func TestDataIsKeptByteForByte(t *testing.T) {
 	} {
 		jid, err := e.Queue("q").Put(t.Context(), "K", raw(data))
 		require.NoError(t, err, data)
-		require.Equal(t, data, string(e.job(jid).Data))
+		require.Equal(t, data, string(e.Read(jid).Data))
 
-		job := e.pop("q")
+		job := e.Pop("q")
 		require.Equal(t, data, string(job.Data))
 		require.NoError(t, errOf(job.Heartbeat(t.Context())))
-		require.Equal(t, data, string(e.job(jid).Data), "after a heartbeat")
+		require.Equal(t, data, string(e.Read(jid).Data), "after a heartbeat")
 		require.NoError(t, job.Fail(t.Context(), "g", "m"))
-		require.Equal(t, data, string(e.job(jid).Data), "after it failed")
+		require.Equal(t, data, string(e.Read(jid).Data), "after it failed")
 		require.NoError(t, job.Move(t.Context(), "q"))
-		require.Equal(t, data, string(e.job(jid).Data), "after a move")
-		require.NoError(t, e.pop("q").Complete(t.Context()))
-		require.Equal(t, data, string(e.job(jid).Data), "after it was completed")
+		require.Equal(t, data, string(e.Read(jid).Data), "after a move")
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		require.Equal(t, data, string(e.Read(jid).Data), "after it was completed")
 	}
 }
 
@@ -97,7 +97,7 @@ func TestDataIsMarshalledOnce(t *testing.T) {
 	} {
 		jid, err := e.Queue("q").Put(t.Context(), "K", c.data)
 		require.NoError(t, err)
-		require.Equal(t, c.want, string(e.job(jid).Data))
+		require.Equal(t, c.want, string(e.Read(jid).Data))
 	}
 }
 
@@ -105,7 +105,7 @@ func TestUnmarshalAndSetData(t *testing.T) {
 	e := newEnv(t)
 	_, err := e.Queue("q").Put(t.Context(), "K", raw(`{"n":12345678901234567890}`))
 	require.NoError(t, err)
-	job := e.pop("q")
+	job := e.Pop("q")
 
 	var data struct{ N json.Number }
 	require.NoError(t, job.Unmarshal(&data))
@@ -118,18 +118,18 @@ func TestUnmarshalAndSetData(t *testing.T) {
 	require.ErrorAs(t, err, &typeError)
 
 	require.NoError(t, job.SetData(map[string]int{"n": 2}))
-	require.Equal(t, `{"n":12345678901234567890}`, string(e.job(job.JID).Data), "it is saved later")
+	require.Equal(t, `{"n":12345678901234567890}`, string(e.Read(job.JID).Data), "it is saved later")
 	require.NoError(t, job.Complete(t.Context()))
-	require.Equal(t, `{"n":2}`, string(e.job(job.JID).Data))
+	require.Equal(t, `{"n":2}`, string(e.Read(job.JID).Data))
 }
 
 func TestPutOfAnExistingJobMovesIt(t *testing.T) {
 	e := newEnv(t)
-	e.put("q1", qless.JID("j"), qless.Priority(4), qless.Retries(2), qless.Tags{"a", "b"})
+	e.Put("q1", qless.JID("j"), qless.Priority(4), qless.Retries(2), qless.Tags{"a", "b"})
 	_, err := e.Queue("q2").Put(t.Context(), "K2", raw(`[1]`), qless.JID("j"))
 	require.NoError(t, err)
 
-	job := e.job("j")
+	job := e.Read("j")
 	require.Equal(t, "q2", job.Queue)
 	require.Equal(t, "K2", job.Klass)
 	require.Equal(t, "[1]", string(job.Data))
@@ -137,33 +137,33 @@ func TestPutOfAnExistingJobMovesIt(t *testing.T) {
 	require.Equal(t, 2, job.Retries)
 	require.Equal(t, qless.Tags{"a", "b"}, job.Tags)
 	require.Equal(t, []string{"put", "put"}, whats(job.History))
-	require.Empty(t, e.pops("q1", 5))
-	require.Equal(t, "j", e.pop("q2").JID)
+	require.Empty(t, e.Pops("q1", 5))
+	require.Equal(t, "j", e.Pop("q2").JID)
 }
 
 func TestPutReplacesTags(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"), qless.Tags{"a", "b"})
-	e.put("q", qless.JID("j"), qless.Tags{"b", "c"})
-	require.Equal(t, qless.Tags{"b", "c"}, e.job("j").Tags)
+	e.Put("q", qless.JID("j"), qless.Tags{"a", "b"})
+	e.Put("q", qless.JID("j"), qless.Tags{"b", "c"})
+	require.Equal(t, qless.Tags{"b", "c"}, e.Read("j").Tags)
 	for tag, total := range map[string]int{"a": 0, "b": 1, "c": 1} {
 		page, err := inspect.New(e.Client).Tagged(tag).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, total, page.Total, tag)
 	}
-	e.put("q", qless.JID("j"), qless.Tags{})
-	require.Empty(t, e.job("j").Tags)
+	e.Put("q", qless.JID("j"), qless.Tags{})
+	require.Empty(t, e.Read("j").Tags)
 }
 
 func TestPutTakesARunningJobFromItsWorker(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
-	job := e.pop("q")
-	e.put("q", qless.JID("j"))
-	require.Equal(t, qless.StateWaiting, e.job("j").State)
+	e.Put("q", qless.JID("j"))
+	job := e.Pop("q")
+	e.Put("q", qless.JID("j"))
+	require.Equal(t, qless.StateWaiting, e.Read("j").State)
 
 	requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
-	again, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+	again, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.Len(t, again, 1)
 	requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
@@ -172,14 +172,14 @@ func TestPutTakesARunningJobFromItsWorker(t *testing.T) {
 
 func TestPutRunsACompletedOrFailedJobAgain(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("done"))
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	e.put("q", qless.JID("bad"))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	e.Put("q", qless.JID("done"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	e.Put("q", qless.JID("bad"))
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 
-	e.put("q", qless.JID("done"))
-	e.put("q", qless.JID("bad"))
-	require.Equal(t, []string{"done", "bad"}, jids(e.pops("q", 5)))
+	e.Put("q", qless.JID("done"))
+	e.Put("q", qless.JID("bad"))
+	require.Equal(t, []string{"done", "bad"}, jids(e.Pops("q", 5)))
 	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, completed.Items)
@@ -190,27 +190,27 @@ func TestPutRunsACompletedOrFailedJobAgain(t *testing.T) {
 
 func TestDelayKeepsAJobScheduled(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Delay(90*time.Second+500*time.Millisecond))
-	require.Equal(t, qless.StateScheduled, e.job(jid).State)
+	jid := e.Put("q", qless.Delay(90*time.Second+500*time.Millisecond))
+	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
 
-	e.clock.Advance(90 * time.Second)
-	require.Empty(t, e.pops("q", 5))
+	e.Clock.Advance(90 * time.Second)
+	require.Empty(t, e.Pops("q", 5))
 	scheduled, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{jid}, scheduled.Items)
 
-	e.clock.Advance(500 * time.Millisecond)
-	require.Equal(t, jid, e.pop("q").JID)
+	e.Clock.Advance(500 * time.Millisecond)
+	require.Equal(t, jid, e.Pop("q").JID)
 }
 
 func TestMoveOfAnyJob(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Tags{"a"}, qless.Retries(3))
-	job := e.pop("q")
+	jid := e.Put("q", qless.Tags{"a"}, qless.Retries(3))
+	job := e.Pop("q")
 	require.NoError(t, job.SetData("new"))
 	require.NoError(t, job.Move(t.Context(), "q2", qless.Priority(9), qless.Delay(time.Minute)))
 
-	moved := e.job(jid)
+	moved := e.Read(jid)
 	require.Empty(t, moved.Worker)
 	require.True(t, moved.Expires.IsZero())
 	require.Equal(t, "q2", moved.Queue)
@@ -229,14 +229,14 @@ func TestMoveOfAnyJob(t *testing.T) {
 // A handler that runs again puts its follow-up again: that moves the one that still waits.
 func TestAFollowUpThatDependsOnItsJobBeginsOnce(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	for range 3 {
-		job := e.pop("q")
+		job := e.Pop("q")
 		require.Equal(t, "j", job.JID)
-		e.put("q", qless.JID(job.JID+"-mail"), qless.DependsOn{job.JID})
+		e.Put("q", qless.JID(job.JID+"-mail"), qless.DependsOn{job.JID})
 		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 	}
-	require.NoError(t, e.pop("q").Complete(t.Context()))
-	require.Equal(t, []string{"j-mail"}, jids(e.pops("q", 10)))
-	require.Empty(t, e.pops("q", 10))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.Equal(t, []string{"j-mail"}, jids(e.Pops("q", 10)))
+	require.Empty(t, e.Pops("q", 10))
 }

@@ -11,17 +11,18 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit/testbed"
 )
 
 // addRates adds to the rates as a worker's script does: each count is a queue, a klass and a value.
 func (e *env) addRates(run string, number int, age time.Duration, counts ...string) int64 {
-	e.t.Helper()
+	e.T.Helper()
 	args := []any{run, fmt.Sprint(number), fmt.Sprint(age.Seconds())}
 	for _, count := range counts {
 		args = append(args, count)
 	}
-	reply, err := e.Run(e.t.Context(), "rates.add", "", args...)
-	require.NoError(e.t, err)
+	reply, err := e.Run(e.T.Context(), "rates.add", "", args...)
+	require.NoError(e.T, err)
 	return reply.(int64)
 }
 
@@ -32,12 +33,12 @@ func tally(r inspect.Rates) string {
 
 // rates returns the tallies of the last minutes, oldest first.
 func (e *env) rates(query inspect.RateQuery, minutes int) []string {
-	e.t.Helper()
-	query.To = e.clock.Now().Add(time.Millisecond)
+	e.T.Helper()
+	query.To = e.Clock.Now().Add(time.Millisecond)
 	query.From = query.To.Truncate(time.Minute).Add(-time.Duration(minutes-1) * time.Minute)
-	points, err := inspect.New(e.Client).Rates(e.t.Context(), query)
-	require.NoError(e.t, err)
-	require.Len(e.t, points, minutes)
+	points, err := inspect.New(e.Client).Rates(e.T.Context(), query)
+	require.NoError(e.T, err)
+	require.Len(e.T, points, minutes)
 	var all []string
 	for _, p := range points {
 		all = append(all, tally(p.Rates))
@@ -49,13 +50,13 @@ const zero = "0 0 0 0/0"
 
 func TestRatesAreAddedByMinute(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.clock.Advance(30 * time.Second)
+		e.Clock.Advance(30 * time.Second)
 		require.EqualValues(t, 1, e.addRates("a", 1, 0, "q", "K", "2,0,0|3:1 5:1|7:2", "q", "L", "0,1,0||9:1"))
 		require.EqualValues(t, 1, e.addRates("b", 1, 20*time.Second, "q", "K", "1,2,3|5:2|6:1 7:5"))
 		require.EqualValues(t, 1, e.addRates("a", 2, 100*time.Second, "p", "K", "4,0,0||"))
 		require.Equal(t, []string{"4 0 0 0/0", zero, "3 3 3 4/9"}, e.rates(inspect.RateQuery{}, 3))
 		require.Equal(t, "3,2,3|3:1 5:3|7:7 6:1",
-			e.rdb.HGet(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix()), "1:q:K").Val())
+			e.Redis.HGet(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix()), "1:q:K").Val())
 		for filter, want := range map[inspect.RateQuery][]string{
 			{Queue: "q"}:                 {zero, zero, "3 3 3 4/9"},
 			{Queue: "p"}:                 {"4 0 0 0/0", zero, zero},
@@ -111,11 +112,11 @@ func TestRatesAreKeptForThreeDays(t *testing.T) {
 		for key, seconds := range map[string]float64{
 			fmt.Sprint("ql:x:rates:", noon.Unix()): kept.Seconds(), "ql:x:rates:sent:a": 1800,
 		} {
-			require.InDelta(t, seconds, e.rdb.TTL(t.Context(), key).Val().Seconds(), 60, key)
+			require.InDelta(t, seconds, e.Redis.TTL(t.Context(), key).Val().Seconds(), 60, key)
 		}
 		require.EqualValues(t, 1, e.addRates("a", 2, kept-time.Second, "q", "K", "1,0,0||"))
 		require.EqualValues(t, 0, e.addRates("a", 3, kept+time.Second, "q", "K", "1,0,0||"))
-		require.Len(t, e.rdb.Keys(t.Context(), "ql:x:rates:1*").Val(), 2)
+		require.Len(t, e.Redis.Keys(t.Context(), "ql:x:rates:1*").Val(), 2)
 	})
 }
 
@@ -131,8 +132,8 @@ func TestAMinuteHasRatesOfFiveHundredQueuesAndKlasses(t *testing.T) {
 	e.addRates("a", 2, 0, some(300, 700)...)
 	e.addRates("a", 3, 0, append(some(0, 1), some(600, 700)...)...)
 	key := fmt.Sprint("ql:x:rates:", noon.Unix())
-	require.EqualValues(t, 501, e.rdb.HLen(t.Context(), key).Val())
-	require.Equal(t, "300,300,300|3:300|4:300", e.rdb.HGet(t.Context(), key, "0::").Val())
+	require.EqualValues(t, 501, e.Redis.HLen(t.Context(), key).Val())
+	require.Equal(t, "300,300,300|3:300|4:300", e.Redis.HGet(t.Context(), key, "0::").Val())
 	require.Equal(t, []string{"901 901 901 901/901"}, e.rates(inspect.RateQuery{}, 1), "nothing is lost")
 	groups, err := inspect.New(e.Client).RatesByQueue(t.Context(), inspect.RateQuery{From: noon, To: noon.Add(time.Minute)})
 	require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestRatesByKlassAndByQueue(t *testing.T) {
 	e := newEnv(t)
 	e.addRates("a", 1, 0, "q", "K", "2,0,0|3:2|7:2", "q", "L", "0,1,0||9:1", "p", "K", "1,0,0||7:1")
 	e.addRates("a", 2, time.Hour, "old", "Old", "1,0,0||")
-	from, to := noon.Add(-time.Minute), e.clock.Now()
+	from, to := noon.Add(-time.Minute), e.Clock.Now()
 	named := func(groups []inspect.RateGroup, err error) map[string]string {
 		require.NoError(t, err)
 		all := map[string]string{}
@@ -225,13 +226,13 @@ func TestDamagedRatesCostOnlyThemselves(t *testing.T) {
 	e := newEnv(t)
 	e.addRates("a", 1, 0, "q", "K", "1,0,0||", "q", "L", "1,0,0||")
 	key := fmt.Sprint("ql:x:rates:", noon.Unix())
-	require.NoError(t, e.rdb.HSet(t.Context(), key, "1:q:K", "damaged", "x", "1,0,0||", "3:q:K", "1,0,0||").Err())
-	require.NoError(t, e.rdb.RPush(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix()-60), "x").Err())
+	require.NoError(t, e.Redis.HSet(t.Context(), key, "1:q:K", "damaged", "x", "1,0,0||", "3:q:K", "1,0,0||").Err())
+	require.NoError(t, e.Redis.RPush(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix()-60), "x").Err())
 	require.Equal(t, []string{zero, "1 0 0 0/0"}, e.rates(inspect.RateQuery{}, 2))
 	require.Equal(t, []string{zero, zero}, e.rates(inspect.RateQuery{Queue: "q", Klass: "K"}, 2))
 	e.addRates("a", 2, 0, "q", "K", "5,0,0||")
 	require.Equal(t, []string{zero, "6 0 0 0/0"}, e.rates(inspect.RateQuery{}, 2))
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		_, err := e.Run(t.Context(), "rates.add", "", "a", "3", "60", "q", "K", "5,0,0||")
 		require.ErrorContains(t, err, "WRONGTYPE")
 	})
@@ -241,8 +242,8 @@ func TestRatesOfSeveralNamespacesAddUp(t *testing.T) {
 	e := newEnv(t)
 	var clients []*qless.Client
 	for i := range 3 {
-		clients = append(clients, e.client(e.rdb, qless.ClientConfig{Namespace: fmt.Sprintf("n%d:", i)}))
-		shard := &env{Client: clients[i], t: t, rdb: e.rdb, clock: e.clock}
+		clients = append(clients, e.NewClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("n%d:", i)}))
+		shard := &env{&testbed.Env{Client: clients[i], T: t, Redis: e.Redis, Clock: e.Clock}}
 		shard.addRates("a", 1, 0, "q", "K", "1,0,0|3:1|4:1", "q", fmt.Sprint("K", i), "0,1,0||")
 	}
 	var sum inspect.Rates
@@ -263,7 +264,7 @@ func TestCommandsThatRatesCost(t *testing.T) {
 	for i := range 500 {
 		counts = append(counts, "q", fmt.Sprint("K", i), "1,0,0|3:1|4:1")
 	}
-	cost := func(run func()) string { return strings.Join(e.server.Commands(t, run), " ") }
+	cost := func(run func()) string { return strings.Join(e.Server.Commands(t, run), " ") }
 	require.Equal(t, "get hmget hlen set hset expire", cost(func() { e.addRates("a", 1, 0, counts...) }))
 	require.Equal(t, "get hmget hlen set hset", cost(func() { e.addRates("a", 2, 0, counts...) }))
 	require.Equal(t, "get", cost(func() { e.addRates("a", 2, 0, counts...) }))
@@ -274,7 +275,7 @@ func TestCommandsThatRatesCost(t *testing.T) {
 	}
 }
 
-// What docs/metrics.md says of the server's memory.
+// The server's memory that docs/metrics.md gives.
 func TestMemoryThatRatesTake(t *testing.T) {
 	e := newEnv(t)
 	const klasses = 100
@@ -284,6 +285,6 @@ func TestMemoryThatRatesTake(t *testing.T) {
 			"812,3,12|40:12 41:55 42:101 43:222 44:301 45:88 46:33 47:1|33:1 34:207 35:501 36:99 37:7")
 	}
 	e.addRates("a", 1, 0, counts...)
-	used := e.rdb.MemoryUsage(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix())).Val()
+	used := e.Redis.MemoryUsage(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix())).Val()
 	require.InDelta(t, 200, used/klasses, 60)
 }

@@ -118,12 +118,12 @@ func split(call string) (words []string, signs []byte) {
 // refused requires that a line is refused by both surfaces for a reason that the scripts
 // give, and changes nothing.
 func (e *env) refused(line string) {
-	e.t.Helper()
-	e.unchanged(func() {
+	e.T.Helper()
+	e.Unchanged(func() {
 		command, args := arguments(line)
-		_, err := e.Run(e.t.Context(), command, "", args...)
-		require.ErrorIs(e.t, err, qless.ErrInvalid, "%q", line)
-		require.ErrorContains(e.t, e.dropIn(line), "(): ", "%q", line)
+		_, err := e.Run(e.T.Context(), command, "", args...)
+		require.ErrorIs(e.T, err, qless.ErrInvalid, "%q", line)
+		require.ErrorContains(e.T, e.dropIn(line), "(): ", "%q", line)
 	})
 }
 
@@ -162,12 +162,12 @@ func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
 		e.stage()
 		for length := 1; length < len(words); length++ {
 			line := strings.Join(words[:length], "|")
-			before := e.dump()
+			before := e.Dump()
 			command, args := arguments(line)
 			_, err := e.Run(t.Context(), command, "", args...)
 			if err != nil {
 				require.NotErrorIs(t, err, qless.ErrServer, line)
-				require.Equal(t, before, e.dump(), line)
+				require.Equal(t, before, e.Dump(), line)
 			} else {
 				e.stage()
 			}
@@ -178,14 +178,14 @@ func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
 
 // drain pops a queue until it is empty: nothing wedges it.
 func (e *env) drain(queue string) {
-	e.t.Helper()
+	e.T.Helper()
 	for {
-		jobs := e.pops(queue, 10)
+		jobs := e.Pops(queue, 10)
 		if len(jobs) == 0 {
 			return
 		}
 		for _, job := range jobs {
-			require.NoError(e.t, job.Complete(e.t.Context()))
+			require.NoError(e.T, job.Complete(e.T.Context()))
 		}
 	}
 }
@@ -199,8 +199,8 @@ func TestABadNowChangesNothing(t *testing.T) {
 			for _, word := range words[1:] {
 				args = append(args, word)
 			}
-			e.unchanged(func() {
-				_, err := scripts.RunDropIn(t.Context(), e.rdb, args...)
+			e.Unchanged(func() {
+				_, err := scripts.RunDropIn(t.Context(), e.Redis, args...)
 				require.ErrorContains(t, err, `Arg "now" missing or not a number`, call)
 			})
 		}

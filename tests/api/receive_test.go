@@ -26,26 +26,26 @@ type delivery struct {
 
 // receives begins to receive jobs, and returns when the server knows that.
 func (e *env) receives(ctx context.Context, config qless.ReceiveConfig) chan delivery {
-	e.t.Helper()
-	e.t.Cleanup(func() { _ = e.Close() })
-	before := e.rdb.SCard(ctx, "ql:x:idle").Val()
+	e.T.Helper()
+	e.T.Cleanup(func() { _ = e.Close() })
+	before := e.Redis.SCard(ctx, "ql:x:idle").Val()
 	got := make(chan delivery, 1)
 	go func() {
 		jobs, err := e.Receive(ctx, config)
 		got <- delivery{jobs, err}
 	}()
-	testkit.Until(e.t, "the call is idle", func() bool {
-		return e.rdb.SCard(ctx, "ql:x:idle").Val() > before || len(got) > 0
+	testkit.Until(e.T, "the call is idle", func() bool {
+		return e.Redis.SCard(ctx, "ql:x:idle").Val() > before || len(got) > 0
 	})
 	return got
 }
 
 // received returns the jobs that there are.
 func (e *env) received(config qless.ReceiveConfig) []*qless.Job {
-	e.t.Helper()
+	e.T.Helper()
 	config.NoWait = true
-	jobs, err := e.Receive(e.t.Context(), config)
-	require.NoError(e.t, err)
+	jobs, err := e.Receive(e.T.Context(), config)
+	require.NoError(e.T, err)
 	return jobs
 }
 
@@ -61,21 +61,21 @@ func TestAReceiveReturnsTheJobsThatThereAre(t *testing.T) {
 		"strict":         {nil, qless.ReceiveConfig{Queues: []string{"q", "empty", "p"}, Count: 5}, "q1 q2 q3 p1 p2"},
 		"round-robin":    {nil, qless.ReceiveConfig{Queues: []string{"p", "q"}, Order: qless.OrderRoundRobin, Count: 3}, "p1 q1 p2"},
 		"a queue twice":  {nil, qless.ReceiveConfig{Queues: []string{"q", "q"}, Count: 9}, "q1 q2 q3"},
-		"by priority":    {func(e *env) { e.put("p", qless.JID("p0"), qless.Priority(1)) }, qless.ReceiveConfig{Queues: []string{"p"}}, "p0"},
-		"a paused queue": {func(e *env) { require.NoError(e.t, e.Queue("p").Pause(e.t.Context())) }, qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 2}, "q1 q2"},
-		"a limit":        {func(e *env) { e.set("p-max-concurrency", 2) }, qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 3}, "p1 p2 q1"},
+		"by priority":    {func(e *env) { e.Put("p", qless.JID("p0"), qless.Priority(1)) }, qless.ReceiveConfig{Queues: []string{"p"}}, "p0"},
+		"a paused queue": {func(e *env) { require.NoError(e.T, e.Queue("p").Pause(e.T.Context())) }, qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 2}, "q1 q2"},
+		"a limit":        {func(e *env) { e.Set("p-max-concurrency", 2) }, qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 3}, "p1 p2 q1"},
 		"a job that fell due": {func(e *env) {
-			e.put("d", qless.JID("d1"), qless.Delay(time.Minute))
-			e.clock.Advance(time.Minute)
+			e.Put("d", qless.JID("d1"), qless.Delay(time.Minute))
+			e.Clock.Advance(time.Minute)
 		}, qless.ReceiveConfig{Queues: []string{"d"}}, "d1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				defer e.Close()
 				for i := 1; i <= 3; i++ {
-					e.put("p", qless.JID(fmt.Sprint("p", i)))
-					e.put("q", qless.JID(fmt.Sprint("q", i)))
-					e.clock.Advance(time.Second)
+					e.Put("p", qless.JID(fmt.Sprint("p", i)))
+					e.Put("q", qless.JID(fmt.Sprint("q", i)))
+					e.Clock.Advance(time.Second)
 				}
 				if c.set != nil {
 					c.set(e)
@@ -91,8 +91,8 @@ func TestAShuffledReceiveTakesFromAllQueues(t *testing.T) {
 		defer e.Close()
 		first := map[string]int{}
 		for range 60 {
-			e.put("p")
-			e.put("q")
+			e.Put("p")
+			e.Put("q")
 		}
 		for range 60 {
 			jobs := e.received(qless.ReceiveConfig{Queues: []string{"p", "q"}, Order: qless.OrderShuffled})
@@ -119,18 +119,18 @@ func TestTheLocksOfAReceive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				defer e.Close()
-				e.put("q", append(c.options, qless.JID("j"))...)
+				e.Put("q", append(c.options, qless.JID("j"))...)
 				jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}, LockTime: c.config})
 				require.Equal(t, []string{"j"}, jids(jobs))
 				require.Equal(t, "w1", jobs[0].Worker)
-				stored := e.job("j")
+				stored := e.Read("j")
 				require.Equal(t, "w1", stored.Worker)
-				require.WithinDuration(t, e.clock.Now().Add(c.want), stored.Expires, time.Millisecond/2)
+				require.WithinDuration(t, e.Clock.Now().Add(c.want), stored.Expires, time.Millisecond/2)
 				require.WithinDuration(t, time.Now().Add(c.want), jobs[0].Expires, patience)
 				workers, err := inspect.New(e.Client).Workers(t.Context())
 				require.NoError(t, err)
 				require.Len(t, workers, 1, "the name under which it waits is no worker's")
-				e.clock.Advance(c.want + time.Minute)
+				e.Clock.Advance(c.want + time.Minute)
 				again := e.received(qless.ReceiveConfig{Queues: []string{"q"}})
 				require.Equal(t, c.config != 0 || c.options != nil, len(again) == 1, "only the queue's locks have a grace period")
 			})
@@ -153,10 +153,10 @@ func TestWhatIsReceivedCanBeEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				defer e.Close()
-				e.put("q", qless.JID("j"))
+				e.Put("q", qless.JID("j"))
 				jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}})
 				require.NoError(t, c.end(t.Context(), jobs[0]))
-				require.Equal(t, c.state, e.job("j").State)
+				require.Equal(t, c.state, e.Read("j").State)
 			})
 		})
 	}
@@ -165,12 +165,12 @@ func TestWhatIsReceivedCanBeEnded(t *testing.T) {
 func TestAReceiveWaitsForAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 3})
-		jid := e.put("q")
+		jid := e.Put("q")
 		end := testkit.Soon(t, "a job", got)
 		require.NoError(t, end.err)
 		require.Equal(t, []string{jid}, jids(end.jobs))
 		testkit.Until(t, "nobody is idle", func() bool {
-			return e.rdb.SCard(t.Context(), "ql:x:idle").Val() == 0
+			return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0
 		})
 	})
 }
@@ -184,20 +184,20 @@ func TestTheOldestReceiveComesFirst(t *testing.T) {
 				calls = append(calls, e.receives(t.Context(), config))
 				continue
 			}
-			asked := e.rdb.ZScore(t.Context(), "ql:workers", "w1").Val()
-			e.clock.Advance(time.Second)
+			asked := e.Redis.ZScore(t.Context(), "ql:workers", "w1").Val()
+			e.Clock.Advance(time.Second)
 			got := make(chan delivery, 1)
 			go func() {
 				jobs, err := e.Receive(t.Context(), config)
 				got <- delivery{jobs, err}
 			}()
 			testkit.Until(t, "the server was asked", func() bool {
-				return e.rdb.ZScore(t.Context(), "ql:workers", "w1").Val() > asked
+				return e.Redis.ZScore(t.Context(), "ql:workers", "w1").Val() > asked
 			})
 			calls = append(calls, got)
 		}
 		for i := range 3 {
-			jid := e.put("q")
+			jid := e.Put("q")
 			end := testkit.Soon(t, "a job", calls[i])
 			require.NoError(t, end.err)
 			require.Equal(t, []string{jid}, jids(end.jobs))
@@ -214,13 +214,13 @@ func TestAReceiveEndsWithItsContext(t *testing.T) {
 		requireCode(t, qless.ErrUnavailable, end.err)
 		require.ErrorIs(t, end.err, context.Canceled)
 		testkit.Until(t, "nobody is idle", func() bool {
-			return e.rdb.SCard(t.Context(), "ql:x:idle").Val() == 0
+			return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0
 		})
-		e.put("q", qless.JID("j"))
-		require.Equal(t, qless.StateWaiting, e.job("j").State)
+		e.Put("q", qless.JID("j"))
+		require.Equal(t, qless.StateWaiting, e.Read("j").State)
 		_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}})
 		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, qless.StateWaiting, e.job("j").State)
+		require.Equal(t, qless.StateWaiting, e.Read("j").State)
 	})
 }
 
@@ -231,7 +231,7 @@ func TestAReceiveEndsWhenTheClientIsClosed(t *testing.T) {
 		end := testkit.Soon(t, "an error", got)
 		requireCode(t, qless.ErrUnavailable, end.err)
 		require.ErrorIs(t, end.err, redis.ErrClosed)
-		require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:idle*").Val(), "it has left")
+		require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:idle*").Val(), "it has left")
 		requireCode(t, qless.ErrUnavailable, errOf(e.Receive(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}})))
 		require.NoError(t, e.Close())
 	})
@@ -264,16 +264,16 @@ func TestAnInvalidReceive(t *testing.T) {
 // The calls of one kind share what they ask, and all share a subscription and a name.
 func TestReceivesShareASubscription(t *testing.T) {
 	e := newEnv(t)
-	before := len(e.rdb.ClientList(t.Context()).Val())
+	before := len(e.Redis.ClientList(t.Context()).Val())
 	var calls []chan delivery
 	for i := range 5 {
 		calls = append(calls, e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{fmt.Sprint("q", i)}}))
 	}
-	subscribed := strings.Count(e.rdb.ClientList(t.Context()).Val(), " cmd=subscribe")
+	subscribed := strings.Count(e.Redis.ClientList(t.Context()).Val(), " cmd=subscribe")
 	require.Equal(t, 1, subscribed)
 	require.NotZero(t, before)
 	for i, got := range calls {
-		jid := e.put(fmt.Sprint("q", i))
+		jid := e.Put(fmt.Sprint("q", i))
 		require.Equal(t, []string{jid}, jids(testkit.Soon(t, "a job", got).jobs))
 	}
 }
@@ -282,24 +282,24 @@ func TestAReceiveHearsOfWhatOtherClientsPut(t *testing.T) {
 	e := newEnv(t)
 	got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, PollInterval: time.Hour})
 	testkit.Until(t, "it listens for other clients", func() bool {
-		return e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1
+		return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1
 	})
 	e.stockPut("q", "j")
 	require.Equal(t, []string{"j"}, jids(testkit.Soon(t, "a job", got).jobs))
 	require.NoError(t, e.Close())
-	require.Zero(t, e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
+	require.Zero(t, e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
 }
 
 // stockPut does what the script of another client does, which wakes no worker.
 func (e *env) stockPut(queue, jid string) {
-	e.t.Helper()
-	e.put("elsewhere", qless.JID(jid))
-	ctx := e.t.Context()
-	require.NoError(e.t, e.rdb.Del(ctx, "ql:q:elsewhere-work").Err())
-	require.NoError(e.t, e.rdb.HSet(ctx, "ql:j:"+jid, "queue", queue).Err())
-	require.NoError(e.t, e.rdb.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid)).Err())
+	e.T.Helper()
+	e.Put("elsewhere", qless.JID(jid))
+	ctx := e.T.Context()
+	require.NoError(e.T, e.Redis.Del(ctx, "ql:q:elsewhere-work").Err())
+	require.NoError(e.T, e.Redis.HSet(ctx, "ql:j:"+jid, "queue", queue).Err())
+	require.NoError(e.T, e.Redis.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid)).Err())
 	told := fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue)
-	require.NoError(e.t, e.rdb.Publish(ctx, "ql:log", told).Err())
+	require.NoError(e.T, e.Redis.Publish(ctx, "ql:log", told).Err())
 }
 
 // received returns the calls "receive" that an observer has seen, without their times.

@@ -13,27 +13,27 @@ import (
 
 // recur makes a recurring job called r.
 func (e *env) recur(every time.Duration, options ...qless.RecurOption) *qless.RecurringJob {
-	e.t.Helper()
-	jid, err := e.Queue("q").Recur(e.t.Context(), "K", raw(`{ "n": 1 }`), every, append(options, qless.JID("r"))...)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	jid, err := e.Queue("q").Recur(e.T.Context(), "K", raw(`{ "n": 1 }`), every, append(options, qless.JID("r"))...)
+	require.NoError(e.T, err)
 	return e.recurring(jid)
 }
 
 func (e *env) recurring(jid string) *qless.RecurringJob {
-	e.t.Helper()
-	job, err := e.RecurringJob(e.t.Context(), jid)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	job, err := e.RecurringJob(e.T.Context(), jid)
+	require.NoError(e.T, err)
 	return job
 }
 
 // updates reads a recurring job, and returns what changes a copy of that and writes the changes.
 func (e *env) updates(jid string) func(change func(r *qless.RecurringJob)) error {
-	e.t.Helper()
+	e.T.Helper()
 	read := e.recurring(jid)
 	return func(change func(r *qless.RecurringJob)) error {
 		changed := *read
 		change(&changed)
-		return changed.Update(e.t.Context())
+		return changed.Update(e.T.Context())
 	}
 }
 
@@ -68,7 +68,7 @@ func TestRecurDefaults(t *testing.T) {
 func TestRecurringJobPutsJobsAtItsInterval(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Minute, qless.Priority(3), qless.Retries(2), qless.Tags{"b", "a"})
-	job := e.pop("q")
+	job := e.Pop("q")
 	require.Equal(t, "r-1", job.JID)
 	require.Equal(t, "r", job.SpawnedFrom)
 	require.Equal(t, "K", job.Klass)
@@ -77,10 +77,10 @@ func TestRecurringJobPutsJobsAtItsInterval(t *testing.T) {
 	require.Equal(t, 2, job.Retries)
 	require.Equal(t, 2, job.Remaining)
 	require.Equal(t, qless.Tags{"b", "a"}, job.Tags)
-	require.Empty(t, e.pops("q", 5))
+	require.Empty(t, e.Pops("q", 5))
 
-	e.clock.Advance(time.Minute)
-	require.Equal(t, "r-2", e.pop("q").JID)
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, "r-2", e.Pop("q").JID)
 	require.Equal(t, 2, e.recurring("r").Count)
 	tagged, err := inspect.New(e.Client).Tagged("a").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
@@ -90,19 +90,19 @@ func TestRecurringJobPutsJobsAtItsInterval(t *testing.T) {
 func TestRecurWaitsForItsOffset(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Minute, qless.Offset(10*time.Minute))
-	require.Empty(t, e.pops("q", 5))
-	e.clock.Advance(10 * time.Minute)
-	require.Equal(t, "r-1", e.pop("q").JID)
+	require.Empty(t, e.Pops("q", 5))
+	e.Clock.Advance(10 * time.Minute)
+	require.Equal(t, "r-1", e.Pop("q").JID)
 }
 
 func TestMissedJobsAreAllPut(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Minute)
-	e.clock.Advance(3 * time.Minute)
+	e.Clock.Advance(3 * time.Minute)
 	peeked, err := e.Queue("q").Peek(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, []string{"r-1", "r-2", "r-3", "r-4"}, jids(peeked))
-	for i, job := range e.pops("q", 10) {
+	for i, job := range e.Pops("q", 10) {
 		require.Equal(t, fmt.Sprintf("r-%d", i+1), job.JID)
 		require.Equal(t, noon.Add(time.Duration(i)*time.Minute).Local(), job.History[0].When)
 	}
@@ -111,25 +111,25 @@ func TestMissedJobsAreAllPut(t *testing.T) {
 func TestBacklogCapsMissedJobs(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Minute, qless.Backlog(2))
-	e.clock.Advance(10*time.Minute + 30*time.Second)
-	require.Len(t, e.pops("q", 20), 2)
-	e.clock.Advance(time.Minute)
-	require.Len(t, e.pops("q", 20), 1)
+	e.Clock.Advance(10*time.Minute + 30*time.Second)
+	require.Len(t, e.Pops("q", 20), 2)
+	e.Clock.Advance(time.Minute)
+	require.Len(t, e.Pops("q", 20), 1)
 }
 
 func TestPopPutsOnlyAsManyRecurringJobsAsAreWanted(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Minute)
-	e.clock.Advance(10 * time.Minute)
-	require.Len(t, e.pops("q", 2), 2)
+	e.Clock.Advance(10 * time.Minute)
+	require.Len(t, e.Pops("q", 2), 2)
 	require.Equal(t, 2, e.recurring("r").Count)
-	require.Len(t, e.pops("q", 20), 9)
+	require.Len(t, e.Pops("q", 20), 9)
 }
 
 func TestRecurOfAnExistingRecurringJobChangesIt(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Minute, qless.Tags{"a"})
-	e.pop("q")
+	e.Pop("q")
 	_, err := e.Queue("other").Recur(t.Context(), "K2", raw("[]"), time.Hour, qless.JID("r"), qless.Offset(time.Minute))
 	require.NoError(t, err)
 	job := e.recurring("r")
@@ -138,16 +138,16 @@ func TestRecurOfAnExistingRecurringJobChangesIt(t *testing.T) {
 	require.Equal(t, time.Hour, job.Interval)
 	require.Equal(t, 1, job.Count, "its jids go on")
 	require.Empty(t, job.Tags)
-	require.Zero(t, e.counts("q").Recurring)
-	e.clock.Advance(time.Minute)
-	require.Empty(t, e.pops("q", 5))
-	require.Equal(t, "r-2", e.pop("other").JID)
+	require.Zero(t, e.Counts("q").Recurring)
+	e.Clock.Advance(time.Minute)
+	require.Empty(t, e.Pops("q", 5))
+	require.Equal(t, "r-2", e.Pop("other").JID)
 }
 
 func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	e := newEnv(t)
 	job := e.recur(time.Hour)
-	e.pop("q")
+	e.Pop("q")
 	job.Klass, job.Data, job.Queue, job.Tags = "K2", raw(`[ 12345678901234567890 ]`), "other", []string{"a", "c"}
 	job.Priority, job.Retries, job.Backlog, job.Interval = -7, 0, 9, time.Minute
 	require.NoError(t, job.Update(t.Context()))
@@ -164,10 +164,10 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	require.Equal(t, 1, job.Count)
 	require.Equal(t, e.recurring("r"), job)
 
-	require.Equal(t, "K", e.job("r-1").Klass, "what it has put stays as it is")
-	e.clock.Advance(time.Minute)
-	require.Empty(t, e.pops("q", 5))
-	child := e.pop("other")
+	require.Equal(t, "K", e.Read("r-1").Klass, "what it has put stays as it is")
+	e.Clock.Advance(time.Minute)
+	require.Empty(t, e.Pops("q", 5))
+	child := e.Pop("other")
 	require.Equal(t, "r-2", child.JID)
 	require.Equal(t, "K2", child.Klass)
 	require.Equal(t, `[ 12345678901234567890 ]`, string(child.Data))
@@ -180,12 +180,12 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 func TestCancelEndsARecurringJob(t *testing.T) {
 	e := newEnv(t)
 	job := e.recur(time.Minute)
-	e.pop("q")
+	e.Pop("q")
 	require.NoError(t, job.Cancel(t.Context()))
 	require.NoError(t, job.Cancel(t.Context()), "twice is fine")
-	e.clock.Advance(time.Hour)
-	require.Empty(t, e.pops("q", 5), "its last job is being run")
-	require.Equal(t, qless.StateRunning, e.job("r-1").State)
+	e.Clock.Advance(time.Hour)
+	require.Empty(t, e.Pops("q", 5), "its last job is being run")
+	require.Equal(t, qless.StateRunning, e.Read("r-1").State)
 	_, err := e.RecurringJob(t.Context(), "r")
 	require.Equal(t, "r", requireCode(t, qless.ErrNotFound, err).JID)
 }
@@ -194,7 +194,7 @@ func TestChangesOfARecurringJobThatIsGone(t *testing.T) {
 	e := newEnv(t)
 	job := e.recur(time.Minute)
 	require.NoError(t, job.Cancel(t.Context()))
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, change := range []func(job *qless.RecurringJob){
 			func(job *qless.RecurringJob) { job.Klass = "x" },
 			func(job *qless.RecurringJob) { job.Data = raw("1") },
@@ -217,10 +217,10 @@ func TestChangesOfARecurringJobThatIsGone(t *testing.T) {
 
 // popAndComplete pops and completes the next job of the queue q, which must have a jid.
 func (e *env) popAndComplete(jid string) {
-	e.t.Helper()
-	job := e.pop("q")
-	require.Equal(e.t, jid, job.JID)
-	require.NoError(e.t, job.Complete(e.t.Context()))
+	e.T.Helper()
+	job := e.Pop("q")
+	require.Equal(e.T, jid, job.JID)
+	require.NoError(e.T, job.Complete(e.T.Context()))
 }
 
 func TestRecurAtEveryStartOfAProgramChangesNothing(t *testing.T) {
@@ -229,55 +229,55 @@ func TestRecurAtEveryStartOfAProgramChangesNothing(t *testing.T) {
 		e.recur(time.Hour, qless.Priority(3), qless.Tags{"a"}, qless.Backlog(2), qless.Offset(time.Minute))
 	}
 	start()
-	e.clock.Advance(time.Minute)
+	e.Clock.Advance(time.Minute)
 	e.popAndComplete("r-1")
 	for range 5 {
-		e.clock.Advance(time.Minute)
-		e.unchanged(start)
-		require.Empty(t, e.pops("q", 5), "it is not due")
+		e.Clock.Advance(time.Minute)
+		e.Unchanged(start)
+		require.Empty(t, e.Pops("q", 5), "it is not due")
 	}
-	e.clock.Advance(time.Hour - 5*time.Minute)
-	require.Equal(t, "r-2", e.pop("q").JID)
-	require.Empty(t, e.pops("q", 5))
+	e.Clock.Advance(time.Hour - 5*time.Minute)
+	require.Equal(t, "r-2", e.Pop("q").JID)
+	require.Empty(t, e.Pops("q", 5))
 }
 
-func TestRecurOfAnExistingRecurringJobKeepsItsTimeUnlessTheIntervalChanges(t *testing.T) {
+func TestRecurAgainKeepsTheTimeOfTheSameInterval(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour, qless.Priority(3))
 	e.popAndComplete("r-1")
-	e.clock.Advance(50 * time.Minute)
+	e.Clock.Advance(50 * time.Minute)
 	job := e.recur(time.Hour, qless.Retries(7), qless.Tags{"b"}, qless.Offset(5*time.Hour))
 	require.Equal(t, 7, job.Retries)
 	require.Zero(t, job.Priority)
 	require.Equal(t, qless.Tags{"b"}, job.Tags)
-	e.clock.Advance(10 * time.Minute)
+	e.Clock.Advance(10 * time.Minute)
 	e.popAndComplete("r-2") // it keeps its time
 
 	e.recur(90*time.Minute, qless.Offset(time.Minute))
-	require.Empty(t, e.pops("q", 5))
-	e.clock.Advance(time.Minute)
+	require.Empty(t, e.Pops("q", 5))
+	e.Clock.Advance(time.Minute)
 	e.popAndComplete("r-3") // it starts over
-	e.clock.Advance(time.Hour)
-	require.Empty(t, e.pops("q", 5))
-	e.clock.Advance(30 * time.Minute)
-	require.Equal(t, "r-4", e.pop("q").JID)
+	e.Clock.Advance(time.Hour)
+	require.Empty(t, e.Pops("q", 5))
+	e.Clock.Advance(30 * time.Minute)
+	require.Equal(t, "r-4", e.Pop("q").JID)
 }
 
 func TestRecurOfAFractionKeepsItsTime(t *testing.T) {
 	e := newEnv(t)
 	e.recur(1500 * time.Millisecond)
-	e.pop("q")
-	e.unchanged(func() { e.recur(1500 * time.Millisecond) })
+	e.Pop("q")
+	e.Unchanged(func() { e.recur(1500 * time.Millisecond) })
 }
 
 // A recurring job that its queue has lost recurs again.
 func TestRecurOfARecurringJobThatIsNeverDueStartsOver(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour)
-	e.pop("q")
-	require.NoError(t, e.rdb.ZRem(t.Context(), "ql:q:q-recur", "r").Err())
+	e.Pop("q")
+	require.NoError(t, e.Redis.ZRem(t.Context(), "ql:q:q-recur", "r").Err())
 	e.recur(time.Hour)
-	require.Equal(t, "r-2", e.pop("q").JID)
+	require.Equal(t, "r-2", e.Pop("q").JID)
 }
 
 // The clients of other languages change the time of what recurs with each call.
@@ -288,19 +288,19 @@ func TestTheCommandRecurOfOtherClientsStartsOver(t *testing.T) {
 		require.NoError(t, err)
 	}
 	stock()
-	e.clock.Advance(59 * time.Second)
+	e.Clock.Advance(59 * time.Second)
 	stock()
-	e.clock.Advance(59 * time.Second)
-	require.Empty(t, e.pops("q", 5))
-	e.clock.Advance(time.Second)
-	require.Equal(t, "r-1", e.pop("q").JID)
+	e.Clock.Advance(59 * time.Second)
+	require.Empty(t, e.Pops("q", 5))
+	e.Clock.Advance(time.Second)
+	require.Equal(t, "r-1", e.Pop("q").JID)
 }
 
-func TestRecurThatFailsInTheNextQueueLeavesTheJobWhereItIs(t *testing.T) {
+func TestFailedMoveLeavesTheRecurringJobInItsQueue(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour)
-	require.NoError(t, e.rdb.Set(t.Context(), "ql:q:damaged-recur", "no sorted set", 0).Err())
-	e.unchanged(func() {
+	require.NoError(t, e.Redis.Set(t.Context(), "ql:q:damaged-recur", "no sorted set", 0).Err())
+	e.Unchanged(func() {
 		_, err := e.Queue("damaged").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))
 		requireCode(t, qless.ErrServer, err)
 	})

@@ -12,29 +12,29 @@ import (
 
 // register has a worker register as its script does, some seconds after it has started.
 func (e *env) register(worker string, age int, info string) {
-	e.t.Helper()
-	_, err := e.Run(e.t.Context(), "worker.register", "", worker, fmt.Sprint(age), info)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	_, err := e.Run(e.T.Context(), "worker.register", "", worker, fmt.Sprint(age), info)
+	require.NoError(e.T, err)
 }
 
 // infos returns what the workers that are listed say of themselves, by name.
 func (e *env) infos() map[string]*inspect.WorkerInfo {
-	e.t.Helper()
-	workers, err := inspect.New(e.Client).Workers(e.t.Context())
-	require.NoError(e.t, err)
+	e.T.Helper()
+	workers, err := inspect.New(e.Client).Workers(e.T.Context())
+	require.NoError(e.T, err)
 	all := map[string]*inspect.WorkerInfo{}
 	for _, w := range workers {
 		all[w.Name] = w.Info
 	}
-	require.Len(e.t, all, len(workers))
+	require.Len(e.T, all, len(workers))
 	return all
 }
 
 func TestWorkersAreListedWithWhatTheySayOfThemselves(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q")
-		require.Len(t, e.pops("q", 1), 1) // by w1, which says nothing
-		e.clock.Advance(time.Second)
+		e.Put("q")
+		require.Len(t, e.Pops("q", 1), 1) // by w1, which says nothing
+		e.Clock.Advance(time.Second)
 		e.register("idle", 60, `{"queues":["a","b-*"],"klasses":["K"],"slots":7,"language":"rust",`+
 			`"version":"v3","host":"h","pid":12,"paused":true,"more":[1]}`)
 		workers, err := inspect.New(e.Client).Workers(t.Context())
@@ -59,30 +59,30 @@ func TestWorkersAreListedWithWhatTheySayOfThemselves(t *testing.T) {
 func TestAWorkerThatNoLongerRegistersLosesItsInfo(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.register("w", 0, `{"queues":["q"]}`)
-		ttl := e.rdb.TTL(t.Context(), "ql:x:worker:w").Val()
+		ttl := e.Redis.TTL(t.Context(), "ql:x:worker:w").Val()
 		require.InDelta(t, 150, ttl.Seconds(), 5)
-		e.clock.Advance(149 * time.Second)
+		e.Clock.Advance(149 * time.Second)
 		require.NotNil(t, e.infos()["w"])
-		e.clock.Advance(2 * time.Second)
+		e.Clock.Advance(2 * time.Second)
 		require.Equal(t, map[string]*inspect.WorkerInfo{"w": nil}, e.infos(), "it is still listed")
 		e.register("w", 151, `{"queues":["q"]}`)
 		require.NotNil(t, e.infos()["w"])
-		e.clock.Advance(25 * time.Hour)
+		e.Clock.Advance(25 * time.Hour)
 		require.Empty(t, e.infos())
 	})
 }
 
 func TestAWorkerThatLeavesIsNotRegisteredAnyMore(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
-		"depart":     func(e *env) error { return errOf(e.Run(e.t.Context(), "depart", "", "w", "", "0")) },
-		"deregister": func(e *env) error { return inspect.New(e.Client).ForgetWorkers(e.t.Context(), "v", "w") },
+		"depart":     func(e *env) error { return errOf(e.Run(e.T.Context(), "depart", "", "w", "", "0")) },
+		"deregister": func(e *env) error { return inspect.New(e.Client).ForgetWorkers(e.T.Context(), "v", "w") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.register("w", 0, `{}`)
 				require.NoError(t, leave(e))
 				require.Empty(t, e.infos())
-				require.Zero(t, e.rdb.Exists(t.Context(), "ql:x:worker:w").Val())
+				require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:worker:w").Val())
 			})
 		})
 	}
@@ -94,11 +94,11 @@ func TestADamagedRegistrationIsNone(t *testing.T) {
 		"1704196800", "inf|0|{}", "\xff|\xff|\xff", "1704196800|0|\"\xff\""} {
 		worker := fmt.Sprint("w", i)
 		e.register(worker, 0, `{}`)
-		require.NoError(t, e.rdb.Set(t.Context(), "ql:x:worker:"+worker, damaged, 0).Err())
+		require.NoError(t, e.Redis.Set(t.Context(), "ql:x:worker:"+worker, damaged, 0).Err())
 	}
 	e.register("list", 0, `{}`)
-	require.NoError(t, e.rdb.Del(t.Context(), "ql:x:worker:list").Err())
-	require.NoError(t, e.rdb.RPush(t.Context(), "ql:x:worker:list", "x").Err())
+	require.NoError(t, e.Redis.Del(t.Context(), "ql:x:worker:list").Err())
+	require.NoError(t, e.Redis.RPush(t.Context(), "ql:x:worker:list", "x").Err())
 	e.register("whole", 0, `{}`)
 	for name, info := range e.infos() {
 		require.Equal(t, name != "whole", info == nil, name)
@@ -121,7 +121,7 @@ func TestWorkersAreToldAsEverToThoseWhoDoNotAsk(t *testing.T) {
 func TestCommandsThatAListOfWorkersCosts(t *testing.T) {
 	e := newEnv(t)
 	cost := func() int {
-		return len(e.server.Commands(t, func() { require.NotEmpty(t, e.infos()) }))
+		return len(e.Server.Commands(t, func() { require.NotEmpty(t, e.infos()) }))
 	}
 	e.register("first", 0, `{}`)
 	one := cost()
@@ -129,5 +129,5 @@ func TestCommandsThatAListOfWorkersCosts(t *testing.T) {
 		e.register(fmt.Sprint("w", i), 0, `{}`)
 	}
 	require.InDelta(t, one+3*1000, cost(), 20, "in three steps")
-	require.Len(t, e.server.Commands(t, func() { e.register("first", 0, `{}`) }), 4, "and the time")
+	require.Len(t, e.Server.Commands(t, func() { e.register("first", 0, `{}`) }), 4, "and the time")
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// What the table of docs/inspecting.md says of costs.
+// The costs in the table of docs/inspecting.md.
 func TestCommandsThatLookingCosts(t *testing.T) {
 	e := newEnv(t)
 	const jobs = 20
 	for i := range jobs {
 		e.fail("q", "g", qless.JID(fmt.Sprint("f", i, "j")))
-		e.put("q", qless.JID(fmt.Sprint("w", i, "j")))
+		e.Put("q", qless.JID(fmt.Sprint("w", i, "j")))
 	}
 	ctx := t.Context()
 	for name, c := range map[string]struct {
@@ -42,7 +42,7 @@ func TestCommandsThatLookingCosts(t *testing.T) {
 	} {
 		var err error
 		// The script's own EVALSHA is counted too.
-		require.InDelta(t, c.want, len(e.server.Commands(t, func() { err = c.run() })), 1, name)
+		require.InDelta(t, c.want, len(e.Server.Commands(t, func() { err = c.run() })), 1, name)
 		require.NoError(t, err)
 	}
 }
@@ -56,11 +56,11 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 		}
 		var r inspect.Result
 		var err error
-		commands := len(e.server.Commands(t, func() { r, err = run() }))
+		commands := len(e.Server.Commands(t, func() { r, err = run() }))
 		require.NoError(t, err)
 		require.Equal(t, count, r.Changed)
 		require.NoError(t, errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).Cancel(t.Context())))
-		e.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 		return commands
 	}
 	for name, c := range map[string]struct {

@@ -43,27 +43,27 @@ func does(t *testing.T, r inspect.Result, err error, count int, others left) {
 // waiting returns the jids of what waits in a queue, in order.
 func (e *env) waiting(queue string) []string { return e.lists(inspect.Waiting, queue) }
 
-func TestRetryPutsJobsBackIntoTheQueuesInWhichTheyFailed(t *testing.T) {
+func TestRetryPutsJobsBackWhereTheyFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i := range 5 {
 			e.fail(fmt.Sprint("q", i%2), "g", qless.JID(fmt.Sprint("j", i)), qless.Retries(2))
-			e.clock.Advance(time.Second)
+			e.Clock.Advance(time.Second)
 		}
 		r, err := inspect.New(e.Client).Failed("g").AtMost(3).Unfail(t.Context())
 		does(t, r, err, 3, left{})
 		require.ElementsMatch(t, []string{"j0", "j2"}, e.waiting("q0"))
 		require.Equal(t, []string{"j1"}, e.waiting("q1"))
-		require.Equal(t, 2, e.job("j0").Remaining)
+		require.Equal(t, 2, e.Read("j0").Remaining)
 		r, err = inspect.New(e.Client).Failed("g").Unfail(t.Context(), qless.Retries(7), qless.TTL(time.Hour))
 		does(t, r, err, 2, left{})
-		require.Equal(t, 7, e.job("j3").Remaining)
-		require.Equal(t, 7, e.job("j3").Retries)
-		require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job("j4").Until, time.Second)
+		require.Equal(t, 7, e.Read("j3").Remaining)
+		require.Equal(t, 7, e.Read("j3").Retries)
+		require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read("j4").Until, time.Second)
 		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, groups)
-		e.clock.Advance(2 * time.Hour)
-		require.Equal(t, []string{"j1"}, jids(e.pops("q1", 9)), "j3 has lived for too long")
+		e.Clock.Advance(2 * time.Hour)
+		require.Equal(t, []string{"j1"}, jids(e.Pops("q1", 9)), "j3 has lived for too long")
 		r, err = inspect.New(e.Client).Failed("g").Unfail(t.Context())
 		does(t, r, err, 0, left{})
 		for _, count := range []int{0, -2} {
@@ -83,18 +83,20 @@ func TestRetryKeepsTheOrderOfTheFailures(t *testing.T) {
 		e.failIn("q", want...)
 		_, err := inspect.New(e.Client).Failed("g").Unfail(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, want, jids(e.pops("q", 9)))
+		require.Equal(t, want, jids(e.Pops("q", 9)))
 	})
 }
 
 func TestOptionsOfAnUnfail(t *testing.T) {
 	for name, unfail := range map[string]func(e *env, options ...qless.UnfailOption) error{
-		"a job": func(e *env, options ...qless.UnfailOption) error { return e.job("j").Unfail(e.t.Context(), options...) },
+		"a job": func(e *env, options ...qless.UnfailOption) error {
+			return e.Read("j").Unfail(e.T.Context(), options...)
+		},
 		"a group": func(e *env, options ...qless.UnfailOption) error {
-			return errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 1, options...))
+			return errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 1, options...))
 		},
 		"many jobs": func(e *env, options ...qless.UnfailOption) error {
-			return errOf(inspect.New(e.Client).JIDs("j").Unfail(e.t.Context(), options...))
+			return errOf(inspect.New(e.Client).JIDs("j").Unfail(e.T.Context(), options...))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,22 +104,22 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 				e.fail("q", "g", qless.JID("j"), qless.StartBy(time.Hour), qless.Unique("k"), qless.Headers{"a": "b"})
 				requireCode(t, qless.ErrInvalid, unfail(e, qless.TTL(-5)))
 				require.NoError(t, unfail(e, qless.Retries(0), qless.TTL(time.Minute)))
-				job := e.job("j")
+				job := e.Read("j")
 				require.Equal(t, qless.StateWaiting, job.State)
 				require.Zero(t, job.Retries)
 				require.Zero(t, job.Remaining)
 				require.Equal(t, qless.Headers{"a": "b"}, job.Headers)
-				require.WithinDuration(t, e.clock.Now().Add(time.Minute), job.Until, time.Second)
+				require.WithinDuration(t, e.Clock.Now().Add(time.Minute), job.Until, time.Second)
 				holder, err := e.Holder(t.Context(), "k")
 				require.NoError(t, err)
 				require.Equal(t, "j", holder)
-				e.clock.Advance(2 * time.Minute)
-				require.Empty(t, e.pops("q", 1))
+				e.Clock.Advance(2 * time.Minute)
+				require.Empty(t, e.Pops("q", 1))
 
 				e.fail("q", "g", qless.JID("j"), qless.TTL(time.Hour))
 				require.NoError(t, unfail(e))
-				require.Zero(t, e.job("j").Until, "what it had has ended")
-				require.Equal(t, 5, e.job("j").Remaining)
+				require.Zero(t, e.Read("j").Until, "what it had has ended")
+				require.Equal(t, 5, e.Read("j").Remaining)
 			})
 		})
 	}
@@ -128,12 +130,12 @@ func TestWhatIsInAFailureGroupByMistakeLeavesIt(t *testing.T) {
 		do := func(run func() (inspect.Result, error), count int) {
 			t.Helper()
 			e.fail("q", "g", qless.JID("failed"))
-			e.put("q", qless.JID("waiting"))
-			require.NoError(t, e.rdb.LPush(t.Context(), "ql:f:g", "gone", "waiting").Err())
+			e.Put("q", qless.JID("waiting"))
+			require.NoError(t, e.Redis.LPush(t.Context(), "ql:f:g", "gone", "waiting").Err())
 			r, err := run()
 			does(t, r, err, count, left{"gone": qless.ErrNotFound, "waiting": qless.ErrNotFailed})
-			require.Zero(t, e.rdb.Exists(t.Context(), "ql:f:g").Val())
-			require.Equal(t, qless.StateWaiting, e.job("waiting").State)
+			require.Zero(t, e.Redis.Exists(t.Context(), "ql:f:g").Val())
+			require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
 		}
 		do(func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }, 1)
 		do(func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }, 1)
@@ -145,7 +147,7 @@ func TestCancelFailedDeletesTheOldestFirst(t *testing.T) {
 		for i := range 6 {
 			e.fail("q", "g", qless.JID(fmt.Sprint("j", i)), qless.Tags{"t"})
 		}
-		e.put("q", qless.JID("child"), qless.DependsOn{"j1"})
+		e.Put("q", qless.JID("child"), qless.DependsOn{"j1"})
 		r, err := inspect.New(e.Client).Failed("g").AtMost(3).Cancel(t.Context())
 		does(t, r, err, 3, left{"j1": qless.ErrHasDependents})
 		failed, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
@@ -161,42 +163,42 @@ func TestCancelFailedDeletesTheOldestFirst(t *testing.T) {
 
 // failMany makes jobs fail without a pop of each.
 func (e *env) failMany(count int) {
-	e.t.Helper()
-	pipe := e.rdb.Pipeline()
+	e.T.Helper()
+	pipe := e.Redis.Pipeline()
 	for i := range count {
 		jid := fmt.Sprintf("j%04d", i)
-		pipe.HSet(e.t.Context(), "ql:j:"+jid, "jid", jid, "klass", "K", "state", "failed", "queue", "q", "priority", "0",
+		pipe.HSet(e.T.Context(), "ql:j:"+jid, "jid", jid, "klass", "K", "state", "failed", "queue", "q", "priority", "0",
 			"retries", "5", "remaining", "-1", "tags", "[]", "data", "{}", "failure", `{"group":"g","message":"m","when":1}`)
-		pipe.LPush(e.t.Context(), "ql:f:g", jid)
+		pipe.LPush(e.T.Context(), "ql:f:g", jid)
 	}
-	pipe.SAdd(e.t.Context(), "ql:failures", "g")
-	_, err := pipe.Exec(e.t.Context())
-	require.NoError(e.t, err)
+	pipe.SAdd(e.T.Context(), "ql:failures", "g")
+	_, err := pipe.Exec(e.T.Context())
+	require.NoError(e.T, err)
 }
 
 func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 	for name, c := range map[string]struct {
 		run  func(e *env, c *qless.Client) (inspect.Result, error)
-		last string // what the request of the second step has
+		last string // fields of the request of the second step
 	}{
 		"retry": {func(e *env, c *qless.Client) (inspect.Result, error) {
-			return inspect.New(c).Failed("g").Unfail(e.t.Context())
+			return inspect.New(c).Failed("g").Unfail(e.T.Context())
 		},
 			"\r\n$3\r\n200\r\n"},
 		"cancel": {func(e *env, c *qless.Client) (inspect.Result, error) {
-			return inspect.New(c).Failed("g").Cancel(e.t.Context())
+			return inspect.New(c).Failed("g").Cancel(e.T.Context())
 		},
 			"\r\n$3\r\n200\r\n"},
 		"cancel of a list": {func(e *env, c *qless.Client) (inspect.Result, error) {
-			require.NoError(e.t, errOf(inspect.New(e.Client).Failed("g").Unfail(e.t.Context())))
-			return inspect.New(c).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Cancel(e.t.Context())
+			require.NoError(e.T, errOf(inspect.New(e.Client).Failed("g").Unfail(e.T.Context())))
+			return inspect.New(c).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Cancel(e.T.Context())
 		}, " j0"},
 	} {
 		for _, ran := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ran), func(t *testing.T) {
 				e := newEnv(t)
 				e.failMany(450)
-				proxy := testkit.NewProxy(t, e.server.Addr())
+				proxy := testkit.NewProxy(t, e.Server.Addr())
 				if ran {
 					proxy.CutBeforeReply(c.last)
 				} else {
@@ -204,14 +206,14 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 				}
 				rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 				t.Cleanup(func() { _ = rdb.Close() })
-				r, err := c.run(e, e.client(rdb, qless.ClientConfig{}))
+				r, err := c.run(e, e.NewClient(rdb, qless.ClientConfig{}))
 				requireCode(t, qless.ErrUnavailable, err)
 				require.Equal(t, 250, r.Changed)
 				remain := func() int {
-					n, err := e.rdb.LLen(t.Context(), "ql:f:g").Result()
+					n, err := e.Redis.LLen(t.Context(), "ql:f:g").Result()
 					require.NoError(t, err)
 					if name == "cancel of a list" {
-						n, err = e.rdb.ZCard(t.Context(), "ql:q:q-work").Result()
+						n, err = e.Redis.ZCard(t.Context(), "ql:q:q-work").Result()
 						require.NoError(t, err)
 					}
 					return int(n)
@@ -233,15 +235,15 @@ func TestQueueCancelMeansOneListAndAFilter(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		for i := range 3 {
-			e.put("q", qless.JID(fmt.Sprint("run", i)))
+			e.Put("q", qless.JID(fmt.Sprint("run", i)))
 		}
-		e.pops("q", 3)
+		e.Pops("q", 3)
 		for i := range 4 {
-			e.put("q", qless.JID(fmt.Sprint("wait", i)), qless.Tags{fmt.Sprint("t", i%2)})
-			e.put("q", qless.JID(fmt.Sprint("later", i)), qless.Delay(time.Hour))
+			e.Put("q", qless.JID(fmt.Sprint("wait", i)), qless.Tags{fmt.Sprint("t", i%2)})
+			e.Put("q", qless.JID(fmt.Sprint("later", i)), qless.Delay(time.Hour))
 		}
-		e.put("q", qless.JID("child"), qless.DependsOn{"wait0"})
-		e.put("q", qless.JID("grandchild"), qless.DependsOn{"child"})
+		e.Put("q", qless.JID("child"), qless.DependsOn{"wait0"})
+		e.Put("q", qless.JID("grandchild"), qless.DependsOn{"child"})
 
 		in := inspect.New(e.Client)
 		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Waiting).Where(inspect.Filter{}).Cancel(ctx)))
@@ -258,30 +260,30 @@ func TestQueueCancelMeansOneListAndAFilter(t *testing.T) {
 		does(t, r, err, 2, left{})
 		r, err = in.Queue("q", inspect.Waiting).Cancel(ctx)
 		does(t, r, err, 3, left{})
-		require.Equal(t, 3, e.counts("q").Running)
+		require.Equal(t, 3, e.Counts("q").Running)
 		r, err = in.Queue("q", inspect.Running).Where(inspect.Filter{Data: "{}", Klass: "K"}).Cancel(ctx)
 		does(t, r, err, 3, left{})
-		require.Equal(t, 1, e.counts("q").Scheduled)
+		require.Equal(t, 1, e.Counts("q").Scheduled)
 	})
 }
 
 func TestPromoteLetsScheduledJobsBePoppedNow(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("running"))
-		e.pop("q")
+		e.Put("q", qless.JID("running"))
+		e.Pop("q")
 		e.fail("q", "g", qless.JID("failed"))
-		e.put("q", qless.JID("child"), qless.DependsOn{"running"})
-		e.put("q", qless.JID("later"), qless.Delay(time.Hour), qless.Priority(3))
-		e.put("q", qless.JID("now"))
-		e.put("q2", qless.JID("elsewhere"), qless.Delay(time.Hour))
+		e.Put("q", qless.JID("child"), qless.DependsOn{"running"})
+		e.Put("q", qless.JID("later"), qless.Delay(time.Hour), qless.Priority(3))
+		e.Put("q", qless.JID("now"))
+		e.Put("q2", qless.JID("elsewhere"), qless.Delay(time.Hour))
 		r, err := inspect.New(e.Client).JIDs("later", "now", "running", "failed", "child", "none", "elsewhere", "later").Promote(t.Context())
 		does(t, r, err, 3, left{
 			"running": qless.ErrRunning, "failed": qless.ErrNotScheduled, "child": qless.ErrNotScheduled,
 			"none": qless.ErrNotFound,
 		})
 		require.Equal(t, []string{"later", "now"}, e.waiting("q"))
-		require.Equal(t, qless.StateWaiting, e.job("later").State)
-		require.Equal(t, []string{"later", "now"}, jids(e.pops("q", 9)))
+		require.Equal(t, qless.StateWaiting, e.Read("later").State)
+		require.Equal(t, []string{"later", "now"}, jids(e.Pops("q", 9)))
 		require.Equal(t, []string{"elsewhere"}, e.waiting("q2"))
 		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).JIDs().Promote(t.Context())))
 	})
@@ -297,26 +299,27 @@ func TestPromoteOfAParkedJobMakesItDue(t *testing.T) {
 		require.Len(t, page.Items, 1)
 		require.True(t, page.Items[0].IsDue)
 		require.Equal(t, "api", page.Items[0].Parked)
-		require.Empty(t, e.pops("q", 1))
-		require.Equal(t, "api", e.job("j").Parked, "it is parked again")
+		require.Empty(t, e.Pops("q", 1))
+		require.Equal(t, "api", e.Read("j").Parked, "it is parked again")
 	})
 }
 
 func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.park("q", "j")
-		require.NoError(t, e.job("j").Reschedule(t.Context(), time.Hour))
-		require.Empty(t, e.job("j").Parked)
+		require.NoError(t, e.Read("j").Reschedule(t.Context(), time.Hour))
+		require.Empty(t, e.Read("j").Parked)
 		info, err := inspect.New(e.Client).Limit(t.Context(), "api")
 		require.NoError(t, err)
 		require.Zero(t, info.Parked)
 		require.NoError(t, e.Limit("api").Unset(t.Context()))
-		require.Equal(t, qless.StateScheduled, e.job("j").State)
+		require.Equal(t, qless.StateScheduled, e.Read("j").State)
 	})
 }
 
-// Only the best parked job of a limit falls due when there is room, so another one has to follow it.
-func TestTheNextParkedJobTakesTheRoomOfOneThatIsRescheduled(t *testing.T) {
+// Only the best parked job of a limit falls due when there is room, so another one has to follow
+// it.
+func TestParkedJobTakesTheRoomOfARescheduledOne(t *testing.T) {
 	for name, at := range map[string]time.Duration{
 		"before there is room": 5 * time.Second, "when there is": 11 * time.Second,
 	} {
@@ -325,9 +328,9 @@ func TestTheNextParkedJobTakesTheRoomOfOneThatIsRescheduled(t *testing.T) {
 				e.limit("api", qless.LimitConfig{Rate: 1, Per: 10 * time.Second})
 				e.putLimited("q", "first j next", "api")
 				require.Equal(t, "first", e.popped("q", 3))
-				e.clock.Advance(at)
-				require.NoError(t, e.job("j").Reschedule(t.Context(), time.Hour))
-				e.clock.Advance(11*time.Second - at)
+				e.Clock.Advance(at)
+				require.NoError(t, e.Read("j").Reschedule(t.Context(), time.Hour))
+				e.Clock.Advance(11*time.Second - at)
 				require.Equal(t, "next", e.popped("q", 3))
 			})
 		})
@@ -338,29 +341,29 @@ func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", "data", qless.JID("j"), qless.Retries(3), qless.TTL(5*time.Hour))))
-		require.NoError(t, errOf(e.pop("q").Retry(ctx, 0, "", "")))
-		before := e.job("j")
+		require.NoError(t, errOf(e.Pop("q").Retry(ctx, 0, "", "")))
+		before := e.Read("j")
 		due := func() time.Time { return e.scheduled("q")[0].Due.Round(time.Second).UTC() }
 		for _, delay := range []time.Duration{time.Hour, 2 * time.Hour, time.Minute} {
-			require.NoError(t, e.job("j").Reschedule(ctx, delay))
-			require.Equal(t, e.clock.Now().Add(delay).Round(time.Second), due())
-			require.Empty(t, e.pops("q", 1))
+			require.NoError(t, e.Read("j").Reschedule(ctx, delay))
+			require.Equal(t, e.Clock.Now().Add(delay).Round(time.Second), due())
+			require.Empty(t, e.Pops("q", 1))
 		}
-		require.NoError(t, e.job("j").Reschedule(ctx, 0))
-		after := e.job("j")
+		require.NoError(t, e.Read("j").Reschedule(ctx, 0))
+		after := e.Read("j")
 		after.Worker = before.Worker
 		require.Equal(t, before, after)
-		e.put("q", qless.JID("k"))
-		require.NoError(t, e.job("j").Reschedule(ctx, 0))
+		e.Put("q", qless.JID("k"))
+		require.NoError(t, e.Read("j").Reschedule(ctx, 0))
 		require.Equal(t, []string{"k", "j"}, e.waiting("q"), "behind the others")
 
-		requireCode(t, qless.ErrInvalid, e.job("j").Reschedule(ctx, 6*time.Hour))
-		requireCode(t, qless.ErrInvalid, e.job("j").Reschedule(ctx, -1))
+		requireCode(t, qless.ErrInvalid, e.Read("j").Reschedule(ctx, 6*time.Hour))
+		requireCode(t, qless.ErrInvalid, e.Read("j").Reschedule(ctx, -1))
 		requireCode(t, qless.ErrInvalid, (&qless.Job{}).Reschedule(ctx, 1))
-		gone := e.job("k")
+		gone := e.Read("k")
 		require.NoError(t, gone.Cancel(ctx))
 		requireCode(t, qless.ErrNotFound, gone.Reschedule(ctx, time.Hour))
-		job := e.pop("q")
+		job := e.Pop("q")
 		requireCode(t, qless.ErrRunning, job.Reschedule(ctx, time.Hour))
 		require.NoError(t, job.Complete(ctx))
 		requireCode(t, qless.ErrNotScheduled, job.Reschedule(ctx, time.Hour))
@@ -369,9 +372,9 @@ func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 
 // scheduled reads the scheduled jobs of a queue.
 func (e *env) scheduled(queue string) []inspect.Row {
-	e.t.Helper()
-	page, err := inspect.New(e.Client).Queue(queue, inspect.Scheduled).List(e.t.Context(), inspect.Range{})
-	require.NoError(e.t, err)
+	e.T.Helper()
+	page, err := inspect.New(e.Client).Queue(queue, inspect.Scheduled).List(e.T.Context(), inspect.Range{})
+	require.NoError(e.T, err)
 	return page.Items
 }
 
@@ -389,31 +392,31 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 			does(t, r, err, 2, gone)
 		}
 		both(bulk.SetPriority(ctx, 5))
-		require.Equal(t, 5, e.job("a").Priority)
-		require.Zero(t, e.job("c").Priority)
+		require.Equal(t, 5, e.Read("a").Priority)
+		require.Zero(t, e.Read("c").Priority)
 		both(bulk.Tag(ctx, "new", "old"))
-		require.Equal(t, qless.Tags{"old", "new"}, e.job("a").Tags)
+		require.Equal(t, qless.Tags{"old", "new"}, e.Read("a").Tags)
 		both(bulk.Untag(ctx, "old"))
-		require.Equal(t, qless.Tags{"new"}, e.job("b").Tags)
+		require.Equal(t, qless.Tags{"new"}, e.Read("b").Tags)
 		tagged, err := inspect.New(e.Client).Tagged("old").JIDs(ctx, inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, []string{"c"}, tagged.Items)
 		both(bulk.Track(ctx))
-		require.True(t, e.job("b").Tracked)
+		require.True(t, e.Read("b").Tracked)
 		both(bulk.Untrack(ctx))
-		require.False(t, e.job("b").Tracked)
+		require.False(t, e.Read("b").Tracked)
 		both(bulk.Move(ctx, "q2", qless.Delay(time.Hour), qless.TTL(2*time.Hour), qless.Priority(1)))
-		require.Equal(t, `"a"`, string(e.job("a").Data))
-		require.Equal(t, qless.StateScheduled, e.job("a").State)
-		require.Equal(t, 1, e.job("a").Priority)
-		require.WithinDuration(t, e.clock.Now().Add(2*time.Hour), e.job("b").Until, time.Second)
+		require.Equal(t, `"a"`, string(e.Read("a").Data))
+		require.Equal(t, qless.StateScheduled, e.Read("a").State)
+		require.Equal(t, 1, e.Read("a").Priority)
+		require.WithinDuration(t, e.Clock.Now().Add(2*time.Hour), e.Read("b").Until, time.Second)
 		r, err := bulk.Unfail(ctx)
 		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrNotFailed, "b": qless.ErrNotFailed})
 		both(bulk.Promote(ctx))
-		e.pops("q2", 2)
+		e.Pops("q2", 2)
 		r, err = bulk.Move(ctx, "q", qless.IfNotRunning)
 		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrExists, "b": qless.ErrExists})
-		e.put("q", qless.JID("child"), qless.DependsOn{"a"})
+		e.Put("q", qless.JID("child"), qless.DependsOn{"a"})
 		r, err = inspect.New(e.Client).JIDs("a", "b", "c").Cancel(ctx)
 		does(t, r, err, 2, left{"a": qless.ErrHasDependents})
 		r, err = inspect.New(e.Client).JIDs("child", "a", "none").Cancel(ctx)
@@ -421,7 +424,7 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		e.fail("q", "g", qless.JID("f"))
 		r, err = inspect.New(e.Client).JIDs("f").Unfail(ctx)
 		does(t, r, err, 1, left{})
-		done := e.pop("q")
+		done := e.Pop("q")
 		require.Equal(t, "f", done.JID)
 		require.NoError(t, done.Complete(ctx))
 		r, err = inspect.New(e.Client).JIDs("f").Cancel(ctx)

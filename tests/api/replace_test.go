@@ -19,35 +19,35 @@ func again() qless.UniqueOption { return qless.Unique("k").Replace() }
 
 // trigger puts a job with data that replaces the holder of the key k.
 func (e *env) trigger(data any, options ...qless.PutOption) string {
-	e.t.Helper()
-	jid, err := e.Queue("q").Put(e.t.Context(), "K", data, append([]qless.PutOption{again()}, options...)...)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	jid, err := e.Queue("q").Put(e.T.Context(), "K", data, append([]qless.PutOption{again()}, options...)...)
+	require.NoError(e.T, err)
 	return jid
 }
 
 // due returns when a scheduled job falls due, after noon.
 func (e *env) due(queue, jid string) time.Duration {
-	e.t.Helper()
-	score, err := e.rdb.ZScore(e.t.Context(), "ql:q:"+queue+"-scheduled", jid).Result()
-	require.NoError(e.t, err)
+	e.T.Helper()
+	score, err := e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result()
+	require.NoError(e.T, err)
 	return time.Duration((score - float64(noon.Unix())) * float64(time.Second)).Round(time.Millisecond)
 }
 
-// sinceNoon returns the time of the test's clock, but for what it ticks.
+// sinceNoon returns the time of the test's clock, except for what it ticks.
 func (e *env) sinceNoon() time.Duration {
-	return e.clock.Now().Sub(noon).Round(time.Millisecond)
+	return e.Clock.Now().Sub(noon).Round(time.Millisecond)
 }
 
 func TestAPutThatReplacesPutsAJobIfNoneHasTheKey(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		first := e.trigger(1, qless.Delay(time.Minute))
 		e.holder(first)
-		require.Equal(t, qless.StateScheduled, e.job(first).State)
-		e.clock.Advance(time.Minute)
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.Equal(t, qless.StateScheduled, e.Read(first).State)
+		e.Clock.Advance(time.Minute)
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		second := e.trigger(2)
 		require.NotEqual(t, first, second)
-		require.Equal(t, second, e.pop("q").JID)
+		require.Equal(t, second, e.Pop("q").JID)
 	})
 }
 
@@ -55,31 +55,31 @@ func TestAPutThatReplacesPutsAJobIfNoneHasTheKey(t *testing.T) {
 func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 	for state, bring := range map[string]func(t *testing.T, e *env){
 		"waiting":   func(*testing.T, *env) {},
-		"scheduled": func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Delay(time.Hour)) },
+		"scheduled": func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)) },
 		"depends": func(_ *testing.T, e *env) {
-			e.put("q", qless.JID("j"), qless.DependsOn{e.put("x", qless.JID("x"))}, qless.OnFailureRun)
+			e.Put("q", qless.JID("j"), qless.DependsOn{e.Put("x", qless.JID("x"))}, qless.OnFailureRun)
 		},
 		"timed out": func(t *testing.T, e *env) {
-			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("q").JID))
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("q").JID))
 		},
-		"retried":  func(t *testing.T, e *env) { require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", ""))) },
-		"released": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Release(t.Context(), 0)) },
+		"retried":  func(t *testing.T, e *env) { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) },
+		"released": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Release(t.Context(), 0)) },
 		"delayed": func(t *testing.T, e *env) {
-			require.NoError(t, errOf(e.pop("q").Retry(t.Context(), time.Hour, "", "")))
+			require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), time.Hour, "", "")))
 		},
-		"next": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Next(t.Context(), "q2")) },
+		"next": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Next(t.Context(), "q2")) },
 	} {
 		t.Run(state, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.Unique("k"), qless.Priority(1), qless.Tags{"old", "both"},
+				e.Put("q", qless.JID("j"), qless.Unique("k"), qless.Priority(1), qless.Tags{"old", "both"},
 					qless.Retries(1), qless.Headers{"a": "old"}, qless.LockTime(time.Second))
 				bring(t, e)
-				before := e.job("j")
+				before := e.Read("j")
 				jid, err := e.Queue("new").Put(t.Context(), "New", "new", again(), qless.Priority(7),
 					qless.Tags{"both", "new"}, qless.Retries(9), qless.Headers{"b": "new"}, qless.Delay(time.Minute))
 				require.NoError(t, err)
 				require.Equal(t, "j", jid)
-				job := e.job("j")
+				job := e.Read("j")
 				require.Equal(t, "New", job.Klass)
 				require.Equal(t, `"new"`, string(job.Data))
 				require.Equal(t, "new", job.Queue)
@@ -99,12 +99,12 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, job[0].Fail(t.Context(), "g", "m"))
 				}
-				require.Equal(t, qless.StateScheduled, e.job("j").State)
+				require.Equal(t, qless.StateScheduled, e.Read("j").State)
 				require.Equal(t, time.Minute, e.due("new", "j"))
-				e.clock.Advance(time.Minute)
-				require.Equal(t, "j", e.pop("new").JID)
+				e.Clock.Advance(time.Minute)
+				require.Equal(t, "j", e.Pop("new").JID)
 				for _, queue := range []string{"q", "q2"} {
-					counts := e.counts(queue)
+					counts := e.Counts(queue)
 					require.Zero(t, counts.Waiting+counts.Running+counts.Scheduled+counts.Depends)
 				}
 			})
@@ -112,16 +112,16 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 	}
 }
 
-// What a put does not say has its default, not what the job had.
+// An option that a put does not give has its default, not the job's earlier value.
 func TestAReplacedJobHasWhatItsLastPutSays(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", again(), qless.Priority(3), qless.Tags{"t"}, qless.Retries(1),
+		jid := e.Put("q", again(), qless.Priority(3), qless.Tags{"t"}, qless.Retries(1),
 			qless.Headers{"a": "1"}, qless.LockTime(time.Second), qless.OnLostLast)
 		ended := e.waits(t.Context(), jid)
-		child := e.put("q", qless.JID("child"), qless.DependsOn{jid}, qless.OnFailureRun)
+		child := e.Put("q", qless.JID("child"), qless.DependsOn{jid}, qless.OnFailureRun)
 		require.Equal(t, jid, e.trigger(nil))
-		plain := e.job(e.put("q", qless.JID("plain")))
-		job := e.job(jid)
+		plain := e.Read(e.Put("q", qless.JID("plain")))
+		job := e.Read(jid)
 		require.Equal(t, plain.Priority, job.Priority)
 		require.Equal(t, plain.Tags, job.Tags)
 		require.Equal(t, plain.Retries, job.Retries)
@@ -129,9 +129,9 @@ func TestAReplacedJobHasWhatItsLastPutSays(t *testing.T) {
 		require.Zero(t, job.Options.LockTime)
 		require.Equal(t, []string{child}, job.Dependents)
 
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		require.Equal(t, qless.StateFailed, e.soon(ended).result.State, "who waits for the job is told")
-		require.Equal(t, qless.StateWaiting, e.job(child).State, "as are those that depend on it")
+		require.Equal(t, qless.StateWaiting, e.Read(child).State, "as are those that depend on it")
 	})
 }
 
@@ -139,12 +139,12 @@ func TestAPutThatReplacesBeginsTheDelayAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.trigger(0, qless.Delay(10*time.Second))
 		for i := range 3 {
-			e.clock.Advance(8 * time.Second)
+			e.Clock.Advance(8 * time.Second)
 			require.Equal(t, jid, e.trigger(i, qless.Delay(10*time.Second)))
-			require.Empty(t, e.pops("q", 1))
+			require.Empty(t, e.Pops("q", 1))
 		}
-		e.clock.Advance(10 * time.Second)
-		job := e.pop("q")
+		e.Clock.Advance(10 * time.Second)
+		job := e.Pop("q")
 		require.Equal(t, jid, job.JID)
 		require.Equal(t, "2", string(job.Data))
 	})
@@ -154,16 +154,16 @@ func TestKeepDueLeavesTheTimeAndThePlaceOfAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		key := again().KeepDue()
 		jid := e.trigger(0, key, qless.Delay(10*time.Second))
-		e.clock.Advance(8 * time.Second)
+		e.Clock.Advance(8 * time.Second)
 		require.Equal(t, jid, e.trigger(1, key, qless.Delay(10*time.Second)))
 		require.Equal(t, 10*time.Second, e.due("q", jid))
-		e.clock.Advance(3 * time.Second)
-		require.Equal(t, 1, e.counts("q").Waiting)
-		e.put("q", qless.JID("later"))
-		e.clock.Advance(time.Second)
+		e.Clock.Advance(3 * time.Second)
+		require.Equal(t, 1, e.Counts("q").Waiting)
+		e.Put("q", qless.JID("later"))
+		e.Clock.Advance(time.Second)
 		require.Equal(t, jid, e.trigger(2, key, qless.Delay(10*time.Second)), "it is due, and stays so")
-		e.put("q", qless.JID("last"))
-		require.Equal(t, []string{jid, "later", "last"}, jids(e.pops("q", 5)))
+		e.Put("q", qless.JID("last"))
+		require.Equal(t, []string{jid, "later", "last"}, jids(e.Pops("q", 5)))
 	})
 }
 
@@ -182,31 +182,31 @@ func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
 		"before Within": {nil, again().Within(time.Minute), nil, []string{"a", "b", "j"}},
 		"after Within":  {nil, again().Within(500 * time.Millisecond), nil, []string{"a", "j", "b"}},
 		"timed out": {func(t *testing.T, e *env) {
-			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.pop("j").JID))
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("j").JID))
 		},
 			again().KeepDue(), nil, []string{"j", "a", "b"}},
-		"released": {func(t *testing.T, e *env) { require.NoError(t, e.pop("j").Release(t.Context(), 0)) },
+		"released": {func(t *testing.T, e *env) { require.NoError(t, e.Pop("j").Release(t.Context(), 0)) },
 			again().KeepDue(), nil, []string{"j", "a", "b"}},
 		"parked": {func(t *testing.T, e *env) {
 			require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
-			e.put("j", qless.Unique("k").Replace().KeepDue(), qless.Limits{"api"})
-			require.Empty(t, e.pops("j", 1))
-			require.Equal(t, "api", e.job("j").Parked)
+			e.Put("j", qless.Unique("k").Replace().KeepDue(), qless.Limits{"api"})
+			require.Empty(t, e.Pops("j", 1))
+			require.Equal(t, "api", e.Read("j").Parked)
 		}, again().KeepDue(), nil, []string{"a", "j", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("a"))
-				e.clock.Advance(time.Second)
-				e.put("j", qless.JID("j"), qless.Unique("k"))
-				e.clock.Advance(time.Second)
+				e.Put("q", qless.JID("a"))
+				e.Clock.Advance(time.Second)
+				e.Put("j", qless.JID("j"), qless.Unique("k"))
+				e.Clock.Advance(time.Second)
 				if c.bring != nil {
 					c.bring(t, e)
 				}
-				e.put("q", qless.JID("b"))
-				e.clock.Advance(time.Second)
-				require.Equal(t, "j", e.put("q", append(c.more, c.key)...))
-				require.Equal(t, c.want, jids(e.pops("q", 5)))
+				e.Put("q", qless.JID("b"))
+				e.Clock.Advance(time.Second)
+				require.Equal(t, "j", e.Put("q", append(c.more, c.key)...))
+				require.Equal(t, c.want, jids(e.Pops("q", 5)))
 			})
 		})
 	}
@@ -217,15 +217,15 @@ func TestWithinBoundsHowLongAJobIsPutOff(t *testing.T) {
 		options := []qless.PutOption{again().Within(25 * time.Second), qless.Delay(10 * time.Second)}
 		jid := e.trigger(0, options...)
 		for range 3 {
-			e.clock.Advance(6 * time.Second)
+			e.Clock.Advance(6 * time.Second)
 			require.Equal(t, jid, e.trigger(1, options...))
 		}
 		require.Equal(t, 25*time.Second, e.due("q", jid))
-		e.clock.Advance(7 * time.Second)
+		e.Clock.Advance(7 * time.Second)
 		require.Equal(t, jid, e.trigger(2, options...), "it is due, but has not been popped")
-		e.clock.Advance(7 * time.Second)
+		e.Clock.Advance(7 * time.Second)
 		require.Equal(t, jid, e.trigger(3, options...))
-		job := e.pop("q")
+		job := e.Pop("q")
 		require.Equal(t, "3", string(job.Data))
 
 		next := e.trigger(4, options...)
@@ -236,24 +236,24 @@ func TestWithinBoundsHowLongAJobIsPutOff(t *testing.T) {
 }
 
 // A job that was popped, or put by another client, has been waiting only since then.
-func TestWithinCountsFromWhenTheJobWasPoppedOrPutOtherwise(t *testing.T) {
+func TestWithinCountsFromTheLastPopOrForeignPut(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		options := []qless.PutOption{again().Within(20 * time.Second), qless.Delay(15 * time.Second)}
 		jid := e.trigger(0, options...)
-		e.clock.Advance(15 * time.Second)
-		job := e.pop("q")
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(15 * time.Second)
+		job := e.Pop("q")
+		e.Clock.Advance(time.Minute)
 		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 		require.Equal(t, jid, e.trigger(1, options...))
-		require.Equal(t, qless.StateWaiting, e.job(jid).State)
+		require.Equal(t, qless.StateWaiting, e.Read(jid).State)
 
-		require.NoError(t, e.pop("q").Release(t.Context(), 0))
+		require.NoError(t, e.Pop("q").Release(t.Context(), 0))
 		require.Equal(t, jid, e.trigger(2, options...))
 		require.Equal(t, e.sinceNoon()+15*time.Second, e.due("q", jid))
 
-		e.clock.Advance(10 * time.Second)
-		e.put("q", qless.JID(jid))
-		e.clock.Advance(10 * time.Second)
+		e.Clock.Advance(10 * time.Second)
+		e.Put("q", qless.JID(jid))
+		e.Clock.Advance(10 * time.Second)
 		require.Equal(t, jid, e.trigger(3, options...))
 		require.Equal(t, e.sinceNoon()+10*time.Second, e.due("q", jid))
 	})
@@ -262,21 +262,21 @@ func TestWithinCountsFromWhenTheJobWasPoppedOrPutOtherwise(t *testing.T) {
 func TestAPutThatReplacesFollowsARunningJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		first := e.trigger(1)
-		running := e.pop("q")
+		running := e.Pop("q")
 		second := e.trigger(2)
 		require.NotEqual(t, first, second)
-		require.Equal(t, []string{first}, e.job(second).Dependencies)
-		require.Equal(t, []string{first}, e.job(second).Options.Parents)
+		require.Equal(t, []string{first}, e.Read(second).Dependencies)
+		require.Equal(t, []string{first}, e.Read(second).Options.Parents)
 		e.holder(second)
 		for i := range 3 {
 			require.Equal(t, second, e.trigger(3+i, qless.Tags{"t"}), "one waits")
-			require.Equal(t, []string{first}, e.job(second).Dependencies)
+			require.Equal(t, []string{first}, e.Read(second).Dependencies)
 		}
-		require.Empty(t, e.pops("q", 5), "they don't overlap")
+		require.Empty(t, e.Pops("q", 5), "they don't overlap")
 
 		require.NoError(t, running.Complete(t.Context()))
 		e.holder(second)
-		job := e.pop("q")
+		job := e.Pop("q")
 		require.Equal(t, second, job.JID)
 		require.Equal(t, "5", string(job.Data), "the last one is never lost")
 		require.NoError(t, job.Complete(t.Context()))
@@ -290,44 +290,44 @@ func TestAFollowingJobWaitsForTheRealEnd(t *testing.T) {
 		failed bool
 	}{
 		"retried": {func(t *testing.T, e *env) {
-			require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
+			require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
 			e.alone()
-			require.NoError(t, e.pop("q").Complete(t.Context()))
+			require.NoError(t, e.Pop("q").Complete(t.Context()))
 		}, false},
 		"released": {func(t *testing.T, e *env) {
-			require.NoError(t, e.pop("q").Release(t.Context(), 0))
+			require.NoError(t, e.Pop("q").Release(t.Context(), 0))
 			e.alone()
-			require.NoError(t, e.pop("q").Complete(t.Context()))
+			require.NoError(t, e.Pop("q").Complete(t.Context()))
 		}, false},
 		"goes on": {func(t *testing.T, e *env) {
-			require.NoError(t, e.pop("q").Next(t.Context(), "q2"))
+			require.NoError(t, e.Pop("q").Next(t.Context(), "q2"))
 			e.alone()
-			require.NoError(t, e.pop("q2").Complete(t.Context()))
+			require.NoError(t, e.Pop("q2").Complete(t.Context()))
 		}, false},
 		"lost": {func(t *testing.T, e *env) {
-			e.set("grace-period", 0)
-			e.pop("q")
-			e.clock.Advance(time.Hour)
+			e.Set("grace-period", 0)
+			e.Pop("q")
+			e.Clock.Advance(time.Hour)
 			e.alone()
-			require.NoError(t, e.pop("q").Complete(t.Context()))
+			require.NoError(t, e.Pop("q").Complete(t.Context()))
 		}, false},
 		"fails": {func(t *testing.T, e *env) {
-			require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		}, true},
 		"out of retries": {func(t *testing.T, e *env) {
 			for range 2 {
-				require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
+				require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
 			}
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				first := e.trigger(1, qless.Retries(1))
-				job := e.pop("q")
+				job := e.Pop("q")
 				e.trigger(2)
 				require.NoError(t, job.Release(t.Context(), 0))
 				c.live(t, e)
-				second := e.pop("q")
+				second := e.Pop("q")
 				require.Equal(t, "2", string(second.Data))
 				if c.failed {
 					require.Equal(t, first, second.FailedDependencies[0].JID)
@@ -339,29 +339,29 @@ func TestAFollowingJobWaitsForTheRealEnd(t *testing.T) {
 
 // alone requires that one of the jobs of the key k waits for the other.
 func (e *env) alone() {
-	e.t.Helper()
-	holder, err := e.Holder(e.t.Context(), "k")
-	require.NoError(e.t, err)
-	require.Equal(e.t, qless.StateDepends, e.job(holder).State)
+	e.T.Helper()
+	holder, err := e.Holder(e.T.Context(), "k")
+	require.NoError(e.T, err)
+	require.Equal(e.T, qless.StateDepends, e.Read(holder).State)
 }
 
 // Neither can be canceled by itself but the one that waits, and then the other has the key again.
 func TestCancelingAJobThatFollowsAnother(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		first := e.trigger(1)
-		e.pop("q")
+		e.Pop("q")
 		second := e.trigger(2)
 		requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), first))
 		require.NoError(t, e.Cancel(t.Context(), second))
 		e.holder(first)
 		third := e.trigger(3)
-		require.Equal(t, []string{first}, e.job(third).Dependencies)
+		require.Equal(t, []string{first}, e.Read(third).Dependencies)
 		require.NoError(t, e.Cancel(t.Context(), first, third))
 		e.holder("")
-		require.Zero(t, e.rdb.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
+		require.Zero(t, e.Redis.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
 
 		first = e.trigger(4)
-		e.pop("q")
+		e.Pop("q")
 		second = e.trigger(5)
 		require.NoError(t, e.Cancel(t.Context(), second, first))
 		e.holder("")
@@ -372,9 +372,9 @@ func TestAHandlerPutsItsOwnFollower(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.trigger(1)
 		for i := range 3 {
-			job := e.pop("q")
+			job := e.Pop("q")
 			e.trigger(i)
-			require.Empty(t, e.pops("q", 1))
+			require.Empty(t, e.Pops("q", 1))
 			require.NoError(t, job.Complete(t.Context()))
 		}
 	})
@@ -384,22 +384,22 @@ func TestAHandlerPutsItsOwnFollower(t *testing.T) {
 func TestReplaceWithUntilStarted(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		key := again().UntilStarted()
-		first := e.put("q", key)
-		require.Equal(t, first, e.put("q", key))
-		e.pop("q")
-		second := e.put("q", key)
+		first := e.Put("q", key)
+		require.Equal(t, first, e.Put("q", key))
+		e.Pop("q")
+		second := e.Put("q", key)
 		require.NotEqual(t, first, second)
-		require.Equal(t, second, e.pop("q").JID, "they may overlap")
+		require.Equal(t, second, e.Pop("q").JID, "they may overlap")
 	})
 }
 
 func TestAKeyForSomeTimeIsNotReplaced(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Unique("k").For(time.Minute))
+		e.Put("q", qless.JID("j"), qless.Unique("k").For(time.Minute))
 		e.held("j", again())
-		e.pop("q")
+		e.Pop("q")
 		e.held("j", again())
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Minute)
 		jid := e.trigger(1)
 		e.holder(jid)
 	})
@@ -411,9 +411,9 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 			return qless.JobSpec{Klass: "K", Data: data, Options: options}
 		}
 		key := func(parts ...any) qless.UniqueOption { return qless.Unique(parts...).Replace() }
-		waiting := e.put("q", key("waiting"), qless.Tags{"old"})
-		running := e.put("q2", key("running"))
-		e.pop("q2")
+		waiting := e.Put("q", key("waiting"), qless.Tags{"old"})
+		running := e.Put("q2", key("running"))
+		e.Pop("q2")
 		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 			spec(0, qless.JID("plain")),
 			spec(1, key("waiting"), qless.Tags{"one"}),
@@ -434,17 +434,17 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 			jids[3]: "6 depends [] [" + running + "]",
 			"given": "8 waiting [] []",
 		} {
-			job := e.job(jid)
+			job := e.Read(jid)
 			require.Equal(t, want, fmt.Sprint(string(job.Data), " ", job.State, " ", job.Tags, " ", job.Dependencies))
 			require.Equal(t, "put", job.History[len(job.History)-1].What)
 		}
-		require.Len(t, e.job("given").History, 1)
-		require.Equal(t, 4, e.counts("q").Waiting)
-		require.Equal(t, 1, e.counts("q").Depends)
-		require.Equal(t, int64(6), e.rdb.Exists(t.Context(), "ql:j:plain", "ql:j:given", "ql:j:"+waiting,
+		require.Len(t, e.Read("given").History, 1)
+		require.Equal(t, 4, e.Counts("q").Waiting)
+		require.Equal(t, 1, e.Counts("q").Depends)
+		require.Equal(t, int64(6), e.Redis.Exists(t.Context(), "ql:j:plain", "ql:j:given", "ql:j:"+waiting,
 			"ql:j:"+running, "ql:j:"+jids[2], "ql:j:"+jids[3]).Val())
 
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 				spec(1, qless.JID(waiting)), spec(2, key("waiting")),
 			})
@@ -461,18 +461,18 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.put("x")}}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.Put("x")}}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("child"), qless.DependsOn{"parent"}, qless.OnFailureRun}},
 			{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
 		})
 		require.NoError(t, err)
 		require.Equal(t, []string{"parent", "child", "parent"}, jids)
-		require.Empty(t, e.pops("q", 5))
-		require.NoError(t, e.pop("x").Complete(t.Context()))
-		job := e.pop("q")
+		require.Empty(t, e.Pops("q", 5))
+		require.NoError(t, e.Pop("x").Complete(t.Context()))
+		job := e.Pop("q")
 		require.Equal(t, "2", string(job.Data))
 		require.NoError(t, job.Fail(t.Context(), "g", "m"))
-		require.Equal(t, "child", e.pop("q").JID)
+		require.Equal(t, "child", e.Pop("q").JID)
 	})
 }
 
@@ -484,12 +484,12 @@ func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.Unique("k"))
-				e.put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailureRun)
-				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-				require.NoError(t, e.pop("q").Complete(t.Context()))
-				e.put("q", qless.JID("second"), qless.DependsOn{"j"}, qless.OnFailureFail)
-				require.Equal(t, qless.StateFailed, e.job("second").State)
+				e.Put("q", qless.JID("j"), qless.Unique("k"))
+				e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailureRun)
+				require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+				require.NoError(t, e.Pop("q").Complete(t.Context()))
+				e.Put("q", qless.JID("second"), qless.DependsOn{"j"}, qless.OnFailureFail)
+				require.Equal(t, qless.StateFailed, e.Read("second").State)
 				ids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 					{Klass: "K", Options: option},
 					{Klass: "K", Options: []qless.PutOption{qless.JID("third"), qless.DependsOn{"j"}, qless.OnFailureRun}},
@@ -498,10 +498,10 @@ func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, []string{"j", "third", "j"}, ids)
 				e.holder("j")
-				job := e.pop("q")
+				job := e.Pop("q")
 				require.Equal(t, "2", string(job.Data))
 				require.NoError(t, job.Fail(t.Context(), "g", "m"))
-				require.Equal(t, "third", e.pop("q").JID)
+				require.Equal(t, "third", e.Pop("q").JID)
 			})
 		})
 	}
@@ -524,13 +524,13 @@ func TestOptionsThatDoNotGoWithReplace(t *testing.T) {
 		"not -1s": {again().Within(-time.Second)},
 		"the delay 1m0s is longer than Unique.Within(1s)": {again().Within(time.Second), qless.Delay(time.Minute)},
 	} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, options...)
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, words)
 		})
 	}
-	e.put("q", qless.JID("j"))
-	err := e.job("j").Move(t.Context(), "q", again())
+	e.Put("q", qless.JID("j"))
+	err := e.Read("j").Move(t.Context(), "q", again())
 	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "Unique.Replace can't be used with Move")
 
 	const o = `u|{"u":{"k":"k"}}`
@@ -540,7 +540,7 @@ func TestOptionsThatDoNotGoWithReplace(t *testing.T) {
 		{"o", `u|{"u":{"k":"k","m":"for","d":5}}`, "replace", "delay"},
 		{"o", o, "replace", "delay", "within", "x"},
 	} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Run(t.Context(), "put", "j", append([]any{"w1", "q", "new", "K", "{}", "0"}, more...)...)
 			requireCode(t, qless.ErrInvalid, err)
 		})
@@ -579,22 +579,22 @@ func TestManyReplaceAtOnce(t *testing.T) {
 	for range cap(jids) - 1 {
 		require.Equal(t, first, <-jids)
 	}
-	require.Equal(t, 1, e.counts("q").Waiting)
+	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
 // sendAgain sends the put of a job that replaces another as it was sent before.
 func (e *env) sendAgain(jid string, data int) string {
-	e.t.Helper()
+	e.T.Helper()
 	args := []any{"w1", "q", jid, "K", data, "0", "new", "1", "o", `u|{"u":{"k":"[\"k\"]"}}`, "replace", "delay"}
 	reply := e.run("put", args...)
 	many := e.run("put.many", append([]any{"w1", "new"}, append(args[1:6:6], append([]any{"4"}, args[8:]...)...)...)...)
 	found, replaced := reply.([]any)
 	if !replaced {
-		require.Nil(e.t, many)
+		require.Nil(e.T, many)
 		return reply.(string)
 	}
-	require.Equal(e.t, "replaced", found[1])
-	require.Equal(e.t, []any{[]any{int64(0), found[0], "replaced"}}, many)
+	require.Equal(e.T, "replaced", found[1])
+	require.Equal(e.T, []any{[]any{int64(0), found[0], "replaced"}}, many)
 	return found[0].(string)
 }
 
@@ -603,13 +603,13 @@ func TestAPutThatReplacesAndIsSentAgainIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		known := func(jid, sent string) {
 			t.Helper()
-			e.unchanged(func() { require.Equal(t, jid, e.sendAgain(sent, 0)) })
+			e.Unchanged(func() { require.Equal(t, jid, e.sendAgain(sent, 0)) })
 		}
 		require.Equal(t, "a", e.sendAgain("a", 1))
 		known("a", "a")
 		require.Equal(t, "a", e.sendAgain("b", 2))
 		known("a", "b")
-		job := e.pop("q")
+		job := e.Pop("q")
 		known("a", "a")
 		known("a", "b")
 		require.Equal(t, "c", e.sendAgain("c", 3))
@@ -619,7 +619,7 @@ func TestAPutThatReplacesAndIsSentAgainIsKnown(t *testing.T) {
 		known("c", "c")
 		require.Equal(t, "c", e.sendAgain("b", 5), "another put came between, so that this one counts as later")
 		require.NoError(t, job.Complete(t.Context()))
-		job = e.pop("q")
+		job = e.Pop("q")
 		known("c", "b")
 		require.NoError(t, job.Complete(t.Context()))
 		known("c", "c")
@@ -650,23 +650,23 @@ func TestPutsThatReplaceAreSentAgain(t *testing.T) {
 						jid = e.trigger(1)
 					}
 					if state == qless.StateRunning {
-						e.pop("q")
+						e.Pop("q")
 						jid = ""
 					}
-					require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+					require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 					c.cut(proxy, scripts.Sent(command))
 					found, err := put(client)
 					require.NoError(t, err)
 					require.Equal(t, 2, seen(proxy, command))
 					if jid != "" {
 						require.Equal(t, jid, found)
-						require.Equal(t, []string{"put", "put"}, whats(e.job(found).History))
+						require.Equal(t, []string{"put", "put"}, whats(e.Read(found).History))
 					} else {
-						require.Equal(t, []string{"put"}, whats(e.job(found).History))
+						require.Equal(t, []string{"put"}, whats(e.Read(found).History))
 					}
-					require.Equal(t, "2", string(e.job(found).Data))
+					require.Equal(t, "2", string(e.Read(found).Data))
 					e.holder(found)
-					counts := e.counts("q")
+					counts := e.Counts("q")
 					require.Equal(t, 1, counts.Scheduled+counts.Depends+counts.Waiting)
 				})
 			}
@@ -681,8 +681,8 @@ type replacing struct {
 	data             map[string]int
 }
 
-// However puts, runs and failures of jobs with one key follow upon one another, at most one runs and
-// one waits, and the last put leads to a run.
+// However puts, runs and failures of jobs with one key follow upon one another, at most one runs
+// and one waits, and the last put leads to a run.
 func TestJobsThatReplaceOneAnotherAgreeWithAModel(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		seed := time.Now().UnixNano()
@@ -695,7 +695,7 @@ func TestJobsThatReplaceOneAnotherAgreeWithAModel(t *testing.T) {
 			case 0, 1:
 				m.put(t, e, dice)
 			case 2:
-				e.clock.Advance(time.Duration(dice.IntN(8)) * time.Second)
+				e.Clock.Advance(time.Duration(dice.IntN(8)) * time.Second)
 			case 3, 4:
 				if job == nil {
 					job = m.pop(t, e)
@@ -730,7 +730,7 @@ func (m *replacing) put(t *testing.T, e *env, dice *rand.Rand) {
 }
 
 func (m *replacing) pop(t *testing.T, e *env) *qless.Job {
-	jobs := e.pops("q", 5)
+	jobs := e.Pops("q", 5)
 	require.LessOrEqual(t, len(jobs), 1)
 	if len(jobs) == 0 {
 		return nil
@@ -774,9 +774,9 @@ func (m *replacing) check(t *testing.T, e *env) {
 	}
 	e.holder(waiting)
 	if m.waiting != "" {
-		require.Equal(t, fmt.Sprint(m.wanted), string(e.job(m.waiting).Data))
+		require.Equal(t, fmt.Sprint(m.wanted), string(e.Read(m.waiting).Data))
 	}
-	counts := e.counts("q")
+	counts := e.Counts("q")
 	unfinished := 0
 	for _, jid := range []string{m.running, m.waiting} {
 		if jid != "" {
@@ -786,12 +786,13 @@ func (m *replacing) check(t *testing.T, e *env) {
 	require.Equal(t, unfinished, counts.Waiting+counts.Running+counts.Scheduled+counts.Depends)
 }
 
-// A put that replaces a job reads it, with its dependencies, and removes it from its queue. One that
-// follows a running job reads that, links both, marks the running one, and notes which one it follows.
+// A put that replaces a job reads it, with its dependencies, and removes it from its queue. One
+// that follows a running job reads that, links both, marks the running one, and notes which one it
+// follows.
 func TestCommandsThatReplacingCosts(t *testing.T) {
 	e := newEnv(t)
 	put := func(jid string, options ...any) int {
-		return len(e.server.Commands(t, func() {
+		return len(e.Server.Commands(t, func() {
 			e.run("put", append([]any{"w1", "q", jid, "K", "{}", "0", "new", "1"}, options...)...)
 		}))
 	}
@@ -800,28 +801,28 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 	plain := put("a")
 	require.Equal(t, plain+4, trigger("b"), "nobody holds the key")
 	require.Equal(t, plain+10, trigger("c"), "a waiting job does")
-	e.pops("q", 3)
+	e.Pops("q", 3)
 	require.Equal(t, plain+13, trigger("d"), "a running job does")
 }
 
 // A job that takes its turn has no time in its score.
 func TestAJobThatTakesItsTurnIsReplacedWhereItIs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", qless.Unique("k"), qless.Fair("x"))
-		e.put("q", qless.JID("y"), qless.Fair("y"))
-		place := e.rdb.ZScore(t.Context(), "ql:q:q-work", jid).Val()
-		e.clock.Advance(time.Minute)
-		require.Equal(t, jid, e.put("q", again().KeepDue(), qless.Fair("x")))
-		require.Equal(t, qless.StateWaiting, e.job(jid).State)
-		require.Equal(t, place, e.rdb.ZScore(t.Context(), "ql:q:q-work", jid).Val())
-		require.Len(t, e.pops("q", 2), 2)
+		jid := e.Put("q", qless.Unique("k"), qless.Fair("x"))
+		e.Put("q", qless.JID("y"), qless.Fair("y"))
+		place := e.Redis.ZScore(t.Context(), "ql:q:q-work", jid).Val()
+		e.Clock.Advance(time.Minute)
+		require.Equal(t, jid, e.Put("q", again().KeepDue(), qless.Fair("x")))
+		require.Equal(t, qless.StateWaiting, e.Read(jid).State)
+		require.Equal(t, place, e.Redis.ZScore(t.Context(), "ql:q:q-work", jid).Val())
+		require.Len(t, e.Pops("q", 2), 2)
 	})
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q", qless.Unique("k"), qless.Fair("x"))
-		e.clock.Advance(time.Minute)
-		e.put("q")
-		require.Equal(t, jid, e.put("q", again().KeepDue()))
-		require.Equal(t, jid, e.pop("q").JID, "it was put first")
+		jid := e.Put("q", qless.Unique("k"), qless.Fair("x"))
+		e.Clock.Advance(time.Minute)
+		e.Put("q")
+		require.Equal(t, jid, e.Put("q", again().KeepDue()))
+		require.Equal(t, jid, e.Pop("q").JID, "it was put first")
 	})
 }
 
@@ -832,18 +833,18 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 			require.NoError(t, errOf(e.End(t.Context(), jid, how)))
 		}
 	}
-	over := func(_ *testing.T, e *env, _ string) { e.clock.Advance(11 * time.Second) }
+	over := func(_ *testing.T, e *env, _ string) { e.Clock.Advance(11 * time.Second) }
 	expire := func(t *testing.T, e *env, jid string) {
 		over(t, e, jid)
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}
 	gone := func(t *testing.T, e *env, jid string) { // as the scripts of other clients cancel it
-		other := e.job(jid).Dependencies[0]
+		other := e.Read(jid).Dependencies[0]
 		for _, command := range [][]any{
 			{"del", "ql:j:" + jid, "ql:j:" + jid + "-history", "ql:j:" + jid + "-dependencies"},
 			{"srem", "ql:j:" + other + "-dependents", jid}, {"zrem", "ql:q:q-depends", jid},
 		} {
-			require.NoError(t, e.rdb.Do(t.Context(), command...).Err())
+			require.NoError(t, e.Redis.Do(t.Context(), command...).Err())
 		}
 	}
 	for name, c := range map[string]struct {
@@ -861,14 +862,14 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 		"StartBy":   {over, []qless.PutOption{qless.StartBy(10 * time.Second)}},
 		"swept":     {expire, []qless.PutOption{qless.TTL(10 * time.Second)}},
 		"depended on": {func(t *testing.T, e *env, jid string) {
-			e.put("q", qless.JID("child"), qless.DependsOn{jid})
+			e.Put("q", qless.JID("child"), qless.DependsOn{jid})
 			expire(t, e, jid)
 		}, []qless.PutOption{qless.StartBy(10 * time.Second)}},
 		"another key": {func(_ *testing.T, e *env, jid string) {
-			e.put("q", qless.JID(jid), qless.Unique("other"), qless.Delay(time.Hour))
+			e.Put("q", qless.JID(jid), qless.Unique("other"), qless.Delay(time.Hour))
 		}, nil},
 		"put again": {func(t *testing.T, e *env, jid string) {
-			e.put("q", qless.JID(jid), qless.Unique("k"))
+			e.Put("q", qless.JID(jid), qless.Unique("k"))
 			require.NoError(t, e.Cancel(t.Context(), jid))
 		}, nil},
 		"gone": {gone, nil},
@@ -876,7 +877,7 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				first := e.trigger(1, qless.LockTime(time.Hour))
-				running := e.pop("q")
+				running := e.Pop("q")
 				second := e.trigger(2, c.options...)
 				require.NotEqual(t, first, second)
 				c.end(t, e, second)
@@ -885,9 +886,9 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 				e.held(first, qless.Unique("k"))
 				third := e.trigger(3)
 				require.NotContains(t, []string{first, second}, third)
-				require.Empty(t, e.pops("q", 5), "they don't overlap")
+				require.Empty(t, e.Pops("q", 5), "they don't overlap")
 				require.NoError(t, running.Complete(t.Context()))
-				require.Equal(t, third, e.pop("q").JID)
+				require.Equal(t, third, e.Pop("q").JID)
 			})
 		})
 	}

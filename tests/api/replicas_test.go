@@ -17,10 +17,10 @@ import (
 func TestPutsThatNoReplicaHas(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	jid, err := c.Queue("q").Put(ctx, "K", nil)
 	require.Equal(t, jid, requireCode(t, qless.ErrNotReplicated, err).JID)
-	require.Equal(t, qless.StateWaiting, e.job(jid).State, "it is put nevertheless")
+	require.Equal(t, qless.StateWaiting, e.Read(jid).State, "it is put nevertheless")
 
 	jids, err := c.Queue("q").PutMany(ctx, make([]qless.JobSpec, 0))
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 	jids, err = c.Queue("q").PutMany(ctx, many)
 	requireCode(t, qless.ErrNotReplicated, err)
 	require.Len(t, jids, len(many))
-	require.Equal(t, 1+len(many), e.counts("q").Waiting)
+	require.Equal(t, 1+len(many), e.Counts("q").Waiting)
 
 	jid, err = c.Queue("q").Recur(ctx, "K", nil, time.Hour)
 	requireCode(t, qless.ErrNotReplicated, err)
@@ -43,7 +43,7 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 
 func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
@@ -55,24 +55,24 @@ func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Equal(t, 50, e.counts("q").Waiting, "they are put nevertheless")
+	require.Equal(t, 50, e.Counts("q").Waiting, "they are put nevertheless")
 }
 
 func TestAPutThatFailsIsNoPut(t *testing.T) {
 	e := newEnv(t)
-	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
-	e.server.Kill()
+	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	e.Server.Kill()
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	requireCode(t, qless.ErrUnavailable, err)
 }
 
 func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 	e := newEnv(t)
-	options := *e.rdb.Options()
+	options := *e.Redis.Options()
 	options.Username, options.Password = "app", "wrong"
 	rdb := redis.NewClient(&options)
 	t.Cleanup(func() { _ = rdb.Close() })
-	c := e.client(rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second})
+	c := e.NewClient(rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second})
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.NotErrorIs(t, err, qless.ErrNotReplicated)
@@ -81,11 +81,11 @@ func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 // A slow replica is waited for longer than the client waits for other replies.
 func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	e := newEnv(t)
-	options := testkit.Options(e.server.Addr())
+	options := testkit.Options(e.Server.Addr())
 	options.ReadTimeout = 300 * time.Millisecond
 	hasty := redis.NewClient(options)
 	defer func() { _ = hasty.Close() }()
-	c := e.client(hasty, qless.ClientConfig{Replicas: 1, ReplicaTimeout: 600 * time.Millisecond})
+	c := e.NewClient(hasty, qless.ClientConfig{Replicas: 1, ReplicaTimeout: 600 * time.Millisecond})
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }
@@ -109,7 +109,7 @@ func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	q := c.Queue("q")
 	options := []qless.PutOption{qless.JID("a"), qless.IfAbsent}
 	_, err := q.Put(ctx, "K", nil, options...)
@@ -135,7 +135,7 @@ func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	refused(err, "a")
 
 	replica := testkit.Start(t)
-	host, port, err := net.SplitHostPort(e.server.Addr())
+	host, port, err := net.SplitHostPort(e.Server.Addr())
 	require.NoError(t, err)
 	require.NoError(t, replica.Client(t).ReplicaOf(ctx, host, port).Err())
 	testkit.Until(t, "the replica has the job", func() bool {
@@ -149,7 +149,7 @@ func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 func TestABatchThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	c := e.client(e.rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	shards, err := qless.NewShards(qless.ShardByJID, c)
 	require.NoError(t, err)
 	for _, make := range []func() (*qless.Batch, error){
@@ -159,7 +159,7 @@ func TestABatchThatTooFewReplicasHave(t *testing.T) {
 		b, err := make()
 		require.Equal(t, requireCode(t, qless.ErrNotReplicated, err).JID, b.ID())
 		require.NoError(t, b.Commit(ctx))
-		require.Equal(t, qless.StateWaiting, e.job(b.ID()).State)
+		require.Equal(t, qless.StateWaiting, e.Read(b.ID()).State)
 	}
 	b, err := c.NewBatch(ctx, "q", "K", nil, qless.Unique("key"))
 	requireCode(t, qless.ErrExists, err)

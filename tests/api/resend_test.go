@@ -17,10 +17,10 @@ import (
 // proxied returns an env, and a client of it whose connection goes through a proxy.
 func proxied(t *testing.T) (*env, *testkit.Proxy, *qless.Client) {
 	e := newEnv(t)
-	proxy := testkit.NewProxy(t, e.server.Addr())
+	proxy := testkit.NewProxy(t, e.Server.Addr())
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	t.Cleanup(func() { _ = rdb.Close() })
-	return e, proxy, e.client(rdb, qless.ClientConfig{})
+	return e, proxy, e.NewClient(rdb, qless.ClientConfig{})
 }
 
 // seen returns how often a command was sent, by its digest or its text.
@@ -76,26 +76,26 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 			t.Run(command+", "+where, func(t *testing.T) {
 				e, proxy, client := proxied(t)
 				for _, jid := range []string{"running", "a", "b", "c", "d", "e"} {
-					e.put("q", qless.JID(jid))
+					e.Put("q", qless.JID(jid))
 				}
 				jobs, err := client.Queue("q").Pop(t.Context(), 1)
 				require.NoError(t, err)
 				running := *jobs[0]
-				require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+				require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 
-				before, popped := e.dump(), seen(proxy, command)
+				before, popped := e.Dump(), seen(proxy, command)
 				c.cut(proxy, scripts.Sent(command))
 				err = call(t.Context(), client, &running)
 				requireCode(t, qless.ErrUnavailable, err)
 				require.Equal(t, popped+1, seen(proxy, command))
 				require.Equal(t, *jobs[0], running, "what became of it is unknown")
 				if c.ran && command != "unfail" {
-					require.NotEqual(t, before, e.dump())
+					require.NotEqual(t, before, e.Dump())
 				} else {
-					require.Equal(t, before, e.dump())
+					require.Equal(t, before, e.Dump())
 				}
 				if command == "pop" && c.ran {
-					require.Equal(t, 3, e.counts("q").Running, "one batch is locked")
+					require.Equal(t, 3, e.Counts("q").Running, "one batch is locked")
 				}
 			})
 		}
@@ -127,11 +127,11 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 		} {
 			t.Run(command+", "+where, func(t *testing.T) {
 				e, proxy, client := proxied(t)
-				e.put("q", qless.JID("running"))
-				e.put("q")
+				e.Put("q", qless.JID("running"))
+				e.Put("q")
 				jobs, err := client.Queue("q").Pop(t.Context(), 1)
 				require.NoError(t, err)
-				require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+				require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 				c.cut(proxy, scripts.Sent(command))
 				require.NoError(t, call(t.Context(), client, jobs[0]))
 				require.Equal(t, 2, seen(proxy, command))
@@ -162,12 +162,12 @@ func TestPutsOfNewJobsAreSentAgainAndPutThemOnce(t *testing.T) {
 					if replicas > 0 {
 						rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 						t.Cleanup(func() { _ = rdb.Close() })
-						client = e.client(rdb, qless.ClientConfig{
+						client = e.NewClient(rdb, qless.ClientConfig{
 							Replicas:       replicas,
 							ReplicaTimeout: time.Millisecond,
 						})
 					}
-					require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+					require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 					c.cut(proxy, scripts.Sent(command))
 					jids, err := put(t.Context(), client)
 					if replicas > 0 {
@@ -176,10 +176,10 @@ func TestPutsOfNewJobsAreSentAgainAndPutThemOnce(t *testing.T) {
 						require.NoError(t, err)
 					}
 					require.Equal(t, 2, seen(proxy, command))
-					counts := e.counts("q")
+					counts := e.Counts("q")
 					require.Equal(t, len(jids), counts.Waiting+counts.Scheduled)
 					for _, jid := range jids {
-						require.Equal(t, []string{"put"}, whats(e.job(jid).History))
+						require.Equal(t, []string{"put"}, whats(e.Read(jid).History))
 					}
 				})
 			}
@@ -191,7 +191,7 @@ func TestPutsOfNewJobsAreSentAgainAndPutThemOnce(t *testing.T) {
 func TestANewJobThatIsPutForTheSecondTimeIsLeftAsItIs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		again := func() {
-			e.unchanged(func() {
+			e.Unchanged(func() {
 				require.Equal(t, "j", e.run("put", "w1", "q", "j", "K", "{}", "0", "new", "1"))
 				require.Nil(t, e.run("put.many", "w1", "new", "q", "j", "K", "{}", "0", "0"))
 				require.Nil(t, e.run("put.many", "w1", "1", "q", "j", "K", "{}", "0", "2", "new", "1"))
@@ -199,15 +199,15 @@ func TestANewJobThatIsPutForTheSecondTimeIsLeftAsItIs(t *testing.T) {
 		}
 		require.Equal(t, "j", e.run("put", "w1", "q", "j", "K", "{}", "0", "new", "1"))
 		again()
-		job := e.pop("q")
+		job := e.Pop("q")
 		again()
 		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 		again()
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		again()
 		require.Nil(t, e.run("put.many", "w1", "new", "q", "j", "K", "{}", "0", "0", "q", "k", "K", "{}", "0", "0"))
-		require.Equal(t, qless.StateComplete, e.job("j").State)
-		require.Equal(t, qless.StateWaiting, e.job("k").State, "the others are put")
+		require.Equal(t, qless.StateComplete, e.Read("j").State)
+		require.Equal(t, qless.StateWaiting, e.Read("k").State, "the others are put")
 	})
 }
 
@@ -215,7 +215,7 @@ func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {
 			e, proxy, client := proxied(t)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put.many"))
 			_, err := client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.IfAbsent}},
@@ -231,7 +231,7 @@ func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {
 			e, proxy, client := proxied(t)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put"))
 			put := func() (string, error) {
 				return client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent)
@@ -245,23 +245,23 @@ func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 			}
-			require.Equal(t, []string{"put"}, whats(e.job("j").History))
+			require.Equal(t, []string{"put"}, whats(e.Read("j").History))
 		})
 	}
 }
 
 func TestAServerThatIsGone(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	e.server.Kill()
-	options := testkit.Options(e.server.Addr())
+	jid := e.Put("q")
+	e.Server.Kill()
+	options := testkit.Options(e.Server.Addr())
 	options.MaxRetries, options.DialerRetries = -1, 1
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
-	_, err := e.client(rdb, qless.ClientConfig{}).Queue("q").Pop(t.Context(), 1)
+	_, err := e.NewClient(rdb, qless.ClientConfig{}).Queue("q").Pop(t.Context(), 1)
 	requireCode(t, qless.ErrUnavailable, err)
-	e.server.Restart()
-	_, err = e.client(rdb, qless.ClientConfig{}).Job(t.Context(), jid)
+	e.Server.Restart()
+	_, err = e.NewClient(rdb, qless.ClientConfig{}).Job(t.Context(), jid)
 	requireCode(t, qless.ErrNotFound, err)
 }
 
@@ -273,10 +273,10 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, context.Canceled)
 
-	client, err := qless.Dial(t.Context(), "redis://"+e.server.Addr()+"?read_timeout=-1", nil)
+	client, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"?read_timeout=-1", nil)
 	require.NoError(t, err)
 	defer client.Close()
-	e.server.Suspend()
+	e.Server.Suspend()
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = client.Queue("q").Pop(ctx, 1)

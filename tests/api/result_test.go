@@ -15,17 +15,17 @@ import (
 
 // result returns the result of a job that has ended.
 func (e *env) result(jid string) qless.Result {
-	e.t.Helper()
-	result, err := e.Result(e.t.Context(), jid)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	result, err := e.Result(e.T.Context(), jid)
+	require.NoError(e.T, err)
 	return result
 }
 
 // popWith pops the next job of q and sets its result.
 func (e *env) popWith(result any) *qless.Job {
-	e.t.Helper()
-	job := e.pop("q")
-	require.NoError(e.t, job.SetResult(result))
+	e.T.Helper()
+	job := e.Pop("q")
+	require.NoError(e.T, job.SetResult(result))
 	return job
 }
 
@@ -48,7 +48,7 @@ func TestAResultIsStoredWithTheEndOfAJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				jid := e.put("q", qless.Retries(0))
+				jid := e.Put("q", qless.Retries(0))
 				job := e.popWith("first")
 				require.NoError(t, job.SetResult(map[string]int{"sum": 7}))
 				require.NoError(t, job.SetData("with data"))
@@ -64,7 +64,7 @@ func TestAResultIsStoredWithTheEndOfAJob(t *testing.T) {
 				} else {
 					require.Equal(t, c.group, result.Failure.Group)
 				}
-				require.Equal(t, `"with data"`, string(e.job(jid).Data))
+				require.Equal(t, `"with data"`, string(e.Read(jid).Data))
 			})
 		})
 	}
@@ -72,14 +72,14 @@ func TestAResultIsStoredWithTheEndOfAJob(t *testing.T) {
 
 func TestAJobWithoutAResultHasTheStateOfItsEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q")
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		jid := e.Put("q")
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		result := e.result(jid)
 		require.Equal(t, qless.StateComplete, result.State)
 		require.Nil(t, result.Data)
 		requireCode(t, qless.ErrInvalid, result.Unmarshal(new(int)))
 
-		jid = e.put("q")
+		jid = e.Put("q")
 		require.NoError(t, e.popWith(nil).Complete(t.Context()))
 		result = e.result(jid)
 		require.Equal(t, "null", string(result.Data))
@@ -99,7 +99,7 @@ func TestJobsWithoutAnEndHaveNoResult(t *testing.T) {
 		for _, bad := range []string{"", "j-history", "\xff"} {
 			requireCode(t, qless.ErrInvalid, errOf(e.Result(ctx, bad)))
 		}
-		jid := e.put("q", qless.Retries(9))
+		jid := e.Put("q", qless.Retries(9))
 		unfinished(jid)
 		job := e.popWith(1)
 		unfinished(jid)
@@ -109,33 +109,33 @@ func TestJobsWithoutAnEndHaveNoResult(t *testing.T) {
 		unfinished(jid)
 		require.NoError(t, repairs.TimeOut(ctx, e.Client, e.popWith(3).JID))
 		unfinished(jid)
-		require.NoError(t, e.pop("q").Complete(ctx))
+		require.NoError(t, e.Pop("q").Complete(ctx))
 		require.Nil(t, e.result(jid).Data, "results of earlier runs are dropped")
 	})
 }
 
 func TestAResultOfAnEarlierEndIsNotThatOfALaterOne(t *testing.T) {
-	complete := func(e *env) error { return e.popWith("old").Complete(e.t.Context()) }
-	fail := func(e *env) error { return e.popWith("old").Fail(e.t.Context(), "g", "m") }
+	complete := func(e *env) error { return e.popWith("old").Complete(e.T.Context()) }
+	fail := func(e *env) error { return e.popWith("old").Fail(e.T.Context(), "g", "m") }
 	for name, c := range map[string]struct{ end, again func(e *env) error }{
-		"put again": {complete, func(e *env) error { e.put("q", qless.JID("j")); return nil }},
-		"moved":     {complete, func(e *env) error { return e.job("j").Move(e.t.Context(), "q") }},
+		"put again": {complete, func(e *env) error { e.Put("q", qless.JID("j")); return nil }},
+		"moved":     {complete, func(e *env) error { return e.Read("j").Move(e.T.Context(), "q") }},
 		"put again by another client": {complete, func(e *env) error {
-			return errOf(scripts.RunDropIn(e.t.Context(), e.rdb,
-				"put", scripts.Time(e.clock.Now()), "w2", "q", "j", "K", "{}", "0"))
+			return errOf(scripts.RunDropIn(e.T.Context(), e.Redis,
+				"put", scripts.Time(e.Clock.Now()), "w2", "q", "j", "K", "{}", "0"))
 		}},
-		"unfailed": {fail, func(e *env) error { return e.job("j").Unfail(e.t.Context()) }},
+		"unfailed": {fail, func(e *env) error { return e.Read("j").Unfail(e.T.Context()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"))
+				e.Put("q", qless.JID("j"))
 				require.NoError(t, c.end(e))
 				require.Equal(t, `"old"`, string(e.result("j").Data))
-				e.clock.Advance(time.Second)
+				e.Clock.Advance(time.Second)
 				require.NoError(t, c.again(e))
 				requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), "j")))
-				job := e.pop("q")
-				e.clock.Advance(time.Second)
+				job := e.Pop("q")
+				e.Clock.Advance(time.Second)
 				require.NoError(t, job.Complete(t.Context()))
 				require.Nil(t, e.result("j").Data)
 			})
@@ -150,11 +150,11 @@ func TestAResultSurvivesFurtherQueues(t *testing.T) {
 			last any
 			want string
 		}{{nil, `"first"`}, {raw(`"last"`), `"last"`}} {
-			jid := e.put("q", qless.Headers{"a": "1"})
+			jid := e.Put("q", qless.Headers{"a": "1"})
 			require.NoError(t, e.popWith("first").Next(ctx, "q", qless.Headers{"a": "2"}))
 			requireCode(t, qless.ErrUnfinished, errOf(e.Result(ctx, jid)))
-			e.clock.Advance(time.Second)
-			job := e.pop("q")
+			e.Clock.Advance(time.Second)
+			job := e.Pop("q")
 			require.Equal(t, qless.Headers{"a": "2"}, job.Headers)
 			if c.last != nil {
 				require.NoError(t, job.SetResult(c.last))
@@ -163,18 +163,18 @@ func TestAResultSurvivesFurtherQueues(t *testing.T) {
 			require.Equal(t, c.want, string(e.result(jid).Data))
 			require.Equal(t, `h|{"h":{"a":"2"}}`, e.stored(jid))
 
-			e.clock.Advance(time.Second)
-			e.put("q", qless.JID(jid))
-			e.clock.Advance(time.Second)
-			require.NoError(t, e.pop("q").Complete(ctx))
+			e.Clock.Advance(time.Second)
+			e.Put("q", qless.JID(jid))
+			e.Clock.Advance(time.Second)
+			require.NoError(t, e.Pop("q").Complete(ctx))
 			require.Nil(t, e.result(jid).Data, "it is another life")
 		}
-		jid := e.put("q")
-		other := e.put("other")
+		jid := e.Put("q")
+		other := e.Put("other")
 		require.NoError(t, e.popWith(5).Next(ctx, "q", qless.DependsOn{other}))
-		require.NoError(t, e.pop("other").Complete(ctx))
-		e.clock.Advance(time.Second)
-		require.NoError(t, e.pop("q").Fail(ctx, "g", "m"))
+		require.NoError(t, e.Pop("other").Complete(ctx))
+		e.Clock.Advance(time.Second)
+		require.NoError(t, e.Pop("q").Fail(ctx, "g", "m"))
 		require.Equal(t, "5", string(e.result(jid).Data))
 		require.Empty(t, e.stored(jid))
 	})
@@ -182,7 +182,7 @@ func TestAResultSurvivesFurtherQueues(t *testing.T) {
 
 func TestAResultThatIsNoJSONIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q")
+		jid := e.Put("q")
 		job := e.popWith("good")
 		deep := strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
 		for _, bad := range []any{raw("{"), []byte("x"), make(chan int), raw(deep)} {
@@ -195,10 +195,10 @@ func TestAResultThatIsNoJSONIsRefused(t *testing.T) {
 
 func TestADamagedResultCountsAsNone(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q")
+		jid := e.Put("q")
 		require.NoError(t, e.popWith(1).Complete(t.Context()))
 		for _, damaged := range []string{"", "x", "complete|", "failed|0|1", "complete|0|1"} {
-			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "x:result", damaged).Err())
+			require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:result", damaged).Err())
 			require.Nil(t, e.result(jid).Data, damaged)
 		}
 	})
@@ -208,12 +208,12 @@ func TestADamagedResultCountsAsNone(t *testing.T) {
 func TestAResultCostsNoCommand(t *testing.T) {
 	e := newEnv(t)
 	cost := func(set bool, end func(job *qless.Job) error) int {
-		e.put("q", qless.JID("j"), qless.Retries(0))
-		job := e.pop("q")
+		e.Put("q", qless.JID("j"), qless.Retries(0))
+		job := e.Pop("q")
 		if set {
 			require.NoError(t, job.SetResult(1))
 		}
-		return len(e.server.Commands(t, func() { require.NoError(t, end(job)) }))
+		return len(e.Server.Commands(t, func() { require.NoError(t, end(job)) }))
 	}
 	for name, end := range map[string]func(job *qless.Job) error{
 		"complete": func(job *qless.Job) error { return job.Complete(t.Context()) },
@@ -223,6 +223,6 @@ func TestAResultCostsNoCommand(t *testing.T) {
 		cost(false, end)
 		require.Equal(t, cost(false, end), cost(true, end), name)
 	}
-	commands := e.server.Commands(t, func() { e.result("j") })
+	commands := e.Server.Commands(t, func() { e.result("j") })
 	require.Len(t, commands, 1)
 }

@@ -13,33 +13,33 @@ import (
 
 // fails puts jobs and fails them in a group, one after the other.
 func (e *env) fails(group string, jids ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, jid := range jids {
-		e.put("q", qless.JID(jid), qless.Priority(9))
-		require.NoError(e.t, e.pop("q").Fail(e.t.Context(), group, "m"))
+		e.Put("q", qless.JID(jid), qless.Priority(9))
+		require.NoError(e.T, e.Pop("q").Fail(e.T.Context(), group, "m"))
 	}
 }
 
 // foreignFail fails a running job as the script of another client does, which knows no settings and
-// tells nobody.
+// notifies nobody.
 func (e *env) foreignFail(jid, queue, group string) {
-	e.t.Helper()
-	ctx, at := e.t.Context(), e.clock.Now().Unix()
+	e.T.Helper()
+	ctx, at := e.T.Context(), e.Clock.Now().Unix()
 	for _, part := range []string{"work", "locks", "scheduled", "depends"} {
-		require.NoError(e.t, e.rdb.ZRem(ctx, "ql:q:"+queue+"-"+part, jid).Err())
+		require.NoError(e.T, e.Redis.ZRem(ctx, "ql:q:"+queue+"-"+part, jid).Err())
 	}
-	require.NoError(e.t, e.rdb.ZRem(ctx, "ql:w:w1:jobs", jid).Err())
-	require.NoError(e.t, e.rdb.HSet(ctx, "ql:j:"+jid, "state", "failed", "worker", "", "expires", "", "failure",
+	require.NoError(e.T, e.Redis.ZRem(ctx, "ql:w:w1:jobs", jid).Err())
+	require.NoError(e.T, e.Redis.HSet(ctx, "ql:j:"+jid, "state", "failed", "worker", "", "expires", "", "failure",
 		fmt.Sprintf(`{"group":"%s","message":"m","when":%d,"worker":"w"}`, group, at)).Err())
-	require.NoError(e.t, e.rdb.LPush(ctx, "ql:f:"+group, jid).Err())
-	require.NoError(e.t, e.rdb.SAdd(ctx, "ql:failures", group).Err())
+	require.NoError(e.T, e.Redis.LPush(ctx, "ql:f:"+group, jid).Err())
+	require.NoError(e.T, e.Redis.SAdd(ctx, "ql:failures", group).Err())
 }
 
 // failed returns the jids of a failure group, newest first.
 func (e *env) failed(group string) []string {
-	e.t.Helper()
-	page, err := inspect.New(e.Client).Failed(group).JIDs(e.t.Context(), inspect.Range{Limit: -1})
-	require.NoError(e.t, err)
+	e.T.Helper()
+	page, err := inspect.New(e.Client).Failed(group).JIDs(e.T.Context(), inspect.Range{Limit: -1})
+	require.NoError(e.T, err)
 	return page.Items
 }
 
@@ -54,7 +54,7 @@ func numbered(prefix string, n int) []string {
 func TestFailedJobsAreKeptUnlessASettingSaysOtherwise(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("g", numbered("j", 15)...)
-		e.clock.Advance(1000 * time.Hour)
+		e.Clock.Advance(1000 * time.Hour)
 		e.fails("g", "last")
 		require.Zero(t, e.sweep())
 		require.Len(t, e.failed("g"), 16)
@@ -64,7 +64,7 @@ func TestFailedJobsAreKeptUnlessASettingSaysOtherwise(t *testing.T) {
 func TestEachFailureGroupKeepsSoManyJobs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("g", numbered("old", 15)...)
-		e.set(qless.ConfigJobsFailedHistoryCount, 3)
+		e.Set(qless.ConfigJobsFailedHistoryCount, 3)
 		e.fails("other", "x", "y", "z")
 		require.Len(t, e.failed("g"), 15)
 		e.fails("g", "new")
@@ -77,7 +77,7 @@ func TestEachFailureGroupKeepsSoManyJobs(t *testing.T) {
 		require.Equal(t, 20, e.stats("q", noon).Failures)
 		require.Zero(t, e.stats("q", noon).Expired)
 
-		e.set(qless.ConfigJobsFailedHistoryCount, 0)
+		e.Set(qless.ConfigJobsFailedHistoryCount, 0)
 		e.fails("g", "none")
 		require.Empty(t, e.failed("g"))
 		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
@@ -90,9 +90,9 @@ func TestEveryWayToFailCounts(t *testing.T) {
 	for what, fail := range failures {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.set(qless.ConfigJobsFailedHistoryCount, 1)
+				e.Set(qless.ConfigJobsFailedHistoryCount, 1)
 				for _, jid := range []string{"a", "b"} {
-					e.put("q", qless.JID(jid), qless.Retries(0))
+					e.Put("q", qless.JID(jid), qless.Retries(0))
 					fail(t, e)
 				}
 				require.False(t, e.exists("a"))
@@ -102,16 +102,16 @@ func TestEveryWayToFailCounts(t *testing.T) {
 	}
 }
 
-func TestJobsThatOtherScriptsFailedAreClearedByAFailureInTheirGroup(t *testing.T) {
+func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.set(qless.ConfigJobsFailedHistory, time.Hour)
+		e.Set(qless.ConfigJobsFailedHistory, time.Hour)
 		for _, jid := range []string{"a", "b"} {
-			e.put("q", qless.JID(jid), qless.Tags{"red"})
-			e.pop("q")
+			e.Put("q", qless.JID(jid), qless.Tags{"red"})
+			e.Pop("q")
 			e.foreignFail(jid, "q", "g")
-			e.clock.Advance(time.Minute)
+			e.Clock.Advance(time.Minute)
 		}
-		e.clock.Advance(time.Hour - time.Minute)
+		e.Clock.Advance(time.Hour - time.Minute)
 		e.fails("other", "x")
 		require.Equal(t, []string{"b", "a"}, e.failed("g"))
 		e.fails("g", "y")
@@ -122,20 +122,20 @@ func TestJobsThatOtherScriptsFailedAreClearedByAFailureInTheirGroup(t *testing.T
 
 func TestJobsThatAreToBeKeptAreLookedPast(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.set(qless.ConfigJobsFailedHistoryCount, 3)
-		e.set(qless.ConfigJobsFailedHistory, time.Hour)
-		e.put("q", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
-		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.Set(qless.ConfigJobsFailedHistoryCount, 3)
+		e.Set(qless.ConfigJobsFailedHistory, time.Hour)
+		e.Put("q", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		e.fails("g", "needed")
-		e.put("q2", qless.DependsOn{"needed"})
+		e.Put("q2", qless.DependsOn{"needed"})
 		e.fails("g", "old", "older", "new")
 		require.Equal(t, []string{"new", "needed", "own"}, e.failed("g"))
-		e.clock.Advance(10 * time.Hour)
+		e.Clock.Advance(10 * time.Hour)
 		e.fails("g", "newest")
 		require.Equal(t, []string{"newest", "needed", "own"}, e.failed("g"))
 		require.Zero(t, e.sweep())
 
-		e.set(qless.ConfigJobsFailedHistoryCount, 1)
+		e.Set(qless.ConfigJobsFailedHistoryCount, 1)
 		e.fails("g", "very last")
 		require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
 	})
@@ -144,16 +144,16 @@ func TestJobsThatAreToBeKeptAreLookedPast(t *testing.T) {
 func TestJobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("g", "unfailed", "put", "gone", "last")
-		require.NoError(t, e.job("unfailed").Unfail(t.Context()))
-		require.NoError(t, e.job("unfailed").Move(t.Context(), "q2"))
-		e.put("q2", qless.JID("put"))
-		require.NoError(t, e.rdb.RPush(t.Context(), "ql:f:g", "unfailed", "nowhere").Err(), "as if left behind")
-		e.set(qless.ConfigJobsFailedHistoryCount, 1)
-		e.clock.Advance(time.Hour)
+		require.NoError(t, e.Read("unfailed").Unfail(t.Context()))
+		require.NoError(t, e.Read("unfailed").Move(t.Context(), "q2"))
+		e.Put("q2", qless.JID("put"))
+		require.NoError(t, e.Redis.RPush(t.Context(), "ql:f:g", "unfailed", "nowhere").Err(), "as if left behind")
+		e.Set(qless.ConfigJobsFailedHistoryCount, 1)
+		e.Clock.Advance(time.Hour)
 		e.fails("g", "new")
 		require.Equal(t, []string{"new"}, e.failed("g"))
-		require.Equal(t, qless.StateWaiting, e.job("unfailed").State)
-		require.Equal(t, qless.StateWaiting, e.job("put").State)
+		require.Equal(t, qless.StateWaiting, e.Read("unfailed").State)
+		require.Equal(t, qless.StateWaiting, e.Read("put").State)
 	})
 }
 
@@ -162,7 +162,7 @@ func TestASweepClearsAllGroups(t *testing.T) {
 		for _, group := range []string{"a", "b", "c"} {
 			e.fails(group, numbered(group, 60)...)
 		}
-		e.set(qless.ConfigJobsFailedHistoryCount, 5)
+		e.Set(qless.ConfigJobsFailedHistoryCount, 5)
 		left := 180
 		for left > 15 {
 			n := e.sweep()
@@ -174,8 +174,8 @@ func TestASweepClearsAllGroups(t *testing.T) {
 			require.Len(t, e.failed(group), 5)
 		}
 		require.Equal(t, 15, e.stats("q", noon).Failed)
-		e.set(qless.ConfigJobsFailedHistory, time.Hour)
-		e.clock.Advance(2 * time.Hour)
+		e.Set(qless.ConfigJobsFailedHistory, time.Hour)
+		e.Clock.Advance(2 * time.Hour)
 		require.Equal(t, 15, e.sweep())
 		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 		require.NoError(t, err)
@@ -187,19 +187,19 @@ func TestASweepClearsAllGroups(t *testing.T) {
 func TestASweepTellsOfFailuresThatOtherScriptsKeptQuiet(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("a", numbered("other", 130)...)
-		e.put("q", qless.JID("bad"))
-		e.put("next", qless.JID("runs"), qless.DependsOn{"bad"}, qless.OnFailureRun)
-		e.put("next", qless.JID("fails"), qless.DependsOn{"bad"}, qless.OnFailureFail)
-		e.put("next", qless.JID("deep"), qless.DependsOn{"fails"}, qless.OnFailureRun)
-		e.put("next", qless.JID("waits"), qless.DependsOn{"bad"})
-		e.pop("q")
+		e.Put("q", qless.JID("bad"))
+		e.Put("next", qless.JID("runs"), qless.DependsOn{"bad"}, qless.OnFailureRun)
+		e.Put("next", qless.JID("fails"), qless.DependsOn{"bad"}, qless.OnFailureFail)
+		e.Put("next", qless.JID("deep"), qless.DependsOn{"fails"}, qless.OnFailureRun)
+		e.Put("next", qless.JID("waits"), qless.DependsOn{"bad"})
+		e.Pop("q")
 		e.foreignFail("bad", "q", "g")
-		require.Equal(t, qless.StateDepends, e.job("runs").State)
+		require.Equal(t, qless.StateDepends, e.Read("runs").State)
 		require.Zero(t, e.sweep(), "it looks at a hundred")
 		require.Equal(t, 3, e.sweep())
-		require.Equal(t, []string{"deep", "runs"}, sorted(jids(e.pops("next", 5))))
-		require.Equal(t, "failed-dependency", e.job("fails").Failure.Group)
-		require.Equal(t, qless.StateDepends, e.job("waits").State)
+		require.Equal(t, []string{"deep", "runs"}, sorted(jids(e.Pops("next", 5))))
+		require.Equal(t, "failed-dependency", e.Read("fails").Failure.Group)
+		require.Equal(t, qless.StateDepends, e.Read("waits").State)
 		for range 4 {
 			require.Zero(t, e.sweep(), "they know")
 		}
@@ -208,7 +208,7 @@ func TestASweepTellsOfFailuresThatOtherScriptsKeptQuiet(t *testing.T) {
 
 func TestSweepsReachWhatAFailureLeft(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("bad"))
+	e.Put("q", qless.JID("bad"))
 	specs := make([]qless.JobSpec, 0, 1500)
 	for i := range 700 {
 		child := fmt.Sprint("child", i)
@@ -219,12 +219,12 @@ func TestSweepsReachWhatAFailureLeft(t *testing.T) {
 		}})
 	}
 	require.NoError(t, errOf(e.Queue("next").PutMany(t.Context(), specs)))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	require.GreaterOrEqual(t, e.counts("next").Depends, 1150)
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	require.GreaterOrEqual(t, e.Counts("next").Depends, 1150)
 	for range 20 {
 		e.sweep()
 	}
-	require.Zero(t, e.counts("next").Depends)
+	require.Zero(t, e.Counts("next").Depends)
 	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1400, groups["failed-dependency"])

@@ -465,27 +465,27 @@ func stage(t *testing.T) *env {
 
 // stage empties the server, and makes the jobs that the refusals name.
 func (e *env) stage() {
-	e.t.Helper()
-	ctx := e.t.Context()
-	require.NoError(e.t, e.rdb.FlushDB(ctx).Err())
-	e.put("q", qless.JID("running"), qless.Tags{"a"})
-	e.pop("q")
-	e.put("q", qless.JID("theirs"))
-	_, err := e.as("w2").Queue("q").Pop(ctx, 1)
-	require.NoError(e.t, err)
-	e.put("q", qless.JID("nowhere"))
-	e.pop("q")
-	require.NoError(e.t, e.rdb.HDel(ctx, "ql:j:nowhere", "queue").Err())
-	e.put("q", qless.JID("lost in failure"))
-	require.NoError(e.t, e.pop("q").Fail(ctx, "lost", "m"))
-	require.NoError(e.t, e.rdb.HDel(ctx, "ql:j:lost in failure", "queue").Err())
-	e.put("q", qless.JID("waiting"))
-	e.put("q", qless.JID("parent"))
-	e.put("q", qless.JID("child"), qless.DependsOn{"parent"})
+	e.T.Helper()
+	ctx := e.T.Context()
+	require.NoError(e.T, e.Redis.FlushDB(ctx).Err())
+	e.Put("q", qless.JID("running"), qless.Tags{"a"})
+	e.Pop("q")
+	e.Put("q", qless.JID("theirs"))
+	_, err := e.As("w2").Queue("q").Pop(ctx, 1)
+	require.NoError(e.T, err)
+	e.Put("q", qless.JID("nowhere"))
+	e.Pop("q")
+	require.NoError(e.T, e.Redis.HDel(ctx, "ql:j:nowhere", "queue").Err())
+	e.Put("q", qless.JID("lost in failure"))
+	require.NoError(e.T, e.Pop("q").Fail(ctx, "lost", "m"))
+	require.NoError(e.T, e.Redis.HDel(ctx, "ql:j:lost in failure", "queue").Err())
+	e.Put("q", qless.JID("waiting"))
+	e.Put("q", qless.JID("parent"))
+	e.Put("q", qless.JID("child"), qless.DependsOn{"parent"})
 	e.batch(qless.JID("batch"))
-	e.put("later", qless.JID("mortal"), qless.TTL(time.Hour))
+	e.Put("later", qless.JID("mortal"), qless.TTL(time.Hour))
 	_, err = e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 }
 
 // arguments returns a line's command, and the arguments after NOW.
@@ -499,17 +499,17 @@ func arguments(line string) (command string, args []any) {
 
 // dropIn runs a line the way that clients of other languages do.
 func (e *env) dropIn(line string) error {
-	e.t.Helper()
+	e.T.Helper()
 	_, err := e.dropInReply(line)
 	return err
 }
 
 // dropInReply does the same, and returns the reply.
 func (e *env) dropInReply(line string) (any, error) {
-	e.t.Helper()
+	e.T.Helper()
 	command, args := arguments(line)
-	args = append([]any{command, scripts.Time(e.clock.Now())}, args...)
-	return scripts.RunDropIn(e.t.Context(), e.rdb, args...)
+	args = append([]any{command, scripts.Time(e.Clock.Now())}, args...)
+	return scripts.RunDropIn(e.T.Context(), e.Redis, args...)
 }
 
 func TestEveryScriptErrorHasItsCodeAndChangesNothing(t *testing.T) {
@@ -519,7 +519,7 @@ func TestEveryScriptErrorHasItsCodeAndChangesNothing(t *testing.T) {
 		if kind == nil {
 			kind = qless.ErrInvalid
 		}
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			command, args := arguments(c.line)
 			_, err := e.Run(t.Context(), command, "some jid", args...)
 			require.Error(t, err, c.line)

@@ -28,7 +28,7 @@ func rowsOf(t testing.TB, s inspect.Selection) []string {
 func TestFiltersAddUp(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i := range 6 {
-			e.put("q", qless.JID(fmt.Sprint("j", i)), qless.Tags{fmt.Sprint("even", i%2 == 0), fmt.Sprint("third", i%3 == 0)})
+			e.Put("q", qless.JID(fmt.Sprint("j", i)), qless.Tags{fmt.Sprint("even", i%2 == 0), fmt.Sprint("third", i%3 == 0)})
 		}
 		both := e.inQueue(inspect.Waiting).Where(inspect.Filter{Tag: "eventrue"}).Where(inspect.Filter{Tag: "thirdtrue"})
 		require.Equal(t, []string{"j0"}, rowsOf(t, both))
@@ -47,7 +47,7 @@ func TestFiltersAddUp(t *testing.T) {
 func TestASelectionIsAValue(t *testing.T) {
 	e := newEnv(t)
 	for i := range 4 {
-		e.put("q", qless.JID(fmt.Sprint("j", i)), qless.Tags{fmt.Sprint("t", i)})
+		e.Put("q", qless.JID(fmt.Sprint("j", i)), qless.Tags{fmt.Sprint("t", i)})
 	}
 	all := e.inQueue(inspect.Waiting)
 	one, two := all.Where(inspect.Filter{Tag: "t1"}), all.Where(inspect.Filter{Tag: "t2"})
@@ -77,9 +77,9 @@ func TestCancelTakesDependenciesLast(t *testing.T) {
 		if i > 0 {
 			options = append(options, qless.DependsOn{fmt.Sprintf("j%03d", i-1)})
 		}
-		e.put("q", append(options, qless.JID(fmt.Sprintf("j%03d", i)), qless.Tags{"chain"})...)
+		e.Put("q", append(options, qless.JID(fmt.Sprintf("j%03d", i)), qless.Tags{"chain"})...)
 	}
-	e.put("other", qless.JID("outside"), qless.DependsOn{"j100"})
+	e.Put("other", qless.JID("outside"), qless.DependsOn{"j100"})
 	done, err := inspect.New(e.Client).Tagged("chain").Cancel(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, length-101, done.Changed)
@@ -130,9 +130,9 @@ func TestARepairIsStopped(t *testing.T) {
 func TestApplyLeavesJobsThatCanNotBeChanged(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, jid := range []string{"a", "b", "c"} {
-			e.put("q", qless.JID(jid))
+			e.Put("q", qless.JID(jid))
 		}
-		require.Equal(t, "a", e.pop("q").JID)
+		require.Equal(t, "a", e.Pop("q").JID)
 		var steps []int
 		s := inspect.New(e.Client).JIDs("a", "b", "gone", "c").OnStep(func(soFar inspect.Result) error {
 			steps = append(steps, soFar.Changed+soFar.Left)
@@ -153,18 +153,18 @@ func TestApplyLeavesJobsThatCanNotBeChanged(t *testing.T) {
 func TestTimeoutOfASelection(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, jid := range []string{"a", "b", "c"} {
-			e.put("q", qless.JID(jid))
+			e.Put("q", qless.JID(jid))
 		}
-		e.pops("q", 2)
+		e.Pops("q", 2)
 		done, err := inspect.New(e.Client).JIDs("a", "b", "c", "gone").Timeout(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2, done.Changed)
 		require.ErrorIs(t, done.Why["c"], qless.ErrNotRunning)
 		require.ErrorIs(t, done.Why["gone"], qless.ErrNotFound)
-		require.Equal(t, qless.StateTimedOut, e.job("a").State)
+		require.Equal(t, qless.StateTimedOut, e.Read("a").State)
 		held := rowsOf(t, inspect.New(e.Client).HeldBy("w1"))
 		require.Empty(t, held)
-		require.ElementsMatch(t, []string{"a", "b"}, jids(e.pops("q", 2)))
+		require.ElementsMatch(t, []string{"a", "b"}, jids(e.Pops("q", 2)))
 		require.Equal(t, []string{"a", "b"}, slices.Sorted(slices.Values(rowsOf(t, inspect.New(e.Client).HeldBy("w1")))))
 	})
 }

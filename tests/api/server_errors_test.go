@@ -12,18 +12,18 @@ import (
 
 func TestARealServerOutOfMemoryOrReadOnly(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	require.NoError(t, e.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	e.unchanged(func() {
+	jid := e.Put("q")
+	require.NoError(t, e.Redis.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	e.Unchanged(func() {
 		_, err := e.Queue("q").Put(t.Context(), "K", nil)
 		requireCode(t, qless.ErrServer, err)
 		require.ErrorContains(t, err, "OOM ")
 	})
-	require.Equal(t, jid, e.job(jid).JID, "it can be read")
-	require.NoError(t, e.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	require.Equal(t, jid, e.Read(jid).JID, "it can be read")
+	require.NoError(t, e.Redis.ConfigSet(t.Context(), "maxmemory", "0").Err())
 
-	require.NoError(t, e.rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-	e.unchanged(func() {
+	require.NoError(t, e.Redis.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	e.Unchanged(func() {
 		_, err := e.Queue("q").Put(t.Context(), "K", nil)
 		requireCode(t, qless.ErrUnavailable, err)
 		require.ErrorContains(t, err, "READONLY ")
@@ -32,8 +32,8 @@ func TestARealServerOutOfMemoryOrReadOnly(t *testing.T) {
 
 func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:j", "not a hash", 0).Err())
-	e.unchanged(func() {
+	require.NoError(t, e.Redis.Set(t.Context(), "ql:j:j", "not a hash", 0).Err())
+	e.Unchanged(func() {
 		_, err := e.Job(t.Context(), "j")
 		require.Equal(t, "j", requireCode(t, qless.ErrServer, err).JID)
 		_, err = e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))

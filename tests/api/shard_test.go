@@ -16,13 +16,13 @@ import (
 
 // shards makes n shards on the env's server.
 func (e *env) shards(key qless.ShardBy, n int) *qless.Shards {
-	e.t.Helper()
+	e.T.Helper()
 	var clients []*qless.Client
 	for i := range n {
-		clients = append(clients, e.client(e.rdb, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
+		clients = append(clients, e.NewClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
 	shards, err := qless.NewShards(key, clients...)
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 	return shards
 }
 
@@ -80,10 +80,10 @@ func TestPlacesStayWhereTheyAre(t *testing.T) {
 
 func TestShardsThatCantBe(t *testing.T) {
 	e := newEnv(t)
-	a := e.client(e.rdb, qless.ClientConfig{Namespace: "a:"})
+	a := e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"})
 	_, err := qless.NewShards(qless.ShardByJID)
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.NewShards(qless.ShardByJID, a, e.client(e.rdb, qless.ClientConfig{Namespace: "a:"}))
+	_, err = qless.NewShards(qless.ShardByJID, a, e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}))
 	requireCode(t, qless.ErrInvalid, err)
 	_, err = qless.NewShards("klass", a)
 	require.EqualError(t, err, `qless: shard: the key "klass" is unknown`)
@@ -193,7 +193,7 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer func() { _ = away.Close() }()
 	shards, err := qless.NewShards(qless.ShardByJID,
-		e.client(e.rdb, qless.ClientConfig{Namespace: "here:"}), e.client(away, qless.ClientConfig{Namespace: "away:"}))
+		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "here:"}), e.NewClient(away, qless.ClientConfig{Namespace: "away:"}))
 	require.NoError(t, err)
 	jobs := make([]qless.JobSpec, 50)
 	for i := range jobs {
@@ -215,7 +215,7 @@ func TestASilentShardDelaysNobodyElse(t *testing.T) {
 	e := newEnv(t)
 	silent := testkit.Start(t)
 	shards, err := qless.NewShards(qless.ShardByJID,
-		e.client(silent.Client(t), qless.ClientConfig{Namespace: "silent:"}), e.client(e.rdb, qless.ClientConfig{Namespace: "living:"}))
+		e.NewClient(silent.Client(t), qless.ClientConfig{Namespace: "silent:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "living:"}))
 	require.NoError(t, err)
 	living := shards.Clients()[1].Queue("q")
 	for _, jid := range []string{"done", "later", "called"} {

@@ -45,23 +45,23 @@ var optionsOfJobs = map[string][]qless.PutOption{
 
 // putNeeded puts the jobs that others of a test wait for.
 func (e *env) putNeeded() {
-	e.put("q", qless.JID("waiting"))
-	e.put("done", qless.JID("complete"))
-	require.NoError(e.t, e.pop("done").Complete(e.t.Context()))
-	e.put("done", qless.JID("failed"))
-	require.NoError(e.t, e.pop("done").Fail(e.t.Context(), "g", "m"))
+	e.Put("q", qless.JID("waiting"))
+	e.Put("done", qless.JID("complete"))
+	require.NoError(e.T, e.Pop("done").Complete(e.T.Context()))
+	e.Put("done", qless.JID("failed"))
+	require.NoError(e.T, e.Pop("done").Fail(e.T.Context(), "g", "m"))
 }
 
 // putAgain cancels a job and puts it from the JSON of it.
 func (e *env) putAgain(job *qless.Job) {
-	e.t.Helper()
+	e.T.Helper()
 	receipt, err := json.Marshal(job)
-	require.NoError(e.t, err)
-	require.NoError(e.t, e.Cancel(e.t.Context(), job.JID))
+	require.NoError(e.T, err)
+	require.NoError(e.T, e.Cancel(e.T.Context(), job.JID))
 	var read qless.Job
-	require.NoError(e.t, json.Unmarshal(receipt, &read))
-	_, err = e.Queue(read.Queue).PutMany(e.t.Context(), []qless.JobSpec{read.Spec()})
-	require.NoError(e.t, err)
+	require.NoError(e.T, json.Unmarshal(receipt, &read))
+	_, err = e.Queue(read.Queue).PutMany(e.T.Context(), []qless.JobSpec{read.Spec()})
+	require.NoError(e.T, err)
 }
 
 func TestACanceledJobIsPutAgainFromItsJSONAsItWas(t *testing.T) {
@@ -73,10 +73,10 @@ func TestACanceledJobIsPutAgainFromItsJSONAsItWas(t *testing.T) {
 				_, err := e.Queue("other").Put(t.Context(), "Klass",
 					json.RawMessage(`{"big": 12345678901234567890}`), options...)
 				require.NoError(t, err)
-				before, stored := e.job(name), e.stored(name)
-				e.clock.Advance(10 * time.Second)
+				before, stored := e.Read(name), e.stored(name)
+				e.Clock.Advance(10 * time.Second)
 				e.putAgain(before)
-				after := e.job(name)
+				after := e.Read(name)
 				before.History, after.History = nil, nil
 				require.Equal(t, shown(t, before), shown(t, after))
 				require.Equal(t, withoutPutTime(t, stored), withoutPutTime(t, e.stored(name)))
@@ -93,7 +93,7 @@ func shown(t *testing.T, job *qless.Job) string {
 	return string(text)
 }
 
-// withoutPutTime returns options as they are stored, but for when their lifetimes were put.
+// withoutPutTime returns options as they are stored, except for when their lifetimes were put.
 func withoutPutTime(t *testing.T, stored string) map[string]any {
 	t.Helper()
 	if stored == "" {
@@ -108,13 +108,13 @@ func withoutPutTime(t *testing.T, stored string) map[string]any {
 
 func TestOptionsBeforeThoseOfASpecCount(t *testing.T) {
 	e := newEnv(t)
-	spec := e.job(e.put("q", qless.Priority(7))).Spec()
+	spec := e.Read(e.Put("q", qless.Priority(7))).Spec()
 	spec.Options = append([]qless.PutOption{
 		qless.Priority(1), qless.DependsOn{"x"}, qless.KeepFor(time.Minute), qless.Limits{"l"},
 	}, append(spec.Options, qless.JID("again"))...)
 	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
 	require.NoError(t, err)
-	job := e.job("again")
+	job := e.Read("again")
 	require.Equal(t, 7, job.Priority)
 	require.Equal(t, time.Minute, *job.Options.KeepFor)
 	require.Equal(t, qless.Limits{"l"}, job.Options.Limits)
@@ -126,10 +126,10 @@ func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			jid := e.put("q", option)
-			job := e.job(jid)
+			jid := e.Put("q", option)
+			job := e.Read(jid)
 			require.NoError(t, e.Cancel(t.Context(), jid))
-			e.clock.Advance(90 * time.Second)
+			e.Clock.Advance(90 * time.Second)
 			_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{job.Spec()})
 			require.ErrorIs(t, err, qless.ErrInvalid)
 			require.ErrorContains(t, err, name+" was over 30.000 s ago")
@@ -138,17 +138,17 @@ func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
 			spec.Options = append(spec.Options, qless.StartBy(time.Hour), qless.TTL(time.Hour))
 			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
 			require.NoError(t, err)
-			require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job(jid).Options.GoneBy, time.Millisecond)
+			require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read(jid).Options.GoneBy, time.Millisecond)
 		})
 	}
 }
 
-func TestAJobThatHasEndedIsPutAgainWithoutTheEndsOfItsLife(t *testing.T) {
+func TestEndedJobIsPutAgainWithoutItsLifetimes(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.TTL(time.Hour), qless.KeepFor(time.Minute))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	e.putAgain(e.job(jid))
-	job := e.job(jid)
+	jid := e.Put("q", qless.TTL(time.Hour), qless.KeepFor(time.Minute))
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	e.putAgain(e.Read(jid))
+	job := e.Read(jid)
 	require.Zero(t, job.Options.GoneBy)
 	require.Equal(t, time.Minute, *job.Options.KeepFor)
 	require.Equal(t, qless.StateWaiting, job.State)
@@ -162,42 +162,42 @@ func TestTheCallbackOfABatchIsPutAgain(t *testing.T) {
 	require.NoError(t, err)
 	_, err = batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("a")}}})
 	require.NoError(t, err)
-	before := e.job("batch")
+	before := e.Read("batch")
 	require.Equal(t, 1, *before.BatchSize)
 	e.putAgain(before)
-	require.ElementsMatch(t, before.Dependencies, e.job("batch").Dependencies)
+	require.ElementsMatch(t, before.Dependencies, e.Read("batch").Dependencies)
 	_, err = batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("b")}}})
 	require.NoError(t, err)
-	require.Equal(t, 2, *e.job("batch").BatchSize)
+	require.Equal(t, 2, *e.Read("batch").BatchSize)
 	require.NoError(t, batch.Commit(ctx))
 	for range 2 {
-		require.NoError(t, e.pop("q").Complete(ctx))
+		require.NoError(t, e.Pop("q").Complete(ctx))
 	}
-	require.Equal(t, "batch", e.pop("q").JID)
+	require.Equal(t, "batch", e.Pop("q").JID)
 }
 
 func TestAJobThatIsParkedIsPutAgainWithoutATime(t *testing.T) {
 	e := newEnv(t)
 	e.limit("l", qless.LimitConfig{Concurrency: 1})
-	e.put("q", qless.JID("first"), qless.Limits{"l"})
-	e.put("q", qless.JID("second"), qless.Limits{"l"})
-	e.pop("q")
+	e.Put("q", qless.JID("first"), qless.Limits{"l"})
+	e.Put("q", qless.JID("second"), qless.Limits{"l"})
+	e.Pop("q")
 	jobs, err := e.Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.Empty(t, jobs)
-	parked := e.job("second")
+	parked := e.Read("second")
 	require.Equal(t, "l", parked.Parked)
 	e.putAgain(parked)
-	require.Equal(t, qless.StateWaiting, e.job("second").State)
+	require.Equal(t, qless.StateWaiting, e.Read("second").State)
 }
 
 func TestWhenAJobIsDueIsSaidToThoseWhoAsk(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("j"), qless.Delay(time.Hour))
+	e.Put("q", qless.JID("j"), qless.Delay(time.Hour))
 	require.Contains(t, e.run("get", "j", "x:due"), `"due":`)
 	require.NotContains(t, e.run("get", "j"), `"due":`)
-	require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job("j").Due, time.Millisecond)
-	reply, err := e.rdb.Eval(t.Context(), qless.DropInScript(), nil, "get", "0", "j").Result()
+	require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read("j").Due, time.Millisecond)
+	reply, err := e.Redis.Eval(t.Context(), qless.DropInScript(), nil, "get", "0", "j").Result()
 	require.NoError(t, err)
 	require.NotContains(t, reply, `"due":`)
 }

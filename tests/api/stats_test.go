@@ -14,20 +14,20 @@ import (
 const day = 24 * time.Hour
 
 func (e *env) stats(queue string, at time.Time) qless.Stats {
-	e.t.Helper()
-	stats, err := e.Queue(queue).Stats(e.t.Context(), at)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	stats, err := e.Queue(queue).Stats(e.T.Context(), at)
+	require.NoError(e.T, err)
 	return stats
 }
 
 // work puts a job and lets it wait and run for a time.
 func (e *env) work(queue string, waits, runs time.Duration) {
-	e.t.Helper()
-	e.put(queue)
-	e.clock.Advance(waits)
-	job := e.pop(queue)
-	e.clock.Advance(runs)
-	require.NoError(e.t, job.Complete(e.t.Context()))
+	e.T.Helper()
+	e.Put(queue)
+	e.Clock.Advance(waits)
+	job := e.Pop(queue)
+	e.Clock.Advance(runs)
+	require.NoError(e.T, job.Complete(e.T.Context()))
 }
 
 func TestStatsOfADay(t *testing.T) {
@@ -62,14 +62,14 @@ func TestBatchesHaveTheStatisticsOfSingleJobs(t *testing.T) {
 	e := newEnv(t)
 	waits := []time.Duration{7 * time.Second, 5 * time.Second, 2 * time.Second, time.Second}
 	for i, wait := range waits {
-		e.put("q")
+		e.Put("q")
 		if i+1 < len(waits) {
-			e.clock.Advance(wait - waits[i+1])
+			e.Clock.Advance(wait - waits[i+1])
 		} else {
-			e.clock.Advance(wait)
+			e.Clock.Advance(wait)
 		}
 	}
-	require.Len(t, e.pops("q", 10), 4)
+	require.Len(t, e.Pops("q", 10), 4)
 	wait := e.stats("q", noon).Wait
 	require.Equal(t, 4, wait.Count)
 	require.InDelta(t, 3.75, wait.Mean.Seconds(), 1e-4)
@@ -79,7 +79,7 @@ func TestBatchesHaveTheStatisticsOfSingleJobs(t *testing.T) {
 
 func TestHistogramBuckets(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigHeartbeat, 30*day)
+	e.Set(qless.ConfigHeartbeat, 30*day)
 	for _, c := range []struct{ waits, from, to time.Duration }{
 		{0, 0, time.Second},
 		{59*time.Second + 900*time.Millisecond, 59 * time.Second, time.Minute},
@@ -91,20 +91,20 @@ func TestHistogramBuckets(t *testing.T) {
 		{6*day + 23*time.Hour, 6 * day, 7 * day},
 	} {
 		queue := c.waits.String()
-		e.put(queue)
-		e.clock.Advance(c.waits)
-		e.pop(queue)
-		stats := e.stats(queue, e.clock.Now())
+		e.Put(queue)
+		e.Clock.Advance(c.waits)
+		e.Pop(queue)
+		stats := e.stats(queue, e.Clock.Now())
 		require.Equal(t, []qless.Bucket{{From: c.from, To: c.to, Count: 1}}, stats.Wait.Histogram, queue)
 	}
 }
 
 func TestFailuresAndRetriesAreCounted(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigGracePeriod, 0)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"))
-	for _, job := range e.pops("q", 2) {
+	e.Set(qless.ConfigGracePeriod, 0)
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"))
+	for _, job := range e.Pops("q", 2) {
 		require.NoError(t, job.Fail(t.Context(), "g", "m"))
 	}
 	stats := e.stats("q", noon)
@@ -112,7 +112,7 @@ func TestFailuresAndRetriesAreCounted(t *testing.T) {
 	require.Equal(t, 2, stats.Failures)
 	require.Zero(t, stats.Retries)
 
-	e.clock.Advance(day)
+	e.Clock.Advance(day)
 	_, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", 1)
 	require.NoError(t, err)
 	require.NoError(t, e.Cancel(t.Context(), "b"))
@@ -120,16 +120,16 @@ func TestFailuresAndRetriesAreCounted(t *testing.T) {
 	require.Zero(t, stats.Failed, "on the queue and the day of the failure")
 	require.Equal(t, 2, stats.Failures)
 
-	e.pop("other")
-	e.clock.Advance(61 * time.Second)
-	e.pop("other")
+	e.Pop("other")
+	e.Clock.Advance(61 * time.Second)
+	e.Pop("other")
 	require.Equal(t, 1, e.stats("other", noon.Add(day)).Retries)
 }
 
 func TestAFailureIsUncountedWhenTheJobIsMoved(t *testing.T) {
 	e := newEnv(t)
-	e.put("q")
-	job := e.pop("q")
+	e.Put("q")
+	job := e.Pop("q")
 	require.NoError(t, job.Fail(t.Context(), "g", "m"))
 	require.NoError(t, job.Move(t.Context(), "other"))
 	require.Zero(t, e.stats("q", noon).Failed)
@@ -138,27 +138,27 @@ func TestAFailureIsUncountedWhenTheJobIsMoved(t *testing.T) {
 
 func TestStatisticsExpire(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigStatsHistory, 3)
+	e.Set(qless.ConfigStatsHistory, 3)
 	e.work("q", 0, 0)
-	e.put("q")
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	keys, err := e.rdb.Keys(t.Context(), "ql:s:*").Result()
+	e.Put("q")
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	keys, err := e.Redis.Keys(t.Context(), "ql:s:*").Result()
 	require.NoError(t, err)
 	require.Len(t, keys, 3)
 	for _, key := range keys {
-		ttl := e.rdb.TTL(t.Context(), key).Val()
+		ttl := e.Redis.TTL(t.Context(), key).Val()
 		require.InDelta(t, (3*day + day/2).Hours(), ttl.Hours(), 0.1, key)
 	}
 }
 
 func TestHistogramsEndBeforeTheirSummaries(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigHistogramHistory, 2)
+	e.Set(qless.ConfigHistogramHistory, 2)
 	e.work("q", time.Second, time.Second)
-	e.clock.Advance(2 * day)
+	e.Clock.Advance(2 * day)
 	e.work("q", time.Second, time.Second)
 	require.Len(t, e.stats("q", noon).Wait.Histogram, 1)
-	e.clock.Advance(day)
+	e.Clock.Advance(day)
 	e.work("q", time.Second, time.Second)
 	old := e.stats("q", noon).Wait
 	require.Empty(t, old.Histogram)

@@ -12,18 +12,18 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// What the stock scripts leave in the keys is read like what ours leave.
+// Keys that the stock scripts write are read like our own.
 func TestJobsOfTheStockScriptsAreRead(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:old", map[string]any{
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:old", map[string]any{
 		"jid": "old", "klass": "Foo::Bar", "data": `{"a":{}}`, "priority": "0", "tags": "{}", "state": "waiting",
 		"worker": "", "expires": "1704196860.123456", "queue": "q", "retries": "5", "remaining": "4.0000000000",
 		"time": "1704196800.5", "failure": "{}",
 		"history": `[{"q":"first","put":1352075209,"popped":1352075300.5,"worker":"w","done":1352076000},{"q":"q","put":1352076000}]`,
 	}).Err())
-	require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:q:q-work", zmember(-0.17, "old")).Err())
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-0.17, "old")).Err())
 
-	job := e.pop("q")
+	job := e.Pop("q")
 	require.Equal(t, "Foo::Bar", job.Klass)
 	require.Empty(t, job.Tags)
 	require.Nil(t, job.Failure)
@@ -36,7 +36,7 @@ func TestJobsOfTheStockScriptsAreRead(t *testing.T) {
 		{When: time.Unix(1352076000, 0), What: "put", Queue: "q"},
 		{When: noon.Local(), What: "popped", Worker: "w1"},
 	}, job.History)
-	require.Zero(t, e.rdb.HExists(t.Context(), "ql:j:old", "history").Val(), "it has become a list")
+	require.Zero(t, e.Redis.HExists(t.Context(), "ql:j:old", "history").Val(), "it has become a list")
 	require.NoError(t, job.Complete(t.Context()))
 }
 
@@ -51,25 +51,25 @@ func TestPrioritiesOfOtherClientsAreReadInFull(t *testing.T) {
 	ctx := t.Context()
 	e := newEnv(t)
 	for stored, want := range foreignPriorities {
-		jid := e.put("q")
-		require.NoError(t, e.rdb.HSet(ctx, "ql:j:"+jid, "priority", stored).Err())
+		jid := e.Put("q")
+		require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, "priority", stored).Err())
 
-		require.Equal(t, want, e.job(jid).Priority, stored)
+		require.Equal(t, want, e.Read(jid).Priority, stored)
 		jobs, err := e.Jobs(ctx, jid)
 		require.NoError(t, err)
 		require.Equal(t, want, jobs[0].Priority, stored)
 		jobs, err = e.Queue("q").Peek(ctx, 1)
 		require.NoError(t, err)
 		require.Equal(t, want, jobs[0].Priority, stored)
-		require.Equal(t, want, e.pop("q").Priority, stored)
+		require.Equal(t, want, e.Pop("q").Priority, stored)
 	}
 }
 
-func TestPrioritiesOfRecurringJobsOfOtherClientsAreReadInFull(t *testing.T) {
+func TestForeignRecurringPrioritiesAreReadInFull(t *testing.T) {
 	e := newEnv(t)
 	recurring := e.recur(time.Minute)
 	for stored, want := range foreignPriorities {
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:r:"+recurring.JID, "priority", stored).Err())
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:r:"+recurring.JID, "priority", stored).Err())
 		require.Equal(t, want, e.recurring(recurring.JID).Priority, stored)
 	}
 }
@@ -78,8 +78,8 @@ func TestAWorkerReadsPrioritiesOfOtherClientsInFull(t *testing.T) {
 	e := newEnv(t)
 	want := map[string]int{}
 	for stored, priority := range foreignPriorities {
-		jid := e.put("q")
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "priority", stored).Err())
+		jid := e.Put("q")
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "priority", stored).Err())
 		want[jid] = priority
 	}
 	ran := make(chan *qless.Job, len(want))
@@ -100,8 +100,8 @@ func TestAWorkerReadsPrioritiesOfOtherClientsInFull(t *testing.T) {
 // The scripts of reqless 1.0 call the queue of a put queue, where others call it q.
 func TestTheQueueOfAPutByReqlessIsRead(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
-	require.NoError(t, e.rdb.RPush(t.Context(), "ql:j:"+jid+"-history", `[1704196801,"put",{"queue":"next"}]`).Err())
-	history := e.job(jid).History
+	jid := e.Put("q")
+	require.NoError(t, e.Redis.RPush(t.Context(), "ql:j:"+jid+"-history", `[1704196801,"put",{"queue":"next"}]`).Err())
+	history := e.Read(jid).History
 	require.Equal(t, qless.HistoryEntry{When: noon.Local().Add(time.Second), What: "put", Queue: "next"}, history[1])
 }

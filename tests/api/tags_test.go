@@ -12,26 +12,26 @@ import (
 
 func TestTagsKeepTheirOrder(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q", qless.Tags{"b", "a"})
-	job := e.job(jid)
+	jid := e.Put("q", qless.Tags{"b", "a"})
+	job := e.Read(jid)
 	require.NoError(t, job.Tag(t.Context(), "c", "a", "d", "c"))
-	require.Equal(t, qless.Tags{"b", "a", "c", "d"}, e.job(jid).Tags)
+	require.Equal(t, qless.Tags{"b", "a", "c", "d"}, e.Read(jid).Tags)
 	require.NoError(t, job.Untag(t.Context(), "a", "unknown"))
-	require.Equal(t, qless.Tags{"b", "c", "d"}, e.job(jid).Tags)
+	require.Equal(t, qless.Tags{"b", "c", "d"}, e.Read(jid).Tags)
 	require.NoError(t, job.Untag(t.Context(), "b", "c", "d"))
-	require.Empty(t, e.job(jid).Tags)
+	require.Empty(t, e.Read(jid).Tags)
 }
 
 func TestTaggingTwiceIsANoOp(t *testing.T) {
 	e := newEnv(t)
-	a, b := e.put("q", qless.Tags{"x"}), e.put("q")
-	require.NoError(t, e.job(a).Tag(t.Context(), "x"))
+	a, b := e.Put("q", qless.Tags{"x"}), e.Put("q")
+	require.NoError(t, e.Read(a).Tag(t.Context(), "x"))
 	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, tags.Items, "only one job has it")
-	require.NoError(t, e.job(b).Tag(t.Context(), "x"))
-	require.NoError(t, e.job(b).Untag(t.Context(), "x"))
-	require.NoError(t, e.job(b).Untag(t.Context(), "x"))
+	require.NoError(t, e.Read(b).Tag(t.Context(), "x"))
+	require.NoError(t, e.Read(b).Untag(t.Context(), "x"))
+	require.NoError(t, e.Read(b).Untag(t.Context(), "x"))
 	tagged, err := inspect.New(e.Client).Tagged("x").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, inspect.Page[string]{Total: 1, Items: []string{a}}, tagged)
@@ -40,7 +40,7 @@ func TestTaggingTwiceIsANoOp(t *testing.T) {
 func TestTaggedGivesTheLongestTaggedFirst(t *testing.T) {
 	e := newEnv(t)
 	for i := range 30 {
-		e.put("q", qless.JID(fmt.Sprint(i)), qless.Tags{"x"})
+		e.Put("q", qless.JID(fmt.Sprint(i)), qless.Tags{"x"})
 	}
 	page, err := inspect.New(e.Client).Tagged("x").JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestTagsGivesTheMostUsedFirst(t *testing.T) {
 	e := newEnv(t)
 	for i := range 4 {
 		for _, tag := range []string{"a", "b", "c", "d"}[i:] {
-			e.put("q", qless.Tags{tag})
+			e.Put("q", qless.Tags{tag})
 		}
 	}
 	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
@@ -72,20 +72,20 @@ func TestTagsGivesTheMostUsedFirst(t *testing.T) {
 
 func TestTagsEndWithTheJob(t *testing.T) {
 	e := newEnv(t)
-	a := e.put("q", qless.Tags{"x", "y"})
-	e.put("q", qless.Tags{"x"})
+	a := e.Put("q", qless.Tags{"x", "y"})
+	e.Put("q", qless.Tags{"x"})
 	require.NoError(t, e.Cancel(t.Context(), a))
 	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, tags.Items)
-	require.Equal(t, []any{"x", "1"}, e.dump()["ql:tags"])
+	require.Equal(t, []any{"x", "1"}, e.Dump()["ql:tags"])
 }
 
 func TestTagsOfAJobThatIsGone(t *testing.T) {
 	e := newEnv(t)
-	job := e.job(e.put("q"))
+	job := e.Read(e.Put("q"))
 	require.NoError(t, job.Cancel(t.Context()))
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		require.Equal(t, job.JID, requireCode(t, qless.ErrNotFound, job.Tag(t.Context(), "x")).JID)
 		require.Equal(t, job.JID, requireCode(t, qless.ErrNotFound, job.Untag(t.Context(), "x")).JID)
 	})
@@ -93,25 +93,25 @@ func TestTagsOfAJobThatIsGone(t *testing.T) {
 
 func TestTrackedJobsAreListed(t *testing.T) {
 	e := newEnv(t)
-	a, b := e.put("q"), e.put("q")
+	a, b := e.Put("q"), e.Put("q")
 	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Empty(t, tracked.Items)
 
-	job := e.job(a)
+	job := e.Read(a)
 	require.NoError(t, job.Track(t.Context()))
 	require.NoError(t, job.Track(t.Context()), "twice is fine")
-	require.NoError(t, e.job(b).Track(t.Context()))
-	require.True(t, e.job(a).Tracked)
+	require.NoError(t, e.Read(b).Track(t.Context()))
+	require.True(t, e.Read(a).Tracked)
 	tracked, err = inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
 	require.Equal(t, []string{a, b}, tracked.Items)
-	popped := e.pops("q", 2)
+	popped := e.Pops("q", 2)
 	require.True(t, popped[0].Tracked)
 
 	require.NoError(t, job.Untrack(t.Context()))
 	require.NoError(t, job.Untrack(t.Context()))
-	require.False(t, e.job(a).Tracked)
+	require.False(t, e.Read(a).Tracked)
 	require.NoError(t, e.Cancel(t.Context(), b))
 	tracked, err = inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
 	require.NoError(t, err)
@@ -123,18 +123,18 @@ func TestTrackedJobsAreListed(t *testing.T) {
 
 func TestSetPriorityMovesAWaitingJob(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("a"))
-	e.put("q", qless.JID("b"))
-	e.put("q", qless.JID("c"))
-	job := e.job("b")
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"))
+	e.Put("q", qless.JID("c"))
+	job := e.Read("b")
 	require.NoError(t, job.SetPriority(t.Context(), 10))
-	require.Equal(t, 10, e.job("b").Priority)
-	require.NoError(t, e.job("a").SetPriority(t.Context(), -10))
-	require.Equal(t, []string{"b", "c", "a"}, jids(e.pops("q", 5)))
+	require.Equal(t, 10, e.Read("b").Priority)
+	require.NoError(t, e.Read("a").SetPriority(t.Context(), -10))
+	require.Equal(t, []string{"b", "c", "a"}, jids(e.Pops("q", 5)))
 
 	require.NoError(t, job.SetPriority(t.Context(), 3))
-	require.Equal(t, 3, e.job("b").Priority)
-	require.Zero(t, e.counts("q").Waiting, "a running job does not wait")
+	require.Equal(t, 3, e.Read("b").Priority)
+	require.Zero(t, e.Counts("q").Waiting, "a running job does not wait")
 	require.NoError(t, job.Cancel(t.Context()))
 	require.Equal(t, "b", requireCode(t, qless.ErrNotFound, job.SetPriority(t.Context(), 1)).JID)
 }

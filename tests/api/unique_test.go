@@ -20,59 +20,59 @@ import (
 
 // held requires that a put with the key is refused because of a job, and writes nothing.
 func (e *env) held(jid string, unique qless.UniqueOption) {
-	e.t.Helper()
-	e.unchanged(func() {
-		found, err := e.Queue("others").Put(e.t.Context(), "K", nil, unique, qless.Tags{"t"})
-		own := requireCode(e.t, qless.ErrExists, err)
-		require.Equal(e.t, jid, found)
-		require.Equal(e.t, jid, own.JID)
-		require.Contains(e.t, own.Message, "holds the unique key")
+	e.T.Helper()
+	e.Unchanged(func() {
+		found, err := e.Queue("others").Put(e.T.Context(), "K", nil, unique, qless.Tags{"t"})
+		own := requireCode(e.T, qless.ErrExists, err)
+		require.Equal(e.T, jid, found)
+		require.Equal(e.T, jid, own.JID)
+		require.Contains(e.T, own.Message, "holds the unique key")
 	})
 }
 
 // holder requires that a job, or none if jid is empty, holds the key k.
 func (e *env) holder(jid string) {
-	e.t.Helper()
-	found, err := e.Holder(e.t.Context(), "k")
-	require.NoError(e.t, err)
-	require.Equal(e.t, jid, found)
+	e.T.Helper()
+	found, err := e.Holder(e.T.Context(), "k")
+	require.NoError(e.T, err)
+	require.Equal(e.T, jid, found)
 }
 
 // dropKey deletes the claim on the key k.
 func (e *env) dropKey() {
-	e.t.Helper()
-	require.NoError(e.t, e.rdb.Del(e.t.Context(), `ql:x:unique:["k"]`).Err())
+	e.T.Helper()
+	require.NoError(e.T, e.Redis.Del(e.T.Context(), `ql:x:unique:["k"]`).Err())
 }
 
 func TestAUniqueKeyIsHeldUntilItsJobHasEnded(t *testing.T) {
 	ends := map[string]func(t *testing.T, e *env){
-		"complete": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Complete(t.Context())) },
-		"finish":   func(t *testing.T, e *env) { e.pop("q"); e.run("finish", "w1", "complete", "j", "q", "", "0") },
-		"fail":     func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m")) },
+		"complete": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Complete(t.Context())) },
+		"finish":   func(t *testing.T, e *env) { e.Pop("q"); e.run("finish", "w1", "complete", "j", "q", "", "0") },
+		"fail":     func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) },
 		"exhausted": func(t *testing.T, e *env) {
 			for range 2 {
-				require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", "")))
+				require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
 			}
 		},
 		"lost": func(t *testing.T, e *env) {
-			e.set("grace-period", 0)
+			e.Set("grace-period", 0)
 			for range 2 {
-				e.pop("q")
-				e.clock.Advance(time.Hour)
+				e.Pop("q")
+				e.Clock.Advance(time.Hour)
 			}
-			require.Empty(t, e.pops("q", 1))
+			require.Empty(t, e.Pops("q", 1))
 		},
 		"canceled": func(t *testing.T, e *env) { require.NoError(t, e.Cancel(t.Context(), "j")) },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.Unique("k"), qless.Retries(1))
+				e.Put("q", qless.JID("j"), qless.Unique("k"), qless.Retries(1))
 				e.held("j", qless.Unique("k"))
 				end(t, e)
 				e.holder("")
-				require.Zero(t, e.rdb.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
-				other := e.put("q", qless.Unique("k"))
+				require.Zero(t, e.Redis.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
+				other := e.Put("q", qless.Unique("k"))
 				e.holder(other)
 				e.held(other, qless.Unique("k"))
 			})
@@ -83,22 +83,22 @@ func TestAUniqueKeyIsHeldUntilItsJobHasEnded(t *testing.T) {
 func TestAUniqueKeyStaysWithItsJobThroughItsLife(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		key := qless.Unique("k")
-		e.put("q", qless.JID("j"), key, qless.Delay(time.Minute))
+		e.Put("q", qless.JID("j"), key, qless.Delay(time.Minute))
 		for _, step := range []struct {
 			what string
 			do   func()
 		}{
 			{"scheduled", func() {}},
-			{"waiting", func() { e.clock.Advance(time.Minute) }},
-			{"running", func() { e.pop("q") }},
-			{"timed out", func() { require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.job("j").JID)) }},
-			{"retried", func() { require.NoError(t, errOf(e.pop("q").Retry(t.Context(), 0, "", ""))) }},
-			{"released", func() { require.NoError(t, e.pop("q").Release(t.Context(), 0)) }},
-			{"in another queue", func() { require.NoError(t, e.pop("q").Next(t.Context(), "q2")) }},
-			{"moved", func() { require.NoError(t, e.job("j").Move(t.Context(), "q")) }},
-			{"put again with its key", func() { e.put("q", qless.JID("j"), key) }},
-			{"put again without", func() { e.put("q", qless.JID("j")) }},
-			{"waiting for another", func() { e.put("q", qless.JID("j"), qless.DependsOn{e.put("x")}) }},
+			{"waiting", func() { e.Clock.Advance(time.Minute) }},
+			{"running", func() { e.Pop("q") }},
+			{"timed out", func() { require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Read("j").JID)) }},
+			{"retried", func() { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) }},
+			{"released", func() { require.NoError(t, e.Pop("q").Release(t.Context(), 0)) }},
+			{"in another queue", func() { require.NoError(t, e.Pop("q").Next(t.Context(), "q2")) }},
+			{"moved", func() { require.NoError(t, e.Read("j").Move(t.Context(), "q")) }},
+			{"put again with its key", func() { e.Put("q", qless.JID("j"), key) }},
+			{"put again without", func() { e.Put("q", qless.JID("j")) }},
+			{"waiting for another", func() { e.Put("q", qless.JID("j"), qless.DependsOn{e.Put("x")}) }},
 		} {
 			step.do()
 			e.holder("j")
@@ -111,48 +111,48 @@ func TestAUniqueKeyStaysWithItsJobThroughItsLife(t *testing.T) {
 func TestAUniqueKeyUntilStartedIsFreeWhileItsJobRuns(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		key := qless.Unique("k").UntilStarted()
-		e.put("q", qless.JID("first"), key)
+		e.Put("q", qless.JID("first"), key)
 		e.held("first", key)
 		e.held("first", qless.Unique("k"))
-		first := e.pop("q")
+		first := e.Pop("q")
 		e.holder("")
 		require.NoError(t, errOf(first.Retry(t.Context(), 0, "", "")))
 		e.held("first", key)
 
-		first = e.pop("q")
-		e.put("q", qless.JID("second"), key)
+		first = e.Pop("q")
+		e.Put("q", qless.JID("second"), key)
 		e.held("second", key)
 		require.NoError(t, first.Complete(t.Context()))
 		e.held("second", key)
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		e.holder("")
 	})
 }
 
-func TestAUniqueKeyForSomeTimeIsHeldWhateverBecomesOfItsJob(t *testing.T) {
+func TestTimedUniqueKeyIsHeldWhateverItsJobDoes(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		key := qless.Unique("k").For(time.Minute)
-		e.put("q", qless.JID("j"), key)
+		e.Put("q", qless.JID("j"), key)
 		e.held("j", key)
-		e.clock.Advance(time.Second)
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.Clock.Advance(time.Second)
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		e.held("j", key)
-		e.put("q", qless.JID("j"), qless.IfFinished)
+		e.Put("q", qless.JID("j"), qless.IfFinished)
 		e.held("j", qless.Unique("k"))
-		e.clock.Advance(time.Minute - time.Second)
+		e.Clock.Advance(time.Minute - time.Second)
 		e.holder("")
-		e.put("q", qless.JID("k"), key)
+		e.Put("q", qless.JID("k"), key)
 		require.NoError(t, e.Cancel(t.Context(), "k"))
 		e.holder("")
-		e.put("q", qless.JID("gone"), key)
-		require.Equal(t, time.Minute, e.rdb.PTTL(t.Context(), `ql:x:unique:["k"]`).Val().Round(time.Minute))
-		require.NoError(t, e.rdb.Del(t.Context(), "ql:j:gone").Err())
+		e.Put("q", qless.JID("gone"), key)
+		require.Equal(t, time.Minute, e.Redis.PTTL(t.Context(), `ql:x:unique:["k"]`).Val().Round(time.Minute))
+		require.NoError(t, e.Redis.Del(t.Context(), "ql:j:gone").Err())
 		e.held("gone", key)
 	})
 }
 
-// What another script leaves behind holds nothing.
-func TestAUniqueKeyOfAJobThatAnotherScriptHasEndedIsFree(t *testing.T) {
+// Leftovers of another script hold nothing.
+func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 	for what, left := range map[string][]any{
 		"complete": {"hset", "ql:j:j", "state", "complete"},
 		"failed":   {"hset", "ql:j:j", "state", "failed"},
@@ -164,13 +164,13 @@ func TestAUniqueKeyOfAJobThatAnotherScriptHasEndedIsFree(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.Unique("k"))
+				e.Put("q", qless.JID("j"), qless.Unique("k"))
 				if what == "list" {
 					e.dropKey()
 				}
-				require.NoError(t, e.rdb.Do(t.Context(), left...).Err())
+				require.NoError(t, e.Redis.Do(t.Context(), left...).Err())
 				e.holder("")
-				e.put("q", qless.JID("new"), qless.Unique("k"))
+				e.Put("q", qless.JID("new"), qless.Unique("k"))
 				e.holder("new")
 			})
 		})
@@ -179,24 +179,24 @@ func TestAUniqueKeyOfAJobThatAnotherScriptHasEndedIsFree(t *testing.T) {
 
 func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Unique("k"))
+		e.Put("q", qless.JID("j"), qless.Unique("k"))
 		run := func(args ...any) {
-			args = append([]any{args[0], scripts.Time(e.clock.Now())}, args[1:]...)
-			_, err := scripts.RunDropIn(t.Context(), e.rdb, args...)
+			args = append([]any{args[0], scripts.Time(e.Clock.Now())}, args[1:]...)
+			_, err := scripts.RunDropIn(t.Context(), e.Redis, args...)
 			require.NoError(t, err)
 		}
 		run("pop", "q", "w2", "1")
 		e.held("j", qless.Unique("k"))
 		run("complete", "j", "w2", "q", "{}")
 		e.holder("")
-		require.Zero(t, e.rdb.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
+		require.Zero(t, e.Redis.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
 	})
 }
 
 // A job that begins a new life has its key again, unless another has taken it.
 func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 	for what, again := range map[string]func(t *testing.T, e *env){
-		"unfail": func(t *testing.T, e *env) { require.NoError(t, e.job("j").Unfail(t.Context())) },
+		"unfail": func(t *testing.T, e *env) { require.NoError(t, e.Read("j").Unfail(t.Context())) },
 		"of a group": func(t *testing.T, e *env) {
 			_, err := repairs.Unfail(t.Context(), e.Client, "g", 1)
 			require.NoError(t, err)
@@ -205,21 +205,21 @@ func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 			_, err := repairs.UnfailInto(t.Context(), e.Client, "q", "g", 1)
 			require.NoError(t, err)
 		},
-		"put":  func(_ *testing.T, e *env) { e.put("q", qless.JID("j")) },
-		"move": func(t *testing.T, e *env) { require.NoError(t, e.job("j").Move(t.Context(), "q")) },
+		"put":  func(_ *testing.T, e *env) { e.Put("q", qless.JID("j")) },
+		"move": func(t *testing.T, e *env) { require.NoError(t, e.Read("j").Move(t.Context(), "q")) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				for _, taken := range []bool{false, true} {
-					e.put("q", qless.JID("j"), qless.Unique("k"))
-					require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+					e.Put("q", qless.JID("j"), qless.Unique("k"))
+					require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 					holder := "j"
 					if taken {
-						holder = e.put("others", qless.Unique("k"))
+						holder = e.Put("others", qless.Unique("k"))
 					}
 					again(t, e)
 					e.holder(holder)
-					require.NoError(t, e.pop("q").Complete(t.Context()), "it runs in any case")
+					require.NoError(t, e.Pop("q").Complete(t.Context()), "it runs in any case")
 					if taken {
 						e.holder(holder)
 					} else {
@@ -236,18 +236,18 @@ func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
 	for what, again := range map[string]func(e *env) error{
 		"of a group": func(e *env) error {
-			return errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 3))
+			return errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 3))
 		},
 		"into a queue": func(e *env) error {
-			return errOf(repairs.UnfailInto(e.t.Context(), e.Client, "q", "g", 3))
+			return errOf(repairs.UnfailInto(e.T.Context(), e.Client, "q", "g", 3))
 		},
-		"named, oldest first": func(e *env) error { return errOf(inspect.New(e.Client).JIDs("z", "m", "a").Unfail(e.t.Context())) },
+		"named, oldest first": func(e *env) error { return errOf(inspect.New(e.Client).JIDs("z", "m", "a").Unfail(e.T.Context())) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				for _, jid := range []string{"z", "m", "a"} {
 					e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
-					e.clock.Advance(time.Second)
+					e.Clock.Advance(time.Second)
 				}
 				require.NoError(t, again(e))
 				e.holder("z")
@@ -259,22 +259,22 @@ func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
 
 func TestAJobThatGetsAnotherUniqueKeyGivesUpTheFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("j"), qless.Unique("k"))
-		e.put("q", qless.JID("j"), qless.Unique("other"))
+		e.Put("q", qless.JID("j"), qless.Unique("k"))
+		e.Put("q", qless.JID("j"), qless.Unique("other"))
 		e.holder("")
-		require.Zero(t, e.rdb.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
+		require.Zero(t, e.Redis.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
 		e.held("j", qless.Unique("other"))
 
-		e.put("q", qless.JID("second"), qless.Unique("k"))
-		e.unchanged(func() {
-			requireCode(t, qless.ErrExists, e.job("j").Move(t.Context(), "q", qless.Unique("k")))
+		e.Put("q", qless.JID("second"), qless.Unique("k"))
+		e.Unchanged(func() {
+			requireCode(t, qless.ErrExists, e.Read("j").Move(t.Context(), "q", qless.Unique("k")))
 		})
 	})
 }
 
 func TestUniqueKeysAmongManyPuts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("there"), qless.Unique("a"))
+		e.Put("q", qless.JID("there"), qless.Unique("a"))
 		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 			{Klass: "K", Options: []qless.PutOption{qless.Unique("a")}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("b1"), qless.Unique("b"), qless.Delay(time.Minute)}},
@@ -289,7 +289,7 @@ func TestUniqueKeysAmongManyPuts(t *testing.T) {
 			{Klass: "K", Options: []qless.PutOption{qless.Unique("b")}},
 		})
 		require.Contains(t, err.Error(), "jobs[0]: the job holds the unique key and is scheduled")
-		require.Equal(t, 2, e.counts("q").Waiting)
+		require.Equal(t, 2, e.Counts("q").Waiting)
 	})
 }
 
@@ -308,7 +308,7 @@ func TestWithoutPartsTheKlassAndTheDataAreUnique(t *testing.T) {
 
 func TestOfManyPutsAtOnceOneClaimsTheUniqueKey(t *testing.T) {
 	e := newEnv(t)
-	alone := e.client(e.rdb, qless.ClientConfig{Unbatched: true})
+	alone := e.NewClient(e.Redis, qless.ClientConfig{Unbatched: true})
 	for i, client := range []*qless.Client{e.Client, alone} {
 		var all sync.WaitGroup
 		var put atomic.Int32
@@ -338,7 +338,7 @@ func TestUniqueKeysThatAreRefused(t *testing.T) {
 		"Unique.For needs at least 1ms, not 0s":  qless.Unique("k").For(0),
 		"Unique.For needs at least 1ms, not -1s": qless.Unique().For(-time.Second),
 	} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, unique)
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, words)
 		})
@@ -350,7 +350,7 @@ func TestUniqueKeysThatAreRefused(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, err)
 	}
 	for _, text := range []string{`u|{}`, `u|{"u":1}`, `u|{"u":{"k":""}}`, `u|{"u":{"k":"k","m":"for"}}`} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text, "checked", "1")
 			requireCode(t, qless.ErrInvalid, err)
 		})
@@ -387,12 +387,12 @@ func TestCommandsThatAUniqueKeyCosts(t *testing.T) {
 	e := newEnv(t)
 	q := e.Queue("q")
 	require.NoError(t, popOne(t, q).Complete(t.Context()))
-	count := func(run func()) int { return len(e.server.Commands(t, run)) }
+	count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 	key := qless.Unique("k")
-	put := func(options ...qless.PutOption) func() { return func() { e.put("q", options...) } }
+	put := func(options ...qless.PutOption) func() { return func() { e.Put("q", options...) } }
 	plain := count(put(qless.JID("a")))
 	require.Equal(t, plain+2+2, count(put(qless.JID("b"), key)))
-	a, b := e.pop("q"), e.pop("q")
+	a, b := e.Pop("q"), e.Pop("q")
 	complete := func(job *qless.Job) func() {
 		return func() { require.NoError(t, job.Complete(t.Context())) }
 	}
@@ -405,8 +405,8 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	again := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
 	other := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("n"), qless.Unique("k")}}
 	complete := func(e *env) {
-		e.put("q", qless.JID("j"), qless.Unique("k"))
-		require.NoError(e.t, e.pop("q").Complete(e.t.Context()))
+		e.Put("q", qless.JID("j"), qless.Unique("k"))
+		require.NoError(e.T, e.Pop("q").Complete(e.T.Context()))
 	}
 	onEach(t, func(t *testing.T, e *env) {
 		complete(e)
@@ -425,12 +425,12 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	})
 }
 
-func TestAJobThatIsPutAgainWhileItRunsHasItsUniqueKeyBeforeLaterPuts(t *testing.T) {
+func TestRunningJobPutAgainGetsItsKeyBeforeLaterPuts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.put("q", qless.JID("old"), qless.Unique("k"))
-		require.NoError(t, e.pop("q").Complete(t.Context()))
-		e.put("q", qless.JID("j"), qless.Unique("k").UntilStarted())
-		e.pop("q")
+		e.Put("q", qless.JID("old"), qless.Unique("k"))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		e.Put("q", qless.JID("j"), qless.Unique("k").UntilStarted())
+		e.Pop("q")
 		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 			{Klass: "K", Options: []qless.PutOption{qless.JID("j")}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("old")}},

@@ -20,14 +20,14 @@ type ending struct {
 
 // waits begins to wait for a job, and returns when the server knows that.
 func (e *env) waits(ctx context.Context, jid string) chan ending {
-	e.t.Helper()
-	e.t.Cleanup(func() { _ = e.Close() })
+	e.T.Helper()
+	e.T.Cleanup(func() { _ = e.Close() })
 	ended := make(chan ending, 1)
 	go func() {
 		result, err := e.Wait(ctx, jid)
 		ended <- ending{result, err}
 	}()
-	require.Eventually(e.t, func() bool {
+	require.Eventually(e.T, func() bool {
 		letters, _, _ := strings.Cut(e.stored(jid), "|")
 		return strings.Contains(letters, "w") || len(ended) > 0
 	}, patience, time.Millisecond)
@@ -36,12 +36,12 @@ func (e *env) waits(ctx context.Context, jid string) chan ending {
 
 // soon returns what a wait returns.
 func (e *env) soon(ended chan ending) ending {
-	e.t.Helper()
+	e.T.Helper()
 	select {
 	case end := <-ended:
 		return end
 	case <-time.After(patience):
-		require.FailNow(e.t, "the wait goes on")
+		require.FailNow(e.T, "the wait goes on")
 		return ending{}
 	}
 }
@@ -54,24 +54,24 @@ func TestAWaitEndsWithItsJob(t *testing.T) {
 		data  string
 		err   error
 	}{
-		"complete":       {func(e *env) error { return e.popWith(7).Complete(e.t.Context()) }, qless.StateComplete, "7", nil},
-		"a large result": {func(e *env) error { return e.popWith(large).Complete(e.t.Context()) }, qless.StateComplete, `"` + large + `"`, nil},
-		"without a result": {func(e *env) error { return e.pop("q").Complete(e.t.Context()) },
+		"complete":       {func(e *env) error { return e.popWith(7).Complete(e.T.Context()) }, qless.StateComplete, "7", nil},
+		"a large result": {func(e *env) error { return e.popWith(large).Complete(e.T.Context()) }, qless.StateComplete, `"` + large + `"`, nil},
+		"without a result": {func(e *env) error { return e.Pop("q").Complete(e.T.Context()) },
 			qless.StateComplete, "", nil},
 		"deleted at once": {func(e *env) error {
-			e.set(qless.ConfigJobsHistory, 0)
-			return e.popWith(7).Complete(e.t.Context())
+			e.Set(qless.ConfigJobsHistory, 0)
+			return e.popWith(7).Complete(e.T.Context())
 		}, qless.StateComplete, "7", nil},
-		"failed": {func(e *env) error { return e.popWith(7).Fail(e.t.Context(), "g", "m") }, qless.StateFailed, "7", nil},
-		"out of retries": {func(e *env) error { return errOf(e.pop("q").Retry(e.t.Context(), 0, "", "")) },
+		"failed": {func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") }, qless.StateFailed, "7", nil},
+		"out of retries": {func(e *env) error { return errOf(e.Pop("q").Retry(e.T.Context(), 0, "", "")) },
 			qless.StateFailed, "", nil},
-		"canceled":  {func(e *env) error { return e.Cancel(e.t.Context(), "j") }, "", "", qless.ErrCanceled},
+		"canceled":  {func(e *env) error { return e.Cancel(e.T.Context(), "j") }, "", "", qless.ErrCanceled},
 		"goes on":   {goesOn, qless.StateComplete, "8", nil},
 		"lost once": {losesLock, qless.StateComplete, "8", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.put("q", qless.JID("j"), qless.Retries(0))
+				e.Put("q", qless.JID("j"), qless.Retries(0))
 				ended := e.waits(t.Context(), "j")
 				require.NoError(t, c.end(e))
 				got := e.soon(ended)
@@ -90,11 +90,11 @@ func TestAWaitEndsWithItsJob(t *testing.T) {
 
 // goesOn completes the job j after further queues and a release.
 func goesOn(e *env) error {
-	ctx := e.t.Context()
-	if err := e.pop("q").Next(ctx, "q"); err != nil {
+	ctx := e.T.Context()
+	if err := e.Pop("q").Next(ctx, "q"); err != nil {
 		return err
 	}
-	if err := e.pop("q").Release(ctx, 0); err != nil {
+	if err := e.Pop("q").Release(ctx, 0); err != nil {
 		return err
 	}
 	return e.popWith(8).Complete(ctx)
@@ -102,15 +102,15 @@ func goesOn(e *env) error {
 
 // losesLock completes the job j when its first worker has lost it.
 func losesLock(e *env) error {
-	e.put("q", qless.JID("j"), qless.Retries(3))
-	e.pop("q")
+	e.Put("q", qless.JID("j"), qless.Retries(3))
+	e.Pop("q")
 	for range 3 {
-		e.clock.Advance(time.Hour)
-		if jobs := e.pops("q", 1); len(jobs) > 0 {
+		e.Clock.Advance(time.Hour)
+		if jobs := e.Pops("q", 1); len(jobs) > 0 {
 			if err := jobs[0].SetResult(8); err != nil {
 				return err
 			}
-			return jobs[0].Complete(e.t.Context())
+			return jobs[0].Complete(e.T.Context())
 		}
 	}
 	return fmt.Errorf("the job was not popped again")
@@ -119,7 +119,7 @@ func losesLock(e *env) error {
 func TestAWaitForAJobThatHasEndedReturnsAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		defer e.Close()
-		jid := e.put("q")
+		jid := e.Put("q")
 		require.NoError(t, e.popWith(7).Complete(t.Context()))
 		result, err := e.Wait(t.Context(), jid)
 		require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestAWaitForAJobThatHasEndedReturnsAtOnce(t *testing.T) {
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := e.waits(ctx, e.put("q"))
+		ended := e.waits(ctx, e.Put("q"))
 		cancel()
 		got := e.soon(ended)
 		requireCode(t, qless.ErrUnavailable, got.err)
@@ -146,7 +146,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 
 func TestAWaitEndsWhenTheClientIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q")
+		jid := e.Put("q")
 		ended := e.waits(t.Context(), jid)
 		require.NoError(t, e.Close())
 		requireCode(t, qless.ErrUnavailable, e.soon(ended).err)
@@ -160,7 +160,7 @@ func TestAllWhoWaitAreTold(t *testing.T) {
 		const jobs, each = 20, 3
 		var ended []chan ending
 		for i := range jobs {
-			e.put("q", qless.JID(fmt.Sprint("j", i)))
+			e.Put("q", qless.JID(fmt.Sprint("j", i)))
 			for range each {
 				ended = append(ended, e.waits(t.Context(), fmt.Sprint("j", i)))
 			}
@@ -182,7 +182,7 @@ func TestWaitAllReturnsTheResultsInOrder(t *testing.T) {
 		ctx := t.Context()
 		var jids []string
 		for i := range 10 {
-			jids = append(jids, e.put("q", qless.JID(fmt.Sprint("j", i))))
+			jids = append(jids, e.Put("q", qless.JID(fmt.Sprint("j", i))))
 		}
 		ended := make(chan error, 1)
 		var results []qless.Result
@@ -192,7 +192,7 @@ func TestWaitAllReturnsTheResultsInOrder(t *testing.T) {
 			ended <- err
 		}()
 		for range jids {
-			job := e.pop("q")
+			job := e.Pop("q")
 			require.NoError(t, job.SetResult(job.JID))
 			require.NoError(t, job.Complete(ctx))
 		}
@@ -206,32 +206,32 @@ func TestWaitAllReturnsTheResultsInOrder(t *testing.T) {
 	})
 }
 
-// Nothing tells of the end of a job that a script of another client ended, or that ended while the
-// connection was broken.
+// No message announces the end of a job that a script of another client ended, or that ended while
+// the connection was broken.
 func TestAWaitAsksAgainForWhatNobodyTold(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q")
+		jid := e.Put("q")
 		ended := e.waits(t.Context(), jid)
-		e.pop("q")
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "state", "complete").Err())
+		e.Pop("q")
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "state", "complete").Err())
 		got := e.soon(ended)
 		require.NoError(t, got.err)
 		require.Equal(t, qless.StateComplete, got.result.State)
 		require.Nil(t, got.result.Data)
 
-		jid = e.put("q2")
+		jid = e.Put("q2")
 		ended = e.waits(t.Context(), jid)
-		require.NoError(t, e.rdb.Del(t.Context(), "ql:j:"+jid).Err())
+		require.NoError(t, e.Redis.Del(t.Context(), "ql:j:"+jid).Err())
 		requireCode(t, qless.ErrCanceled, e.soon(ended).err)
 	})
 }
 
 func TestWaitsOutliveTheirServer(t *testing.T) {
 	e := newEnv(t)
-	jid := e.put("q")
+	jid := e.Put("q")
 	ended := e.waits(t.Context(), jid)
-	e.server.Restart()
-	e.put("q", qless.JID(jid)) // the server has forgotten it
+	e.Server.Restart()
+	e.Put("q", qless.JID(jid)) // the server has forgotten it
 	require.NoError(t, e.popWith(7).Complete(t.Context()))
 	got := e.soon(ended)
 	if got.err != nil { // the job was gone for so long that it counts as deleted
@@ -244,11 +244,11 @@ func TestWaitsOutliveTheirServer(t *testing.T) {
 func TestWaitsOfAClientShareAConnection(t *testing.T) {
 	e := newEnv(t)
 	for i := range 50 {
-		e.put("q", qless.JID(fmt.Sprint("j", i)))
+		e.Put("q", qless.JID(fmt.Sprint("j", i)))
 		e.waits(t.Context(), fmt.Sprint("j", i))
 	}
 	subscribers := func() int {
-		clients := e.rdb.ClientList(t.Context()).Val()
+		clients := e.Redis.ClientList(t.Context()).Val()
 		return strings.Count(clients, " sub=") - strings.Count(clients, " sub=0 ")
 	}
 	require.Equal(t, 1, subscribers())
@@ -258,11 +258,11 @@ func TestWaitsOfAClientShareAConnection(t *testing.T) {
 
 func TestAJobThatWasPutAgainIsNotWaitedForAnyMore(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.put("q")
+		jid := e.Put("q")
 		ended := e.waits(t.Context(), jid)
-		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		require.NoError(t, e.soon(ended).err)
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 		require.Empty(t, e.stored(jid))
 	})
 }

@@ -271,7 +271,7 @@ func (b *bench) used(t *testing.T, line string) map[string]bool {
 	return words
 }
 
-// union returns the keys of one keyspace and those that are only in another.
+// union returns the keys of one keyspace and the ones that are only in another.
 func union(some, more []storedKey) []storedKey {
 	known := map[string]bool{}
 	for _, key := range some {
@@ -281,8 +281,8 @@ func union(some, more []storedKey) []storedKey {
 }
 
 // try runs a command on a damaged scene and checks what it has done. Most trials end as their
-// digests say: before the command as after it when it is refused, else but for the damage like the
-// whole one.
+// digests say: before the command as after it when it is refused, else except for the damage like
+// the whole one.
 func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey, digests map[string]string) {
 	t.Helper()
 	b.restore(t)
@@ -376,7 +376,7 @@ func (tr trial) excused(about string) bool {
 	switch {
 	case strings.HasPrefix(about, "key ql:x:"): // who waits for what is found out again
 		return true
-	case strings.HasPrefix(about, "key ql:"): // what is counted follows from what is done
+	case strings.HasPrefix(about, "key ql:"): // counts follow from the actions
 		return isHash || len(tr.refused) > 0 || strings.HasPrefix(tr.damage.key, "ql:t:")
 	case !isHash:
 		return tr.damage.key == "ql:config" || tr.replacesNone("")
@@ -386,7 +386,7 @@ func (tr trial) excused(about string) bool {
 		return true
 	case strings.HasPrefix(owner, "r-"): // a taken number: the children have others
 		return strings.HasPrefix(about, "job r")
-	case tr.damage.field == "state": // for those who depend on it, it is no job
+	case tr.damage.field == "state": // for its dependents, it is no job
 		return strings.Contains(tr.line, `"`+owner+`"`) || strings.Contains(tr.line, "|on|")
 	}
 	return tr.poppedInstead(about)

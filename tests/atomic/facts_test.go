@@ -11,7 +11,7 @@ import (
 )
 
 // Facts are all that a server holds, by what each is about: a job, or a key that is about no single
-// job. So what a command has done to one job can be told from what it has done to others.
+// job. So the effects of a command on one job can be distinguished from its effects on others.
 type facts map[string]map[string]string
 
 const factsScript = `
@@ -68,7 +68,8 @@ for _, key in ipairs(redis.call('keys', '*')) do
 end
 return all`
 
-// digests returns a digest of each key. Those of equal keys may differ, by the order of their members.
+// digests returns a digest of each key. Those of equal keys may differ, by the order of their
+// members.
 func (b *bench) digests(t *testing.T) map[string]string {
 	t.Helper()
 	reply, err := b.rdb.Eval(t.Context(), digestScript, nil).StringSlice()

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// consumers are calls of those who work jobs off, on the scene, and the others are of those who
-// make work.
+// consumers are the calls of workers on the scene; the others are calls of producers.
 func consumes(line string) bool {
 	for _, command := range []string{"pop", "reserve", "complete", "fail", "retry", "release", "heartbeat", "renew",
 		"finish", "end", "forget", "sweep", "cancel", "timeout", "depart", "peek", "jobs", "queues", "unrecur"} {

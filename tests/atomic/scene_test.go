@@ -33,7 +33,8 @@ func newBench(t *testing.T) *bench {
 		_, err := b.run(t.Context(), line)
 		require.NoError(t, err, line)
 	}
-	// What reserves know of empty queues ends, but not as long as the scene is the same.
+	// The knowledge that reserves have of empty queues ends, but not as long as the scene is the
+	// same.
 	require.NoError(t, b.rdb.HSet(t.Context(), "ql:x:empty", "a\x00nowhere", "01").Err())
 	require.NoError(t, b.rdb.SAdd(t.Context(), "ql:x:filled", "another").Err())
 	b.saved = b.save(t)

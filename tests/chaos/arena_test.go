@@ -219,7 +219,7 @@ func (a *arena) complete(jid string) {
 	}
 }
 
-// readCompleted notes the jobs whose completion was not heard.
+// readCompleted notes the jobs whose completion was not reported.
 func (a *arena) readCompleted() {
 	jids, err := a.rdb.ZRange(a.ctx, "ql:completed", 0, -1).Result()
 	require.NoError(a.t, err)

@@ -61,7 +61,7 @@ func TestAClockThatJumps(t *testing.T) {
 		time.Hour, -time.Hour, -30 * time.Second, -time.Hour, time.Hour, 30 * time.Second,
 	} {
 		put(0, 100*time.Millisecond)
-		if jump < 0 { // what is delayed would be due that much later
+		if jump < 0 { // delayed jobs would be due that much later
 			testkit.Until(t, "all are complete before the jump", done)
 			put(0)
 		}

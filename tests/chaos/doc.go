@@ -12,11 +12,10 @@
 //
 // # Two live holders
 //
-// On the server a lock has one holder by construction. What can go wrong is that a process
-// believes in a lock that the server has given to another one. So each run of a handler
-// tells, on its process's output, when it started, when its context ended, and when it
-// returned, and asks the server at both ends who holds the job. A run is live from its start
-// until the first of:
+// On the server a lock has one holder by construction. The danger is that a process believes in a
+// lock that the server has given to another one. So each run of a handler prints, on its process's
+// output, when it started, when its context ended, and when it returned, and asks the server at
+// both ends who holds the job. A run is live from its start until the first of:
 //
 //   - its return;
 //   - the end of its context: from then on the worker does not claim the job any more;
@@ -27,11 +26,11 @@
 // to a run that is live after it has answered. Clocks are of no concern, as all processes
 // share a machine.
 //
-// The server warns a worker when its lock ends, and gives the job to another one after the
-// grace period. A worker that lets go when its lock ends does so a grace period before
-// anyone else starts. Where processes live on while their locks end, the grace period is
-// above what the scheduler of a busy machine may add, and only the tenth of a second by which
-// the end of a context may be told late is allowed for.
+// The server warns a worker when its lock ends, and gives the job to another one after the grace
+// period. A worker that lets go when its lock ends does so a grace period before anyone else
+// starts. Where processes live on while their locks end, the grace period is above what the
+// scheduler of a busy machine may add, and only the tenth of a second by which the end of a context
+// may be printed late is allowed for.
 //
 // # What is random
 //

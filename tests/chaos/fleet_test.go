@@ -31,7 +31,7 @@ type fleet struct {
 	ends    ends
 	log     bytes.Buffer
 
-	programs map[string]string // what the workers run, by their names
+	programs map[string]string // the jobs that the workers run, by their names
 }
 
 // process is one worker process.
@@ -39,7 +39,7 @@ type process struct {
 	settings settings
 	command  *exec.Cmd
 	stdin    io.Closer
-	worker   string        // its worker's name, once it has told
+	worker   string        // its worker's name, once it has printed it
 	ready    chan struct{} // closed when its worker has started
 	done     chan struct{} // closed when it has ended and all that it printed was read
 }
@@ -136,8 +136,8 @@ func (f *fleet) ended(p *process, from, to time.Time) {
 	f.ends[p.worker] = append(f.ends[p.worker], span{from.UnixNano(), to.UnixNano()})
 }
 
-// halt stops a process for a time, as a machine does that is short of memory. What it was
-// about to do goes on a little later.
+// halt stops a process for a time, as a machine does that is short of memory. The request that it
+// was about to make follows a little later.
 func (f *fleet) halt(p *process, wait func()) {
 	f.t.Helper()
 	f.await(p.ready, "a worker to start")

@@ -39,8 +39,8 @@ func TestTerminatedWorkers(t *testing.T) {
 	assert.Greater(t, cost.popped, a.jobs, "long jobs are given back and popped again")
 }
 
-// A process that was stopped for longer than its locks last can't know that it lost them. What
-// it then says of the jobs has no effect.
+// A process that was stopped for longer than its locks last can't know that it lost them. Its later
+// reports about the jobs have no effect.
 func TestHaltedWorkers(t *testing.T) {
 	a := newArena(t, plan{jobs: 3_000, work: 60 * time.Millisecond, concurrency: 10, grace: time.Second, shutdown: 5 * time.Second})
 	a.begin(a.server.Addr())

@@ -36,8 +36,8 @@ func (s *slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// A job whose reservation is heard of when its lock may have ended is not run, but given
-// back. It runs when it has been taken in time.
+// A job whose reservation is answered when its lock may have ended is not run, but released. It
+// runs when it has been taken in time.
 func TestLateReservation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

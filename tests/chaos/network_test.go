@@ -36,7 +36,7 @@ func TestCutConnections(t *testing.T) {
 	assert.Zero(t, cost.timedOut, "locks that ended: a job that was taken without its worker's knowledge is given back")
 }
 
-// One worker after another is cut off in silence, while the others go on.
+// One worker after another is cut off in silence, while the others keep running.
 func TestBlockedConnections(t *testing.T) {
 	a := newArena(t, plan{
 		jobs: 3_000, work: 60 * time.Millisecond, longest: 3 * lockTime, concurrency: 10,

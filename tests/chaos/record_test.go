@@ -14,7 +14,7 @@ type record struct {
 	At      int64  `json:"t"`           // when, in nanoseconds since 1970
 	Run     int64  `json:"r,omitempty"` // which run of its process
 	JID     string `json:"j,omitempty"`
-	Attempt int    `json:"a,omitempty"` // the job's, as the worker was told
+	Attempt int    `json:"a,omitempty"` // the job's, as the worker received it
 	Live    bool   `json:"l,omitempty"` // a run returned while its context lasted
 	Holder  string `json:"h,omitempty"` // who the server says has the job
 }
@@ -35,8 +35,8 @@ func (r record) as(k kind) record {
 	return r
 }
 
-// lateness is how much later than it happened the end of a context may be told: that is done
-// by a goroutine of its own. Whether a run returned live is known exactly.
+// lateness is the delay with which the end of a context may be printed: a goroutine of its own
+// prints it. Whether a run returned live is known exactly.
 const lateness = 100 * time.Millisecond
 
 // life is one run of a handler, as recorded.
@@ -51,7 +51,7 @@ func (l *life) String() string {
 		l.Worker, l.Run, l.Attempt, l.At, l.until, l.sure)
 }
 
-// ends tells when each worker's process was not live, for a time or for good.
+// ends returns the times when each worker's process was suspended or ended.
 type ends map[string][]span
 
 type span struct{ from, to int64 }

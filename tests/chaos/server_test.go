@@ -14,7 +14,7 @@ func (a *arena) whileAway(do func()) {
 	do()
 }
 
-// elapse lets a time pass, however the test goes on.
+// elapse lets a time pass, however the test continues.
 func (a *arena) elapse(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// valve stands between a worker process and the server. While it is shut, connections stay
-// open, new ones are accepted, and nothing passes. What passes arrives after the delay.
+// valve stands between a worker process and the server. While it is shut, connections stay open,
+// new ones are accepted, and nothing passes. Data that passes arrives after the delay.
 type valve struct {
 	listener net.Listener
 	target   string

@@ -106,7 +106,8 @@ func (a *arena) verifyStats(cost toll) {
 	assert.Equal(a.t, cost.done, sum.Run.Count, "jobs completed")
 }
 
-// requireWell requires that nothing in the namespace is damaged. What killed workers leave is logged.
+// requireWell requires that nothing in the namespace is damaged. Leftovers of killed workers are
+// logged.
 func requireWell(t testing.TB, rdb *redis.Client) {
 	t.Helper()
 	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})

@@ -11,7 +11,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit/tour"
 )
 
-// What docs/security.md adds to the users of a cluster, and for the wait for replicas, is enough.
+// The permissions that docs/security.md adds for a cluster, and for the wait for replicas, are
+// enough.
 func TestUsersOfACluster(t *testing.T) {
 	c := startNodes(t, true)
 	login := func(name string, more ...string) *qless.Client {

@@ -45,7 +45,7 @@ func TestAKilledMasterIsReplacedSoon(t *testing.T) {
 }
 
 // A master that is stopped keeps its connections open, as one does that has lost its network. Puts,
-// pops and workers find the new one all the same, and long before a lock of a minute ends.
+// pops and workers find the new one anyway, and long before a lock of a minute ends.
 func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 	c := startNodes(t, true)
 	rdb := c.clientThatWaits(time.Second)
@@ -92,7 +92,7 @@ func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 	t.Logf("a worker had a job %v after the promotion", time.Since(promoted).Round(time.Millisecond))
 }
 
-// What a replica has acknowledged outlives its master.
+// A write that a replica has acknowledged outlives its master.
 func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c := startNodes(t, true)
 	k := startCrew(t, replicated(t, c.client(), "{killed}:ql:", time.Second))

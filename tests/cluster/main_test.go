@@ -23,8 +23,8 @@ var quiet = testkit.Quiet
 // it turns a hang into a failure.
 const patience = testkit.Patience
 
-// until returns when a condition holds that no event tells of, such as what the nodes of a cluster
-// think of each other. It is the one place that asks again and again, by a timer.
+// until returns when a condition holds that no event announces, such as the views that the nodes of
+// a cluster have of each other. It is the one place that asks again and again, by a timer.
 func until(t testing.TB, what string, condition func(ctx context.Context) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -207,8 +207,8 @@ func (c *nodes) promoted(replica *node) {
 	})
 }
 
-// moveSlot moves a slot and its keys to another master, as an operator's tool does. What is given is
-// done in the middle of it, with half of the keys here and half there.
+// moveSlot moves a slot and its keys to another master, as an operator's tool does. The given
+// function is called in the middle of it, with half of the keys here and half there.
 func (c *nodes) moveSlot(slot int, to *node, midway func()) {
 	c.t.Helper()
 	ctx := c.t.Context()

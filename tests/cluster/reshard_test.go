@@ -60,8 +60,8 @@ func (k *crew) change(do func()) {
 	k.signal = make(chan struct{})
 }
 
-// put puts one job after the other. What fails is put again: with the same jid, for the first try
-// may have been heard. What no replica has is put, but not acknowledged.
+// put puts one job after the other. A put that fails is repeated with the same jid, for the first
+// try may have succeeded. A job that no replica has is put, but not acknowledged.
 func (k *crew) put(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		jid := strconv.Itoa(i)
@@ -160,8 +160,8 @@ func TestMovingASlotLosesNothing(t *testing.T) {
 	k.done()
 }
 
-// A put that waits for replicas goes where its slot is, as others do, even if the client last heard
-// of another master.
+// A put that waits for replicas goes where its slot is, as others do, even if the client last knew
+// another master.
 func TestPutsThatWaitForReplicasFollowASlot(t *testing.T) {
 	c := startNodes(t, true)
 	rdb := c.client()

@@ -29,8 +29,8 @@ func TestSentinelsReplaceAKilledMaster(t *testing.T) {
 	k.done()
 }
 
-// A master that was stopped comes back and takes itself for the master, until a sentinel tells it
-// otherwise: for a moment there are two.
+// A master that was stopped comes back and takes itself for the master, until a sentinel corrects
+// it: for a moment there are two.
 func TestSentinelsReplaceAStoppedMaster(t *testing.T) {
 	g := startGuarded(t)
 	k := startCrew(t, replicated(t, g.client(), "ql:", time.Second))

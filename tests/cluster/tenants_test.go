@@ -52,7 +52,8 @@ func TestAGroupServesManyTenants(t *testing.T) {
 	}
 }
 
-// A queue is spread over all masters, and goes on while one of its shards is moved to another.
+// A queue is spread over all masters, and keeps working while one of its shards is moved to
+// another.
 func TestAQueueSpreadOverAllMasters(t *testing.T) {
 	c := startNodes(t, false)
 	rdb := c.client()

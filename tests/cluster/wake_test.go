@@ -17,7 +17,7 @@ import (
 // soonAfter is less than a poll, and far more than the millisecond or two that a wake-up takes.
 const soonAfter = 500 * time.Millisecond
 
-// listens waits until a worker is idle on a master, and is heard of there.
+// listens waits until a worker is idle on a master, and is subscribed there.
 func listens(t testing.TB, on *redis.Client, namespace, worker string) {
 	t.Helper()
 	until(t, "an idle worker that listens", func(ctx context.Context) bool {
@@ -77,7 +77,7 @@ func TestWorkersAreWokenOnEveryMaster(t *testing.T) {
 }
 
 // A master that becomes a replica keeps its subscribers, and PUBLISH on the new one does not count
-// them: nobody is woken until the worker has asked once more.
+// them: no worker is woken until it has asked once more.
 func TestWorkersAreWokenAfterAFailover(t *testing.T) {
 	c := startNodes(t, true)
 	const poll = 2 * time.Second

@@ -172,8 +172,8 @@ func differences(want, got keyspace) []string {
 	})
 }
 
-// eachDifference compares the entries of two maps. The function tells how two that both
-// maps have differ; it returns nothing when they don't.
+// eachDifference compares the entries of two maps. The function describes the difference of two
+// values that both maps have; it returns nothing if they are equal.
 func eachDifference[V any](noun string, want, got map[string]V, compare func(want, got V) string) []string {
 	names := slices.Collect(maps.Keys(want))
 	for name := range got {

@@ -44,7 +44,7 @@ func put(data string, options ...string) []string {
 
 var nested = strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
 
-// knownDifferences lists those that are known. None of them comes up in the traces.
+// knownDifferences lists the known differences. None of them comes up in the traces.
 var knownDifferences = map[string]knownDifference{
 	"exponents": {
 		why:      "its tonumber does not know exponents, and takes 1e1 for no number",

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// What the script of qless-php has besides, the drop-in has too.
+// The drop-in has the additions of the script of qless-php too.
 func TestDropInServesPHP(t *testing.T) {
 	t.Parallel()
 	newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn).replayAll(t, readFile(t, "testdata/php.jsonl.gz"))

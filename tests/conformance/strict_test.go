@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// What the drop-in replies and publishes is exactly what the stock script does. There are no
+// The replies and messages of the drop-in are exactly those of the stock script. There are no
 // exceptions.
 func TestTheDropInIsExact(t *testing.T) {
 	t.Parallel()

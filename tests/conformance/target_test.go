@@ -143,8 +143,8 @@ func outcomeOf(reply *redis.Cmd) (outcome, error) {
 
 var areaPattern = regexp.MustCompile(`([A-Z][A-Za-z.]*(?: On)?|config\.\w+)\(\):`)
 
-// area returns the part of an error's message that names the command, such as Put(). What has none
-// has the area "?".
+// area returns the part of an error's message that names the command, such as Put(). An error
+// without an area has the area "?".
 func area(message string) string {
 	found := areaPattern.FindStringSubmatch(message)
 	if found == nil {

@@ -42,7 +42,7 @@ type block struct {
 	line     int // of its first line of code
 	language string
 	code     string
-	stubs    string // what the comment before it declares
+	stubs    string // the declarations in the comment before it
 }
 
 // blocks returns the blocks of a page's text.

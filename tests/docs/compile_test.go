@@ -35,8 +35,8 @@ var blockImports = []string{
 	"github.com/qless/qless-go/web",
 }
 
-// moduleImports are the packages that blocks may import from other modules, by their folders. Such a
-// block is a whole file, with its package clause.
+// moduleImports are the packages that blocks may import from other modules, by their folders. Such
+// a block is a whole file, with its package clause.
 var moduleImports = map[string][]string{
 	"qlessotel": {
 		"github.com/qless/qless-go/qlessotel",
@@ -113,8 +113,8 @@ var newImporter = sync.OnceValues(func() (types.Importer, error) {
 	}), nil
 })
 
-// addExports adds the files that compiled packages, and those that they need, are in, by path. What
-// is there already stays.
+// addExports adds the files of compiled packages, and of the ones that they need, by path. Present
+// entries stay.
 func addExports(exports map[string]string, folder string, paths []string) error {
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)
 	command := exec.Command("go", args...)

@@ -1,9 +1,9 @@
 // Package docs tests the documentation: its Go code compiles, its first program does what it says,
-// and its links lead somewhere.
+// its links lead somewhere, and comments are plain and not too wide.
 //
 // Whole programs are built. Other blocks of code are type-checked, as declarations or as the body
 // of a function, with the packages of blockImports imported and the variables of commonVars
-// declared. What else a block leaves out is declared in an HTML comment right before it:
+// declared. Other names that a block leaves out are declared in an HTML comment right before it:
 //
 //	<!-- stubs
 //	func send(ctx context.Context, to string) error { return nil }

@@ -36,7 +36,7 @@ func TestEveryProgramBuilds(t *testing.T) {
 	}
 }
 
-func TestTheFirstProgramPrintsWhatTheReadmeSaysAndEndsAtCtrlC(t *testing.T) {
+func TestFirstProgramPrintsItsOutputAndEndsAtCtrlC(t *testing.T) {
 	const url = "redis://localhost:6379"
 	all := blocks("README.md", read(t, "README.md"))
 	var code, printed string

@@ -69,7 +69,7 @@ var stages = map[string]func(ctx context.Context, ours *qless.Client) error{
 	},
 }
 
-// deeds are what the others do with a job, alone or one after the other.
+// deeds are the actions of the others on a job, alone or one after the other.
 var deeds = map[string][]deed{
 	"nothing":       nil,
 	"pop":           {{"pop", args{"queue": "q"}}},
@@ -91,7 +91,7 @@ var deeds = map[string][]deed{
 	"look":          {{"job", args{"jid": "j"}}, {"counts", args{}}, {"peek", args{"queue": "q"}}},
 }
 
-// A course is what happened to a job: which deeds were refused, and the job at the end.
+// A course is the history of a job: the refused actions, and the job at the end.
 type course struct {
 	refused []bool
 	job     string
@@ -148,7 +148,8 @@ func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
 	})
 }
 
-// Who completes the last member of a batch releases its callback, which anybody can run.
+// Any client that completes the last member of a batch releases its callback, which any client can
+// run.
 func TestOthersEndABatch(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		ours, err := qless.New(server.Client(t), &qless.ClientConfig{WorkerName: "ours"})

@@ -98,7 +98,7 @@ func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
 	})
 }
 
-// What the others do with a job that is called ends the call, if it ends the job.
+// An action of other clients on a job that is called ends the call, if it ends the job.
 func TestACallOfAJobThatOthersEnd(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		client, err := qless.New(server.Client(t), nil)

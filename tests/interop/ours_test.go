@@ -313,7 +313,7 @@ type jobOption interface {
 	qless.RecurOption
 }
 
-// jobOptions are those that put and recur share.
+// jobOptions are the options that put and recur share.
 func jobOptions(a args) []jobOption {
 	var options []jobOption
 	if jid := a.text("jid"); jid != "" {
@@ -347,7 +347,7 @@ func recurOptions(a args) []qless.RecurOption {
 	return options
 }
 
-// told returns a job as the scenarios know it.
+// told returns a job in the form of the scenarios.
 func told(job *qless.Job) any {
 	group := ""
 	if job.Failure != nil {

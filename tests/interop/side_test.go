@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A side is one of the two that share a Redis. It does what README.md lists, each in its own
-// way, and tells of it in the same words: JSON, as encoding/json decodes it.
+// A side is one of the two that share a Redis. It does what README.md lists, each in its own way,
+// and reports it in the same words: JSON, as encoding/json decodes it.
 type side interface {
 	fmt.Stringer
 	do(ctx context.Context, op string, args args) (any, error)

@@ -25,7 +25,7 @@ type wake struct {
 	unheard bool // a script that is not ours does it without a word
 }
 
-// A deed is an operation of the other side.
+// A deed is an action of the other side.
 type deed struct {
 	op   string
 	args args
@@ -132,7 +132,7 @@ func newClient(t *testing.T, rdb *redis.Client) *qless.Client {
 	return client
 }
 
-// What the other side does to a job that our worker runs ends its handler's context.
+// Actions of the other side on a job that our worker runs end its handler's context.
 func TestOthersTakeJobsFromOurWorker(t *testing.T) {
 	for _, theft := range []struct {
 		op   string
@@ -173,8 +173,8 @@ func TestOthersTakeJobsFromOurWorker(t *testing.T) {
 	}
 }
 
-// A script that is not ours wakes nobody: a relay knows its messages, because they begin in another
-// way than ours do.
+// A script that is not ours wakes no worker: a relay knows its messages, because they begin in
+// another way than ours do.
 func TestMessagesOfAnotherScriptDoNotBeginAsOurs(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := server.Client(t)

@@ -146,8 +146,8 @@ func startTheirs(t *testing.T, server *testkit.Server, them side) <-chan struct{
 	return met
 }
 
-// meet returns a channel that is closed when workers of all these names have told that they ran
-// a job.
+// meet returns a channel that is closed when workers of all these names have reported a run of a
+// job.
 func meet(t *testing.T, rdb *redis.Client, names []string) <-chan struct{} {
 	missing := map[string]bool{}
 	for _, name := range names {
@@ -182,7 +182,7 @@ func startWorker(t *testing.T, server *testkit.Server, command []string, name st
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
-		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // with those that it forked
+		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // with its forked ones
 		_ = process.Wait()
 		if t.Failed() {
 			t.Logf("%s printed:\n%s", name, printed.String())

@@ -81,7 +81,7 @@ func existing(call func(m *queues, j *job, s step) outcome) func(*queues, step) 
 	})
 }
 
-// notOwned tells why a job is not a worker's to end or to renew; empty when it is.
+// notOwned returns the reason why a job is not a worker's to end or to renew; empty when it is.
 func notOwned(j *job, worker string) outcome {
 	switch {
 	case j == nil:

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
-// The fuzz tests give commands what no client should send, and damage the options of jobs. A command
-// is done, or it is refused by an error of ours, and then no key has changed.
+// The fuzz tests give commands what no client should send, and damage the options of jobs. A
+// command is done, or it is refused by an error of ours, and then no key has changed.
 
 // FuzzArguments gives any arguments to every command, by our scripts and by the drop-in.
 func FuzzArguments(f *testing.F) {
@@ -180,8 +180,8 @@ func (d *drawer) garbage() string {
 	return text
 }
 
-// isKnown reports whether an error is the server's on purpose: that of a jid that names a list, and of
-// a score that a client in PHP gives.
+// isKnown reports whether an error is the server's on purpose: that of a jid that names a list, and
+// of a score that a client in PHP gives.
 func isKnown(s step, err error) bool {
 	return s.Raw[0] == "workerJobs" && strings.Contains(err.Error(), "min or max is not a float") ||
 		slices.ContainsFunc(s.Raw, func(word string) bool { return strings.HasSuffix(word, "-history") }) &&

@@ -11,8 +11,8 @@ import (
 // openBatch is what the job of a batch waits for, besides its members, until it is committed.
 const openBatch = "x:open"
 
-// batchActions are what is done to batches. Members may be anything but a conflict over a unique key,
-// which PutMany draws.
+// batchActions are what is done to batches. Members may be anything but a conflict over a unique
+// key, which PutMany draws.
 var batchActions = []action{
 	{
 		name: "NewBatch", weight: 3,

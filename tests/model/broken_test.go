@@ -302,7 +302,7 @@ func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 	}
 }
 
-// What changed in every step adds up to what a reader of all keys finds.
+// The changes of all steps add up to the data that a reader of all keys finds.
 func TestNoChangeOfAKeyIsMissed(t *testing.T) {
 	w := newWorld(t)
 	seed := uint64(time.Now().UnixNano())

@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// What anybody does with any job.
+// Actions of any client on any job.
 var changeActions = []action{
 	{
 		name: "Cancel", weight: 4,

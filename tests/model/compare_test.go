@@ -33,7 +33,7 @@ func (m *queues) compare(p *problems, k *keyspace) {
 	compareScores(p, "lives to be looked at", in(k.ours, "until").scores, m.until)
 }
 
-// near reports whether two numbers are the same but for rounding, or for a slack.
+// near reports whether two numbers are the same except for rounding, or for a slack.
 func near(a, b, slack float64) bool {
 	if a == b {
 		return true
@@ -272,7 +272,7 @@ func (m *queues) compareQueues(p *problems, k *keyspace) {
 	}
 	tracked := map[string]float64{}
 	for jid, since := range m.tracked {
-		// What is gone need not be tracked any more.
+		// Jobs that are gone need not be tracked any more.
 		if _, ok := k.at("tracked").scores[jid]; ok || m.jobs[jid] != nil {
 			tracked[jid] = since
 		}

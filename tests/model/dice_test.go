@@ -201,7 +201,8 @@ func (d *dice) onAny(s step) step {
 	return s
 }
 
-// byOldHandle lets a step use what a worker was given once, of those that a function takes.
+// byOldHandle lets a step use a handle that a worker was given earlier, among the ones that a
+// function accepts.
 func (d *dice) byOldHandle(s step, takes func(handleKey) bool) step {
 	var all []handleKey
 	for key := range d.m.handles {
@@ -293,8 +294,8 @@ func (d *dice) depends() []string {
 	return d.toWaitFor(d.jids(1 + d.IntN(2)))
 }
 
-// toWaitFor returns jobs without all failed ones but the first: of several, it is not known which
-// one a job is told of first.
+// toWaitFor returns jobs without all failed ones but the first: of several, it is not known of
+// which one a job is notified first.
 func (d *dice) toWaitFor(jids []string) []string {
 	failed := 0
 	return slices.DeleteFunc(jids, func(jid string) bool {

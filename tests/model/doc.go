@@ -14,14 +14,14 @@
 // A Worker takes no part: how it overlaps its calls can't be followed in step. Its scripts are made
 // of the pieces that these calls are made of.
 //
-// Steps of another kind are any commands with any options, by our scripts and by the drop-in as other
-// clients call it. No model predicts them, but rules tell what must hold of the keys after each
-// (rules_test.go), and in the end all jobs are worked off, so that none may wait for ever, and no key
-// may stay that nobody needs (mixed_test.go). Fuzz tests give the same commands arguments of all sorts
+// Steps of another kind are any commands with any options, by our scripts and by the drop-in as
+// other clients call it. No model predicts them, but rules state the invariants of the keys after
+// each (rules_test.go), and in the end all jobs are worked off, so that none may wait for ever, and
+// no useless key may stay (mixed_test.go). Fuzz tests give the same commands arguments of all sorts
 // and damaged options: they are done, or refused as a whole (arguments_test.go).
 //
-// When a check fails, that is printed at once with the seed. Then the steps are reduced to a minimal
-// list that still fails in the same way, as far as that goes in less than a minute.
+// When a check fails, that is printed at once with the seed. Then the steps are reduced to a
+// minimal list that still fails in the same way, as far as that goes in less than a minute.
 //
 //	go test -race ./tests/model                                   20 000 steps
 //	make model                                                    200 000, or MODEL_STEPS

@@ -125,8 +125,8 @@ func (d *drawer) newJID() string {
 	return "n" + strconv.Itoa(d.put)
 }
 
-// others draws jobs that a job can wait for without waiting for itself. Nobody frees jobs that wait for
-// each other, which a line of several jobs could make.
+// others draws jobs that a job can wait for without waiting for itself. Nothing frees jobs that
+// wait for each other, which a line of several jobs could make.
 func (d *drawer) others(jid string) []string {
 	on := slices.DeleteFunc(d.some(1+d.IntN(2)), func(other string) bool { return d.needs(other, jid, 0) })
 	d.waits[jid] = append(d.waits[jid], on...)
@@ -214,7 +214,7 @@ func (d *drawer) claim() map[string]any {
 	return map[string]any{"k": `["z"]`, "m": "for", "d": 3600}
 }
 
-// pairs draws what a put says of a job, but for its dependencies.
+// pairs draws what a put says of a job, except for its dependencies.
 func (d *drawer) pairs(replace bool) []string {
 	var pairs []string
 	if d.chance(30) {
@@ -375,7 +375,7 @@ func orElse(text, other string) string {
 	return text
 }
 
-// next draws where a job goes on.
+// next draws the next queue of a job.
 func (d *drawer) next(jid string) []string {
 	pairs := []string{"next", d.queue()}
 	if d.chance(30) {

@@ -55,7 +55,7 @@ type turns struct {
 // key returns the name of the key that the server keeps, after that of all that is ours.
 func (t turns) key() string { return fmt.Sprintf("fair:%d:%s", t.priority, t.queue) }
 
-// takeTurns gives jobs that begin to wait together their places among those that take turns.
+// takeTurns gives jobs that begin to wait together their places among the jobs that take turns.
 func (m *queues) takeTurns(jobs ...*job) {
 	before := map[turns]float64{}
 	for _, j := range jobs {

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
-// What a worker does with jobs that it has, or believes that it has.
+// Actions of a worker on jobs that it has, or believes that it has.
 var holdActions = []action{
 	{
 		name: "Complete", weight: 12,
@@ -206,7 +206,7 @@ func (m *queues) advance(j *job, h *handle, s step) {
 	m.dependOn(j, s.Depends)
 	delay := s.seconds()
 	if len(s.Depends) > 0 && len(j.dependencies) == 0 {
-		delay = 0 // what it was to wait for is done
+		delay = 0 // its new dependencies are complete
 	}
 	m.place(j, delay)
 	m.takeTurns(j)
@@ -218,7 +218,7 @@ func (m *queues) advance(j *job, h *handle, s step) {
 	m.watch(j)
 }
 
-// finish makes a job complete for good, deletes old ones, and lets its dependents go.
+// finish ends a complete job, deletes old ones, and lets its dependents go.
 func (m *queues) finish(j *job, h *handle) {
 	j.state, j.score = qless.StateComplete, m.now
 	j.store(h)

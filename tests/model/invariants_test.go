@@ -10,9 +10,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// An invariant is what must hold of the keys after every step, whatever the step was. It adds
-// what is wrong, naming the keys. The model tells only what is left behind on purpose
-// (pinned_test.go).
+// An invariant is what must hold of the keys after every step, whatever the step was. It adds what
+// is wrong, naming the keys. The model predicts only leftovers on purpose (pinned_test.go).
 type invariant struct {
 	name  string
 	check func(p *problems, k *keyspace, m *queues)
@@ -42,8 +41,8 @@ func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)
 // lasting are how keys begin that expire.
 var lasting = []string{"s:", "x:stats:", "x:fair:", "x:before:"}
 
-// checkLayout: there are no keys but the known ones, and only some of them, and the claims on unique
-// keys that last for some time, expire.
+// checkLayout: there are no keys but the known ones, and only some of them, and the claims on
+// unique keys that last for some time, expire.
 func checkLayout(p *problems, k *keyspace, _ *queues) {
 	for key := range k.unknown {
 		p.add("%s is a key of no known layout", key)
@@ -237,7 +236,7 @@ func checkFailures(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkFailedStatistic: the statistic tells how many failed on a day and still are.
+// checkFailedStatistic: the statistic counts jobs that failed on a day and still are failed.
 func checkFailedStatistic(p *problems, k *keyspace, _ *queues) {
 	failed := map[statKey]int{}
 	for _, h := range k.jobs {
@@ -292,8 +291,8 @@ func checkHistory(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkKeys: of the unfinished jobs that claim a unique key, only one has it. Others that go on
-// with the key of another job are those that were not put, but unfailed or put again without it.
+// checkKeys: of the unfinished jobs that claim a unique key, only one has it. Others that continue
+// with the key of another job were not put, but unfailed or put again without it.
 func checkKeys(p *problems, k *keyspace, m *queues) {
 	holders := map[string]string{}
 	for _, jid := range inOrder(k.jobs) {
@@ -351,7 +350,7 @@ func (t *told) ends(history []event) float64 {
 	return l.endIn(qless.State(t.state), t.time)
 }
 
-// checkExpired: the statistics tell how many jobs vanished because their lives were over.
+// checkExpired: the statistics count jobs that vanished because their lives were over.
 func checkExpired(p *problems, k *keyspace, m *queues) {
 	sum := 0
 	for _, e := range k.expired {

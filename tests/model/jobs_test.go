@@ -19,7 +19,7 @@ type job struct {
 	retries   int
 	remaining int
 	tags      []string
-	expires   float64 // when the lock ends, as the job tells
+	expires   float64 // when the lock ends, by the job's hash
 	score     float64 // its place in the set of its state
 	slack     float64 // how far from its score the server's may be
 	time      float64
@@ -103,7 +103,7 @@ func jidsOf(jobs []*job) []string {
 // sorted returns the names in a set, in order.
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// view shows a job as a reply of the server tells it: times have 14 digits there.
+// view shows a job as in a reply of the server: times have 14 digits there.
 func (j *job) view(tracked bool, until float64) string {
 	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
 		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v, "+
@@ -165,7 +165,7 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// view shows a recurring job as the server tells it.
+// view shows a recurring job as in a reply of the server.
 func (r *recurring) view() string {
 	return fmt.Sprintf("{%s of %s in %q every %.9f, count %d, priority %d, retries %d, backlog %d, "+
 		"data %s, tags %q}",

@@ -70,7 +70,7 @@ type entry struct {
 	job        told               // of a hash
 }
 
-// told is what the hash of a job says.
+// told has the fields of the hash of a job.
 type told struct {
 	jid, klass, data, queue, worker, spawnedFrom, state string
 
@@ -96,16 +96,16 @@ var nothing = &entry{}
 type keyspace struct {
 	entries map[string]*entry
 	changed map[string]bool   // keys that the last step changed
-	was     map[string]*entry // what these held before
+	was     map[string]*entry // their earlier values
 	jobs    map[string]*entry // by jid, as all of a job
 	recurs  map[string]*entry
 	queues  map[string]map[string]*entry // by queue and part
-	holders map[string]*entry            // the sets of jobs, but for the lists of workers
+	holders map[string]*entry            // the sets of jobs, except for the lists of workers
 	workers map[string]*entry            // the jobs of each worker
 	groups  map[string]*entry
 	tags    map[string]*entry
 	stats   map[string]map[statKey]*entry // by kind
-	ours    map[string]*entry             // what no other client knows
+	ours    map[string]*entry             // values that no other client knows
 	expired map[statKey]*entry            // of these, the statistics
 	unknown map[string]*entry             // keys of no known layout
 
@@ -387,6 +387,6 @@ func in[K comparable](all map[K]*entry, key K) *entry {
 
 // field returns a count in a hash, 0 when there is none.
 func (e *entry) field(name string) int {
-	n, _ := strconv.Atoi(e.fields[name]) // what is none counts nothing
+	n, _ := strconv.Atoi(e.fields[name]) // other values count nothing
 	return n
 }

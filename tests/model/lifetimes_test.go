@@ -174,7 +174,7 @@ func (l *life) endIn(state qless.State, since float64) float64 {
 	return gone
 }
 
-// endOf is the same of a job. What belongs to a put does not hold after another one.
+// endOf is the same of a job. Options of a put do not hold after another one.
 func (m *queues) endOf(j *job, state qless.State, since float64) float64 {
 	l := j.options.life
 	if ends := l.endIn(state, since); ends > m.now || j.lastPut() <= l.put {
@@ -184,7 +184,7 @@ func (m *queues) endOf(j *job, state qless.State, since float64) float64 {
 	return l.endIn(state, since)
 }
 
-// lastPut returns when a job was last put, as far as its history tells.
+// lastPut returns when a job was last put, as far as its history shows.
 func (j *job) lastPut() float64 {
 	for _, e := range slices.Backward(j.history) {
 		if e.what == "put" {
@@ -199,7 +199,7 @@ func (m *queues) isDead(j *job, state qless.State) bool {
 	return j.options.life.isMortal() && m.endOf(j, state, m.now) <= m.now
 }
 
-// note notes when a job is to be looked at.
+// note notes when to look at a job.
 func (m *queues) note(jid string, ends float64) {
 	if math.IsInf(ends, 1) {
 		delete(m.until, jid)
@@ -209,7 +209,7 @@ func (m *queues) note(jid string, ends float64) {
 }
 
 // keepRecord notes how long a job is kept that has just ended, or deletes it if it has failed. It
-// reports whether a complete job is to be deleted.
+// reports whether to delete a complete job.
 func (m *queues) keepRecord(j *job, last qless.State) bool {
 	l := j.options.life
 	forgotten := l.isForgotten(last)
@@ -361,8 +361,8 @@ var lifeActions = []action{
 	},
 }
 
-// sweepFailures deletes failed jobs that are too old or too many, and tells those that wait for
-// one.
+// sweepFailures deletes failed jobs that are too old or too many, and notifies the jobs that wait
+// for one.
 func (m *queues) sweepFailures() int {
 	seconds, count := m.failureLimits()
 	groups, done := inOrder(m.groups), 0

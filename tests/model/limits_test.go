@@ -199,7 +199,7 @@ func (l *limiter) check(what string) {
 	}
 }
 
-// lasts reports whether the lock on a job has not ended for good.
+// lasts reports whether the lock on a job has not ended for its worker.
 func (l *limiter) lasts(queue, jid, grace string) bool {
 	ends, err := l.rdb.ZScore(l.t.Context(), "ql:q:"+queue+"-locks", jid).Result()
 	if err != nil {
@@ -209,7 +209,7 @@ func (l *limiter) lasts(queue, jid, grace string) bool {
 	if grace == "" {
 		return ends+10 > now
 	}
-	// The grace period begins when somebody notices. A slot does not wait for that.
+	// The grace period begins when a call notices. A slot does not wait for that.
 	expires, err := l.rdb.HGet(l.t.Context(), "ql:j:"+jid, "expires").Float64()
 	require.NoError(l.t, err)
 	return ends > now && expires+10 > now

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What random lines found, to be sure that it stays as it is. In a line, words are separated by spaces.
+// Cases that random lines found, as regression tests. In a line, words are separated by spaces.
 var pinnedLines = []struct {
 	name  string
 	steps []step

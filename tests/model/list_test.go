@@ -16,7 +16,7 @@ import (
 // all is a page that no list of the test is longer than.
 var all = inspect.Range{Limit: -1}
 
-// What only looks; some of it moves jobs that have fallen due.
+// Calls that only read; some of them move jobs that have fallen due.
 var listActions = []action{
 	{
 		name: "Counts", weight: 2,
@@ -185,8 +185,8 @@ var listActions = []action{
 	},
 }
 
-// listedOfQueue returns the outcome of the command jobs, which clients of other languages use: it moves
-// the jobs that are due.
+// listedOfQueue returns the outcome of the command jobs, which clients of other languages use: it
+// moves the jobs that are due.
 func listedOfQueue(w *world, s step) outcome {
 	if s.State == qless.StateComplete { // of which queues have no list
 		return listed(inspect.New(w.by(s)).Queue(s.Queue, inspect.List(s.State)).JIDs(w.ctx, all))
@@ -278,7 +278,7 @@ func predictTags(m *queues, _ step) outcome {
 	return lists(tags)
 }
 
-// forgetWorkers drops those that were not seen for long, and the lists of their jobs.
+// forgetWorkers drops workers that were not seen for long, and the lists of their jobs.
 func (m *queues) forgetWorkers() {
 	for worker, seen := range m.seen {
 		if seen <= m.now-m.setting("max-worker-age", 86400) {

@@ -24,9 +24,9 @@ const mixedLength = 250
 type mix struct {
 	*world
 	taken  int             // steps, in all
-	ends   *redis.PubSub   // of jobs that somebody waits for
+	ends   *redis.PubSub   // of jobs that have waiters
 	heard  map[string]int  // of these: how often, by jid
-	awaits map[string]int  // how often it has to be
+	awaits map[string]int  // the number of times that it has to be
 	loose  map[string]bool // unique keys that two jobs may have
 	turned map[string]bool // jobs whose places in their queues are their own
 	before map[string]told // jobs before the step
@@ -139,8 +139,8 @@ func (x *mix) try(s step) (any, *violation) {
 	return reply, x.checkRules(s, reply)
 }
 
-// unchanged reports whether a key holds what it held, or has expired. What a server sends of a large
-// hash is not always in the same order.
+// unchanged reports whether a key holds what it held, or has expired. The fields of a large hash do
+// not always come in the same order.
 func unchanged(before, after *entry) bool {
 	if after == nil {
 		return before.expires
@@ -233,9 +233,9 @@ func (x *mix) ask(words ...string) (any, *violation) {
 	return x.try(step{Do: "flat", Raw: words})
 }
 
-// drain works all jobs off: the limits open, the queues give jobs, batches are committed, and all that
-// can be run runs. What is left then waits for jobs that have failed. When that is gone too, no key of
-// ours is left but those that are bounded otherwise.
+// drain works all jobs off: the limits open, the queues give jobs, batches are committed, and all
+// that can be run runs. The remaining jobs then wait for failed ones. When they are gone too, no
+// key of ours is left except for the ones that are bounded otherwise.
 func (x *mix) drain() *violation {
 	for _, stage := range []func() *violation{x.open, x.workOff, x.checkLeft, x.clear, x.checkEnds} {
 		if v := stage(); v != nil {
@@ -279,8 +279,8 @@ func (x *mix) open() *violation {
 // rounds is how often all queues are asked at most until nothing is left that can run.
 const rounds = 400
 
-// workOff runs all that can be run. Nobody waits longer than it has to: the clock moves to when
-// something is due, but for parked jobs, which have to be due by then.
+// workOff runs all that can be run. No worker waits longer than it has to: the clock moves to when
+// something is due, except for parked jobs, which have to be due by then.
 func (x *mix) workOff() *violation {
 	for range rounds {
 		for _, queue := range queueNames {
@@ -407,7 +407,7 @@ func (x *mix) clear() *violation {
 	return x.checkEmpty()
 }
 
-// checkEnds: those who waited for a job were told of its end.
+// checkEnds: waiters of a job were notified of its end.
 func (x *mix) checkEnds() *violation {
 	x.listen()
 	for _, jid := range inOrder(x.awaits) {

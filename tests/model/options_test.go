@@ -26,7 +26,7 @@ type options struct {
 
 	told   bool // a job with a policy waits for this one
 	kept   bool // it has a result of an earlier queue
-	waited bool // somebody waits for its end
+	waited bool // it has waiters
 
 	progressed bool // it has said how far it is since it was put
 }
@@ -43,7 +43,7 @@ type claim struct {
 	first, last float64 // these times
 }
 
-// A policy is what a job says about failures of those that it waits for.
+// A policy is a job's reaction to failures of its dependencies.
 type policy struct {
 	Do     string            `json:"do"`
 	Of     []string          `json:"of,omitempty"`
@@ -201,7 +201,7 @@ func (d *dice) drawPolicy(s *step) {
 	}
 }
 
-// knowsFailures reports whether it is known in which order a job would be told of failures.
+// knowsFailures reports whether it is known in which order a job would be notified of failures.
 func (d *dice) knowsFailures(jid string) bool {
 	if d.m.setting(qless.ConfigJobsFailedHistory, -1) == 0 ||
 		d.m.setting(qless.ConfigJobsFailedHistoryCount, 1000) != 1000 {
@@ -270,7 +270,7 @@ func (m *queues) holder(key string) *job {
 			return nil
 		}
 		if j == nil {
-			j = &job{jid: stored.jid} // it is gone, and its claim goes on
+			j = &job{jid: stored.jid} // it is gone, and its claim stays
 		}
 		return j
 	}
@@ -289,8 +289,8 @@ func (m *queues) keeps(j *job, key string) bool {
 		!(j.options.claim.Mode == "start" && j.state == qless.StateRunning) && !m.isDead(j, j.state)
 }
 
-// keptBefore returns the job that has a key when the one that claimed it has no more, which may have
-// been put to follow another one; nil if none has.
+// keptBefore returns the job that has a key when the one that claimed it has no more, which may
+// have been put to follow another one; nil if none has.
 func (m *queues) keptBefore(key string, c *claim) *job {
 	other := m.followed[key]
 	if c != nil && c.Key == key {
@@ -345,8 +345,8 @@ func (m *queues) claimAgain(j *job) {
 	m.claim(j, nil)
 }
 
-// unclaim gives up the claim of a job, to the one that it follows. One for some time goes on unless the
-// job was canceled.
+// unclaim gives up the claim of a job, to the one that it follows. One for some time stays unless
+// the job was canceled.
 func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	delete(m.sharing, jid)
 	if c == nil {
@@ -365,8 +365,8 @@ func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	delete(m.followed, c.Key)
 }
 
-// end does what follows when a job is complete, has failed for good, is canceled, or its life is
-// over. It reports whether a complete job is to be deleted.
+// end applies the effects of a job's end: it is complete, failed, canceled, or its life is over. It
+// reports whether to delete a complete job.
 func (m *queues) end(j *job, last qless.State) bool {
 	if j.options.kept && last == j.state {
 		j.options.kept = false
@@ -380,14 +380,14 @@ func (m *queues) end(j *job, last qless.State) bool {
 	return forgotten
 }
 
-// tellDependents tells the jobs that wait for one that has failed, and those that wait for these if
-// they fail too.
+// tellDependents notifies the jobs that wait for a failed one, and their own dependents if they
+// fail too.
 func (m *queues) tellDependents(failed *job) int {
 	return m.tellEach(m.orderOf(failed), failed)
 }
 
-// tellEach tells some of the jobs that wait for one that has failed, and those that wait for these if
-// they fail too.
+// tellEach notifies some of the jobs that wait for a failed one, and their own dependents if they
+// fail too.
 func (m *queues) tellEach(jids []string, failed *job) int {
 	minded := 0
 	for queue := []*job{failed}; len(queue) > 0; queue = queue[1:] {
@@ -406,7 +406,7 @@ func (m *queues) tellEach(jids []string, failed *job) int {
 				continue
 			}
 			told := j.options.told
-			j.options.told = false // these are told later
+			j.options.told = false // these are notified later
 			m.end(j, qless.StateFailed)
 			j.options.told = told
 			m.limitFailures(j)
@@ -440,7 +440,7 @@ func (m *queues) minds(j *job) bool {
 	return j.state == qless.StateDepends && j.options.policy != nil && j.options.policy.Do != "wait"
 }
 
-// tell tells such a job of one that has failed, and reports whether it fails too.
+// tell notifies such a job of one that has failed, and reports whether it fails too.
 func (m *queues) tell(j, other *job, group string) bool {
 	p := j.options.policy
 	if p.Failed == nil {
@@ -465,7 +465,7 @@ func (m *queues) tell(j, other *job, group string) bool {
 	return true
 }
 
-// watch has a job with a policy told of what it waits for.
+// watch registers a job with a policy with its dependencies.
 func (m *queues) watch(j *job) {
 	if j.options.policy == nil || len(j.dependencies) == 0 {
 		return
@@ -488,7 +488,8 @@ func (m *queues) watchSome(j *job, needs []string) {
 	}
 }
 
-// store gives a job that has just ended, or goes on, the result that was set by a handle.
+// store gives a job that has just ended, or moved to its next queue, the result that was set by a
+// handle.
 func (j *job) store(h *handle) {
 	if h.result != "" {
 		j.result = result{state: j.state, time: j.time, data: h.result}

@@ -7,8 +7,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// What the layout leaves behind where a reader would not expect it. All clients live with it,
-// whatever their language, so it is no fault; any more of its kind is.
+// Leftovers of the layout where a reader would not expect them. All clients live with it, whatever
+// their language, so it is no fault; any more of its kind is.
 
 // leftInList: a job that was timed out stays in the list of the worker that had it
 // (ql:w:<worker>:jobs) until that worker pops it again, or it is put or canceled while it still
@@ -36,7 +36,7 @@ func leftBehind(t *told, score float64) bool { return score == t.priority }
 //
 // The invariants don't look at these, and compare_test.go knows of them.
 
-// What random steps found, to be sure that it stays as it is.
+// Cases that random steps found, as regression tests.
 var pinned = []struct {
 	name  string
 	steps []step

@@ -94,7 +94,7 @@ func predictPutMany(m *queues, s step) outcome {
 	return m.putMany(s, nil)
 }
 
-// checkMany tells why the jobs of a PutMany can't be put.
+// checkMany returns the reason why the jobs of a PutMany can't be put.
 func (m *queues) checkMany(s step) outcome {
 	seen := map[string]bool{}
 	for _, one := range s.Many {
@@ -137,7 +137,7 @@ func (m *queues) putMany(s step, batch *job) outcome {
 	return reply
 }
 
-// put puts a job, and tells it which of those that it waits for have failed.
+// put puts a job, and notifies it of its failed dependencies.
 func (m *queues) put(s step) outcome {
 	reply := m.write(s)
 	if reply == done {
@@ -214,7 +214,8 @@ func (m *queues) write(s step) outcome {
 	return done
 }
 
-// placeInTime gives a job whose time is over when it is put a place by that time, if it keeps its place.
+// placeInTime gives a job whose time is over when it is put a place by that time, if it keeps its
+// place.
 func (m *queues) placeInTime(s step, j *job) {
 	if s.At == nil || j.state != qless.StateWaiting || j.options.onLost != "place" || j.options.share != nil {
 		return

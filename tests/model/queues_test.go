@@ -16,7 +16,7 @@ type queues struct {
 	jobs     map[string]*job
 	recurs   map[string]*recurring
 	groups   map[string][]string           // the failed jobs of a group, the latest first
-	filed    map[string]float64            // failed jobs that are to be deleted: when they failed
+	filed    map[string]float64            // failed jobs with an age limit: when they failed
 	held     map[string]map[string]float64 // by worker and jid: when the lock ends
 	seen     map[string]float64            // when a worker last asked for jobs
 	known    map[string]float64            // when a queue was first seen
@@ -25,7 +25,7 @@ type queues struct {
 	config   map[string]string
 	claims   map[string]storedClaim       // by unique key
 	followed map[string]string            // by unique key: the job that the last one was put to follow
-	sharing  map[string]bool              // jobs that go on although another one has their key
+	sharing  map[string]bool              // jobs that continue although another one has their key
 	until    map[string]float64           // when jobs are looked at because their lives may be over
 	fair     map[turns]map[string]float64 // when the last turn of a tenant ends
 	server   *keyspace                    // before the call
@@ -38,7 +38,7 @@ type queues struct {
 	recurHandles map[string]*recurring   // recurring jobs as they were read last
 	inOrder      []string                // jobs of the last call, to be popped in this order
 	madeLast     int                     // how many lost jobs the last call has made the last ones
-	anyOrder     bool                    // the last call told several jobs in an order that is not known
+	anyOrder     bool                    // the last call notified several jobs in an unknown order
 	linked       map[string]bool         // jobs that the last call has made dependents
 	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
 	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
@@ -150,7 +150,7 @@ func (m *queues) knowUnlisted(queue string) {
 	}
 }
 
-// workScore is higher for what is to be popped earlier.
+// workScore is higher for jobs to pop earlier.
 func workScore(at float64, priority int) float64 { return float64(priority) - at/1e10 }
 
 // enqueue makes a job wait in its queue for its turn.
@@ -177,7 +177,7 @@ func (m *queues) place(j *job, delay float64) {
 	}
 }
 
-// dependOn makes a job wait for those that exist and are not complete.
+// dependOn makes a job wait for the ones that exist and are not complete.
 func (m *queues) dependOn(j *job, jids []string) {
 	for _, jid := range jids {
 		other := m.jobs[jid]
@@ -256,7 +256,7 @@ func (m *queues) failureLimits() (seconds, count float64) {
 	return seconds, m.setting(qless.ConfigJobsFailedHistoryCount, -1)
 }
 
-// limitFailures notes when a job failed, and deletes those that failed too long ago, and too many of
+// limitFailures notes when a job failed, and deletes jobs that failed too long ago, and too many of
 // its group, if there are limits.
 func (m *queues) limitFailures(j *job) {
 	seconds, count := m.failureLimits()
@@ -269,8 +269,8 @@ func (m *queues) limitFailures(j *job) {
 	m.limitGroup(j.failure.group, seconds, count, 10)
 }
 
-// limitGroup looks at some of the oldest jobs of a group, deletes those that are too old or too many,
-// and returns how many. One that others depend on, or that has its own time, is kept.
+// limitGroup looks at some of the oldest jobs of a group, deletes the ones that are too old or too
+// many, and returns their number. One that others depend on, or that has its own time, is kept.
 func (m *queues) limitGroup(group string, seconds, count float64, limit int) int {
 	all := slices.Clone(m.groups[group])
 	excess, deleted := -1, 0
@@ -292,8 +292,8 @@ func (m *queues) limitGroup(group string, seconds, count float64, limit int) int
 	return deleted
 }
 
-// clearOld deletes jobs that failed too long ago, and returns how many. One that others depend on is
-// kept for that time again.
+// clearOld deletes jobs that failed too long ago, and returns how many. One that others depend on
+// is kept for that time again.
 func (m *queues) clearOld(limit float64) int {
 	deleted := 0
 	for jid, when := range m.filed {
@@ -309,7 +309,7 @@ func (m *queues) clearOld(limit float64) int {
 	return deleted
 }
 
-// remove deletes a job. Whoever tracks it, or was given it once, is not told.
+// remove deletes a job. Clients that track it, or were given it once, are not notified.
 func (m *queues) remove(j *job) {
 	for jid := range j.dependencies {
 		m.undepend(j, jid)
@@ -327,7 +327,7 @@ func (m *queues) give(worker string, j *job) {
 	m.handles[key] = first(append([]*handle{h}, m.handles[key]...), kept)
 }
 
-// view shows a job as the server tells it.
+// view shows a job as in a reply of the server.
 func (m *queues) view(j *job) string {
 	_, tracked := m.tracked[j.jid]
 	return j.view(tracked, j.ends())

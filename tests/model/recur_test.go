@@ -149,7 +149,7 @@ func predictRecur(m *queues, s step) outcome {
 	if old := m.recurs[s.JID]; old != nil {
 		r.count = old.count
 		if old.queue == r.queue && old.interval == r.interval {
-			r.due = old.due // it goes on as before
+			r.due = old.due // it continues as before
 		}
 	}
 	m.recurs[s.JID] = r

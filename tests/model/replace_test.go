@@ -45,8 +45,8 @@ var replaceActions = []action{
 	},
 }
 
-// drawReplaceMany draws puts with different keys, and without lifetimes: when the call ends the lives
-// of other jobs, it has read these before.
+// drawReplaceMany draws puts with different keys, and without lifetimes: when the call ends the
+// lives of other jobs, it has read these before.
 func drawReplaceMany(d *dice) step {
 	s := step{Do: "ReplaceMany", Worker: d.worker()}
 	for _, key := range uniqueNames {
@@ -61,7 +61,7 @@ func drawReplaceMany(d *dice) step {
 	return s
 }
 
-// predictReplaceMany expects what the same puts do one by one. Only those that have left a job as it
+// predictReplaceMany expects what the same puts do one by one. Only puts that have left a job as it
 // is, or replaced one, are named in the reply; the states of others are those before the call.
 func predictReplaceMany(m *queues, s step) outcome {
 	if m.putsTwice(s.Many) {

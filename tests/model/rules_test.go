@@ -50,7 +50,7 @@ func (x *mix) checkRules(s step, reply any) *violation {
 	return nil
 }
 
-// checkPlacesOfAll is checkPlaces, but for jobs that were timed out and have been parked since.
+// checkPlacesOfAll is checkPlaces, except for jobs that were timed out and have been parked since.
 func checkPlacesOfAll(p *problems, k *keyspace, m *queues) {
 	var all problems
 	checkPlaces(&all, k, m)
@@ -69,7 +69,7 @@ func (t *told) letters() string {
 
 func (t *told) isOver() bool { return t.state == "complete" || t.state == "failed" }
 
-// checkOptions: options are letters and JSON, as anybody may have to read them.
+// checkOptions: options are letters and JSON, as any client may have to read them.
 func checkOptions(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		text, ok := h.fields["x:o"]
@@ -93,8 +93,8 @@ func checkBatches(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkTold: a job that minds failures does not wait for one that has failed, unless a sweep is to
-// tell it.
+// checkTold: a job that minds failures does not wait for one that has failed, unless a sweep will
+// notify it.
 func checkTold(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		if h.job.state != "depends" {
@@ -247,7 +247,7 @@ func (m *queues) slack(name string) bool {
 	return ok && m.now < until
 }
 
-// isDead reports whether the life of a job is over that nobody has deleted.
+// isDead reports whether the life of a job is over, but the job is not deleted yet.
 func (x *mix) isDead(jid string, t *told) bool {
 	return t.ends(in(x.k.histories, jid).history) <= x.m.now
 }
@@ -261,7 +261,7 @@ func (x *mix) follow(s step) {
 			x.awaits[jid]++
 		}
 		if before.state == "running" && h != nil && h.job.state == "waiting" {
-			x.turned[jid] = true // a short history does not tell that it ran
+			x.turned[jid] = true // a short history does not show that it ran
 		}
 	}
 	switch s.Raw[0] {
@@ -272,7 +272,8 @@ func (x *mix) follow(s step) {
 			}
 		}
 	case "pause":
-		// The others of a limit hear of it when they are tried, not when the first one is held up.
+		// The others of a limit are affected when they are tried, not when the first one is held
+		// up.
 		for _, h := range x.k.jobs {
 			if name := h.parking(); name != "" && h.job.queue == s.Raw[1] {
 				x.m.changed[name] = x.m.now + 62
@@ -288,8 +289,8 @@ func (x *mix) follow(s step) {
 	x.loosen(s)
 }
 
-// loosen notes unique keys that two jobs may have: those of jobs that begin again though another has
-// the key, and of those that somebody lets go.
+// loosen notes unique keys that two jobs may have: keys of jobs that begin again though another has
+// the key, and keys that were released.
 func (x *mix) loosen(s step) {
 	for jid, h := range x.k.jobs {
 		c := claimIn(h.job.options)
@@ -309,8 +310,8 @@ func (x *mix) loosen(s step) {
 	}
 }
 
-// wasTaken reports whether a job other than one claimed a key before the step, though it may have ended
-// by the same step.
+// wasTaken reports whether a job other than one claimed a key before the step, though it may have
+// ended by the same step.
 func (x *mix) wasTaken(key, jid string) bool {
 	for other, before := range x.before {
 		if c := claimIn(before.options); other != jid && c != nil && c.Key == key && !before.isOver() {
@@ -399,8 +400,8 @@ func (x *mix) checkTurns(p *problems) {
 	}
 }
 
-// checkKept: a job that a limit has parked, and that is replaced by a put that keeps when it was due, is
-// due.
+// checkKept: a job that a limit has parked, and that is replaced by a put that keeps when it was
+// due, is due.
 func (x *mix) checkKept(p *problems, s step) {
 	at := slices.Index(s.Raw, "replace")
 	if s.Raw[0] != "put" || at < 0 || s.Raw[at+1] != "due" {

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit/repairs"
 )
 
-// What changes queues, settings, workers and the clock.
+// Changes of queues, settings, workers and the clock.
 var settingActions = []action{
 	{
 		name: "Clock", weight: 10,

@@ -87,7 +87,7 @@ func (w *world) minimal(ctx context.Context, steps []step, v *violation) ([]step
 	return shrinkArguments(ctx, steps, fails), v
 }
 
-// report tells of a failure and the steps that lead to it.
+// report prints a failure and the steps that lead to it.
 func report(v *violation, steps []step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\nafter these steps:\n", v.class, v.text)

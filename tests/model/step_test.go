@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A step is one call, and all that it needs: played again, alone or after other steps, it does
-// the same. What is zero or nil is not given.
+// A step is one call, and all that it needs: played again, alone or after other steps, it does the
+// same. Zero and nil values are not given.
 type step struct {
 	Do   string        // the name of an action
 	Tick time.Duration // how far the clock moves before the call

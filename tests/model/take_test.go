@@ -103,7 +103,7 @@ func (m *queues) gives(s step, jobs []*job) outcome {
 	return outcome(s.shown(all))
 }
 
-// pop locks jobs for a worker: those whose locks have ended, then those that wait.
+// pop locks jobs for a worker: the ones whose locks have ended, then waiting ones.
 func (m *queues) pop(s step) []*job {
 	queue, worker, count := s.Queue, s.Worker, s.Count
 	if m.paused[queue] {
@@ -152,14 +152,14 @@ func (m *queues) allowed(queue string, wanted int) int {
 	return min(wanted, max(0, limit))
 }
 
-// dropDead ends the life of a job that is to be handed out, or that runs, if it is over in a state.
+// dropDead ends the life of a job about to be handed out, or running, if it is over in a state.
 func (m *queues) dropDead(j *job, state qless.State) bool {
 	return m.isDead(j, state) && m.endLife(j.jid, state)
 }
 
-// expire deals with at most limit locks that have ended, besides those of jobs whose lives are over,
-// and returns the jobs to be handed out.
-// A worker that lost its lock first gets the grace period; then the job loses a retry.
+// expire deals with at most limit locks that have ended, besides those of jobs whose lives are
+// over, and returns the jobs to be handed out. A worker that lost its lock first gets the grace
+// period; then the job loses a retry.
 func (m *queues) expire(queue string, limit int) []*job {
 	grace := m.setting("grace-period", 10)
 	var taken []*job
@@ -327,7 +327,7 @@ func (m *queues) moveDue(queue string, limit int) {
 	m.takeTurns(due...)
 }
 
-// peek returns the jobs whose locks have ended, and those that wait.
+// peek returns the jobs whose locks have ended, and waiting ones.
 func (m *queues) peek(queue string, count int) []*job {
 	shown := m.alive(first(until(m.in(queue, "locks"), m.now), count))
 	m.spawnDue(queue, count-len(shown))

@@ -173,7 +173,7 @@ func (e end) dial(ctx context.Context, network, addr string) (conn net.Conn, err
 func (e end) within(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocks it: the thread ends, so that nobody else has it
+		runtime.LockOSThread() // and never unlocks it: the thread ends, so that no other goroutine has it
 		file, err := os.Open("/var/run/netns/" + e.namespace)
 		if err != nil {
 			done <- err

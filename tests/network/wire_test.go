@@ -169,8 +169,8 @@ func TestALossyWire(t *testing.T) {
 	require.NotZero(t, w.lost.Load())
 }
 
-// Only the connection of a worker's subscription falls silent. The worker notices, and subscribes by
-// another one.
+// Only the connection of a worker's subscription falls silent. The worker notices, and subscribes
+// by another one.
 func TestASilentSubscription(t *testing.T) {
 	t.Parallel()
 	w := &wire{}

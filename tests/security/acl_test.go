@@ -35,7 +35,7 @@ var (
 		"schedule.last", "wake", "worker.register", "find", "schedule.leave",
 		"schedule.register",
 	}
-	// What handlers do with their jobs.
+	// Actions of handlers on their jobs.
 	handling = []string{
 		"await", "batch.commit", "batch.status", "cancel", "cancel.all", "complete", "depends",
 		"fail", "get", "heartbeat", "limit.hold", "log", "priority", "progress", "put",
@@ -183,7 +183,7 @@ func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 	}
 }
 
-// What is not granted is refused, by itself and from inside of scripts.
+// Commands that are not granted are refused, by themselves and from inside of scripts.
 func TestRulesReachNoFurther(t *testing.T) {
 	server := testkit.Start(t)
 	ctx := t.Context()

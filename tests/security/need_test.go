@@ -29,8 +29,8 @@ func needsOf(t testing.TB, scripts ...string) []string {
 	return slices.Compact(names)
 }
 
-// forbidden finds commands whose cost has no bound, or that reach beyond a namespace. HSCAN and SSCAN
-// read a part of one key.
+// forbidden finds commands whose cost has no bound, or that reach beyond a namespace. HSCAN and
+// SSCAN read a part of one key.
 var forbidden = regexp.MustCompile(`(?i)(call\(|pcall\(|NewCmd\(ctx, |\.Do\(ctx, )["'](keys|scan|zscan|flushall|` +
 	`flushdb|swapdb|sort|randomkey|debug|config|shutdown|save|bgsave|monitor|eval)["']|` +
 	`\.(Keys|Scan|ZScan|FlushAll|FlushDB|Sort|RandomKey|ConfigSet|Monitor)\(ctx`)

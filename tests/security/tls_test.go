@@ -69,7 +69,7 @@ func (a *authority) write(name, kind string, der []byte) {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// freePort returns a port that nobody listens on.
+// freePort returns a port without a listener.
 func freePort(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -80,7 +80,7 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// The server takes connections by TLS only, from those who have a certificate of its authority.
+// The server takes connections by TLS only, from clients with a certificate of its authority.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})

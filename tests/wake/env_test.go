@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/testbed"
 )
 
 func TestMain(m *testing.M) {
@@ -27,72 +28,70 @@ const (
 
 // An env is a namespace with a client, and what its workers have run.
 type env struct {
-	*qless.Client
-	t      *testing.T
-	server *testkit.Server
-	rdb    *redis.Client
-	ran    chan string
+	*testbed.Env
+	ran chan string
 }
 
 // newEnv makes an env on a server that all scenarios of a test share, in a namespace of its own.
 func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	t.Helper()
-	e := &env{t: t, server: server, rdb: server.Client(t), ran: make(chan string, 100)}
+	e := &env{testbed.NewOn(t, server), make(chan string, 100)}
+	e.Live = true
 	e.Client = e.client(namespace)
 	return e
 }
 
 // client makes a client of the env's namespace, with connections of its own.
 func (e *env) client(namespace string) *qless.Client {
-	e.t.Helper()
-	client, err := qless.New(e.server.Client(e.t), &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: namespace})
-	require.NoError(e.t, err)
+	e.T.Helper()
+	client, err := qless.New(e.Server.Client(e.T), &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: namespace})
+	require.NoError(e.T, err)
 	return client
 }
 
 // worker starts a worker that notes what it runs, and waits until it is idle. It is stopped with
 // the test.
 func (e *env) worker(config qless.WorkerConfig) *qless.Worker {
-	e.t.Helper()
+	e.T.Helper()
 	return e.workerThat(config, func(context.Context) {})
 }
 
 // workerThat starts a worker that does something with each job after it has noted it.
 func (e *env) workerThat(config qless.WorkerConfig, do func(ctx context.Context)) *qless.Worker {
-	e.t.Helper()
+	e.T.Helper()
 	config.PollInterval = poll
 	w, err := qless.NewWorker(e.client(e.Namespace()), config)
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 	w.Handle("*", func(ctx context.Context, job *qless.Job) error {
 		e.ran <- job.JID
 		do(ctx)
 		return nil
 	})
-	require.NoError(e.t, w.Start(context.Background()))
-	e.t.Cleanup(func() {
+	require.NoError(e.T, w.Start(context.Background()))
+	e.T.Cleanup(func() {
 		if err := w.Stop(context.Background()); err != nil {
-			require.ErrorIs(e.t, err, qless.ErrStopped, "its handlers are busy until the test ends")
+			require.ErrorIs(e.T, err, qless.ErrStopped, "its handlers are busy until the test ends")
 		}
 	})
 	e.idle(w)
 	return w
 }
 
-// idle waits until a worker sleeps: the server counts it among the idle ones, and it hears.
+// idle waits until a worker sleeps: the server counts it among the idle ones, and it is subscribed.
 func (e *env) idle(w *qless.Worker) {
-	e.t.Helper()
-	until(e.t, "the worker is idle", func() bool {
-		idle, err := e.rdb.SIsMember(e.t.Context(), e.Namespace()+"x:idle", w.Name()).Result()
-		require.NoError(e.t, err)
-		heard, err := e.rdb.PubSubNumSub(e.t.Context(), e.Namespace()+"x:wake:"+w.Name()).Result()
-		require.NoError(e.t, err)
+	e.T.Helper()
+	until(e.T, "the worker is idle", func() bool {
+		idle, err := e.Redis.SIsMember(e.T.Context(), e.Namespace()+"x:idle", w.Name()).Result()
+		require.NoError(e.T, err)
+		heard, err := e.Redis.PubSubNumSub(e.T.Context(), e.Namespace()+"x:wake:"+w.Name()).Result()
+		require.NoError(e.T, err)
 		return idle && heard[e.Namespace()+"x:wake:"+w.Name()] == 1
 	})
 }
 
 // runs waits until a worker has run a job.
 func (e *env) runs(jid string) {
-	e.t.Helper()
+	e.T.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	for {
@@ -102,57 +101,48 @@ func (e *env) runs(jid string) {
 				return
 			}
 		case <-deadline.C:
-			job, err := e.Job(e.t.Context(), jid)
-			e.t.Fatalf("%s was not run: %+v, %v", jid, job, err)
+			job, err := e.Job(e.T.Context(), jid)
+			e.T.Fatalf("%s was not run: %+v, %v", jid, job, err)
 		}
 	}
 }
 
 // put puts a job.
 func (e *env) put(queue, jid string, options ...qless.PutOption) {
-	e.t.Helper()
-	_, err := e.Queue(queue).Put(e.t.Context(), "K", nil, append(options, qless.JID(jid))...)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	e.Put(queue, append(options, qless.JID(jid))...)
 }
 
 // pop locks a job for the env's own client, which is no worker.
 func (e *env) pop(queue, jid string) *qless.Job {
-	e.t.Helper()
-	jobs, err := e.Queue(queue).Pop(e.t.Context(), 1)
-	require.NoError(e.t, err)
-	require.Len(e.t, jobs, 1)
-	require.Equal(e.t, jid, jobs[0].JID)
-	return jobs[0]
-}
-
-// set changes a setting.
-func (e *env) set(option string, value any) {
-	e.t.Helper()
-	require.NoError(e.t, e.Config().Set(e.t.Context(), option, value))
+	e.T.Helper()
+	job := e.Pop(queue)
+	require.Equal(e.T, jid, job.JID)
+	return job
 }
 
 var until = testkit.Until
 
 // foreignPut does what the script of another client does, which wakes no worker.
 func (e *env) foreignPut(queue, jid string) {
-	e.t.Helper()
+	e.T.Helper()
 	e.silentPut(queue, jid)
 	told := fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue)
-	require.NoError(e.t, e.rdb.Publish(e.t.Context(), e.Namespace()+"log", told).Err())
+	require.NoError(e.T, e.Redis.Publish(e.T.Context(), e.Namespace()+"log", told).Err())
 }
 
 // silentPut makes a job ready without publishing anything.
 func (e *env) silentPut(queue, jid string) {
-	e.t.Helper()
-	ns, ctx := e.Namespace(), e.t.Context()
-	pipe := e.rdb.TxPipeline()
+	e.T.Helper()
+	ns, ctx := e.Namespace(), e.T.Context()
+	pipe := e.Redis.TxPipeline()
 	pipe.HSet(ctx, ns+"j:"+jid, "jid", jid, "klass", "K", "data", "{}", "priority", "0", "tags", "[]",
 		"state", "waiting", "worker", "", "expires", "0", "queue", queue, "retries", "5", "remaining", "5",
 		"time", "0")
 	pipe.ZAdd(ctx, ns+"q:"+queue+"-work", redis.Z{Member: jid})
 	pipe.ZAdd(ctx, ns+"queues", redis.Z{Member: queue})
 	_, err := pipe.Exec(ctx)
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 }
 
 // errOf returns the error of a call that also returns a value.

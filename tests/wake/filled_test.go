@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
-// moreWays are those that wake nobody or need a script.
+// moreWays are the ways that wake no worker or need a script.
 func moreWays() []way {
 	var h held
 	return []way{
@@ -25,7 +25,7 @@ func moreWays() []way {
 			e.script("retry", "j", "q", h.job.Worker, "0")
 		}},
 		{"put by the drop-in", nil, func(e *env) {
-			err := e.rdb.Eval(e.t.Context(), qless.DropInScript(), nil,
+			err := e.Redis.Eval(e.T.Context(), qless.DropInScript(), nil,
 				"put", "1700000000", "w", "q", "j", "K", "{}", "0").Err()
 			must(e, err)
 		}},
@@ -34,16 +34,16 @@ func moreWays() []way {
 
 // script runs a script of ours.
 func (e *env) script(command string, args ...any) {
-	e.t.Helper()
-	must(e, errOf(scripts.Run(e.t.Context(), e.rdb, e.Namespace(), time.Now(), command, args...)))
+	e.T.Helper()
+	must(e, errOf(scripts.Run(e.T.Context(), e.Redis, e.Namespace(), time.Now(), command, args...)))
 }
 
 // jobsIn counts the parts of a queue where a reserve may find something, now or later.
 func (e *env) jobsIn(queue string) (count int64) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, part := range []string{"work", "locks", "scheduled", "recur"} {
-		found, err := e.rdb.Exists(e.t.Context(), e.Namespace()+"q:"+queue+"-"+part).Result()
-		require.NoError(e.t, err)
+		found, err := e.Redis.Exists(e.T.Context(), e.Namespace()+"q:"+queue+"-"+part).Result()
+		require.NoError(e.T, err)
 		count += found
 	}
 	return count
@@ -57,7 +57,7 @@ func TestWhateverFillsAnEmptyQueueSaysSo(t *testing.T) {
 	all := func() []way { return append(ways(), moreWays()...) }
 	for i, w := range all() {
 		t.Run(w.name, func(t *testing.T) {
-			w := all()[i] // what it holds is its own
+			w := all()[i] // the jobs that it holds are its own
 			namespace := fmt.Sprintf("%d:", i)
 			if w.name == "put by the drop-in" {
 				namespace = "ql:"
@@ -69,13 +69,13 @@ func TestWhateverFillsAnEmptyQueueSaysSo(t *testing.T) {
 			if e.jobsIn("q") > 0 || w.name == "put by another script" {
 				return
 			}
-			require.NoError(t, e.rdb.HSet(t.Context(), namespace+"x:empty", "a list with q", "1").Err())
+			require.NoError(t, e.Redis.HSet(t.Context(), namespace+"x:empty", "a list with q", "1").Err())
 			w.do(e)
 			require.Positive(t, e.jobsIn("q"))
-			said, err := e.rdb.SIsMember(t.Context(), namespace+"x:filled", "q").Result()
+			said, err := e.Redis.SIsMember(t.Context(), namespace+"x:filled", "q").Result()
 			require.NoError(t, err)
 			require.True(t, said)
-			left, err := e.rdb.PTTL(t.Context(), namespace+"x:filled").Result()
+			left, err := e.Redis.PTTL(t.Context(), namespace+"x:filled").Result()
 			require.NoError(t, err)
 			require.NotEqual(t, time.Duration(-1), left, "it ends")
 			filled++
@@ -84,12 +84,12 @@ func TestWhateverFillsAnEmptyQueueSaysSo(t *testing.T) {
 	require.GreaterOrEqual(t, filled, 20)
 }
 
-// Nobody who does not work several queues has these keys.
+// Only workers of several queues have these keys.
 func TestNothingIsSaidWhereNoQueueIsKnownToBeEmpty(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	e.put("q", "j")
 	must(e, e.pop("q", "j").Next(t.Context(), "p"))
-	count, err := e.rdb.Exists(t.Context(), "ql:x:filled").Result()
+	count, err := e.Redis.Exists(t.Context(), "ql:x:filled").Result()
 	require.NoError(t, err)
 	require.Zero(t, count)
 }

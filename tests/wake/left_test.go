@@ -43,14 +43,14 @@ func TestABusyWorkerLeavesWhatItWaitedForToOthers(t *testing.T) {
 
 // claims reports whether a worker waits for what falls due in a queue.
 func (e *env) claims(queue string) bool {
-	e.t.Helper()
-	count, err := e.rdb.Exists(e.t.Context(), e.Namespace()+"x:due:"+queue).Result()
-	require.NoError(e.t, err)
+	e.T.Helper()
+	count, err := e.Redis.Exists(e.T.Context(), e.Namespace()+"x:due:"+queue).Result()
+	require.NoError(e.T, err)
 	return count == 1
 }
 
-// A worker without room passes on the jobs of each of its queues, not only those of the first
-// one alone, for which there may be nobody.
+// A worker without room passes on the jobs of each of its queues, not only those of the first one,
+// which may have no other worker.
 func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	for _, queue := range []string{"q1", "q2"} { // a new queue would make the workers look again
@@ -60,7 +60,7 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	both := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
 	first := e.workerThat(both, busyUntil(t))
 	second := e.worker(qless.WorkerConfig{Queues: []string{"q2"}})
-	for _, w := range []*qless.Worker{first, second} { // what made them look at their start is over
+	for _, w := range []*qless.Worker{first, second} { // the reason for their first poll is gone
 		asked := time.Now()
 		w.Resume()
 		until(t, "an answer", func() bool { return w.Stats().LastAnswer.After(asked) && w.Stats().Idle })
@@ -71,8 +71,8 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e.runs("of the second queue")
 }
 
-// A worker is woken for several jobs at once, takes one, and has no room for the others: the one that
-// falls due later is for another worker to wait for.
+// A worker is woken for several jobs at once, takes one, and has no room for the others: the one
+// that falls due later is for another worker to wait for.
 func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	one := qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
@@ -91,13 +91,13 @@ func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e.runs("later")
 }
 
-// Workers that were killed stay among the idle ones. A put passes over a bounded number of them, and
-// finds the one that is alive.
+// Workers that were killed stay among the idle ones. A put passes over a bounded number of them,
+// and finds the one that is alive.
 func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	const killed = 100_000
 	for from := 0; from < killed; from += 10_000 {
-		pipe := e.rdb.Pipeline()
+		pipe := e.Redis.Pipeline()
 		for i := range 10_000 {
 			name := fmt.Sprint("killed-", from+i)
 			pipe.SAdd(t.Context(), "ql:x:idle", name)
@@ -109,13 +109,13 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	e.worker(qless.WorkerConfig{Queues: []string{"q"}})
 	e.put("q", "j")
 	e.runs("j")
-	left, err := e.rdb.ZCard(t.Context(), "ql:x:idle:q").Result()
+	left, err := e.Redis.ZCard(t.Context(), "ql:x:idle:q").Result()
 	require.NoError(t, err)
 	require.Greater(t, left, int64(killed-1000), "one put looks at few of them")
 }
 
-// A worker that has not asked again for three poll intervals is gone. Each poll of another one drops
-// some of those.
+// A worker that has not asked again for three poll intervals is gone. Each poll of another one
+// drops some of those.
 func TestMarksOfIdleWorkersLapse(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()
@@ -127,15 +127,15 @@ func TestMarksOfIdleWorkersLapse(t *testing.T) {
 		names = append(names, name)
 	}
 	lapsed = append(lapsed, redis.Z{Score: 1, Member: "elsewhere"})
-	require.NoError(t, e.rdb.ZAdd(ctx, "ql:x:idle:q", lapsed...).Err())
-	require.NoError(t, e.rdb.SAdd(ctx, "ql:x:idle", names...).Err())
-	listens := e.rdb.Subscribe(ctx, "ql:x:wake:elsewhere")
+	require.NoError(t, e.Redis.ZAdd(ctx, "ql:x:idle:q", lapsed...).Err())
+	require.NoError(t, e.Redis.SAdd(ctx, "ql:x:idle", names...).Err())
+	listens := e.Redis.Subscribe(ctx, "ql:x:wake:elsewhere")
 	_, err := listens.Receive(ctx)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, listens.Close()) })
 
 	left := func() []int64 {
-		return []int64{e.rdb.ZCard(ctx, "ql:x:idle:q").Val(), e.rdb.SCard(ctx, "ql:x:idle").Val()}
+		return []int64{e.Redis.ZCard(ctx, "ql:x:idle:q").Val(), e.Redis.SCard(ctx, "ql:x:idle").Val()}
 	}
 	reserve := func() {
 		e.script("reserve", "w", "1", "10", "0", "q")
@@ -146,9 +146,9 @@ func TestMarksOfIdleWorkersLapse(t *testing.T) {
 		reserve()
 		require.Equal(t, want, left(), "it polls")
 	}
-	require.ElementsMatch(t, []string{"w", "elsewhere"}, e.rdb.SMembers(ctx, "ql:x:idle").Val(),
+	require.ElementsMatch(t, []string{"w", "elsewhere"}, e.Redis.SMembers(ctx, "ql:x:idle").Val(),
 		"one that listens may wait for jobs of other queues")
-	score := e.rdb.ZScore(ctx, "ql:x:idle:q", "w").Val()
+	score := e.Redis.ZScore(ctx, "ql:x:idle:q", "w").Val()
 	require.InDelta(t, time.Now().Unix()+30, score, 20)
 }
 
@@ -166,10 +166,10 @@ func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
 	require.Empty(t, held, "nobody holds it")
 	until(t, "the handler has ended", func() bool { return w.Stats().Lost == 1 })
 	require.NoError(t, w.Stop(t.Context()))
-	keys, err := e.rdb.Keys(t.Context(), "*"+w.Name()+"*").Result()
+	keys, err := e.Redis.Keys(t.Context(), "*"+w.Name()+"*").Result()
 	require.NoError(t, err)
 	require.Empty(t, keys)
-	idle, err := e.rdb.Keys(t.Context(), "ql:x:idle*").Result()
+	idle, err := e.Redis.Keys(t.Context(), "ql:x:idle*").Result()
 	require.NoError(t, err)
 	require.Empty(t, idle)
 }

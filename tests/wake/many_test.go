@@ -42,8 +42,8 @@ func TestWorkersOfManyQueuesShareAnEntry(t *testing.T) {
 	for range 3 {
 		e.worker(config)
 	}
-	require.EqualValues(t, 1, e.rdb.ZCard(t.Context(), "ql:x:idle:q").Val())
-	require.Len(t, e.rdb.Keys(t.Context(), "ql:x:list:*").Val(), 1)
+	require.EqualValues(t, 1, e.Redis.ZCard(t.Context(), "ql:x:idle:q").Val())
+	require.Len(t, e.Redis.Keys(t.Context(), "ql:x:list:*").Val(), 1)
 	busy := make(chan struct{})
 	e.workerThat(config, func(context.Context) { <-busy })
 	t.Cleanup(func() { close(busy) })
@@ -56,24 +56,24 @@ func TestWorkersOfManyQueuesShareAnEntry(t *testing.T) {
 // reserveAs asks for jobs of queues as a worker. It returns the longest time to wait and how many
 // jobs there were.
 func (e *env) reserveAs(worker, count, polls string, queues ...string) (wait float64, jobs int) {
-	e.t.Helper()
+	e.T.Helper()
 	args := []any{worker, count, "10", "2", "polls", polls}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
-	reply, err := scripts.Run(e.t.Context(), e.rdb, e.Namespace(), time.Now(), "reserve", args...)
-	require.NoError(e.t, err)
+	reply, err := scripts.Run(e.T.Context(), e.Redis, e.Namespace(), time.Now(), "reserve", args...)
+	require.NoError(e.T, err)
 	items := reply.([]any)
 	wait, err = strconv.ParseFloat(items[1].(string), 64)
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 	return wait, max(0, len(items)-5)
 }
 
 // A put that finds no idle worker of a list takes its entry out of the queue, and says so.
-func TestTheEntryOfAListIsMissingWhileAllOfItsWorkersAreBusy(t *testing.T) {
+func TestListHasNoEntryWhileAllItsWorkersAreBusy(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx, queues := t.Context(), many(40)
-	entries := func() int64 { return e.rdb.ZCard(ctx, "ql:x:idle:q").Val() }
+	entries := func() int64 { return e.Redis.ZCard(ctx, "ql:x:idle:q").Val() }
 	e.reserveAs("w", "1", "0", queues...)
 	e.reserveAs("other", "1", "0", "elsewhere")
 	require.EqualValues(t, 1, entries())
@@ -84,12 +84,12 @@ func TestTheEntryOfAListIsMissingWhileAllOfItsWorkersAreBusy(t *testing.T) {
 	require.Equal(t, 1, jobs)
 	require.Positive(t, wait)
 	require.EqualValues(t, 1, entries(), "it is idle again")
-	listens := e.rdb.Subscribe(ctx, "ql:x:wake:w")
+	listens := e.Redis.Subscribe(ctx, "ql:x:wake:w")
 	_, err := listens.Receive(ctx)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, listens.Close()) })
 	e.put("q", "k")
-	require.False(t, e.rdb.SIsMember(ctx, "ql:x:idle", "w").Val(), "it was woken")
+	require.False(t, e.Redis.SIsMember(ctx, "ql:x:idle", "w").Val(), "it was woken")
 	require.EqualValues(t, 1, entries(), "for others")
 }
 
@@ -104,10 +104,10 @@ func TestKilledWorkersOfManyQueues(t *testing.T) {
 	e.put("q", "j")
 	e.runs("j")
 	e.idle(w)
-	require.LessOrEqual(t, e.rdb.SCard(ctx, "ql:x:idle").Val(), int64(1))
+	require.LessOrEqual(t, e.Redis.SCard(ctx, "ql:x:idle").Val(), int64(1))
 	require.NoError(t, w.Stop(ctx))
 	for _, pattern := range []string{"ql:x:idle*", "ql:x:list*"} {
-		require.Empty(t, e.rdb.Keys(ctx, pattern).Val())
+		require.Empty(t, e.Redis.Keys(ctx, pattern).Val())
 	}
 }
 
@@ -121,13 +121,13 @@ func TestAPollTrustsTheLookOfAnother(t *testing.T) {
 		}
 		until(t, "what was seen is known", func() bool {
 			e.reserveAs("one", "1", "1", queues...)
-			looked := e.rdb.Keys(ctx, "ql:x:looked:*").Val()
-			return len(looked) == 1 && e.rdb.Persist(ctx, looked[0]).Val()
+			looked := e.Redis.Keys(ctx, "ql:x:looked:*").Val()
+			return len(looked) == 1 && e.Redis.Persist(ctx, looked[0]).Val()
 		})
 		wait, _ := e.reserveAs("two", "1", "1", queues...)
 		require.Less(t, wait, 10.0, "it asks again before the other one does")
 		require.GreaterOrEqual(t, wait, 9.0)
-		cost := len(e.server.Commands(t, func() { e.reserveAs("two", "1", "1", queues...) }))
+		cost := len(e.Server.Commands(t, func() { e.reserveAs("two", "1", "1", queues...) }))
 		require.LessOrEqual(t, cost, 7+min(len(queues), 5), "with the call itself")
 
 		e.silentPut("q", "unheard")
@@ -172,7 +172,7 @@ func TestAPollOfAThousandQueues(t *testing.T) {
 	queues := many(1000)
 	e.reserveAs("w", "1", "0", queues...)
 	for _, polls := range []string{"0", "1"} {
-		cost := len(e.server.Commands(t, func() { e.reserveAs("w", "1", polls, queues...) }))
+		cost := len(e.Server.Commands(t, func() { e.reserveAs("w", "1", polls, queues...) }))
 		require.LessOrEqual(t, cost, 20+1, "with the call itself")
 	}
 	for _, i := range []int{0, 1, 4, 5, 20, 21, 84, 85, 340, 341, 840, 841, 998, 999} {
@@ -187,14 +187,14 @@ func TestAPollOfAThousandQueues(t *testing.T) {
 	require.Positive(t, wait)
 }
 
-// Many jobs that come at once wake several workers, so that the last one does not wait for a chain of
-// wake-ups.
+// Many jobs that come at once wake several workers, so that the last one does not wait for a chain
+// of wake-ups.
 func TestManyJobsWakeSeveralWorkers(t *testing.T) {
 	for jobs, want := range map[int]int64{1: 1, 10: 1, 11: 2, 100: 10, 500: 16} {
 		e := newEnv(t, testkit.Start(t), "ql:")
 		ctx := t.Context()
 		const workers = 20
-		listens := e.rdb.Subscribe(ctx)
+		listens := e.Redis.Subscribe(ctx)
 		t.Cleanup(func() { require.NoError(t, listens.Close()) })
 		for i := range workers {
 			name := fmt.Sprint("w", i)
@@ -209,6 +209,6 @@ func TestManyJobsWakeSeveralWorkers(t *testing.T) {
 		}
 		_, err := e.Queue("q").PutMany(ctx, specs)
 		require.NoError(t, err)
-		require.Equal(t, want, workers-e.rdb.SCard(ctx, "ql:x:idle").Val(), "%d jobs", jobs)
+		require.Equal(t, want, workers-e.Redis.SCard(ctx, "ql:x:idle").Val(), "%d jobs", jobs)
 	}
 }

@@ -26,8 +26,8 @@ type way struct {
 }
 
 func must(e *env, err error) {
-	e.t.Helper()
-	require.NoError(e.t, err)
+	e.T.Helper()
+	require.NoError(e.T, err)
 }
 
 // held is set up by a job that the env's client has popped, and kept until the way needs it.
@@ -41,12 +41,13 @@ func (h *held) hold(queue, jid string, options ...qless.PutOption) func(e *env) 
 	}
 }
 
-// holdBriefly puts a job that lives for a short time and pops it, again if its life was over by then.
+// holdBriefly puts a job that lives for a short time and pops it, again if its life was over by
+// then.
 func (h *held) holdBriefly(queue, jid string) func(e *env) {
 	return func(e *env) {
 		for h.job == nil {
 			e.put(queue, jid, qless.TTL(soon))
-			jobs, err := e.Queue(queue).Pop(e.t.Context(), 1)
+			jobs, err := e.Queue(queue).Pop(e.T.Context(), 1)
 			must(e, err)
 			if len(jobs) == 1 {
 				h.job = jobs[0]
@@ -59,20 +60,20 @@ func (h *held) holdBriefly(queue, jid string) func(e *env) {
 func (h *held) failed(queue string) func(e *env) {
 	return func(e *env) {
 		h.hold(queue, "j")(e)
-		must(e, h.job.Fail(e.t.Context(), "g", "m"))
+		must(e, h.job.Fail(e.T.Context(), "g", "m"))
 	}
 }
 
 // full makes q run all that it may: the job "first", and leaves j waiting.
 func (h *held) full(e *env) {
-	e.set("q-max-concurrency", 1)
+	e.Set("q-max-concurrency", 1)
 	h.hold("q", "first")(e)
 	e.put("q", "j")
 }
 
 // limited makes a limit full: its job "first" runs, and leaves j no room.
 func (h *held) limited(e *env) {
-	must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Concurrency: 1}))
+	must(e, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Concurrency: 1}))
 	h.hold("q", "first", qless.Limits{"api"})(e)
 	e.put("q", "j", qless.Limits{"api"})
 }
@@ -86,161 +87,161 @@ func ways() []way {
 		{"put", nil, func(e *env) { e.put("q", "j") }},
 		{"put with a delay", nil, func(e *env) { e.put("q", "j", qless.Delay(soon)) }},
 		{"put of many", nil, func(e *env) {
-			_, err := e.Queue("q").PutMany(e.t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}})
+			_, err := e.Queue("q").PutMany(e.T.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}})
 			must(e, err)
 		}},
 		{"put that replaces a job", func(e *env) {
 			e.put("q", "j", qless.Unique("k"), qless.Delay(time.Hour))
 		}, func(e *env) {
-			_, err := e.Queue("q").Put(e.t.Context(), "K", nil, qless.Unique("k").Replace())
+			_, err := e.Queue("q").Put(e.T.Context(), "K", nil, qless.Unique("k").Replace())
 			must(e, err)
 		}},
 		{"put by another script", nil, func(e *env) { e.foreignPut("q", "j") }},
 		{"move", func(e *env) { e.put("p", "j") }, func(e *env) {
-			job, err := e.Job(e.t.Context(), "j")
+			job, err := e.Job(e.T.Context(), "j")
 			must(e, err)
-			must(e, job.Move(e.t.Context(), "q"))
+			must(e, job.Move(e.T.Context(), "q"))
 		}},
-		{"a limit's job that ends", h.limited, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		{"a limit's job that ends", h.limited, func(e *env) { must(e, h.job.Complete(e.T.Context())) }},
 		{"a limit's job that is retried", h.limited, func(e *env) {
-			_, err := h.job.Retry(e.t.Context(), time.Hour, "", "")
+			_, err := h.job.Retry(e.T.Context(), time.Hour, "", "")
 			must(e, err)
 		}},
-		{"a limit's job that is canceled", h.limited, func(e *env) { must(e, h.job.Cancel(e.t.Context())) }},
-		{"a limit's job that is moved", h.limited, func(e *env) { must(e, h.job.Move(e.t.Context(), "p")) }},
+		{"a limit's job that is canceled", h.limited, func(e *env) { must(e, h.job.Cancel(e.T.Context())) }},
+		{"a limit's job that is moved", h.limited, func(e *env) { must(e, h.job.Move(e.T.Context(), "p")) }},
 		{"a limit that is raised", h.limited, func(e *env) {
-			must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Concurrency: 2}))
+			must(e, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Concurrency: 2}))
 		}},
-		{"a limit that is deleted", h.limited, func(e *env) { must(e, e.Limit("api").Unset(e.t.Context())) }},
+		{"a limit that is deleted", h.limited, func(e *env) { must(e, e.Limit("api").Unset(e.T.Context())) }},
 		{"a limit's hold that ends", func(e *env) {
-			must(e, e.Limit("api").Hold(e.t.Context(), time.Hour))
+			must(e, e.Limit("api").Hold(e.T.Context(), time.Hour))
 			e.put("q", "j", qless.Limits{"api"})
-		}, func(e *env) { must(e, e.Limit("api").Hold(e.t.Context(), soon)) }},
+		}, func(e *env) { must(e, e.Limit("api").Hold(e.T.Context(), soon)) }},
 		{"a rate that allows the next start", func(e *env) {
-			must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Rate: 1, Per: 2 * time.Second}))
+			must(e, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Rate: 1, Per: 2 * time.Second}))
 			h.hold("q", "first", qless.Limits{"api"})(e)
 			e.put("q", "j", qless.Limits{"api"})
 		}, func(*env) {}},
 		{"a max-rate that allows the next start", func(e *env) {
-			e.set("q-max-rate", "1/2")
+			e.Set("q-max-rate", "1/2")
 			h.hold("q", "first")(e)
 			e.put("q", "j")
 		}, func(*env) {}},
 		{"a max-rate that is taken away", func(e *env) {
-			e.set("q-max-rate", "1/3600")
+			e.Set("q-max-rate", "1/3600")
 			h.hold("q", "first")(e)
 			e.put("q", "j")
-		}, func(e *env) { must(e, e.Queue("q").SetMaxRate(e.t.Context(), 0, 0)) }},
-		{"a move that frees a slot", h.full, func(e *env) { must(e, h.job.Move(e.t.Context(), "p")) }},
+		}, func(e *env) { must(e, e.Queue("q").SetMaxRate(e.T.Context(), 0, 0)) }},
+		{"a move that frees a slot", h.full, func(e *env) { must(e, h.job.Move(e.T.Context(), "p")) }},
 		{"complete into the queue", h.hold("p", "j"), func(e *env) {
-			must(e, h.job.Next(e.t.Context(), "q"))
+			must(e, h.job.Next(e.T.Context(), "q"))
 		}},
 		{"complete into the queue with a delay", h.hold("p", "j"), func(e *env) {
-			must(e, h.job.Next(e.t.Context(), "q", qless.Delay(soon)))
+			must(e, h.job.Next(e.T.Context(), "q", qless.Delay(soon)))
 		}},
-		{"complete that frees a slot", h.full, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		{"complete that frees a slot", h.full, func(e *env) { must(e, h.job.Complete(e.T.Context())) }},
 		{"complete of a dependency", func(e *env) {
 			h.hold("p", "parent")(e)
 			e.put("q", "j", qless.DependsOn{"parent"})
-		}, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		}, func(e *env) { must(e, h.job.Complete(e.T.Context())) }},
 		{"complete of a dependency of a job with a delay", func(e *env) {
 			h.hold("p", "parent")(e)
 			e.put("q", "j", qless.DependsOn{"parent"}, qless.Delay(5*time.Second))
-		}, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		}, func(e *env) { must(e, h.job.Complete(e.T.Context())) }},
 		{"a sweep that releases what a complete job has left", func(e *env) {
 			h.hold("p", "parent")(e)
 			e.put("q", "j", qless.DependsOn{"parent"})
-			ctx := e.t.Context()
-			must(e, e.rdb.Rename(ctx, e.Namespace()+"j:parent-dependents",
+			ctx := e.T.Context()
+			must(e, e.Redis.Rename(ctx, e.Namespace()+"j:parent-dependents",
 				e.Namespace()+"x:rest:parent").Err())
-			must(e, e.rdb.ZAdd(ctx, e.Namespace()+"x:rest", redis.Z{Score: 1, Member: "parent"}).Err())
-		}, func(e *env) { must(e, errOf(e.Sweep(e.t.Context()))) }},
-		{"fail that frees a slot", h.full, func(e *env) { must(e, h.job.Fail(e.t.Context(), "g", "m")) }},
-		{"retry", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), 0, "", ""))) }},
-		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), soon, "", ""))) }},
-		{"retry that frees a slot", h.full, func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), time.Hour, "", ""))) }},
-		{"release", h.hold("q", "j"), func(e *env) { must(e, h.job.Release(e.t.Context(), 0)) }},
-		{"release with a delay", h.hold("q", "j"), func(e *env) { must(e, h.job.Release(e.t.Context(), soon)) }},
-		{"release that frees a slot", h.full, func(e *env) { must(e, h.job.Release(e.t.Context(), time.Hour)) }},
-		{"cancel that frees a slot", h.full, func(e *env) { must(e, h.job.Cancel(e.t.Context())) }},
-		{"timeout", h.hold("q", "j"), func(e *env) { must(e, repairs.TimeOut(e.t.Context(), e.Client, "j")) }},
+			must(e, e.Redis.ZAdd(ctx, e.Namespace()+"x:rest", redis.Z{Score: 1, Member: "parent"}).Err())
+		}, func(e *env) { must(e, errOf(e.Sweep(e.T.Context()))) }},
+		{"fail that frees a slot", h.full, func(e *env) { must(e, h.job.Fail(e.T.Context(), "g", "m")) }},
+		{"retry", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.T.Context(), 0, "", ""))) }},
+		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.T.Context(), soon, "", ""))) }},
+		{"retry that frees a slot", h.full, func(e *env) { must(e, errOf(h.job.Retry(e.T.Context(), time.Hour, "", ""))) }},
+		{"release", h.hold("q", "j"), func(e *env) { must(e, h.job.Release(e.T.Context(), 0)) }},
+		{"release with a delay", h.hold("q", "j"), func(e *env) { must(e, h.job.Release(e.T.Context(), soon)) }},
+		{"release that frees a slot", h.full, func(e *env) { must(e, h.job.Release(e.T.Context(), time.Hour)) }},
+		{"cancel that frees a slot", h.full, func(e *env) { must(e, h.job.Cancel(e.T.Context())) }},
+		{"timeout", h.hold("q", "j"), func(e *env) { must(e, repairs.TimeOut(e.T.Context(), e.Client, "j")) }},
 		{"the end of a lock", func(e *env) {
-			e.set(qless.ConfigGracePeriod, 0)
-			e.set("q-heartbeat", 5)
+			e.Set(qless.ConfigGracePeriod, 0)
+			e.Set("q-heartbeat", 5)
 			h.hold("q", "j")(e)
 		}, func(*env) {}},
 		{"the end of a lock and of its grace period", func(e *env) {
-			e.set(qless.ConfigGracePeriod, 1)
-			e.set("q-heartbeat", 5)
+			e.Set(qless.ConfigGracePeriod, 1)
+			e.Set("q-heartbeat", 5)
 			h.hold("q", "j")(e)
 		}, func(*env) {}},
 		{"unfail", func(e *env) {
 			h.hold("p", "j")(e)
-			must(e, h.job.Fail(e.t.Context(), "g", "m"))
+			must(e, h.job.Fail(e.T.Context(), "g", "m"))
 		}, func(e *env) {
-			_, err := repairs.UnfailInto(e.t.Context(), e.Client, "q", "g", 1)
+			_, err := repairs.UnfailInto(e.T.Context(), e.Client, "q", "g", 1)
 			must(e, err)
 		}},
-		{"unfail of a job", h.failed("q"), func(e *env) { must(e, h.job.Unfail(e.t.Context())) }},
+		{"unfail of a job", h.failed("q"), func(e *env) { must(e, h.job.Unfail(e.T.Context())) }},
 		{"unfail of a group", h.failed("q"), func(e *env) {
-			must(e, errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 1)))
+			must(e, errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 1)))
 		}},
 		{"unfail of a group of several queues", func(e *env) {
 			h.failed("q")(e)
 			h.hold("p", "another")(e)
-			must(e, h.job.Fail(e.t.Context(), "g", "m"))
+			must(e, h.job.Fail(e.T.Context(), "g", "m"))
 		}, func(e *env) {
-			must(e, errOf(repairs.Unfail(e.t.Context(), e.Client, "g", 2)))
+			must(e, errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 2)))
 		}},
-		{"retry of a group", h.failed("q"), func(e *env) { must(e, errOf(inspect.New(e.Client).Failed("g").Unfail(e.t.Context()))) }},
-		{"retry of jobs", h.failed("q"), func(e *env) { must(e, errOf(inspect.New(e.Client).JIDs("j").Unfail(e.t.Context()))) }},
+		{"retry of a group", h.failed("q"), func(e *env) { must(e, errOf(inspect.New(e.Client).Failed("g").Unfail(e.T.Context()))) }},
+		{"retry of jobs", h.failed("q"), func(e *env) { must(e, errOf(inspect.New(e.Client).JIDs("j").Unfail(e.T.Context()))) }},
 		{"move of many", func(e *env) { e.put("p", "j") }, func(e *env) {
-			must(e, errOf(inspect.New(e.Client).JIDs("j").Move(e.t.Context(), "q")))
+			must(e, errOf(inspect.New(e.Client).JIDs("j").Move(e.T.Context(), "q")))
 		}},
 		{"promote", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
-			must(e, errOf(inspect.New(e.Client).JIDs(e.job("j").JID).Promote(e.t.Context())))
+			must(e, errOf(inspect.New(e.Client).JIDs(e.Read("j").JID).Promote(e.T.Context())))
 		}},
 		{"reschedule to now", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
-			must(e, e.job("j").Reschedule(e.t.Context(), 0))
+			must(e, e.Read("j").Reschedule(e.T.Context(), 0))
 		}},
 		{"reschedule", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
-			must(e, e.job("j").Reschedule(e.t.Context(), soon))
+			must(e, e.Read("j").Reschedule(e.T.Context(), soon))
 		}},
 		{"cancel of several that frees a slot", h.full, func(e *env) {
-			must(e, e.Cancel(e.t.Context(), h.job.JID, "another"))
+			must(e, e.Cancel(e.T.Context(), h.job.JID, "another"))
 		}},
 		{"cancel of a list that frees a slot", h.full, func(e *env) {
-			must(e, errOf(inspect.New(e.Client).Queue("q", inspect.Running).Cancel(e.t.Context())))
+			must(e, errOf(inspect.New(e.Client).Queue("q", inspect.Running).Cancel(e.T.Context())))
 		}},
 		{"unpause", func(e *env) {
-			must(e, e.Queue("q").Pause(e.t.Context()))
+			must(e, e.Queue("q").Pause(e.T.Context()))
 			e.put("q", "j")
-		}, func(e *env) { must(e, e.Queue("q").Resume(e.t.Context())) }},
+		}, func(e *env) { must(e, e.Queue("q").Resume(e.T.Context())) }},
 		{"the end of one dependency", dependent, func(e *env) {
-			must(e, e.job("j").Undepend(e.t.Context(), "parent"))
+			must(e, e.Read("j").Undepend(e.T.Context(), "parent"))
 		}},
-		{"the end of all dependencies", dependent, func(e *env) { must(e, e.job("j").UndependAll(e.t.Context())) }},
+		{"the end of all dependencies", dependent, func(e *env) { must(e, e.Read("j").UndependAll(e.T.Context())) }},
 		{"recur", nil, func(e *env) {
-			_, err := e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("r"))
+			_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"))
 			must(e, err)
 		}},
 		{"recur with an offset", nil, func(e *env) {
-			_, err := e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(soon))
+			_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(soon))
 			must(e, err)
 		}},
 		{"recurring job moved here", func(e *env) { recurring(e, "p", 0) }, func(e *env) {
 			r := e.recurring("r")
 			r.Queue = "q"
-			must(e, r.Update(e.t.Context()))
+			must(e, r.Update(e.T.Context()))
 		}},
 		{"shorter interval of a recurring job", func(e *env) { recurring(e, "q", time.Hour) }, func(e *env) {
 			r := e.recurring("r")
 			r.Interval = time.Second
-			must(e, r.Update(e.t.Context()))
+			must(e, r.Update(e.T.Context()))
 		}},
 		{"put with a time", nil, func(e *env) { e.put("q", "j", qless.At(time.Now().Add(soon))) }},
 		{"the end of a life that frees a slot", func(e *env) {
-			e.set("q-max-concurrency", 1)
+			e.Set("q-max-concurrency", 1)
 			h.holdBriefly("q", "first")(e)
 			e.put("q", "j")
 		}, sweepOne},
@@ -249,23 +250,23 @@ func ways() []way {
 			e.put("q", "j", qless.DependsOn{"parent"}, qless.OnFailureRun)
 		}, sweepOne},
 		{"an end by anybody that frees a slot", h.full, func(e *env) {
-			must(e, errOf(e.End(e.t.Context(), "first", qless.End{})))
+			must(e, errOf(e.End(e.T.Context(), "first", qless.End{})))
 		}},
 		{"an end after which the job is tried again", h.hold("q", "j"), func(e *env) {
-			must(e, errOf(e.End(e.t.Context(), "j", qless.End{TryAgain: 2})))
+			must(e, errOf(e.End(e.T.Context(), "j", qless.End{TryAgain: 2})))
 		}},
 		{"the end of a dependency by anybody", dependent, func(e *env) {
-			must(e, errOf(e.End(e.t.Context(), "parent", qless.End{})))
+			must(e, errOf(e.End(e.T.Context(), "parent", qless.End{})))
 		}},
 		{"a failure by anybody of a dependency", func(e *env) {
 			e.put("p", "parent")
 			e.put("q", "j", qless.DependsOn{"parent"}, qless.OnFailureRun)
 		}, func(e *env) {
-			must(e, errOf(e.End(e.t.Context(), "parent", qless.End{State: qless.StateFailed, Group: "g"})))
+			must(e, errOf(e.End(e.T.Context(), "parent", qless.End{State: qless.StateFailed, Group: "g"})))
 		}},
-		{"larger max-concurrency", h.full, func(e *env) { e.set("q-max-concurrency", 2) }},
+		{"larger max-concurrency", h.full, func(e *env) { e.Set("q-max-concurrency", 2) }},
 		{"no max-concurrency any more", h.full, func(e *env) {
-			must(e, e.Config().Unset(e.t.Context(), "q-max-concurrency"))
+			must(e, e.Config().Unset(e.T.Context(), "q-max-concurrency"))
 		}},
 	}
 }
@@ -279,10 +280,10 @@ func (e *env) idleWorker() { e.worker(qless.WorkerConfig{Queues: []string{"q"}})
 // receiver starts a client that receives the jobs of the queue q, and waits until it is idle. It is
 // closed with the test.
 func (e *env) receiver() {
-	e.t.Helper()
+	e.T.Helper()
 	ctx := context.Background()
 	client := e.client(e.Namespace())
-	idle := func() int64 { return e.rdb.SCard(ctx, e.Namespace()+"x:idle").Val() }
+	idle := func() int64 { return e.Redis.SCard(ctx, e.Namespace()+"x:idle").Val() }
 	before := idle()
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
@@ -295,20 +296,20 @@ func (e *env) receiver() {
 			_ = jobs[0].Complete(ctx)
 		}
 	})
-	e.t.Cleanup(func() {
+	e.T.Cleanup(func() {
 		_ = client.Close()
 		receiving.Wait()
 	})
-	until(e.t, "the receiver is idle", func() bool {
-		listening := e.rdb.PubSubChannels(ctx, e.Namespace()+"x:wake:*").Val()
+	until(e.T, "the receiver is idle", func() bool {
+		listening := e.Redis.PubSubChannels(ctx, e.Namespace()+"x:wake:*").Val()
 		return idle() > before && len(listening) > int(before)
 	})
 }
 
 // sweepOne sweeps until that ends a life.
 func sweepOne(e *env) {
-	testkit.Until(e.t, "a life ends", func() bool {
-		n, err := e.Sweep(e.t.Context())
+	testkit.Until(e.T, "a life ends", func() bool {
+		n, err := e.Sweep(e.T.Context())
 		must(e, err)
 		return n == 1
 	})
@@ -321,20 +322,13 @@ func dependent(e *env) {
 
 // recurring makes the recurring job r, whose first job is due after an offset.
 func recurring(e *env, queue string, offset time.Duration) {
-	_, err := e.Queue(queue).Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(offset))
+	_, err := e.Queue(queue).Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(offset))
 	must(e, err)
 }
 
 func (e *env) recurring(jid string) *qless.RecurringJob {
-	e.t.Helper()
-	job, err := e.RecurringJob(e.t.Context(), jid)
-	must(e, err)
-	return job
-}
-
-func (e *env) job(jid string) *qless.Job {
-	e.t.Helper()
-	job, err := e.Job(e.t.Context(), jid)
+	e.T.Helper()
+	job, err := e.RecurringJob(e.T.Context(), jid)
 	must(e, err)
 	return job
 }
@@ -362,7 +356,7 @@ func TestWakeUpsOutliveTheirConnections(t *testing.T) {
 	server := testkit.Start(t)
 	for _, start := range []func(e *env){(*env).idleWorker, (*env).receiver} {
 		eachWay(t, server, start, func(e *env) {
-			require.NoError(t, e.rdb.ClientKillByFilter(e.t.Context(), "type", "pubsub").Err())
+			require.NoError(t, e.Redis.ClientKillByFilter(e.T.Context(), "type", "pubsub").Err())
 		})
 	}
 }
@@ -373,7 +367,7 @@ func eachWay(t *testing.T, server *testkit.Server, start, before func(e *env)) {
 		for i, w := range ways() {
 			t.Run(fmt.Sprintf("%s with %d workers", w.name, workers), func(t *testing.T) {
 				t.Parallel()
-				w := ways()[i] // what it holds is its own
+				w := ways()[i] // the jobs that it holds are its own
 				e := newEnv(t, server, fmt.Sprintf("%d-%d-%d:", workers, i, namespaces.Add(1)))
 				if w.set != nil {
 					w.set(e)

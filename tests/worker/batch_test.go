@@ -31,7 +31,7 @@ func TestNoMoreJobsRunAtOnceThanTheConcurrencySays(t *testing.T) {
 			return nil
 		})
 		for range jobs {
-			e.put("q")
+			e.Put("q")
 		}
 		require.NoError(t, w.Start(t.Context()))
 		for range jobs {
@@ -44,7 +44,7 @@ func TestNoMoreJobsRunAtOnceThanTheConcurrencySays(t *testing.T) {
 func TestAWorkerFillsAllItsSlots(t *testing.T) {
 	e := newLiveEnv(t)
 	for range 12 {
-		e.put("q")
+		e.Put("q")
 	}
 	w := e.worker(qless.WorkerConfig{Concurrency: 7})
 	handler, running, end := hold()
@@ -54,16 +54,16 @@ func TestAWorkerFillsAllItsSlots(t *testing.T) {
 		soon(t, "a job", running)
 	}
 	require.Len(t, w.Stats().Running, 7)
-	require.Equal(t, 5, e.counts("q").Waiting)
+	require.Equal(t, 5, e.Counts("q").Waiting)
 	end <- nil
 	soon(t, "the next job", running)
-	require.Equal(t, 4, e.counts("q").Waiting)
+	require.Equal(t, 4, e.Counts("q").Waiting)
 }
 
 func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("q")
-	e.put("q")
+	e.Put("q")
+	e.Put("q")
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	w.Handle("K", nothing)
 	w.start()
@@ -78,9 +78,9 @@ func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	asked, answer := w.gate("finish", true)
-	jid := e.put("q")
+	jid := e.Put("q")
 	soon(t, "an outcome", asked)
-	require.Equal(t, qless.StateComplete, e.job(jid).State)
+	require.Equal(t, qless.StateComplete, e.Read(jid).State)
 	require.Zero(t, w.Stats().Completed)
 	answer()
 	until(t, "it is counted", func() bool { return w.Stats().Completed == 1 })
@@ -94,7 +94,7 @@ func TestOneLostLockDoesNotSpoilABatch(t *testing.T) {
 	w.Handle("K", handler)
 	w.start()
 	for _, jid := range []string{"first", "a", "lost", "b"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 		soon(t, "a job", running)
 	}
 	w.Pause() // it would take the lost one again
@@ -126,7 +126,7 @@ func TestOneLostLockDoesNotSpoilABatch(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-func TestAnOutcomeThatTheServerRefusesDoesNotSpoilABatch(t *testing.T) {
+func TestRefusedOutcomeDoesNotSpoilABatch(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	end, running := make(chan bool), make(chan bool, 10)
@@ -143,7 +143,7 @@ func TestAnOutcomeThatTheServerRefusesDoesNotSpoilABatch(t *testing.T) {
 	w.start()
 	asked, answer := w.gate("finish", false)
 	for _, jid := range []string{"a", "deep", "b", "first"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 		soon(t, "a job", running)
 	}
 	soon(t, "an outcome", asked)
@@ -155,10 +155,10 @@ func TestAnOutcomeThatTheServerRefusesDoesNotSpoilABatch(t *testing.T) {
 	}
 	got := w.outcome("deep")
 	if got.action == "complete" {
-		require.Equal(t, qless.StateComplete, e.job("deep").State, "it is not too deep for this server")
+		require.Equal(t, qless.StateComplete, e.Read("deep").State, "it is not too deep for this server")
 	} else {
 		require.Equal(t, "fail", got.action)
-		require.Equal(t, qless.StateFailed, e.job("deep").State)
+		require.Equal(t, qless.StateFailed, e.Read("deep").State)
 	}
 }
 
@@ -169,31 +169,31 @@ func TestAJobThatTheServerCanNotReadDoesNotSpoilABatch(t *testing.T) {
 	w.Handle("K", handler)
 	w.start()
 	for _, jid := range []string{"a", "damaged", "b"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 		soon(t, "a job", running)
 	}
-	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
+	require.NoError(t, e.Redis.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
 	w.Pause()
 	for range 3 {
 		end <- nil
 	}
 	for _, jid := range []string{"a", "b"} {
 		w.outcome(jid)
-		require.Equal(t, qless.StateComplete, e.job(jid).State)
+		require.Equal(t, qless.StateComplete, e.Read(jid).State)
 	}
 	require.Contains(t, w.outcome("damaged").answer, "WRONGTYPE")
-	require.NoError(t, e.rdb.Del(t.Context(), "ql:j:damaged").Err())
+	require.NoError(t, e.Redis.Del(t.Context(), "ql:j:damaged").Err())
 	until(t, "it is sent again, and the job is gone by then", func() bool { return w.Stats().Canceled == 1 })
 }
 
 func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"done", "on", "bad", "again", "back", "theirs", "twice"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 	}
-	require.Len(t, e.pops("q", 7), 7)
+	require.Len(t, e.Pops("q", 7), 7)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "theirs"))
-	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+	_, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 	reply, err := e.Run(t.Context(), "finish", "", "w1",
 		"complete", "done", "q", `"saved"`, "0",
@@ -212,11 +212,11 @@ func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {
 	require.Equal(t, []any{"scheduled", "5", "4", "5", "complete"}, answers[2:7])
 	require.Contains(t, answers[7], "!Job twice is not currently running")
 	require.Contains(t, answers[8], "!Job nobody does not exist")
-	require.Equal(t, `"saved"`, string(e.job("done").Data))
-	require.Equal(t, "{}", string(e.job("theirs").Data))
-	require.Equal(t, "b", e.job("on").Queue)
-	require.Equal(t, qless.StateFailed, e.job("bad").State)
-	require.Equal(t, `"saved"`, string(e.job("again").Data))
-	require.Equal(t, qless.StateScheduled, e.job("back").State)
-	require.Equal(t, 5, e.job("back").Remaining)
+	require.Equal(t, `"saved"`, string(e.Read("done").Data))
+	require.Equal(t, "{}", string(e.Read("theirs").Data))
+	require.Equal(t, "b", e.Read("on").Queue)
+	require.Equal(t, qless.StateFailed, e.Read("bad").State)
+	require.Equal(t, `"saved"`, string(e.Read("again").Data))
+	require.Equal(t, qless.StateScheduled, e.Read("back").State)
+	require.Equal(t, 5, e.Read("back").Remaining)
 }

@@ -37,8 +37,8 @@ func (h *hexed) Decode(_ string, encoded []byte) ([]byte, error) {
 func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
 	e := newLiveEnv(t)
 	config := qless.ClientConfig{Codec: &hexed{}}
-	c := e.liveClient(e.rdb, config)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, config)
+	c := e.NewLiveClient(e.Redis, config)
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{}, config)
 	w.Handle("Same", qless.Typed(func(_ context.Context, _ *qless.Job, n int) error {
 		require.Equal(t, 1, n)
 		return nil
@@ -48,7 +48,7 @@ func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
 	for i := range jobs {
 		jid, err := c.Queue("q").Put(t.Context(), jobs[i].klass, 1)
 		require.NoError(t, err)
-		jobs[i].jid, jobs[i].before = jid, string(e.job(jid).Data)
+		jobs[i].jid, jobs[i].before = jid, string(e.Read(jid).Data)
 	}
 	w.start()
 	for _, put := range jobs {
@@ -57,7 +57,7 @@ func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, qless.StateComplete, job.State)
 		require.Equal(t, put.want, string(job.Data))
-		after := string(e.job(put.jid).Data)
+		after := string(e.Read(put.jid).Data)
 		require.Contains(t, after, "x:codec")
 		require.Equal(t, put.klass == "Same", put.before == after, "only changed data is saved")
 	}
@@ -71,11 +71,11 @@ func TestAJobWhoseCodecIsUnknownFailsWithoutItsHandler(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid, err := e.liveClient(e.rdb, qless.ClientConfig{Codec: &hexed{}}).
+	jid, err := e.NewLiveClient(e.Redis, qless.ClientConfig{Codec: &hexed{}}).
 		Queue("q").Put(t.Context(), "K", 1)
 	require.NoError(t, err)
 	require.Equal(t, "fail", w.outcome(jid).action)
-	job := e.job(jid)
+	job := e.Read(jid)
 	require.Equal(t, "K:data", job.Failure.Group)
 	require.Contains(t, job.Failure.Message, `encoded by "hexed", which the client does not know`)
 	require.Contains(t, string(job.Data), "x:codec", "it can be unfailed")
@@ -85,7 +85,7 @@ func TestAJobThatCanNotBeDecodedNowIsRetried(t *testing.T) {
 	e := newLiveEnv(t)
 	codec := &hexed{}
 	codec.broken.Store(true)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{
 		Backoff: func(*qless.Job, int, error) (delay time.Duration) {
 			codec.broken.Store(false)
 			return 0
@@ -97,7 +97,7 @@ func TestAJobThatCanNotBeDecodedNowIsRetried(t *testing.T) {
 		return nil
 	})
 	w.start()
-	_, err := e.liveClient(e.rdb, qless.ClientConfig{Codec: codec}).
+	_, err := e.NewLiveClient(e.Redis, qless.ClientConfig{Codec: codec}).
 		Queue("q").Put(t.Context(), "K", json.RawMessage("[1]"))
 	require.NoError(t, err)
 	require.Equal(t, "[1]", soon(t, "the handler", done))

@@ -14,25 +14,25 @@ import (
 // putDependents puts a job into one queue, and jobs that wait for it into another one, whose worker
 // is none of ours.
 func (e *env) putDependents(dependents int, options ...qless.PutOption) (base string) {
-	e.t.Helper()
-	base = e.put("q")
+	e.T.Helper()
+	base = e.Put("q")
 	options = append(options, qless.DependsOn{base})
 	specs := make([]qless.JobSpec, dependents)
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: options}
 	}
-	_, err := e.Queue("theirs").PutMany(e.t.Context(), specs)
-	require.NoError(e.t, err)
+	_, err := e.Queue("theirs").PutMany(e.T.Context(), specs)
+	require.NoError(e.T, err)
 	return base
 }
 
 // awaitReleased waits until all of them can be popped.
 func (e *env) awaitReleased(dependents int) {
-	e.t.Helper()
-	testkit.Until(e.t, "all dependents are released", func() bool {
-		return e.counts("theirs").Waiting == dependents
+	e.T.Helper()
+	testkit.Until(e.T, "all dependents are released", func() bool {
+		return e.Counts("theirs").Waiting == dependents
 	})
-	require.Empty(e.t, e.rdb.Keys(e.t.Context(), "ql:x:rest*").Val())
+	require.Empty(e.T, e.Redis.Keys(e.T.Context(), "ql:x:rest*").Val())
 }
 
 func TestAWorkerReleasesAllDependentsOfAJob(t *testing.T) {
@@ -59,13 +59,13 @@ func TestAWorkerTellsAllDependentsOfAFailure(t *testing.T) {
 func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
 	e := newLiveEnv(t)
 	base := e.putDependents(1300)
-	jobs, err := e.as("ended").Queue("q").Pop(t.Context(), 1)
+	jobs, err := e.As("ended").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, []string{base}, jids(jobs))
 	answer, err := e.Run(t.Context(), "finish", "", "ended", "complete", base, "q", "", "0")
 	require.NoError(t, err)
 	require.Equal(t, []any{"complete+"}, answer)
-	require.Equal(t, 250, e.counts("theirs").Waiting)
+	require.Equal(t, 250, e.Counts("theirs").Waiting)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.start()

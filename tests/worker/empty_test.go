@@ -15,8 +15,8 @@ import (
 
 var orders = []string{"ordered", "round-robin", "shuffled"}
 
-// A reserve over several queues passes over those that were found empty, and still finds what it
-// finds when it looks at all of them.
+// A reserve over several queues skips queues that were found empty, and still finds the jobs that
+// it finds when it looks at all of them.
 func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -30,17 +30,17 @@ func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
 				jobs++
 				queue, jid := string(rune('A'+random.IntN(5))), fmt.Sprint("j", jobs)
 				for _, e := range []*env{looks, passes} {
-					e.put(queue, qless.JID(jid))
+					e.Put(queue, qless.JID(jid))
 				}
 			}
 			queues, count := lists[random.IntN(len(lists))], 1+random.IntN(3)
-			require.NoError(t, looks.rdb.Del(t.Context(), "ql:x:empty").Err())
+			require.NoError(t, looks.Redis.Del(t.Context(), "ql:x:empty").Err())
 			want := looks.reserve("w1", count, order, cursor, "", queues...)
 			got := passes.reserve("w1", count, order, cursor, "", queues...)
 			require.Equal(t, want.jids, got.jids, "%s of %v", order, queues)
 			for _, jid := range got.jids {
-				require.NoError(t, looks.job(jid).Complete(t.Context()))
-				require.NoError(t, passes.job(jid).Complete(t.Context()))
+				require.NoError(t, looks.Read(jid).Complete(t.Context()))
+				require.NoError(t, passes.Read(jid).Complete(t.Context()))
 			}
 			cursor = strconv.Itoa(random.IntN(5))
 		}
@@ -49,13 +49,13 @@ func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
 
 // manyQueues returns names of a hundred queues. Only the last one has jobs.
 func (e *env) manyQueues(jobs int) []string {
-	e.t.Helper()
+	e.T.Helper()
 	queues := make([]string, 100)
 	for i := range queues {
 		queues[i] = fmt.Sprint("q", i)
 	}
 	for range jobs {
-		e.put(queues[99])
+		e.Put(queues[99])
 	}
 	return queues
 }
@@ -65,7 +65,7 @@ func TestAQueueThatWasFoundEmptyCostsNoCommand(t *testing.T) {
 		e := newEnv(t)
 		queues := e.manyQueues(100)
 		cost := func(queues ...string) int {
-			return len(e.server.Commands(t, func() {
+			return len(e.Server.Commands(t, func() {
 				require.Len(t, e.reserve("w", 1, order, "0", "", queues...).jids, 1)
 			}))
 		}
@@ -76,49 +76,49 @@ func TestAQueueThatWasFoundEmptyCostsNoCommand(t *testing.T) {
 	}
 }
 
-// quietPut does what the script of another client does, but tells nobody.
+// quietPut does what the script of another client does, but publishes nothing.
 func (e *env) quietPut(queue, jid string) {
-	e.t.Helper()
-	e.put("elsewhere", qless.JID(jid))
-	ctx, work := e.t.Context(), redis.Z{Member: jid}
-	require.NoError(e.t, e.rdb.Del(ctx, "ql:q:elsewhere-work").Err())
-	require.NoError(e.t, e.rdb.HSet(ctx, "ql:j:"+jid, "queue", queue).Err())
-	require.NoError(e.t, e.rdb.ZAdd(ctx, "ql:q:"+queue+"-work", work).Err())
+	e.T.Helper()
+	e.Put("elsewhere", qless.JID(jid))
+	ctx, work := e.T.Context(), redis.Z{Member: jid}
+	require.NoError(e.T, e.Redis.Del(ctx, "ql:q:elsewhere-work").Err())
+	require.NoError(e.T, e.Redis.HSet(ctx, "ql:j:"+jid, "queue", queue).Err())
+	require.NoError(e.T, e.Redis.ZAdd(ctx, "ql:q:"+queue+"-work", work).Err())
 }
 
 // keepEmpty makes what is known of empty queues last for as long as the test does.
 func (e *env) keepEmpty() {
-	e.t.Helper()
-	until(e.t, "empty queues are known", func() bool {
+	e.T.Helper()
+	until(e.T, "empty queues are known", func() bool {
 		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
-		return e.rdb.Persist(e.t.Context(), "ql:x:empty").Val()
+		return e.Redis.Persist(e.T.Context(), "ql:x:empty").Val()
 	})
 }
 
-func TestAJobOfAnotherClientIsFoundBeforeTheWorkerBecomesIdle(t *testing.T) {
+func TestForeignJobIsFoundBeforeTheWorkerIsIdle(t *testing.T) {
 	for _, order := range orders {
 		e := newEnv(t)
 		e.keepEmpty()
-		e.put("C", qless.JID("ours"))
+		e.Put("C", qless.JID("ours"))
 		e.quietPut("A", "of another client")
 		require.Equal(t, []string{"ours"}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
-		e.put("C", qless.JID("ours too"))
+		e.Put("C", qless.JID("ours too"))
 		r := e.reserve("w", 3, order, "0", "", "A", "B", "C")
 		require.ElementsMatch(t, []string{"ours too", "of another client"}, r.jids)
 	}
 }
 
-func TestABusyWorkerFindsAJobOfAnotherClientWithinASecond(t *testing.T) {
+func TestBusyWorkerFindsAForeignJobWithinASecond(t *testing.T) {
 	e := newEnv(t)
-	e.put("C")
+	e.Put("C")
 	until(t, "empty queues are known", func() bool {
 		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
-		left := e.rdb.PTTL(t.Context(), "ql:x:empty").Val()
+		left := e.Redis.PTTL(t.Context(), "ql:x:empty").Val()
 		return left > 0 && left <= time.Second
 	})
 	e.quietPut("A", "of another client")
 	until(t, "it is found", func() bool {
-		e.put("C") // so that the worker stays busy
+		e.Put("C") // so that the worker stays busy
 		jids := e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids
 		return jids[0] == "of another client"
 	})
@@ -130,15 +130,15 @@ func TestWhatIsKnownOfEmptyQueuesIsNotProlonged(t *testing.T) {
 	const hour = time.Hour
 	until(t, "empty queues are known", func() bool {
 		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
-		return e.rdb.PExpire(t.Context(), "ql:x:empty", hour).Val()
+		return e.Redis.PExpire(t.Context(), "ql:x:empty", hour).Val()
 	})
 	for _, queue := range []string{"A", "B", "C"} {
-		e.put(queue)
-		e.put("C")
+		e.Put(queue)
+		e.Put("C")
 		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
 		e.reserve("w", 1, "ordered", "0", "", "C", "B")
 	}
-	left := e.rdb.PTTL(t.Context(), "ql:x:empty").Val()
+	left := e.Redis.PTTL(t.Context(), "ql:x:empty").Val()
 	require.InDelta(t, hour, left, float64(10*time.Minute))
 }
 
@@ -147,7 +147,7 @@ func TestAPutIsTakenBeforeTheJobsOfLaterQueues(t *testing.T) {
 	e.fill(map[string]int{"C": 10})
 	e.keepEmpty()
 	for _, queue := range []string{"B", "A"} {
-		jid := e.put(queue)
+		jid := e.Put(queue)
 		require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
 	}
 }
@@ -156,26 +156,26 @@ func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"C": 10})
 	e.keepEmpty()
-	jid := e.put("A")
-	e.rdb.Persist(t.Context(), "ql:x:filled")
+	jid := e.Put("A")
+	e.Redis.Persist(t.Context(), "ql:x:filled")
 	require.Equal(t, []string{jid}, e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C").jids)
-	require.NoError(t, e.job(jid).Complete(t.Context()))
+	require.NoError(t, e.Read(jid).Complete(t.Context()))
 	e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C")
-	for _, command := range e.server.Monitored(t, func() { e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C") }) {
+	for _, command := range e.Server.Monitored(t, func() { e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C") }) {
 		require.NotContains(t, command.Words, "ql:q:A-work")
 	}
 }
 
-// Two lists of queues know different things. What one finds empty and the other has not looked at
-// is looked at.
+// Two lists of queues know different things. A queue that one finds empty and the other has not
+// looked at is looked at.
 func TestWhatIsKnownIsOfOneListOfQueues(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"C": 10, "D": 10})
 	e.keepEmpty()
 	require.Equal(t, []string{"D1"}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
-	jid := e.put("A")
+	jid := e.Put("A")
 	require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
 	require.Equal(t, []string{"D2"}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
-	jid = e.put("A")
+	jid = e.Put("A")
 	require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
 }

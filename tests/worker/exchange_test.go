@@ -35,12 +35,12 @@ func (o *observer) take() []qless.Call {
 func TestTheObserverIsToldOfAWorkersExchanges(t *testing.T) {
 	var seen observer
 	e := newLiveEnv(t)
-	client := e.liveClient(e.rdb, qless.ClientConfig{Observer: seen.observe})
+	client := e.NewLiveClient(e.Redis, qless.ClientConfig{Observer: seen.observe})
 	worker := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
 	worker.Handle("K", nothing)
 	require.NoError(t, worker.Start(t.Context()))
-	e.put("q", qless.JID("a"))
-	until(t, "the job is complete", func() bool { return e.job("a").State == qless.StateComplete })
+	e.Put("q", qless.JID("a"))
+	until(t, "the job is complete", func() bool { return e.Read("a").State == qless.StateComplete })
 	require.NoError(t, worker.Stop(t.Context()))
 	reserved, finished := 0, []qless.Call{}
 	for _, call := range seen.take() {

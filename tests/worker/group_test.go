@@ -16,7 +16,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	ctx := t.Context()
 	var clients []*qless.Client
 	for i := range 3 {
-		clients = append(clients, e.liveClient(e.rdb, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
+		clients = append(clients, e.NewLiveClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
 	shards, err := qless.NewShards(qless.ShardByJID, clients...)
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 
 func TestAGroupStartsWhollyOrNotAtAll(t *testing.T) {
 	e := newLiveEnv(t)
-	clients := []*qless.Client{e.client(e.rdb, qless.ClientConfig{}), e.client(e.rdb, qless.ClientConfig{})}
+	clients := []*qless.Client{e.NewClient(e.Redis, qless.ClientConfig{}), e.NewClient(e.Redis, qless.ClientConfig{})}
 	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{Queues: []string{"q"}})
 	require.NoError(t, err)
 	group.Handle("K", nothing)

@@ -31,13 +31,13 @@ func TestNilLeavesUnchangedDataAsItIs(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-		_, err := e.rdb.HSet(ctx, "ql:j:"+job.JID, "data", `"by another"`).Result()
+		_, err := e.Redis.HSet(ctx, "ql:j:"+job.JID, "data", `"by another"`).Result()
 		return err
 	})
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	w.outcome(jid)
-	require.Equal(t, `"by another"`, string(e.job(jid).Data))
+	require.Equal(t, `"by another"`, string(e.Read(jid).Data))
 }
 
 func TestAHandlerMayEndItsJobItself(t *testing.T) {
@@ -65,10 +65,10 @@ func TestAHandlerMayEndItsJobItself(t *testing.T) {
 					return returned
 				})
 				w.start()
-				jid := e.put("q")
+				jid := e.Put("q")
 				require.NoError(t, soon(t, "the end of the job", ended))
 				w.stop()
-				job := e.job(jid)
+				job := e.Read(jid)
 				require.Equal(t, c.state, job.State)
 				require.Equal(t, c.queue, job.Queue)
 				require.Zero(t, w.count(of("finish")), "nothing more is reported")
@@ -89,7 +89,7 @@ func TestAHandlerMayCancelItsJob(t *testing.T) {
 		return err
 	})
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.NoError(t, soon(t, "the end of the handler", canceled))
 	w.stop()
 	_, err := e.Job(t.Context(), jid)
@@ -120,7 +120,7 @@ func TestMiddlewareRunsInTheOrderOfUse(t *testing.T) {
 	w.Handle("K", func(context.Context, *qless.Job) error { step("work"); return nil })
 	w.Use(around("third"))
 	w.start()
-	w.outcome(e.put("q"))
+	w.outcome(e.Put("q"))
 	require.Equal(t, []string{
 		"first in", "second in", "third in", "work", "third out", "second out", "first out",
 	}, steps)
@@ -139,9 +139,9 @@ func TestMiddlewareMayChangeTheOutcome(t *testing.T) {
 	})
 	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.Equal(t, "fail", w.outcome(jid).action)
-	require.Equal(t, "by-middleware", e.job(jid).Failure.Group)
+	require.Equal(t, "by-middleware", e.Read(jid).Failure.Group)
 }
 
 type letter struct {
@@ -175,7 +175,7 @@ func TestDataThatDoesNotFitFailsTheJob(t *testing.T) {
 	jid, err := e.Queue("q").Put(t.Context(), "Letter", []int{1})
 	require.NoError(t, err)
 	require.Equal(t, "fail", w.outcome(jid).action)
-	job := e.job(jid)
+	job := e.Read(jid)
 	require.Equal(t, "Letter:data", job.Failure.Group)
 	require.Contains(t, job.Failure.Message, "cannot unmarshal array")
 	require.Equal(t, "[1]", string(job.Data))
@@ -209,7 +209,7 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 	before := time.Now()
 	var all []string
 	for range 3 {
-		jid := e.put("q", qless.Retries(2))
+		jid := e.Put("q", qless.Retries(2))
 		require.Equal(t, "release", w.outcome(jid).action)
 		all = append(all, jid)
 	}
@@ -219,8 +219,8 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 	slices.Sort(scheduled.Items)
 	require.Equal(t, all, scheduled.Items)
 	for _, jid := range all {
-		require.Equal(t, 2, e.job(jid).Remaining, "no retry is spent")
-		at := e.rdb.ZScore(t.Context(), "ql:q:q-scheduled", jid).Val()
+		require.Equal(t, 2, e.Read(jid).Remaining, "no retry is spent")
+		at := e.Redis.ZScore(t.Context(), "ql:q:q-scheduled", jid).Val()
 		require.InDelta(t, before.Add(time.Minute).Unix(), at, 5)
 	}
 	jid, err := e.Queue("q").Put(t.Context(), "Other", nil)
@@ -233,10 +233,10 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 func TestAWorkerFailsNoJobOfAnUnknownKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{}).start()
-	jid := e.put("q", qless.Retries(0))
+	jid := e.Put("q", qless.Retries(0))
 	require.Equal(t, reported{"release", "0"}, w.outcome(jid))
-	require.Equal(t, qless.StateScheduled, e.job(jid).State)
-	require.Empty(t, e.job(jid).Worker)
+	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
+	require.Empty(t, e.Read(jid).Worker)
 }
 
 func TestMaxRunTimeEndsTheContext(t *testing.T) {
@@ -252,10 +252,10 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 	w.Handle("Own", wait, qless.MaxRunTime(60*time.Millisecond))
 	w.start()
 
-	jid := e.put("q", qless.Retries(0))
+	jid := e.Put("q", qless.Retries(0))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
 	require.Equal(t, reported{"retry", "-1"}, w.outcome(jid))
-	require.Equal(t, "K:max-run-time", e.job(jid).Failure.Group)
+	require.Equal(t, "K:max-run-time", e.Read(jid).Failure.Group)
 
 	began := time.Now()
 	jid, err := e.Queue("q").Put(t.Context(), "Own", nil)
@@ -326,7 +326,7 @@ func TestAKlassMayRunForLongerThanOthers(t *testing.T) {
 		return nil
 	}, qless.MaxRunTime(time.Hour))
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.WithinDuration(t, time.Now().Add(time.Hour), soon(t, "a deadline", deadlines), time.Minute)
 	require.Equal(t, "complete", w.outcome(jid).action)
 }
@@ -340,9 +340,9 @@ func TestAHandlerMayEndItsGoroutine(t *testing.T) {
 	})
 	w.start()
 	for range 2 {
-		jid := e.put("q")
+		jid := e.Put("q")
 		require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
-		require.Contains(t, e.job(jid).Failure.Message, "goroutine")
+		require.Contains(t, e.Read(jid).Failure.Message, "goroutine")
 	}
 	w.stop()
 	require.Empty(t, w.Stats().Running)

@@ -11,8 +11,8 @@ import (
 
 func TestAWorkerIsUnhealthyWhileTheServerDoesNotAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ lose, find func(e *env) }{
-		"it hangs":   {func(e *env) { e.server.Suspend() }, func(e *env) { e.server.Resume() }},
-		"it is gone": {func(e *env) { e.server.Kill() }, func(e *env) { e.server.Restart() }},
+		"it hangs":   {func(e *env) { e.Server.Suspend() }, func(e *env) { e.Server.Resume() }},
+		"it is gone": {func(e *env) { e.Server.Kill() }, func(e *env) { e.Server.Restart() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
@@ -44,7 +44,7 @@ func TestAWorkerThatHasNothingToAskIsHealthy(t *testing.T) {
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.put("q")
+	e.Put("q")
 	soon(t, "a job", running)
 	healthyFor(5) // it has no room
 
@@ -80,7 +80,7 @@ func TestStatsTellWhatRuns(t *testing.T) {
 	w.start()
 	before := time.Now()
 	for _, jid := range []string{"b", "a"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 		soon(t, "a job", running)
 	}
 	stats := w.Stats()
@@ -98,14 +98,15 @@ func TestStatsTellWhatRuns(t *testing.T) {
 	require.Empty(t, w.Stats().Running)
 }
 
-// What was not asked for, or reported, while the server was away is so soon after its return.
+// Requests and reports that were not possible while the server was away are sent soon after its
+// return.
 func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	e := newLiveEnv(t, "--appendonly", "yes")
 	w := e.worker(qless.WorkerConfig{})
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
-	done := e.put("q")
+	done := e.Put("q")
 	soon(t, "a job", running)
 	w.instead("finish", func(func() error) error { return errOffline })
 	end <- nil
@@ -113,11 +114,11 @@ func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	eighth, ninth := w.await(t, "a try", 8, tried), w.await(t, "a try", 9, tried)
 	require.Greater(t, ninth.at.Sub(eighth.at), 500*time.Millisecond, "it does not spin")
 
-	e.server.Kill()
+	e.Server.Kill()
 	w.instead("finish", nil)
-	e.server.Restart()
+	e.Server.Restart()
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(done))
-	e.put("q")
+	e.Put("q")
 	soon(t, "a job", running)
 	w.log.await(t, "the server is back", 1)
 	require.Equal(t, 1, w.log.count("the server does not answer"))

@@ -24,11 +24,11 @@ type sleeper struct {
 
 // sleeper makes an idle worker of some queues that listens to its wake-ups.
 func (e *env) sleeper(name string, queues ...string) *sleeper {
-	e.t.Helper()
-	pubsub := e.rdb.Subscribe(e.t.Context(), "ql:x:wake:"+name)
-	_, err := pubsub.Receive(e.t.Context())
-	require.NoError(e.t, err)
-	e.t.Cleanup(func() { _ = pubsub.Close() })
+	e.T.Helper()
+	pubsub := e.Redis.Subscribe(e.T.Context(), "ql:x:wake:"+name)
+	_, err := pubsub.Receive(e.T.Context())
+	require.NoError(e.T, err)
+	e.T.Cleanup(func() { _ = pubsub.Close() })
 	s := &sleeper{e: e, name: name, wakes: pubsub.Channel(), pubsub: pubsub}
 	s.rest(queues...)
 	return s
@@ -36,23 +36,23 @@ func (e *env) sleeper(name string, queues ...string) *sleeper {
 
 // rest makes the sleeper idle again.
 func (s *sleeper) rest(queues ...string) reservation {
-	s.e.t.Helper()
+	s.e.T.Helper()
 	r := s.e.reserve(s.name, 1, "ordered", "0", "", queues...)
-	require.Empty(s.e.t, r.jids)
+	require.Empty(s.e.T, r.jids)
 	return r
 }
 
 // woken requires that the sleeper was woken, for a queue.
 func (s *sleeper) woken(queue string) {
-	s.e.t.Helper()
-	require.Equal(s.e.t, queue, soon(s.e.t, "a wake-up of "+s.name, s.wakes).Payload)
+	s.e.T.Helper()
+	require.Equal(s.e.T, queue, soon(s.e.T, "a wake-up of "+s.name, s.wakes).Payload)
 }
 
-// asleep requires that the sleeper was not woken: what is told to it now is the first that it
-// hears.
+// asleep requires that the sleeper was not woken: the next message to it is the first that it
+// receives.
 func (s *sleeper) asleep() {
-	s.e.t.Helper()
-	require.NoError(s.e.t, s.e.rdb.Publish(s.e.t.Context(), "ql:x:wake:"+s.name, "nothing").Err())
+	s.e.T.Helper()
+	require.NoError(s.e.T, s.e.Redis.Publish(s.e.T.Context(), "ql:x:wake:"+s.name, "nothing").Err())
 	s.woken("nothing")
 }
 
@@ -62,70 +62,70 @@ func TestWhatWakesAWorker(t *testing.T) {
 		before func(e *env)
 		act    func(e *env, ctx context.Context) error
 	}{
-		"put": {nil, func(e *env, _ context.Context) error { e.put("q"); return nil }},
+		"put": {nil, func(e *env, _ context.Context) error { e.Put("q"); return nil }},
 		"put with a short delay": {nil, func(e *env, _ context.Context) error {
-			e.put("q", qless.Delay(30*time.Second))
+			e.Put("q", qless.Delay(30*time.Second))
 			return nil
 		}},
-		"move": {func(e *env) { e.put("other", qless.JID("j")) }, func(e *env, ctx context.Context) error {
-			return e.job("j").Move(ctx, "q")
+		"move": {func(e *env) { e.Put("other", qless.JID("j")) }, func(e *env, ctx context.Context) error {
+			return e.Read("j").Move(ctx, "q")
 		}},
 		"recur": {nil, func(e *env, ctx context.Context) error {
 			_, err := e.Queue("q").Recur(ctx, "K", nil, time.Minute)
 			return err
 		}},
 		"unpause": {nil, func(e *env, ctx context.Context) error { return e.Queue("q").Resume(ctx) }},
-		"retry": {func(e *env) { e.put("q", qless.JID("j")); e.pop("q") }, func(e *env, ctx context.Context) error {
-			return errOf(e.job("j").Retry(ctx, 0, "", ""))
+		"retry": {func(e *env) { e.Put("q", qless.JID("j")); e.Pop("q") }, func(e *env, ctx context.Context) error {
+			return errOf(e.Read("j").Retry(ctx, 0, "", ""))
 		}},
 		"unfail": {func(e *env) {
-			e.put("other")
-			require.NoError(e.t, e.pop("other").Fail(e.t.Context(), "g", "m"))
+			e.Put("other")
+			require.NoError(e.T, e.Pop("other").Fail(e.T.Context(), "g", "m"))
 		}, func(e *env, ctx context.Context) error {
 			_, err := repairs.UnfailInto(ctx, e.Client, "q", "g", 5)
 			return err
 		}},
-		"timeout": {func(e *env) { e.put("q", qless.JID("j")); e.pop("q") }, func(e *env, ctx context.Context) error {
+		"timeout": {func(e *env) { e.Put("q", qless.JID("j")); e.Pop("q") }, func(e *env, ctx context.Context) error {
 			return repairs.TimeOut(ctx, e.Client, "j")
 		}},
 		"a dependency completes": {func(e *env) {
-			e.put("other", qless.JID("j"))
-			e.put("q", qless.DependsOn{"j"})
-			e.pop("other")
-		}, func(e *env, ctx context.Context) error { return e.job("j").Complete(ctx) }},
+			e.Put("other", qless.JID("j"))
+			e.Put("q", qless.DependsOn{"j"})
+			e.Pop("other")
+		}, func(e *env, ctx context.Context) error { return e.Read("j").Complete(ctx) }},
 		"a dependency ends": {func(e *env) {
-			e.put("other", qless.JID("j"))
-			e.put("q", qless.JID("k"), qless.DependsOn{"j"})
-		}, func(e *env, ctx context.Context) error { return e.job("k").Undepend(ctx, "j") }},
-		"a job goes on to the queue": {func(e *env) { e.put("other"); e.pop("other") }, func(e *env, ctx context.Context) error {
+			e.Put("other", qless.JID("j"))
+			e.Put("q", qless.JID("k"), qless.DependsOn{"j"})
+		}, func(e *env, ctx context.Context) error { return e.Read("k").Undepend(ctx, "j") }},
+		"a job goes on to the queue": {func(e *env) { e.Put("other"); e.Pop("other") }, func(e *env, ctx context.Context) error {
 			running, err := inspect.New(e.Client).Queue("other", inspect.Running).JIDs(ctx, inspect.Range{})
-			require.NoError(e.t, err)
-			return e.job(running.Items[0]).Next(ctx, "q")
+			require.NoError(e.T, err)
+			return e.Read(running.Items[0]).Next(ctx, "q")
 		}},
 		"a slot is free by complete": {func(e *env) {
-			e.set("q-max-concurrency", 1)
-			e.put("q", qless.JID("j"))
-			e.pop("q")
-			e.put("q")
-		}, func(e *env, ctx context.Context) error { return e.job("j").Complete(ctx) }},
+			e.Set("q-max-concurrency", 1)
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
+			e.Put("q")
+		}, func(e *env, ctx context.Context) error { return e.Read("j").Complete(ctx) }},
 		"a slot is free by fail": {func(e *env) {
-			e.set("q-max-concurrency", 1)
-			e.put("q", qless.JID("j"))
-			e.pop("q")
-			e.put("q")
-		}, func(e *env, ctx context.Context) error { return e.job("j").Fail(ctx, "g", "m") }},
+			e.Set("q-max-concurrency", 1)
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
+			e.Put("q")
+		}, func(e *env, ctx context.Context) error { return e.Read("j").Fail(ctx, "g", "m") }},
 		"a slot is free by cancel": {func(e *env) {
-			e.set("q-max-concurrency", 1)
-			e.put("q", qless.JID("j"))
-			e.pop("q")
-			e.put("q")
-		}, func(e *env, ctx context.Context) error { return e.job("j").Cancel(ctx) }},
+			e.Set("q-max-concurrency", 1)
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
+			e.Put("q")
+		}, func(e *env, ctx context.Context) error { return e.Read("j").Cancel(ctx) }},
 		"a slot is free by a move": {func(e *env) {
-			e.set("q-max-concurrency", 1)
-			e.put("q", qless.JID("j"))
-			e.pop("q")
-			e.put("q")
-		}, func(e *env, ctx context.Context) error { return e.job("j").Move(ctx, "other") }},
+			e.Set("q-max-concurrency", 1)
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
+			e.Put("q")
+		}, func(e *env, ctx context.Context) error { return e.Read("j").Move(ctx, "other") }},
 		"a client whose script wakes nobody": {nil, func(e *env, ctx context.Context) error {
 			_, err := e.Run(ctx, "wake", "", "q", "other")
 			return err
@@ -153,7 +153,7 @@ func TestEachJobWakesTheNextWorker(t *testing.T) {
 		sleepers = append(sleepers, e.sleeper(fmt.Sprint("w", i), "q"))
 	}
 	for i, s := range sleepers[:10] {
-		e.put("q")
+		e.Put("q")
 		s.woken("q")
 		for _, other := range sleepers[i+1:] {
 			other.asleep()
@@ -167,51 +167,51 @@ func TestAWakeUpPassesOverWorkersThatAreGone(t *testing.T) {
 	require.NoError(t, gone.pubsub.Close())
 	e.awaitNoSubscribers("gone")
 	e.reserve("busy", 0, "ordered", "0", "", "q")
-	e.put("q")
+	e.Put("q")
 	here.woken("q")
 	busy.asleep()
 }
 
 // awaitNoSubscribers returns when the server knows that a worker's connection has ended.
 func (e *env) awaitNoSubscribers(worker string) {
-	e.t.Helper()
-	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	e.T.Helper()
+	ctx, cancel := context.WithTimeout(e.T.Context(), patience)
 	defer cancel()
-	for channel := "ql:x:wake:" + worker; e.rdb.PubSubNumSub(ctx, channel).Val()[channel] != 0; {
-		require.NoError(e.t, ctx.Err())
+	for channel := "ql:x:wake:" + worker; e.Redis.PubSubNumSub(ctx, channel).Val()[channel] != 0; {
+		require.NoError(e.T, ctx.Err())
 	}
 }
 
-func TestAWorkerThatTakesAllItWantsWakesAnotherForTheRest(t *testing.T) {
+func TestFullWorkerWakesAnotherForTheRest(t *testing.T) {
 	for name, fill := range map[string]func(e *env){
-		"waiting":   func(e *env) { e.put("q"); e.put("q") },
-		"scheduled": func(e *env) { e.put("q", qless.Delay(time.Second)); e.put("q", qless.Delay(time.Second)) },
+		"waiting":   func(e *env) { e.Put("q"); e.Put("q") },
+		"scheduled": func(e *env) { e.Put("q", qless.Delay(time.Second)); e.Put("q", qless.Delay(time.Second)) },
 		"recurring": func(e *env) {
 			for range 2 {
-				_, err := e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour, qless.Offset(time.Second))
-				require.NoError(e.t, err)
+				_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.Offset(time.Second))
+				require.NoError(e.T, err)
 			}
 		},
 		"lost": func(e *env) {
-			e.set(qless.ConfigGracePeriod, 0)
-			e.set("q-heartbeat", 1)
-			e.put("q")
-			e.put("q")
-			e.pops("q", 2)
+			e.Set(qless.ConfigGracePeriod, 0)
+			e.Set("q-heartbeat", 1)
+			e.Put("q")
+			e.Put("q")
+			e.Pops("q", 2)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, order := range []string{"ordered", "round-robin"} {
 				e := newEnv(t)
 				fill(e)
-				e.rdb.Del(t.Context(), "ql:x:idle")
-				e.rdb.SAdd(t.Context(), "ql:x:idle", "other")
-				e.rdb.ZAdd(t.Context(), "ql:x:idle:q", redis.Z{Member: "other"})
-				other := e.rdb.Subscribe(t.Context(), "ql:x:wake:other")
+				e.Redis.Del(t.Context(), "ql:x:idle")
+				e.Redis.SAdd(t.Context(), "ql:x:idle", "other")
+				e.Redis.ZAdd(t.Context(), "ql:x:idle:q", redis.Z{Member: "other"})
+				other := e.Redis.Subscribe(t.Context(), "ql:x:wake:other")
 				defer other.Close()
 				_, err := other.Receive(t.Context())
 				require.NoError(t, err)
-				e.clock.Advance(2 * time.Second)
+				e.Clock.Advance(2 * time.Second)
 				require.Len(t, e.reserve("w", 1, order, "0", "", "q").jids, 1)
 				require.Equal(t, "q", soon(t, "a wake-up", other.Channel()).Payload)
 			}
@@ -223,7 +223,7 @@ func TestAWorkerThatTakesAllItWantsWakesAnotherForTheRest(t *testing.T) {
 func TestAWorkerThatIsNotIdleAnyMorePassesItsWakeUpOn(t *testing.T) {
 	e := newEnv(t)
 	one, two := e.sleeper("one", "q"), e.sleeper("two", "q")
-	e.put("q")
+	e.Put("q")
 	one.woken("q")
 	e.reserve("one", 0, "ordered", "0", "", "q")
 	two.woken("q")
@@ -231,7 +231,7 @@ func TestAWorkerThatIsNotIdleAnyMorePassesItsWakeUpOn(t *testing.T) {
 
 func TestOneIdleWorkerWaitsForWhatFallsDue(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.Delay(30*time.Second))
+	e.Put("q", qless.Delay(30*time.Second))
 	one := e.reserve("one", 1, "ordered", "0", "", "q")
 	require.InDelta(t, 30, one.wait, 0.001)
 	require.Equal(t, "q", one.claim)
@@ -239,7 +239,7 @@ func TestOneIdleWorkerWaitsForWhatFallsDue(t *testing.T) {
 	require.InDelta(t, 3600, two.wait, 0.001, "the other one need not")
 	require.Empty(t, two.claim)
 
-	e.put("q", qless.Delay(10*time.Second))
+	e.Put("q", qless.Delay(10*time.Second))
 	two = e.reserve("two", 1, "ordered", "0", "", "q")
 	require.InDelta(t, 10, two.wait, 0.001, "nobody waits for what falls due sooner")
 	require.Equal(t, "q", two.claim)
@@ -247,7 +247,7 @@ func TestOneIdleWorkerWaitsForWhatFallsDue(t *testing.T) {
 
 func TestAnotherWorkerWaitsWhenTheFirstLeaves(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.Delay(30*time.Second))
+	e.Put("q", qless.Delay(30*time.Second))
 	require.Equal(t, "q", e.reserve("one", 1, "ordered", "0", "", "q").claim)
 	two := e.sleeper("two", "q")
 	e.reserve("one", 0, "ordered", "0", "q", "q")
@@ -257,15 +257,15 @@ func TestAnotherWorkerWaitsWhenTheFirstLeaves(t *testing.T) {
 
 func TestAWorkerWaitsForTheEndOfLocks(t *testing.T) {
 	e := newEnv(t)
-	e.set(qless.ConfigGracePeriod, 5)
-	e.put("q")
-	e.pop("q")
+	e.Set(qless.ConfigGracePeriod, 5)
+	e.Put("q")
+	e.Pop("q")
 	r := e.reserve("one", 1, "ordered", "0", "", "q")
 	require.InDelta(t, 60, r.wait, 0.001)
-	e.clock.Advance(61 * time.Second)
+	e.Clock.Advance(61 * time.Second)
 	r = e.reserve("one", 1, "ordered", "0", r.claim, "q")
 	require.Empty(t, r.jids)
 	require.InDelta(t, 5, r.wait, 0.001, "the grace period")
-	e.clock.Advance(6 * time.Second)
+	e.Clock.Advance(6 * time.Second)
 	require.Len(t, e.reserve("one", 1, "ordered", "0", r.claim, "q").jids, 1)
 }

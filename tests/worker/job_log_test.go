@@ -161,12 +161,12 @@ func TestAHandlerHasALoggerForItsJob(t *testing.T) {
 	}
 	w.Handle("K", logs)
 	w.start()
-	jid := e.put("q", qless.JID("j"), qless.Headers{"traceparent": traceText})
+	jid := e.Put("q", qless.JID("j"), qless.Headers{"traceparent": traceText})
 	w.ends(jid)
 	require.Contains(t, log.String(), "level=INFO msg=hello worker="+w.Name()+
 		" jid=j klass=K queue=q attempt=1 trace_id="+traceID+" n=1\n")
 
-	jid = e.put("q", qless.JID("other"), qless.Headers{"traceparent": "not one"})
+	jid = e.Put("q", qless.JID("other"), qless.Headers{"traceparent": "not one"})
 	w.ends(jid)
 	require.Contains(t, log.String(), "jid=other klass=K queue=q attempt=1 n=1\n")
 	require.Same(t, slog.Default(), qless.Logger(t.Context()))

@@ -55,14 +55,14 @@ func TestHandlersAndMiddlewareSeeHeaders(t *testing.T) {
 		return nil
 	})
 	w.start()
-	w.ends(e.put("q", qless.Headers(want)))
+	w.ends(e.Put("q", qless.Headers(want)))
 	require.Equal(t, want, soon(t, "the middleware", seen))
 	require.Equal(t, want, soon(t, "the handler", seen))
-	w.ends(e.put("q"))
+	w.ends(e.Put("q"))
 	require.Nil(t, soon(t, "the middleware", seen))
 }
 
-func TestAJobThatAHandlerSendsOnKeepsOrChangesItsHeaders(t *testing.T) {
+func TestNextKeepsOrChangesHeaders(t *testing.T) {
 	before := map[string]string{"a": "1"}
 	for name, c := range map[string]struct {
 		next error

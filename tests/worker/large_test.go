@@ -19,10 +19,10 @@ const mebibyte = 1 << 20
 
 // putLarge puts a job whose data has so many bytes of JSON.
 func (e *env) putLarge(queue, jid string, size int) {
-	e.t.Helper()
-	client := e.client(e.rdb, qless.ClientConfig{MaxData: 2 * size})
-	_, err := client.Queue(queue).Put(e.t.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid))
-	require.NoError(e.t, err)
+	e.T.Helper()
+	client := e.NewClient(e.Redis, qless.ClientConfig{MaxData: 2 * size})
+	_, err := client.Queue(queue).Put(e.T.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid))
+	require.NoError(e.T, err)
 }
 
 // A reply has a bounded number of bytes, whatever the worker has room for, and at least one job.
@@ -37,14 +37,14 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	}
 	for order, want := range wanted {
 		e := newEnv(t)
-		e.set(qless.ConfigGracePeriod, "0")
+		e.Set(qless.ConfigGracePeriod, "0")
 		for i := range 6 {
 			jid := fmt.Sprint("j", i)
 			e.putLarge("q", jid, sizes[jid])
 		}
 		e.putLarge("r", "r", sizes["r"])
 		require.Equal(t, want, e.reserveAll(order), order)
-		e.clock.Advance(time.Hour)
+		e.Clock.Advance(time.Hour)
 		var lost []string
 		for _, jids := range e.reserveAll(order) {
 			bytes := 0
@@ -64,14 +64,14 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		e.set(qless.ConfigGracePeriod, "0")
+		e.Set(qless.ConfigGracePeriod, "0")
 		for i := range 3 {
 			e.putLarge("q", fmt.Sprint("large", i), 3*mebibyte/2)
 		}
 		e.reserveAll(order)
-		e.clock.Advance(time.Hour)
-		e.put("q", qless.JID("small"))
-		e.put("r", qless.JID("other"))
+		e.Clock.Advance(time.Hour)
+		e.Put("q", qless.JID("small"))
+		e.Put("r", qless.JID("other"))
 		replies := e.reserveAll(order)
 		if order == "ordered" {
 			require.Equal(t, [][]string{{"large0"}, {"large1"}, {"large2", "small", "other"}}, replies)
@@ -83,12 +83,12 @@ func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 }
 
 // So has one with children of a recurring job.
-func TestAReserveOfRecurringJobsStopsAtTwoMebibytesOfData(t *testing.T) {
+func TestReserveOfRecurringJobsStopsAtTwoMebibytes(t *testing.T) {
 	e := newEnv(t)
 	data := strings.Repeat("x", mebibyte-2)
 	_, err := e.Queue("q").Recur(t.Context(), "K", data, time.Minute)
 	require.NoError(t, err)
-	e.clock.Advance(4 * time.Minute)
+	e.Clock.Advance(4 * time.Minute)
 	var sizes []int
 	for _, jids := range e.reserveAll("ordered") {
 		sizes = append(sizes, len(jids))
@@ -109,10 +109,10 @@ func TestAReserveTakesJobsOfSixtyQueues(t *testing.T) {
 				e := newEnv(t)
 				for _, name := range names {
 					for _, jid := range []string{name + " 1", name + " 2"} {
-						e.put(name, qless.JID(jid), qless.Delay(delay))
+						e.Put(name, qless.JID(jid), qless.Delay(delay))
 					}
 				}
-				e.clock.Advance(delay)
+				e.Clock.Advance(delay)
 				var all, queuesOf []string
 				for _, jids := range e.reserveAll(order, names...) {
 					from := map[string]bool{}
@@ -137,10 +137,10 @@ func TestAReserveTakesJobsOfSixtyQueues(t *testing.T) {
 	}
 }
 
-// reserveAll reserves jobs of queues, or else of q and r, until there are no more, and returns those
-// of each reply.
+// reserveAll reserves jobs of queues, or else of q and r, until there are no more, and returns
+// those of each reply.
 func (e *env) reserveAll(order string, queues ...string) (replies [][]string) {
-	e.t.Helper()
+	e.T.Helper()
 	count, cursor := 250, "0"
 	if len(queues) == 0 {
 		count, queues = 10, []string{"q", "r"}
@@ -185,14 +185,14 @@ func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
 	w.instead("finish", func(func() error) error { // until all wait to be reported
 		until(t, "no job runs", func() bool {
 			s := w.Stats()
-			return w.count(of("reserve")) > 0 && len(s.Running) == 0 && e.counts("q").Waiting == 0
+			return w.count(of("reserve")) > 0 && len(s.Running) == 0 && e.Counts("q").Waiting == 0
 		})
 		w.instead("finish", nil)
 		return errOffline
 	})
 	var jids []string
 	for range 5 {
-		jids = append(jids, e.put("q"))
+		jids = append(jids, e.Put("q"))
 	}
 	w.start()
 	for _, jid := range jids {

@@ -39,7 +39,7 @@ func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
 				return nil
 			}, qless.MaxRunTime(c.klass))
 			w.start()
-			jid := e.put("q", qless.MaxRunTime(c.job))
+			jid := e.Put("q", qless.MaxRunTime(c.job))
 			require.InDelta(t, c.want.Seconds(), soon(t, "a handler", left).Seconds(), 60)
 			require.Equal(t, "complete", w.outcome(jid).action)
 		})
@@ -56,11 +56,11 @@ func TestTheContextOfAJobThatMayNotRunAnyLongerEnds(t *testing.T) {
 		return ctx.Err()
 	})
 	w.start()
-	jid := e.put("q", qless.Retries(0), qless.MaxRunTime(30*time.Millisecond))
+	jid := e.Put("q", qless.Retries(0), qless.MaxRunTime(30*time.Millisecond))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
 	require.Equal(t, reported{"retry", "-1"}, w.outcome(jid))
-	require.Equal(t, "K:max-run-time", e.job(jid).Failure.Group)
-	require.Equal(t, 30*time.Millisecond, e.job(jid).Options.MaxRunTime)
+	require.Equal(t, "K:max-run-time", e.Read(jid).Failure.Group)
+	require.Equal(t, 30*time.Millisecond, e.Read(jid).Options.MaxRunTime)
 }
 
 func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
@@ -75,7 +75,7 @@ func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 	})
 	w.start()
 	began := time.Now()
-	jid := e.put("q", qless.TTL(2*time.Second))
+	jid := e.Put("q", qless.TTL(2*time.Second))
 	require.WithinDuration(t, began, soon(t, "the handler", untils), time.Minute)
 	until(t, "its life ends", func() bool {
 		n, err := e.Sweep(t.Context())
@@ -100,7 +100,7 @@ func TestAWorkerIsNotHeldUpByJobsWhoseLivesHaveEnded(t *testing.T) {
 		_, err := e.Queue("q").PutMany(t.Context(), specs)
 		require.NoError(t, err)
 	}
-	jid := e.put("q")
+	jid := e.Put("q")
 	w := e.worker(qless.WorkerConfig{PollInterval: time.Hour})
 	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
 	w.start()

@@ -16,11 +16,11 @@ import (
 
 // started returns when a running job was taken, by the server's clock.
 func (e *env) started(jid string) time.Duration {
-	e.t.Helper()
-	text, err := e.rdb.HGet(e.t.Context(), "ql:j:"+jid, "time").Result()
-	require.NoError(e.t, err)
+	e.T.Helper()
+	text, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "time").Result()
+	require.NoError(e.T, err)
 	seconds, err := strconv.ParseFloat(text, 64)
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 	return time.Duration(seconds * 1e9)
 }
 
@@ -43,7 +43,7 @@ func TestWorkersRunNoMoreJobsOfALimitThanItAllows(t *testing.T) {
 	}
 	const jobs = 60
 	for range jobs {
-		e.put("q", qless.Limits{"api"})
+		e.Put("q", qless.Limits{"api"})
 	}
 	until(t, "all jobs were run, though nobody polls", func() bool { return ended.Load() == jobs })
 	require.LessOrEqual(t, most.Load(), int32(2))
@@ -52,11 +52,11 @@ func TestWorkersRunNoMoreJobsOfALimitThanItAllows(t *testing.T) {
 func TestWorkersStartNoMoreJobsThanTheRateAllows(t *testing.T) {
 	for name, limit := range map[string]func(e *env) []qless.PutOption{
 		"limit": func(e *env) []qless.PutOption {
-			require.NoError(e.t, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Rate: 3, Per: 400 * time.Millisecond}))
+			require.NoError(e.T, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Rate: 3, Per: 400 * time.Millisecond}))
 			return []qless.PutOption{qless.Limits{"api"}}
 		},
 		"max-rate": func(e *env) []qless.PutOption {
-			require.NoError(e.t, e.Queue("q").SetMaxRate(e.t.Context(), 3, 400*time.Millisecond))
+			require.NoError(e.T, e.Queue("q").SetMaxRate(e.T.Context(), 3, 400*time.Millisecond))
 			return nil
 		},
 	} {
@@ -78,7 +78,7 @@ func TestWorkersStartNoMoreJobsThanTheRateAllows(t *testing.T) {
 			}
 			const jobs = 12
 			for range jobs {
-				e.put("q", options...)
+				e.Put("q", options...)
 			}
 			until(t, "all jobs were run, though nobody polls", func() bool {
 				mu.Lock()
@@ -110,15 +110,15 @@ func TestAThrottledJobIsTheNextOfItsLimit(t *testing.T) {
 		}
 		return nil
 	})
-	e.put("q", qless.JID("first"), qless.Limits{"api", "other"})
-	e.put("q", qless.JID("second"), qless.Limits{"api"})
+	e.Put("q", qless.JID("first"), qless.Limits{"api", "other"})
+	e.Put("q", qless.JID("second"), qless.Limits{"api"})
 	require.NoError(t, w.Start(t.Context()))
 	until(t, "all runs have begun", func() bool { return len(runs) == 3 })
 	require.Equal(t, []string{"first", "first", "second"}, []string{<-runs, <-runs, <-runs})
 	first, again := <-times, <-times
 	require.GreaterOrEqual(t, again-first, hold)
-	until(t, "both are complete", func() bool { return e.job("second").State == qless.StateComplete })
-	require.Equal(t, 5, e.job("first").Remaining)
-	require.JSONEq(t, `{"seen":true}`, string(e.job("first").Data))
+	until(t, "both are complete", func() bool { return e.Read("second").State == qless.StateComplete })
+	require.Equal(t, 5, e.Read("first").Remaining)
+	require.JSONEq(t, `{"seen":true}`, string(e.Read("first").Data))
 	require.Equal(t, 1, w.Stats().Released)
 }

@@ -16,7 +16,7 @@ import (
 // holding starts a worker whose handler holds its job until its context ends, and puts one.
 // It returns what the context ended with.
 func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end chan error, causes chan error) {
-	e.t.Helper()
+	e.T.Helper()
 	w = e.worker(config)
 	handler, running, end := hold()
 	causes = make(chan error, 10)
@@ -28,31 +28,31 @@ func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end
 		return err
 	})
 	w.start()
-	jid = e.put("q")
-	soon(e.t, "a job", running)
+	jid = e.Put("q")
+	soon(e.T, "a job", running)
 	return w, jid, end, causes
 }
 
 func TestLocksAreRenewedWhileTheHandlerWorks(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
+	e.Set(qless.ConfigHeartbeat, "0.6")
 	w, jid, end, causes := e.holding(qless.WorkerConfig{})
-	expires := e.job(jid).Expires
+	expires := e.Read(jid).Expires
 	first := w.await(t, "a renewal", 1, of("renew"))
 	fifth := w.await(t, "a renewal", 5, of("renew"))
 	require.GreaterOrEqual(t, fifth.at.Sub(first.at), 500*time.Millisecond, "at a third of the lock's time")
-	require.Greater(t, e.job(jid).Expires.Sub(expires), 500*time.Millisecond)
+	require.Greater(t, e.Read(jid).Expires.Sub(expires), 500*time.Millisecond)
 	end <- nil
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 	require.Empty(t, causes)
-	require.Equal(t, []string{"put", "popped", "done"}, whats(e.job(jid).History))
+	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read(jid).History))
 }
 
 func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.9")
+	e.Set(qless.ConfigHeartbeat, "0.9")
 	for range 8 {
-		e.put("q")
+		e.Put("q")
 	}
 	w := e.worker(qless.WorkerConfig{Concurrency: 20})
 	handler, running, _ := hold()
@@ -68,14 +68,14 @@ func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 // A job whose hash was replaced by something else makes the server fail the script.
 func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
-	e.put("q", qless.JID("damaged"))
+	e.Set(qless.ConfigHeartbeat, "0.6")
+	e.Put("q", qless.JID("damaged"))
 	w, jid, _, causes := e.holding(qless.WorkerConfig{})
 	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
-	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "text", 0).Err())
+	require.NoError(t, e.Redis.Set(t.Context(), "ql:j:damaged", "text", 0).Err())
 	require.ErrorIs(t, soon(t, "the end of the damaged job's context", causes), qless.ErrLockLost)
-	expires := e.job(jid).Expires
-	until(t, "the other one is renewed", func() bool { return e.job(jid).Expires.After(expires) })
+	expires := e.Read(jid).Expires
+	until(t, "the other one is renewed", func() bool { return e.Read(jid).Expires.After(expires) })
 	require.Empty(t, causes)
 	require.Len(t, w.Stats().Running, 1)
 }
@@ -96,7 +96,7 @@ func TestALostLockEndsTheContext(t *testing.T) {
 			e := newLiveEnv(t)
 			w, jid, _, causes := e.holding(qless.WorkerConfig{Concurrency: 1})
 			w.Pause() // it would take the job again
-			require.NoError(t, c.lose(t.Context(), e, e.job(jid)))
+			require.NoError(t, c.lose(t.Context(), e, e.Read(jid)))
 			cause := soon(t, "the end of the context", causes)
 			require.ErrorIs(t, cause, c.cause)
 			canceled := 0
@@ -120,7 +120,7 @@ func TestALostLockEndsTheContext(t *testing.T) {
 			require.Empty(t, w.Stats().Running)
 			require.Zero(t, w.count(of("finish")))
 			if c.state != "" {
-				require.Equal(t, c.state, e.job(jid).State)
+				require.Equal(t, c.state, e.Read(jid).State)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
 		e := newLiveEnv(t)
 		w, jid, end, causes := e.holding(qless.WorkerConfig{})
 		message := `{"jid":"` + jid + `","event":"` + event + `","worker":"` + w.Name() + `"}`
-		require.NoError(t, e.rdb.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
+		require.NoError(t, e.Redis.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
 		w.await(t, "a renewal", 1, of("renew"))
 		end <- nil
 		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
@@ -174,7 +174,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 	} {
 		t.Run(script, func(t *testing.T) {
 			e := newLiveEnv(t)
-			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			w := e.worker(qless.WorkerConfig{Concurrency: 1})
 			ended := make(chan error, 1)
 			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
@@ -184,12 +184,12 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 			})
 			sent, open := w.gate(script, true)
 			w.start()
-			jid := e.put("q")
+			jid := e.Put("q")
 			soon(t, "the command", sent)
 			w.Pause() // it might take the job again
 			message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
-			for n := range 2 { // nobody renews a lock that is lost
-				require.NoError(t, e.rdb.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
+			for n := range 2 { // a lock that is lost is not renewed
+				require.NoError(t, e.Redis.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
 				w.await(t, "a renewal", n+1, of("renew"))
 			}
 			require.Len(t, w.Stats().Running, 1)
@@ -207,8 +207,8 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 // The command was refused, and the lock is gone: its end is no longer waited for.
 func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "20")
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err())
+	e.Set(qless.ConfigHeartbeat, "20")
+	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	causes := make(chan error, 1)
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
@@ -219,7 +219,7 @@ func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
 	})
 	sent, open := w.gate("complete", false)
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	soon(t, "the command", sent)
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	w.await(t, "a renewal", 1, of("renew"))
@@ -245,8 +245,8 @@ func TestALockEndsWhenItCanNotBeRenewed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
-			e.set(qless.ConfigHeartbeat, "0.6")
-			e.set(qless.ConfigGracePeriod, "0")
+			e.Set(qless.ConfigHeartbeat, "0.6")
+			e.Set(qless.ConfigGracePeriod, "0")
 			w := e.worker(qless.WorkerConfig{})
 			w.instead("renew", renewing(t))
 			handler, running, _ := hold()
@@ -259,9 +259,9 @@ func TestALockEndsWhenItCanNotBeRenewed(t *testing.T) {
 				return err
 			})
 			w.start()
-			jid := e.put("q")
+			jid := e.Put("q")
 			soon(t, "a job", running)
-			expires := e.job(jid).Expires
+			expires := e.Read(jid).Expires
 			early := expires.Sub(soon(t, "the end of the context", ended))
 			require.Less(t, early, 300*time.Millisecond, "the lock lasts that much longer")
 			require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
@@ -274,19 +274,19 @@ func TestALockEndsWhenItCanNotBeRenewed(t *testing.T) {
 
 func TestALockEndsWhenTheServerHangs(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
+	e.Set(qless.ConfigHeartbeat, "0.6")
 	w, _, _, causes := e.holding(qless.WorkerConfig{})
-	e.server.Suspend()
-	defer e.server.Resume()
+	e.Server.Suspend()
+	defer e.Server.Resume()
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
-	e.server.Resume()
+	e.Server.Resume()
 	w.stopNow()
 }
 
-// Once a job is given up, a renewal that was on its way locks it for nobody.
+// Once a job is given up, a renewal that was on its way locks it for no worker.
 func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
+	e.Set(qless.ConfigHeartbeat, "0.6")
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	givenUp, renewed := make(chan bool), make(chan bool)
 	w.instead("renew", func(send func() error) error {
@@ -305,7 +305,7 @@ func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
 	require.Equal(t, reported{"complete", "complete"}, w.ends(jid))
 	w.stop()
@@ -314,8 +314,8 @@ func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 
 func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
-	e.set(qless.ConfigGracePeriod, "0")
+	e.Set(qless.ConfigHeartbeat, "0.6")
+	e.Set(qless.ConfigGracePeriod, "0")
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	w.instead("renew", func(func() error) error { return errors.New("no") })
 	givenUp, taken := make(chan bool), make(chan bool)
@@ -326,9 +326,9 @@ func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	soon(t, "the end of the lock", givenUp)
-	e.set(qless.ConfigHeartbeat, "60")
+	e.Set(qless.ConfigHeartbeat, "60")
 	var jobs []*qless.Job
 	until(t, "another worker takes the job", func() bool {
 		jobs, _ = e.Queue("q").Pop(t.Context(), 1)
@@ -346,7 +346,7 @@ func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 // A renewal whose answer takes longer than the time to the next one.
 func TestASlowAnswerDoesNotKeepALockFromBeingRenewed(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "2.4")
+	e.Set(qless.ConfigHeartbeat, "2.4")
 	w, jid, end, causes := e.holding(qless.WorkerConfig{})
 	slowly := func(send func() error) error {
 		err := send()
@@ -392,13 +392,16 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 		}
 	})
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	first := soon(t, "the first run", runs)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	require.ErrorIs(t, soon(t, "the end of the context", lost), qless.ErrLockLost)
 	soon(t, "the second run", runs)
 	// The event may come before the second run or after it: a renewal decides whose lock was lost.
 	w.await(t, "a renewal", 1, of("renew"))
+	until(t, "the worker asks for no more jobs", func() bool {
+		return e.Redis.ZCard(t.Context(), "ql:x:idle:q").Val() == 1
+	})
 
 	require.NoError(t, first.Refresh(t.Context()))
 	for op, act := range map[string]func() error{
@@ -409,7 +412,7 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 		"requeue":   func() error { return first.Move(t.Context(), "other") },
 		"release":   func() error { return first.Release(t.Context(), 0) },
 	} {
-		e.unchanged(func() {
+		e.Unchanged(func() {
 			err := requireCode(t, qless.ErrLockLost, act())
 			require.Equal(t, op, err.Op)
 			require.Equal(t, jid, err.JID)
@@ -422,25 +425,24 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 2})
-	runs, again, ended := make(chan bool, 2), make(chan bool), make(chan error, 1)
+	again, stop, ended := make(chan bool, 1), make(chan bool), make(chan error, 1)
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-		runs <- true
 		if job.Remaining == 4 {
-			<-again
+			again <- true
+			<-stop
 			return nil
 		}
 		if err := errOf(job.Retry(ctx, 0, "", "")); err != nil {
 			return err
 		}
-		soon(t, "the second run", runs)
+		soon(t, "the second run", again)
 		ended <- job.Complete(ctx)
 		return nil
 	})
 	w.start()
-	jid := e.put("q")
-	soon(t, "the first run", runs)
+	jid := e.Put("q")
 	requireCode(t, qless.ErrLockLost, soon(t, "the end of the first run", ended))
-	close(again)
+	close(stop)
 	require.Equal(t, reported{"complete", "complete"}, w.ends(jid))
 }
 
@@ -454,7 +456,7 @@ func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	until(t, "the job runs", func() bool { return len(w.Stats().Running) == 1 })
 	w.Pause()
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
@@ -463,12 +465,12 @@ func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 	require.ErrorIs(t, err, qless.ErrNotFound)
 }
 
-// A worker may begin a job before it hears of what happens to it.
+// A worker may begin a job before it receives the job's events.
 func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 	e := newLiveEnv(t)
 	require.NoError(t, e.Queue("q").SetHeartbeat(t.Context(), time.Hour)) // no renewal finds it
 	for range 10 {
-		jid := e.put("q")
+		jid := e.Put("q")
 		started, causes := make(chan bool), make(chan error, 1)
 		w := e.worker(qless.WorkerConfig{})
 		w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
@@ -491,12 +493,12 @@ func TestAWorkerKeepsItsLocksWhateverTheHeartbeat(t *testing.T) {
 		e := newLiveEnv(t)
 		require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-heartbeat", seconds)))
 		w, jid, end, causes := e.holding(qless.WorkerConfig{})
-		ends := e.job(jid).Expires
+		ends := e.Read(jid).Expires
 		require.WithinDuration(t, time.Now().Add(time.Minute), ends, patience)
 		message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
-		require.NoError(t, e.rdb.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
+		require.NoError(t, e.Redis.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
 		w.await(t, "a renewal", 1, of("renew"))
-		require.True(t, e.job(jid).Expires.After(ends), "it was renewed for as long")
+		require.True(t, e.Read(jid).Expires.After(ends), "it was renewed for as long")
 		end <- nil
 		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 		require.Empty(t, causes)

@@ -11,28 +11,28 @@ import (
 
 func TestLocksWithATimeOfTheirOwnAreRenewedInTime(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("q", qless.JID("short"), qless.LockTime(600*time.Millisecond))
+	e.Put("q", qless.JID("short"), qless.LockTime(600*time.Millisecond))
 	w, plain, end, causes := e.holding(qless.WorkerConfig{})
 	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
-	expires := e.job("short").Expires
+	expires := e.Read("short").Expires
 	require.Equal(t, []string{"short"}, w.await(t, "a renewal", 3, of("renew")).args[1:])
-	require.Greater(t, e.job("short").Expires.Sub(expires), 300*time.Millisecond)
+	require.Greater(t, e.Read("short").Expires.Sub(expires), 300*time.Millisecond)
 	end <- nil
 	end <- nil
 	require.Equal(t, reported{"complete", "complete"}, w.outcome("short"))
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(plain))
 	require.Empty(t, causes)
-	require.Equal(t, []string{"put", "popped", "done"}, whats(e.job("short").History))
+	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read("short").History))
 }
 
 // Two locks that end at different times: the shorter one is not renewed with the longer one.
 func TestALongLockTimeIsRenewedSeldom(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
-	e.put("q", qless.JID("long"), qless.LockTime(time.Hour))
+	e.Set(qless.ConfigHeartbeat, "0.6")
+	e.Put("q", qless.JID("long"), qless.LockTime(time.Hour))
 	w, plain, end, _ := e.holding(qless.WorkerConfig{})
 	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
-	require.Greater(t, time.Until(e.job("long").Expires), 50*time.Minute)
+	require.Greater(t, time.Until(e.Read("long").Expires), 50*time.Minute)
 	require.Equal(t, []string{plain}, w.await(t, "a renewal", 3, of("renew")).args[1:])
 	end <- nil
 	end <- nil

@@ -31,7 +31,7 @@ func (l *askingLogger) Handle(ctx context.Context, record slog.Record) error {
 
 // askedWorker makes a worker whose logger asks it.
 func (e *env) askedWorker(config qless.WorkerConfig) *testWorker {
-	e.t.Helper()
+	e.T.Helper()
 	logger := &askingLogger{journal: newJournal()}
 	config.Logger = slog.New(logger)
 	w := e.worker(config)
@@ -43,7 +43,7 @@ func (e *env) askedWorker(config qless.WorkerConfig) *testWorker {
 func TestALoggerMayAskTheWorkerAboutAnUnknownKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.askedWorker(qless.WorkerConfig{}).start()
-	w.outcome(e.put("q"))
+	w.outcome(e.Put("q"))
 	w.log.await(t, "no handler for the klass", 1)
 }
 
@@ -53,7 +53,7 @@ func TestALoggerMayAskTheWorkerAboutALostLock(t *testing.T) {
 	handler, running, _ := hold()
 	w.Handle("K", handler)
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	soon(t, "a job", running)
 	w.Pause()
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
@@ -73,17 +73,17 @@ func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
 		w.instead("finish", nil)
 		return send()
 	})
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	w.log.await(t, "the server did not take an outcome", 1)
 }
 
-func TestALoggerMayAskTheWorkerAboutAReservationThatWasNotHeardOf(t *testing.T) {
+func TestLoggerMayAskTheWorkerAboutALostReservation(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.askedWorker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.beforeItHears("j", func() error { return errOffline })
 	w.start()
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	w.ends("j")
 	w.log.await(t, "released a job whose reservation got no answer", 1)
 	w.log.await(t, "the server is back", 1)
@@ -91,13 +91,13 @@ func TestALoggerMayAskTheWorkerAboutAReservationThatWasNotHeardOf(t *testing.T) 
 
 func TestALoggerMayAskTheWorkerAboutRenewalsThatFail(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
+	e.Set(qless.ConfigHeartbeat, "0.6")
 	w := e.askedWorker(qless.WorkerConfig{})
 	w.instead("renew", func(func() error) error { return errOffline })
 	handler, running, _ := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.put("q")
+	e.Put("q")
 	soon(t, "a job", running)
 	w.log.await(t, "could not renew locks", 1)
 	w.log.await(t, "a lock expired before it could be renewed", 1)
@@ -110,7 +110,7 @@ func TestALoggerMayAskTheWorkerAboutARefusal(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("j", damage)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
 	w.log.await(t, "gave up an outcome", 1)
 }
@@ -119,15 +119,15 @@ func TestALoggerMayAskTheWorkerAboutARefusal(t *testing.T) {
 func TestAWorkerLogsNoPassword(t *testing.T) {
 	e := newEnv(t)
 	rules := []string{"on", ">pa5sw0rd", "~*", "&*", "+@all"}
-	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", rules...).Err())
+	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
 	log := newJournal()
-	client, err := qless.Dial(t.Context(), "redis://alice:pa5sw0rd@"+e.server.Addr(), &qless.ClientConfig{
+	client, err := qless.Dial(t.Context(), "redis://alice:pa5sw0rd@"+e.Server.Addr(), &qless.ClientConfig{
 		Logger: slog.New(log),
 	})
 	require.NoError(t, err)
 	defer client.Close()
 	heard := testkit.Overhear(t)
-	require.NoError(t, e.rdb.ACLDelUser(t.Context(), "alice").Err())
+	require.NoError(t, e.Redis.ACLDelUser(t.Context(), "alice").Err())
 	w := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
 	w.Handle("K", nothing)
 	require.NoError(t, w.Start(t.Context()))

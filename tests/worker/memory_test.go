@@ -24,13 +24,13 @@ func heap() int {
 func TestAnIdleWorkerTakesLittleMemory(t *testing.T) {
 	const warm, workers = 50, 100
 	e := newLiveEnv(t)
-	options := testkit.Options(e.server.Addr())
+	options := testkit.Options(e.Server.Addr())
 	options.PoolSize, options.PipelinePoolSize = 4, 4
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
-	client := e.liveClient(rdb, qless.ClientConfig{})
+	client := e.NewLiveClient(rdb, qless.ClientConfig{})
 	idle := func(n int64) func() bool {
-		return func() bool { return e.rdb.SCard(t.Context(), "ql:x:idle").Val() == n }
+		return func() bool { return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == n }
 	}
 	start := func() {
 		w := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}})

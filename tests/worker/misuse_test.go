@@ -134,10 +134,10 @@ func TestTwoLiveWorkersOfAProcessHaveDifferentNames(t *testing.T) {
 	first := make(e.Client)
 	require.NoError(t, first.Start(t.Context()))
 
-	second := make(e.client(e.server.Client(t), qless.ClientConfig{}))
+	second := make(e.NewClient(e.Server.Client(t), qless.ClientConfig{}))
 	err := requireCode(t, qless.ErrInvalid, second.Start(t.Context()))
 	require.Equal(t, `a worker named "me" runs in this process already`, err.Message)
-	require.NoError(t, make(e.client(e.rdb, qless.ClientConfig{Namespace: "other:"})).Start(t.Context()))
+	require.NoError(t, make(e.NewClient(e.Redis, qless.ClientConfig{Namespace: "other:"})).Start(t.Context()))
 
 	require.NoError(t, first.Stop(t.Context()))
 	require.NoError(t, second.Start(t.Context()), "the first has stopped")
@@ -164,7 +164,7 @@ func TestAHandlersContextHasTheValuesOfTheWorkers(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), contextKey{}, 7))
 	defer cancel()
 	require.NoError(t, w.Start(ctx))
-	e.put("q")
+	e.Put("q")
 	got := soon(t, "the handler", values)
 	require.Equal(t, 7, got.value)
 	require.NoError(t, got.err)

@@ -18,8 +18,8 @@ import (
 
 // proxiedWorker starts a worker that completes what it takes, over connections that the proxy cuts.
 func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *testkit.Proxy) {
-	e.t.Helper()
-	proxy := testkit.NewProxy(e.t, e.server.Addr())
+	e.T.Helper()
+	proxy := testkit.NewProxy(e.T, e.Server.Addr())
 	w := e.workerAt(proxy.Addr(), config, qless.ClientConfig{})
 	w.Handle("K", nothing)
 	return w.start(), proxy
@@ -41,7 +41,7 @@ func TestAnOutcomeThatDidNotArriveIsToldAgain(t *testing.T) {
 	e := newLiveEnv(t)
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
 	proxy.CutAfterRequest(scripts.Sent("finish"))
-	require.Equal(t, reported{"complete", "complete"}, w.outcome(e.put("q")))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(e.Put("q")))
 	require.Equal(t, 1, w.count(func(c tapped) bool { return c.script == "finish" && c.err != nil }))
 }
 
@@ -50,52 +50,52 @@ func TestAnOutcomeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 	e := newLiveEnv(t)
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
 	proxy.CutBeforeReply(scripts.Sent("finish"))
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.Contains(t, w.outcome(jid).answer, "is not currently running: complete")
 	w.stop()
-	require.Equal(t, []string{"put", "popped", "done"}, whats(e.job(jid).History))
+	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read(jid).History))
 	require.Equal(t, 1, w.Stats().Completed)
 	require.Zero(t, w.Stats().Lost)
 }
 
 func TestAReservationWhoseAnswerComesTooLateIsNotWorked(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
-	e.set(qless.ConfigGracePeriod, "0")
+	e.Set(qless.ConfigHeartbeat, "0.6")
+	e.Set(qless.ConfigGracePeriod, "0")
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { panic("it is another worker's") })
 	reserved, answer := make(chan bool), make(chan bool)
 	w.beforeItHears("j", func() error { close(reserved); <-answer; return nil })
 	w.start()
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	soon(t, "a reservation", reserved)
-	e.set(qless.ConfigHeartbeat, "60")
-	until(t, "another worker takes the job", func() bool { return len(e.pops("q", 1)) == 1 })
+	e.Set(qless.ConfigHeartbeat, "60")
+	until(t, "another worker takes the job", func() bool { return len(e.Pops("q", 1)) == 1 })
 	close(answer)
 	require.Contains(t, w.outcome("j").answer, "handed out to another worker")
 	w.stop()
 	require.Zero(t, w.Stats().Lost)
 }
 
-// What was locked by a reservation whose answer is lost is given back, if nobody else can have the
-// worker's name; else the lock has to end.
+// Jobs locked by a reservation whose answer is lost are released, if no other worker can have the
+// same name; else the lock has to end.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	for name, history := range map[string][]string{
 		"":      {"put", "popped", "popped", "done"},
 		"named": {"put", "popped", "timed-out", "popped", "done"},
 	} {
 		e := newLiveEnv(t)
-		e.set(qless.ConfigGracePeriod, "0")
+		e.Set(qless.ConfigGracePeriod, "0")
 		if name != "" {
-			e.set(qless.ConfigHeartbeat, "0.6")
+			e.Set(qless.ConfigHeartbeat, "0.6")
 		}
 		w := e.worker(qless.WorkerConfig{Name: name})
 		w.Handle("K", nothing)
 		w.beforeItHears("j", func() error { return errOffline })
 		w.start()
-		e.put("q", qless.JID("j"))
+		e.Put("q", qless.JID("j"))
 		require.Equal(t, reported{"complete", "complete"}, w.ends("j"))
-		require.Equal(t, history, whats(e.job("j").History))
+		require.Equal(t, history, whats(e.Read("j").History))
 	}
 }
 
@@ -119,21 +119,21 @@ func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// The server counts a worker among the idle ones, and the worker does not know: it never heard the
-// answer. When it is paused, it leaves them all the same.
-func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *testing.T) {
+// The server counts a worker among the idle ones, and the worker does not know: it never received
+// the answer. When it is paused, it leaves them anyway.
+func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.server.Addr())
+	proxy := testkit.NewProxy(t, e.Server.Addr())
 	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
 	pause := &pauser{worker: w.Worker}
 	w.rdb.AddHook(pause)
 	proxy.CutBeforeReply(scripts.Sent("reserve"))
 	require.NoError(t, w.Start(context.Background()))
-	isIdle := func() bool { return e.rdb.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val() }
+	isIdle := func() bool { return e.Redis.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val() }
 	until(t, "it is paused", func() bool { return w.Stats().Paused })
 	until(t, "the server has run the reserve", func() bool {
-		return e.rdb.ZScore(t.Context(), "ql:workers", w.Name()).Err() == nil
+		return e.Redis.ZScore(t.Context(), "ql:workers", w.Name()).Err() == nil
 	})
 	until(t, "it is not idle", func() bool { return !isIdle() })
 }
@@ -142,25 +142,25 @@ func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *te
 // same job again. The retry that is sent once more is about the earlier run.
 func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.server.Addr())
+	proxy := testkit.NewProxy(t, e.Server.Addr())
 	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{Concurrency: 1}, qless.ClientConfig{})
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.put("q", qless.JID("j"), qless.Retries(1))
+	e.Put("q", qless.JID("j"), qless.Retries(1))
 	soon(t, "the first run", running)
 	proxy.CutBeforeReply(scripts.Sent("finish"))
 	end <- qless.RetryIn(0, errors.New("again"))
 	soon(t, "the second run", running)
 	end <- nil
-	until(t, "it is complete", func() bool { return e.job("j").State == qless.StateComplete })
+	until(t, "it is complete", func() bool { return e.Read("j").State == qless.StateComplete })
 }
 
-// What a worker asks for at once may be more than its connection can carry in time.
+// A worker may ask for more at once than its connection can carry in time.
 func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	const jobs = 30
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.server.Addr())
+	proxy := testkit.NewProxy(t, e.Server.Addr())
 	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{PollInterval: 100 * time.Millisecond}, qless.ClientConfig{})
 	attempts := make(chan int, jobs)
 	w.Handle("K", func(_ context.Context, job *qless.Job) error { attempts <- job.Attempt; return nil })
@@ -181,10 +181,10 @@ func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 
 func TestReceiveAsksForPartsOfAnAnswerThatIsTooLong(t *testing.T) {
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.server.Addr())
+	proxy := testkit.NewProxy(t, e.Server.Addr())
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	t.Cleanup(func() { _ = rdb.Close() })
-	client := e.liveClient(rdb, qless.ClientConfig{})
+	client := e.NewLiveClient(rdb, qless.ClientConfig{})
 	t.Cleanup(func() { _ = client.Close() })
 	for range 30 {
 		_, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000))

@@ -9,14 +9,14 @@ import (
 )
 
 // With one slot in the queue, a reserve that overtakes an outcome finds nothing.
-func TestAWorkerWhoseServerForgotTheScriptsTellsOutcomesBeforeItAsks(t *testing.T) {
+func TestOutcomesAreSentFirstAfterScriptsWereFlushed(t *testing.T) {
 	for _, when := range []string{"before its start", "idle", "busy"} {
 		t.Run(when, func(t *testing.T) {
 			e := newLiveEnv(t)
-			e.set("q-max-concurrency", 1)
+			e.Set("q-max-concurrency", 1)
 			forget := func(now string) {
 				if now == when {
-					require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+					require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
 				}
 			}
 			forget("before its start")
@@ -25,9 +25,9 @@ func TestAWorkerWhoseServerForgotTheScriptsTellsOutcomesBeforeItAsks(t *testing.
 			w.Handle("K", handler)
 			w.start()
 			forget("idle")
-			first := e.put("q")
+			first := e.Put("q")
 			soon(t, "a job", running)
-			e.put("q")
+			e.Put("q")
 			forget("busy")
 			asked := w.count(of("reserve"))
 			end <- nil

@@ -63,7 +63,7 @@ func (o *witness) ends(t *testing.T, jid string, before ...qless.JobEventKind) q
 
 // watched makes a worker with an observer.
 func (e *env) watched(config qless.WorkerConfig) (*testWorker, *witness) {
-	e.t.Helper()
+	e.T.Helper()
 	o := &witness{}
 	config.Observer = o.observe
 	return e.worker(config), o
@@ -194,7 +194,7 @@ func TestACancelBeforeTheOutcomeIsOne(t *testing.T) {
 		w.instead("finish", nil)
 		return errors.Join(e.Cancel(t.Context(), "j"), send())
 	})
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	event := o.ends(t, "j", qless.JobEventStarted, qless.JobEventCanceled)
 	require.ErrorIs(t, event.Err, qless.ErrCanceled)
 	require.Equal(t, 1, w.Stats().Canceled)
@@ -213,7 +213,7 @@ func TestAnObserverSeesAnOutcomeThatTheServerRefuses(t *testing.T) {
 		w.Pause()
 		return errors.Join(repairs.TimeOut(t.Context(), e.Client, "j"), send())
 	})
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	event := o.ends(t, "j", qless.JobEventStarted)
 	require.ErrorIs(t, event.Err, qless.ErrNotRunning)
 	require.Equal(t, qless.ActionComplete, event.Outcome.Action)
@@ -226,7 +226,7 @@ func TestAnObserverSeesAnOutcomeThatIsGivenUp(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("j", damage)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	event := o.ends(t, "j", qless.JobEventStarted)
 	require.ErrorIs(t, event.Err, qless.ErrServer)
 }
@@ -244,8 +244,8 @@ func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
 	e := newLiveEnv(t)
 	o := &witness{}
 	w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: time.Second, Observer: o.observe})
-	e.server.Suspend()
-	defer e.server.Resume()
+	e.Server.Suspend()
+	defer e.Server.Resume()
 	end <- nil
 	err := requireCode(t, stopped, w.Stop(context.Background()))
 	require.Equal(t, "outcomes that the server did not take: 1", err.Message)
@@ -287,7 +287,7 @@ func TestAnObserverMayAskTheWorker(t *testing.T) {
 	handler, running, _ := hold()
 	w.Handle("K", handler)
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	soon(t, "a job", running)
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	for _, kind := range []qless.JobEventKind{qless.JobEventStarted, qless.JobEventCanceled, qless.JobEventEnded} {
@@ -305,7 +305,7 @@ func TestAnEventSaysWhichRunItIsAbout(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid := e.put("q", qless.Headers{"a": "1"})
+	jid := e.Put("q", qless.Headers{"a": "1"})
 	event := o.ends(t, jid, qless.JobEventStarted)
 	require.Equal(t, soon(t, "the job", popped), event.PoppedAt)
 	require.Equal(t, map[string]string{"a": "1"}, event.Headers)
@@ -339,7 +339,7 @@ func TestAnEventSaysInOneWordHowARunEnded(t *testing.T) {
 		case "exhausted":
 			retries = 0
 		}
-		e.put("q", qless.JID(ending), retries)
+		e.Put("q", qless.JID(ending), retries)
 		require.Equal(t, ending, o.ends(t, ending, before...).Ending)
 		require.Empty(t, o.of(ending)[0].Ending)
 	}

@@ -29,9 +29,9 @@ func returns(err error) qless.Handler {
 
 // dueIn returns how long a scheduled job has to wait.
 func (e *env) dueIn(queue, jid string) time.Duration {
-	e.t.Helper()
-	at, err := e.rdb.ZScore(e.t.Context(), "ql:q:"+queue+"-scheduled", jid).Result()
-	require.NoError(e.t, err)
+	e.T.Helper()
+	at, err := e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result()
+	require.NoError(e.T, err)
 	return time.Until(time.UnixMicro(int64(at * 1e6)))
 }
 
@@ -52,7 +52,7 @@ func TestNextWithADelay(t *testing.T) {
 
 func TestNextWithADependency(t *testing.T) {
 	e := newLiveEnv(t)
-	other := e.put("elsewhere")
+	other := e.Put("elsewhere")
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b", qless.DependsOn{other})))
 	require.Equal(t, reported{"complete", "depends"}, got)
 	require.Equal(t, []string{other}, job.Dependencies)
@@ -77,7 +77,7 @@ func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{Concurrency: 8})
 	w.Handle("K", returns(qless.Next("b", qless.DependsOn{"j1"})))
 	for i := range 16 {
-		e.put("q", qless.JID(fmt.Sprint("j", i)))
+		e.Put("q", qless.JID(fmt.Sprint("j", i)))
 	}
 	require.NoError(t, w.Start(t.Context()))
 	for i := range 16 {
@@ -161,9 +161,9 @@ func TestANegativeRetryInIsAtOnce(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", returns(qless.RetryIn(-time.Hour, errors.New("no luck"))))
 	w.start()
-	jid := e.put("q", qless.Retries(2))
+	jid := e.Put("q", qless.Retries(2))
 	w.await(t, "the last run", 1, func(c tapped) bool { return c.outcomes()[jid].answer == "-1" })
-	require.Equal(t, qless.StateFailed, e.job(jid).State)
+	require.Equal(t, qless.StateFailed, e.Read(jid).State)
 }
 
 func TestWrappedDirectivesAreObeyed(t *testing.T) {
@@ -191,12 +191,12 @@ func TestAnErrorIsRetriedUntilNoRetriesAreLeft(t *testing.T) {
 	}})
 	w.Handle("K", func(context.Context, *qless.Job) error { return &fs.PathError{Op: "open", Path: "x", Err: fs.ErrExist} })
 	w.start()
-	jid := e.put("q", qless.Retries(2))
+	jid := e.Put("q", qless.Retries(2))
 	for attempt := range 3 {
 		require.Equal(t, attempt+1, soon(t, "an attempt", attempts))
 	}
 	w.await(t, "the last retry", 1, func(c tapped) bool { return c.outcomes()[jid].answer == "-1" })
-	job := e.job(jid)
+	job := e.Read(jid)
 	require.Equal(t, qless.StateFailed, job.State)
 	require.Equal(t, "K:fs.PathError", job.Failure.Group)
 	require.Equal(t, "open x: file already exists", job.Failure.Message)
@@ -224,7 +224,7 @@ func TestTheDefaultBackoffBeginsWithASecond(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
 	w.start()
-	jid := e.put("q", qless.Retries(5))
+	jid := e.Put("q", qless.Retries(5))
 	require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
 	require.InDelta(t, time.Second, e.dueIn("q", jid), float64(500*time.Millisecond))
 }
@@ -241,7 +241,7 @@ func TestAKlassMayHaveItsOwnBackoff(t *testing.T) {
 	w.start()
 	own, err := e.Queue("q").Put(t.Context(), "Own", nil)
 	require.NoError(t, err)
-	jid := e.put("q")
+	jid := e.Put("q")
 	w.outcome(jid)
 	w.outcome(own)
 	require.InDelta(t, time.Hour, e.dueIn("q", jid), float64(time.Minute))
@@ -269,9 +269,9 @@ func TestAPanicOfMiddlewareOrBackoffFailsTheJob(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{Backoff: func(*qless.Job, int, error) time.Duration { panic("in the backoff") }})
 	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.Equal(t, "fail", w.outcome(jid).action)
-	require.Contains(t, e.job(jid).Failure.Message, "in the backoff")
+	require.Contains(t, e.Read(jid).Failure.Message, "in the backoff")
 }
 
 func TestDataThatIsNoJSONFailsTheJob(t *testing.T) {
@@ -370,7 +370,7 @@ func TestFailGroupMayBeReplaced(t *testing.T) {
 	}
 }
 
-func TestNextWithADependencyNamedLikeAListOfAJobFailsTheJob(t *testing.T) {
+func TestNextWithADependencyNamedLikeAListFails(t *testing.T) {
 	e := newLiveEnv(t)
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
 		job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("q2", qless.DependsOn{"x" + suffix})))
@@ -380,10 +380,10 @@ func TestNextWithADependencyNamedLikeAListOfAJobFailsTheJob(t *testing.T) {
 	}
 }
 
-func TestADelayAndDependenciesOfANextQueueThatAreComplete(t *testing.T) {
+func TestNextWithADelayAndCompleteDependencies(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("other", qless.JID("done"))
-	require.NoError(t, e.pop("other").Complete(t.Context()))
+	e.Put("other", qless.JID("done"))
+	require.NoError(t, e.Pop("other").Complete(t.Context()))
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("next", qless.Delay(time.Hour), qless.DependsOn{"done"})))
 	require.Equal(t, "complete", got.action)
 	require.Equal(t, qless.StateWaiting, job.State)

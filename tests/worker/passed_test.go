@@ -9,18 +9,18 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A reserve finds the first of its queues empty. In the last one, it finds a job whose lock has ended
-// and that has no retries left, for which a job of the first one waits.
-func TestAReserveThatFailsAJobFindsThoseThatRunBecauseOfIt(t *testing.T) {
+// A reserve finds the first of its queues empty. In the last one, it finds a job whose lock has
+// ended and that has no retries left, for which a job of the first one waits.
+func TestReserveThatFailsAJobFindsItsOnFailureRun(t *testing.T) {
 	for _, order := range []qless.Order{qless.OrderStrict, qless.OrderRoundRobin, qless.OrderShuffled} {
 		for _, between := range []int{0, 300} {
 			t.Run(fmt.Sprint(order, " ", between), func(t *testing.T) {
 				e := newLiveEnv(t)
-				e.set(qless.ConfigGracePeriod, "0")
-				e.set("last-heartbeat", "0.3")
-				lost := e.put("last", qless.Retries(0))
-				require.Len(t, e.pops("last", 1), 1)
-				next := e.put("first", qless.DependsOn{lost}, qless.OnFailureRun)
+				e.Set(qless.ConfigGracePeriod, "0")
+				e.Set("last-heartbeat", "0.3")
+				lost := e.Put("last", qless.Retries(0))
+				require.Len(t, e.Pops("last", 1), 1)
+				next := e.Put("first", qless.DependsOn{lost}, qless.OnFailureRun)
 				queues := []string{"first"}
 				for i := range between {
 					queues = append(queues, fmt.Sprint("between", i))

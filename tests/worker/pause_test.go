@@ -20,10 +20,10 @@ func TestAPausedWorkerTakesNoJobsAndEndsThoseItHas(t *testing.T) {
 	w, first, end, _ := e.holding(qless.WorkerConfig{})
 	w.Pause()
 	w.saidGoodbye()
-	second := e.put("q")
+	second := e.Put("q")
 	end <- nil
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(first))
-	require.Equal(t, qless.StateWaiting, e.job(second).State)
+	require.Equal(t, qless.StateWaiting, e.Read(second).State)
 	end <- nil
 	w.Resume()
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(second))
@@ -34,7 +34,7 @@ func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.Pause()
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.NoError(t, w.Start(t.Context()))
 	require.True(t, w.Stats().Paused)
 	e.idleWorker("other") // meanwhile
@@ -50,9 +50,9 @@ func TestWhatIsReservedWhilePausingIsGivenBack(t *testing.T) {
 	w.Handle("K", handler)
 	w.beforeItHears("j", func() error { w.Pause(); return nil })
 	w.start()
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	require.Equal(t, reported{"release", "5"}, w.outcome("j"))
-	require.Equal(t, qless.StateWaiting, e.job("j").State)
+	require.Equal(t, qless.StateWaiting, e.Read("j").State)
 	require.Empty(t, running)
 	w.Resume()
 	soon(t, "the job", running)
@@ -60,7 +60,7 @@ func TestWhatIsReservedWhilePausingIsGivenBack(t *testing.T) {
 
 func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("some")
+	e.Put("some")
 	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 10 * time.Millisecond})
 	w.Handle("K", nothing)
 	w.start()
@@ -68,5 +68,5 @@ func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
 	until(t, "the worker has no queue", func() bool { return len(w.Stats().Queues) == 0 })
 	w.Pause()
 	w.saidGoodbye()
-	require.Empty(t, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+	require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
 }

@@ -18,12 +18,12 @@ import (
 // overruns has a worker of one slot run a job that does not end, after so many short ones that it
 // takes the jobs m, z and a ahead, unless it is slow. It returns what ends that job.
 func (e *env) overruns() chan error {
-	e.t.Helper()
+	e.T.Helper()
 	for range 100 {
-		e.put("q")
+		e.Put("q")
 	}
 	for _, jid := range []string{"long", "m", "z", "a"} {
-		e.put("q", qless.JID(jid))
+		e.Put("q", qless.JID(jid))
 	}
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	handler, running, end := hold()
@@ -33,8 +33,8 @@ func (e *env) overruns() chan error {
 		}
 		return nil
 	})
-	require.NoError(e.t, w.Start(e.t.Context()))
-	soon(e.t, "the long job", running)
+	require.NoError(e.T, w.Start(e.T.Context()))
+	soon(e.T, "the long job", running)
 	return end
 }
 
@@ -52,7 +52,7 @@ func TestAnIdleWorkerGetsWhatAnotherHoldsAhead(t *testing.T) {
 // Two workers share a queue. One of them gets a job that does not end, with others behind it.
 func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 	e := newLiveEnv(t)
-	client := e.liveClient(e.rdb, qless.ClientConfig{})
+	client := e.NewLiveClient(e.Redis, qless.ClientConfig{})
 	group, err := qless.NewWorkerGroup([]*qless.Client{client, client}, qless.WorkerConfig{
 		Queues: []string{"q"}, Concurrency: 1, PollInterval: time.Hour,
 	})
@@ -90,13 +90,13 @@ func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 
 // take calls the script reserve for a worker, and returns the jids.
 func (e *env) take(count, ahead, order string, queues ...string) []string {
-	e.t.Helper()
+	e.T.Helper()
 	args := []any{"w", count, "3600", "4", "order", order, "ahead", ahead}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
-	reply, err := e.Run(e.t.Context(), "reserve", "", args...)
-	require.NoError(e.t, err)
+	reply, err := e.Run(e.T.Context(), "reserve", "", args...)
+	require.NoError(e.T, err)
 	return reservedJIDs(reply)
 }
 
@@ -108,7 +108,7 @@ func TestReserveTakesJobsAheadInTheirOrder(t *testing.T) {
 		require.Len(t, e.take("0", "3", order, "C", "B", "A"), 3, "a worker without room")
 		require.Len(t, e.take("1", "8", order, "C", "B", "A"), 2)
 		require.Empty(t, e.take("0", "1", order, "C", "B", "A"))
-		require.Empty(t, e.rdb.SMembers(t.Context(), "ql:x:idle").Val(), "it got what it has room for")
+		require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val(), "it got what it has room for")
 	}
 }
 
@@ -121,30 +121,30 @@ func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
 		e.idle("w", "A") // though it was woken
 		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 1)
 		require.Empty(t, e.take("0", "3", order, "D", "A"))
-		e.rdb.Del(t.Context(), "ql:x:idle")
+		e.Redis.Del(t.Context(), "ql:x:idle")
 		e.idle("w", "A")
 		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 4, "only it was idle")
-		require.Empty(t, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+		require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
 	}
 }
 
 // idle has the server count a worker among the idle ones of a queue.
 func (e *env) idle(worker, queue string) {
-	e.t.Helper()
-	require.NoError(e.t, e.rdb.SAdd(e.t.Context(), "ql:x:idle", worker).Err())
-	require.NoError(e.t, e.rdb.ZAdd(e.t.Context(), "ql:x:idle:"+queue, zmember(1, worker)).Err())
+	e.T.Helper()
+	require.NoError(e.T, e.Redis.SAdd(e.T.Context(), "ql:x:idle", worker).Err())
+	require.NoError(e.T, e.Redis.ZAdd(e.T.Context(), "ql:x:idle:"+queue, zmember(1, worker)).Err())
 }
 
-func TestReserveTakesJobsAheadWhileWorkersOfOtherQueuesAreIdle(t *testing.T) {
+func TestReserveTakesAheadWhileOtherQueuesAreIdle(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
 		e.fill(abc)
 		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
 		e.idle("busy", "A")
-		e.rdb.SRem(t.Context(), "ql:x:idle", "busy")
+		e.Redis.SRem(t.Context(), "ql:x:idle", "busy")
 		require.Len(t, e.take("1", "3", order, "A", "B"), 4)
 		require.Len(t, e.take("0", "3", order, "A", "C"), 3)
-		require.Equal(t, []string{"other"}, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+		require.Equal(t, []string{"other"}, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
 	}
 }
 
@@ -163,26 +163,26 @@ func TestReserveLooksForIdleWorkersOnlySoLong(t *testing.T) {
 	for i := range 100 {
 		gone = append(gone, zmember(2, fmt.Sprint("gone", i)))
 	}
-	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty0", gone...)
-	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty1", gone[:50]...)
+	e.Redis.ZAdd(t.Context(), "ql:x:idle:empty0", gone...)
+	e.Redis.ZAdd(t.Context(), "ql:x:idle:empty1", gone[:50]...)
 	require.Len(t, e.take("0", "3", "ordered", queues...), 3)
-	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty2", zmember(0, "first"))
+	e.Redis.ZAdd(t.Context(), "ql:x:idle:empty2", zmember(0, "first"))
 	require.Empty(t, e.take("0", "3", "ordered", queues...))
-	e.rdb.ZRem(t.Context(), "ql:x:idle:empty2", "first")
-	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty0", zmember(3, "last"))
+	e.Redis.ZRem(t.Context(), "ql:x:idle:empty2", "first")
+	e.Redis.ZAdd(t.Context(), "ql:x:idle:empty0", zmember(3, "last"))
 	require.Empty(t, e.take("0", "3", "ordered", queues...))
 }
 
-func TestReserveTakesNothingAheadIfItCanNotTellWhoIsIdle(t *testing.T) {
+func TestReserveTakesNothingAheadIfIdlersAreUnknown(t *testing.T) {
 	for key, damage := range map[string]func(e *env) error{
-		"x:idle":   func(e *env) error { return e.rdb.Set(e.t.Context(), "ql:x:idle", "", 0).Err() },
-		"x:idle:q": func(e *env) error { return e.rdb.Set(e.t.Context(), "ql:x:idle:q", "", 0).Err() },
+		"x:idle":   func(e *env) error { return e.Redis.Set(e.T.Context(), "ql:x:idle", "", 0).Err() },
+		"x:idle:q": func(e *env) error { return e.Redis.Set(e.T.Context(), "ql:x:idle:q", "", 0).Err() },
 	} {
 		e := newEnv(t)
 		e.fill(map[string]int{"q": 5})
 		e.idle("other", "elsewhere")
-		e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
-		e.rdb.Del(t.Context(), "ql:"+key)
+		e.Redis.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+		e.Redis.Del(t.Context(), "ql:"+key)
 		require.NoError(t, damage(e))
 		require.Len(t, e.take("1", "3", "ordered", "q"), 1, key)
 	}
@@ -192,7 +192,7 @@ func TestReserveTakesNothingAheadIfItCanNotTellWhoIsIdle(t *testing.T) {
 func TestReserveTakesNothingAheadFromAMaxConcurrencyOn(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		e.set("B-max-concurrency", 2)
+		e.Set("B-max-concurrency", 2)
 		e.fill(abc)
 		require.Equal(t, []string{"B1"}, e.take("1", "5", order, "B"))
 		require.Empty(t, e.take("0", "5", order, "B"))
@@ -206,39 +206,39 @@ func TestReserveAheadCostsNoMoreCommands(t *testing.T) {
 	e.fill(map[string]int{"q": 20})
 	e.take("1", "0", "ordered", "q") // the first of a day costs more
 	cost := func(count, ahead string) int {
-		return len(e.server.Commands(t, func() { e.take(count, ahead, "ordered", "q") }))
+		return len(e.Server.Commands(t, func() { e.take(count, ahead, "ordered", "q") }))
 	}
 	alone := cost("1", "0")
 	require.Equal(t, alone, cost("0", "1"))
 	require.Equal(t, cost("5", "0"), cost("1", "4"))
 }
 
-// What the header of reserve says of its cost.
+// The cost in the header of reserve.
 func TestCommandsThatLookingForIdleWorkersCosts(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"q": 20})
 	e.idle("other", "elsewhere")
 	e.take("1", "0", "ordered", "q") // the first of a day costs more
 	cost := func(ahead string, queues ...string) int {
-		return len(e.server.Commands(t, func() { e.take("1", ahead, "ordered", queues...) }))
+		return len(e.Server.Commands(t, func() { e.take("1", ahead, "ordered", queues...) }))
 	}
 	const job = 3
 	alone := cost("0", "q")
 	require.Equal(t, alone+job+1, cost("1", "q"))
-	e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+	e.Redis.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
 	several := cost("0", "q", "b", "c")
-	e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+	e.Redis.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
 	require.Equal(t, several+job+3+1, cost("1", "q", "b", "c"))
 }
 
 func TestReleasedJobsKeepTheirPlaces(t *testing.T) {
 	e := newEnv(t)
-	e.put("q", qless.JID("low"), qless.Priority(-1))
+	e.Put("q", qless.JID("low"), qless.Priority(-1))
 	for _, jid := range []string{"m", "z", "a", "first"} {
-		e.put("q", qless.JID(jid), qless.Priority(5000000))
+		e.Put("q", qless.JID(jid), qless.Priority(5000000))
 	}
-	require.Len(t, e.pops("q", 5), 5)
-	e.put("q", qless.JID("new"), qless.Priority(5000000))
+	require.Len(t, e.Pops("q", 5), 5)
+	e.Put("q", qless.JID("new"), qless.Priority(5000000))
 	args := []any{"w1"}
 	for _, release := range [][2]string{{"m", "1"}, {"z", "2"}, {"a", "1000"}, {"low", "4"}} {
 		args = append(args, "release", release[0], "q", "", "2", "place", release[1])
@@ -247,6 +247,6 @@ func TestReleasedJobsKeepTheirPlaces(t *testing.T) {
 	reply, err := e.Run(t.Context(), "finish", "", args...)
 	require.NoError(t, err)
 	require.Equal(t, []any{"5", "5", "5", "5", "5"}, reply)
-	e.clock.Advance(time.Second)
-	require.Equal(t, []string{"first", "m", "z", "a", "new", "low"}, jids(e.pops("q", 10)))
+	e.Clock.Advance(time.Second)
+	require.Equal(t, []string{"first", "m", "z", "a", "new", "low"}, jids(e.Pops("q", 10)))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-func TestAWorkerSendsTheFirstProgressOfARunAtOnceAndTheLastBeforeItsOutcome(t *testing.T) {
+func TestFirstProgressAtOnceAndLastBeforeTheOutcome(t *testing.T) {
 	for name, err := range map[string]error{"complete": nil, "failed": qless.FailWith("g", errors.New("m"))} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
@@ -29,9 +29,9 @@ func TestAWorkerSendsTheFirstProgressOfARunAtOnceAndTheLastBeforeItsOutcome(t *t
 				return err
 			})
 			w.start()
-			jid := e.put("q")
+			jid := e.Put("q")
 			require.Equal(t, map[string]string{"complete": "complete", "failed": "fail"}[name], w.outcome(jid).action)
-			got := e.job(jid).Progress
+			got := e.Read(jid).Progress
 			require.NotNil(t, got)
 			require.Equal(t, "step 99", got.Note)
 			require.Equal(t, 1, got.Attempt)
@@ -41,7 +41,7 @@ func TestAWorkerSendsTheFirstProgressOfARunAtOnceAndTheLastBeforeItsOutcome(t *t
 	}
 }
 
-func TestAWorkerSendsProgressOnceASecondAndAllAtOnceWhenDone(t *testing.T) {
+func TestProgressIsSentOnceASecondAndAtOnceWhenDone(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	end := make(chan bool)
@@ -58,9 +58,9 @@ func TestAWorkerSendsProgressOnceASecondAndAllAtOnceWhenDone(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid := e.put("q")
+	jid := e.Put("q")
 	until(t, "all is done", func() bool {
-		p := e.job(jid).Progress
+		p := e.Read(jid).Progress
 		return p != nil && p.Done == p.Total
 	})
 	w.await(t, "the first, one a second later, and the last", 3, of("progress"))
@@ -82,8 +82,8 @@ func TestProgressOfALostRunIsDropped(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid := e.put("q")
-	until(t, "the progress", func() bool { return e.job(jid).Progress != nil })
+	jid := e.Put("q")
+	until(t, "the progress", func() bool { return e.Read(jid).Progress != nil })
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	w.stop()
 	requireCode(t, qless.ErrLockLost, refused)
@@ -108,8 +108,8 @@ func TestProgressOutlivesAnOutage(t *testing.T) {
 		return send()
 	})
 	w.start()
-	jid := e.put("q")
-	until(t, "the progress", func() bool { return e.job(jid).Progress != nil })
+	jid := e.Put("q")
+	until(t, "the progress", func() bool { return e.Read(jid).Progress != nil })
 	close(end)
 	require.Equal(t, "complete", w.outcome(jid).action)
 	require.GreaterOrEqual(t, refusals, 3)
@@ -127,7 +127,7 @@ func TestAServerThatRefusesProgressDoesNotDisturbTheJob(t *testing.T) {
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error { return job.SetProgress(ctx, 3, 3, "") })
 	w.start()
 	for range 2 {
-		require.Equal(t, "complete", w.outcome(e.put("q")).action)
+		require.Equal(t, "complete", w.outcome(e.Put("q")).action)
 	}
 	require.Equal(t, 1, w.log.count("refuses the progress"))
 }

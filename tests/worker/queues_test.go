@@ -17,12 +17,12 @@ import (
 
 // know has the server know queues without jobs.
 func (e *env) know(queues int) {
-	e.t.Helper()
-	p := e.rdb.Pipeline()
+	e.T.Helper()
+	p := e.Redis.Pipeline()
 	for i := range queues {
-		p.ZAdd(e.t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
+		p.ZAdd(e.T.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
 	}
-	require.NoError(e.t, errOf(p.Exec(e.t.Context())))
+	require.NoError(e.T, errOf(p.Exec(e.T.Context())))
 }
 
 // reserves returns how often workers have asked for jobs.
@@ -40,14 +40,14 @@ func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
 	for _, queues := range []string{"q", "other !q", "q other", "q mail-* !mail-slow", "q mail-*"} {
 		all = append(all, e.worker(qless.WorkerConfig{Queues: strings.Fields(queues)}).start())
 	}
-	listens := e.rdb.PubSubNumSub(t.Context(), "ql:x:queues").Val()["ql:x:queues"]
+	listens := e.Redis.PubSubNumSub(t.Context(), "ql:x:queues").Val()["ql:x:queues"]
 	require.EqualValues(t, 2, listens, "those with patterns")
 	before := reserves(all)
 	for i := range 30 {
-		e.put(fmt.Sprint("new", i))
+		e.Put(fmt.Sprint("new", i))
 	}
-	for _, w := range all { // which each hears after that
-		require.NoError(t, e.rdb.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
+	for _, w := range all { // which each receives after that
+		require.NoError(t, e.Redis.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
 	}
 	until(t, "each has asked", func() bool { return reserves(all) >= before+len(all) })
 	require.LessOrEqual(t, reserves(all), before+2*len(all), "two may have begun to relay")
@@ -55,9 +55,9 @@ func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
 
 // sent returns how many bytes the server has sent.
 func (e *env) sent() int {
-	e.t.Helper()
-	bytes, err := strconv.Atoi(e.rdb.InfoMap(e.t.Context(), "stats").Item("Stats", "total_net_output_bytes"))
-	require.NoError(e.t, err)
+	e.T.Helper()
+	bytes, err := strconv.Atoi(e.Redis.InfoMap(e.T.Context(), "stats").Item("Stats", "total_net_output_bytes"))
+	require.NoError(e.T, err)
 	return bytes
 }
 
@@ -74,7 +74,7 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	done := make(chan string, appear)
 	var all []*testWorker
 	for range workers {
-		w := e.workerAt(e.server.Addr(), qless.WorkerConfig{Queues: []string{"q", "new-*"}}, watch)
+		w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{Queues: []string{"q", "new-*"}}, watch)
 		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.Queue; return nil })
 		all = append(all, w.start())
 	}
@@ -82,7 +82,7 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	before := e.sent()
 	for i := range appear {
 		queue := fmt.Sprint("new-", i)
-		e.put(queue)
+		e.Put(queue)
 		require.Equal(t, queue, soon(t, "a job", done))
 	}
 	for _, w := range all {
@@ -94,34 +94,34 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 
 // settle has workers look for what they missed before they listened.
 func (e *env) settle(workers ...*testWorker) {
-	e.t.Helper()
+	e.T.Helper()
 	for range 2 { // the first may be a look that was under way
 		for _, w := range workers {
 			asked := w.count(of("reserve"))
-			require.NoError(e.t, e.rdb.Publish(e.t.Context(), "ql:x:wake:"+w.Name(), "").Err())
-			until(e.t, "it asks", func() bool { return w.count(of("reserve")) > asked })
+			require.NoError(e.T, e.Redis.Publish(e.T.Context(), "ql:x:wake:"+w.Name(), "").Err())
+			until(e.T, "it asks", func() bool { return w.count(of("reserve")) > asked })
 		}
 	}
 }
 
-// One of the workers that hear of a new queue looks at all of theirs, and the others trust it.
-func TestAWorkerThatHearsOfANewQueueTrustsTheLookOfAnother(t *testing.T) {
+// One of the workers that are notified of a new queue polls all of theirs, and the others trust it.
+func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "new-*"}})
 	w.Handle("K", nothing)
 	e.settle(w.start())
-	require.Equal(t, "complete", w.outcome(e.put("new-0")).action)
+	require.Equal(t, "complete", w.outcome(e.Put("new-0")).action)
 	first := w.await(t, "it asks", 1, func(c tapped) bool {
 		return of("reserve")(c) && slices.Contains(c.args, "new-0")
 	})
 	require.Contains(t, first.args, "polls")
 }
 
-// unannouncedPut does what a client does that tells nobody of a new queue.
+// unannouncedPut does what a client does that does not announce a new queue.
 func (e *env) unannouncedPut(queue, jid string) {
-	e.t.Helper()
+	e.T.Helper()
 	e.quietPut(queue, jid)
-	e.rdb.ZAdd(e.t.Context(), "ql:queues", zmember(1, queue))
+	e.Redis.ZAdd(e.T.Context(), "ql:queues", zmember(1, queue))
 }
 
 func TestANewQueueOfAnotherClientIsFoundByThePoll(t *testing.T) {
@@ -131,7 +131,7 @@ func TestANewQueueOfAnotherClientIsFoundByThePoll(t *testing.T) {
 	w.Handle("K", nothing)
 	require.NoError(t, w.Start(t.Context()))
 	for i := range 3 {
-		e.put(fmt.Sprint(i, "-other"))
+		e.Put(fmt.Sprint(i, "-other"))
 		e.unannouncedPut(fmt.Sprint(i, "-new"), fmt.Sprint("j", i))
 		require.Equal(t, "complete", w.outcome(fmt.Sprint("j", i)).action)
 	}
@@ -153,8 +153,8 @@ func TestAWorkerThatIsWokenForAQueueAsksIt(t *testing.T) {
 			queue = name
 		}
 	}
-	e.rdb.ZAdd(t.Context(), "ql:x:idle:"+queue, zmember(0, w.Name()))
+	e.Redis.ZAdd(t.Context(), "ql:x:idle:"+queue, zmember(0, w.Name()))
 	w.idle(1)
-	require.Equal(t, "complete", w.outcome(e.put(queue)).action)
+	require.Equal(t, "complete", w.outcome(e.Put(queue)).action)
 	w.log.await(t, "the patterns match more queues than a worker asks at once", 1)
 }

@@ -16,14 +16,14 @@ import (
 // counted returns what the server has of the last hour: completed, failed, retried, and how many
 // waits and runs were measured.
 func (e *env) counted(query inspect.RateQuery) string {
-	e.t.Helper()
-	now := e.now()
+	e.T.Helper()
+	now := e.Now()
 	if now.IsZero() {
 		now = time.Now()
 	}
 	query.From, query.To, query.Step = now.Add(-time.Hour), now.Add(time.Hour), 3*time.Hour
-	points, err := inspect.New(e.Client).Rates(e.t.Context(), query)
-	require.NoError(e.t, err)
+	points, err := inspect.New(e.Client).Rates(e.T.Context(), query)
+	require.NoError(e.T, err)
 	sum := [5]int{}
 	for _, p := range points {
 		for i, n := range []int{p.Completed, p.Failed, p.Retried, p.Wait.Count, p.Run.Count} {
@@ -33,7 +33,7 @@ func (e *env) counted(query inspect.RateQuery) string {
 	return fmt.Sprint(sum)
 }
 
-// What a run counts as.
+// The ways in which a run counts.
 func TestRatesOfAWorkersJobs(t *testing.T) {
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestRatesOfAWorkersJobs(t *testing.T) {
 				w.Handle("K", c.handler)
 			}
 			w.start()
-			e.put("q", c.options...)
+			e.Put("q", c.options...)
 			until(t, "the job has ended", func() bool {
 				s := w.Stats()
 				return s.Completed+s.Failed+s.Retried+s.Released+s.Ended == 1
@@ -81,7 +81,7 @@ func TestRatesOfAWorkersJobs(t *testing.T) {
 
 func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 	e := newEnv(t)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, qless.ClientConfig{Clock: e.clock.Now})
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{}, qless.ClientConfig{Clock: e.Clock.Now})
 	ran := make(chan time.Duration, 1)
 	w.Handle("K", func(context.Context, *qless.Job) error {
 		began := time.Now()
@@ -89,13 +89,13 @@ func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 		ran <- time.Since(began)
 		return nil
 	})
-	e.put("q")
-	e.clock.Advance(10 * time.Minute)
+	e.Put("q")
+	e.Clock.Advance(10 * time.Minute)
 	require.NoError(t, w.Start(t.Context()))
 	took := soon(t, "the job", ran)
 	until(t, "the job is complete", func() bool { return w.Stats().Completed == 1 })
 	w.stop()
-	now := e.clock.Now()
+	now := e.Clock.Now()
 	points, err := inspect.New(e.Client).Rates(t.Context(), inspect.RateQuery{From: now, To: now.Add(time.Second), Step: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, points, 1)
@@ -103,14 +103,16 @@ func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 	require.GreaterOrEqual(t, points[0].Run.P99, took*7/10)
 }
 
-// A worker tells what it has counted every 15 s, which nobody waits for here.
+// A worker sends its counts every 15 s, which the test does not wait for.
 func TestAnIdleWorkerSaysNothingAboutRates(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.start()
 	w.Resume()
-	w.idle(2)
+	until(t, "it is registered, and has nothing to do", func() bool {
+		return w.count(of("worker.register")) > 0 && w.Stats().Idle
+	})
 	w.stop()
 	require.Zero(t, w.count(of("rates.add")))
 	require.Equal(t, 1, w.count(of("worker.register")))
@@ -122,7 +124,7 @@ func TestManyJobsAreOneScriptOfRates(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	for range 200 {
-		e.put("q")
+		e.Put("q")
 	}
 	until(t, "all are complete", func() bool { return w.Stats().Completed == 200 })
 	w.stop()
@@ -136,7 +138,7 @@ func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.start()
-	e.put("q")
+	e.Put("q")
 	until(t, "the job is complete", func() bool { return w.Stats().Completed == 1 })
 	lost := make(chan bool, 100)
 	w.instead("rates.add", func(send func() error) error {
@@ -159,7 +161,7 @@ func TestRatesThatAFullServerRefusesAreSentLater(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	for range 5 {
-		e.put("q")
+		e.Put("q")
 	}
 	w.refuseWith(func(script string, _ []any) error {
 		if script == "rates.add" {

@@ -30,12 +30,12 @@ type receiving struct {
 
 // receiving makes a client of a worker that is closed with the test.
 func (e *env) receiving(worker string) *receiving {
-	e.t.Helper()
-	r := &receiving{t: e.t, tap: newTap(e.rdb), got: map[string]time.Time{}}
-	rdb := redis.NewClient(testkit.Options(e.server.Addr()))
+	e.T.Helper()
+	r := &receiving{t: e.T, tap: newTap(e.Redis), got: map[string]time.Time{}}
+	rdb := redis.NewClient(testkit.Options(e.Server.Addr()))
 	rdb.AddHook(r.tap)
-	r.Client = e.liveClient(rdb, qless.ClientConfig{WorkerName: worker})
-	e.t.Cleanup(func() {
+	r.Client = e.NewLiveClient(rdb, qless.ClientConfig{WorkerName: worker})
+	e.T.Cleanup(func() {
 		_ = r.Close()
 		_ = rdb.Close()
 	})
@@ -97,7 +97,7 @@ func TestEachOfTwoThousandReceivesGetsAJob(t *testing.T) {
 	put := map[string]time.Time{}
 	for range calls {
 		began := time.Now()
-		put[e.put("q")] = began
+		put[e.Put("q")] = began
 	}
 	for _, end := range ended {
 		require.NoError(t, soon(t, "a job", end))
@@ -136,7 +136,7 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 	var jids []string
 	putting.Go(func() {
 		for range calls {
-			jids = append(jids, e.put("q"))
+			jids = append(jids, e.Put("q"))
 		}
 	})
 	for _, cancel := range cancels {
@@ -148,11 +148,11 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	putting.Wait()
-	require.NoError(t, r.Close()) // what is on its way is given back
+	require.NoError(t, r.Close()) // jobs on their way are released
 	require.Empty(t, r.dup)
 	require.GreaterOrEqual(t, len(r.got), calls/2)
 	for _, jid := range jids {
-		job := e.job(jid)
+		job := e.Read(jid)
 		want := qless.StateWaiting
 		if _, received := r.got[jid]; received {
 			want = qless.StateRunning
@@ -166,7 +166,7 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 	require.Equal(t, calls-len(r.got), counts.Waiting)
 }
 
-// gate holds up the answers of a script: it tells of each, until open is called.
+// gate holds up the answers of a script: it reports each, until open is called.
 func (r *receiving) gate(script string) (arrived <-chan bool, open func()) {
 	seen, opened := make(chan bool, 1000), make(chan struct{})
 	open = sync.OnceFunc(func() { close(opened) })
@@ -189,12 +189,12 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			r, other := e.receiving("w1"), e.receiving("w2")
-			first, second := e.put("q"), e.put("q", qless.Delay(time.Hour))
+			first, second := e.Put("q"), e.Put("q", qless.Delay(time.Hour))
 			arrived, open := r.gate("reserve")
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := r.start(ctx, qless.ReceiveConfig{})
 			soon(t, "an answer", arrived)
-			require.Equal(t, qless.StateRunning, e.job(first).State)
+			require.Equal(t, qless.StateRunning, e.Read(first).State)
 			cancel()
 			require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
 			var next <-chan error
@@ -207,18 +207,18 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 			open()
 			if next != nil {
 				require.NoError(t, soon(t, "the job", next))
-				require.Equal(t, qless.StateRunning, e.job(first).State)
+				require.Equal(t, qless.StateRunning, e.Read(first).State)
 				require.Len(t, other.got, map[bool]int{true: 1}[others.elsewhere])
 				require.Len(t, r.got, map[bool]int{true: 1}[others.here])
 			} else {
-				until(t, "the job waits", func() bool { return e.job(first).State == qless.StateWaiting })
-				until(t, "nobody is idle", func() bool { return e.rdb.SCard(t.Context(), "ql:x:idle").Val() == 0 })
-				e.put("q")
-				require.Equal(t, first, e.pops("q", 1)[0].JID, "it has kept its place")
+				until(t, "the job waits", func() bool { return e.Read(first).State == qless.StateWaiting })
+				until(t, "nobody is idle", func() bool { return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0 })
+				e.Put("q")
+				require.Equal(t, first, e.Pops("q", 1)[0].JID, "it has kept its place")
 			}
-			job := e.job(first)
+			job := e.Read(first)
 			require.Equal(t, job.Retries, job.Remaining)
-			require.Equal(t, qless.StateScheduled, e.job(second).State)
+			require.Equal(t, qless.StateScheduled, e.Read(second).State)
 		})
 	}
 }
@@ -235,7 +235,7 @@ func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, soon(t, "an error", second), context.Canceled)
 	open()
-	e.put("q")
+	e.Put("q")
 	require.NoError(t, soon(t, "the job", first))
 	require.Zero(t, r.count(func(c tapped) bool { return c.script == "reserve" && c.args[1] > "1" }))
 }
@@ -251,7 +251,7 @@ func TestAReceiveWaitsForTheServer(t *testing.T) {
 	canceled := r.start(ctx, qless.ReceiveConfig{})
 	cancel()
 	require.ErrorIs(t, soon(t, "an error", canceled), context.Canceled)
-	e.put("q")
+	e.Put("q")
 	require.Empty(t, ended)
 	r.offline.Store(false)
 	require.NoError(t, soon(t, "the job", ended))
@@ -282,13 +282,13 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 			if returns {
 				requireCode(t, qless.ErrServer, soon(t, "an error", ended))
 				r.refuseWith(nil)
-				e.put("q")
+				e.Put("q")
 				require.NoError(t, soon(t, "the job", r.start(t.Context(), qless.ReceiveConfig{})))
 				return
 			}
 			soon(t, "another question", refused)
 			require.Empty(t, ended)
-			e.put("q")
+			e.Put("q")
 			r.refuseWith(nil)
 			require.NoError(t, soon(t, "the job", ended))
 		})
@@ -299,7 +299,7 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
-	jid := e.put("q")
+	jid := e.Put("q")
 	arrived, open := r.gate("reserve")
 	failed := false
 	r.instead("finish", func(send func() error) error {
@@ -317,7 +317,7 @@ func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 	require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
 	open()
 	r.await(t, "a second release", 1, of("finish"))
-	job := e.job(jid)
+	job := e.Read(jid)
 	require.Equal(t, qless.StateWaiting, job.State)
 	require.Equal(t, job.Retries, job.Remaining)
 }
@@ -329,28 +329,28 @@ func TestAReceiveWhoseSubscriptionBreaks(t *testing.T) {
 	ended := r.start(t.Context(), qless.ReceiveConfig{})
 	r.idle(1)
 	asked := r.count(of("reserve"))
-	require.NoError(t, e.rdb.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+	require.NoError(t, e.Redis.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
 	r.await(t, "a question", asked+1, of("reserve"))
-	e.put("q")
+	e.Put("q")
 	require.NoError(t, soon(t, "the job", ended))
 }
 
-// Some seconds after the last call, nothing on the server tells of a receiver any more.
+// Some seconds after the last call, no trace of a receiver is on the server any more.
 func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := r.start(ctx, qless.ReceiveConfig{})
-	until(t, "it relays", func() bool { return e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1 })
+	until(t, "it relays", func() bool { return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1 })
 	cancel()
 	require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
 	until(t, "it has ended", func() bool {
-		keys := e.rdb.Keys(t.Context(), "ql:x:idle*").Val()
-		channels := e.rdb.PubSubChannels(t.Context(), "ql:x:wake:*").Val()
+		keys := e.Redis.Keys(t.Context(), "ql:x:idle*").Val()
+		channels := e.Redis.PubSubChannels(t.Context(), "ql:x:wake:*").Val()
 		return len(keys)+len(channels) == 0
 	})
-	require.Zero(t, e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
-	e.put("q")
+	require.Zero(t, e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
+	e.Put("q")
 	require.NoError(t, soon(t, "the job", r.start(t.Context(), qless.ReceiveConfig{})))
 }

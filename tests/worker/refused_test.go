@@ -19,8 +19,8 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("refused", damage)
-	e.put("q", qless.JID("refused"))
-	require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	e.Put("q", qless.JID("refused"))
+	require.Equal(t, "complete", w.outcome(e.Put("q")).action)
 	w.log.await(t, "the server refuses an outcome", 1)
 	require.NoError(t, w.Drain(t.Context()))
 	require.Equal(t, 1, w.log.count("level=ERROR"))
@@ -28,7 +28,7 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 	require.Equal(t, 2, w.log.count("jid=refused queue=q outcome=complete error=\"WRONGTYPE Operation"))
 	require.Equal(t, 1, w.Stats().Lost)
 	require.Equal(t, 1, w.Stats().Completed)
-	require.Equal(t, qless.StateRunning, e.job("refused").State, "its lock ends by itself")
+	require.Equal(t, qless.StateRunning, e.Read("refused").State, "its lock ends by itself")
 }
 
 // One exchange takes the outcomes of many jobs.
@@ -41,10 +41,10 @@ func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
 	w.start()
 	w.refuseOutcome("refused", damage)
 	asked, open := w.gate("finish", false)
-	e.put("q", qless.JID("refused"))
+	e.Put("q", qless.JID("refused"))
 	var all []string
 	for range jobs {
-		all = append(all, e.put("q"))
+		all = append(all, e.Put("q"))
 	}
 	for range jobs + 1 {
 		soon(t, "a job", running)
@@ -63,7 +63,7 @@ func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
 	require.Equal(t, jobs, w.Stats().Completed)
 }
 
-// What is held back waits for its own time, and for nothing else.
+// A report that is held back waits for its own time, and for nothing else.
 func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
 	const jobs = 300
 	e := newLiveEnv(t)
@@ -80,10 +80,10 @@ func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
 		}
 		return nil
 	})
-	e.put("q", qless.JID("refused"))
+	e.Put("q", qless.JID("refused"))
 	w.log.await(t, "the server refuses an outcome", 1)
 	for range jobs {
-		e.put("q")
+		e.Put("q")
 	}
 	// Were each exchange followed by a wait, these would take longer than all tries do.
 	until(t, "all jobs are complete", func() bool { return w.Stats().Completed == jobs })
@@ -99,7 +99,7 @@ func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("j", damage)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
 	w.refuseWith(nil)
 	require.Equal(t, reported{"complete", "complete"}, w.outcome("j"))
@@ -107,14 +107,14 @@ func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-func TestARefusedOutcomeIsForgottenWhenItsJobIsTakenAgain(t *testing.T) {
+func TestRefusedOutcomeIsForgottenIfItsJobIsRetaken(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
 	w.refuseOutcome("j", damage)
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	soon(t, "the first run", running)
 	end <- nil
 	w.log.await(t, "the server refuses an outcome", 1)
@@ -149,7 +149,7 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 			}
 			return nil
 		})
-		jid := e.put("q")
+		jid := e.Put("q")
 		for range 5 {
 			soon(t, "a try after "+string(answer), refused)
 		}
@@ -163,12 +163,12 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 
 func TestAnOutcomeIsGivenUpWhenItsLockHasEnded(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.6")
+	e.Set(qless.ConfigHeartbeat, "0.6")
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("j", serverError("NOPERM this user has no permissions"))
-	e.put("q", qless.JID("j"))
+	e.Put("q", qless.JID("j"))
 	w.await(t, "an outcome", 1, func(c tapped) bool { return c.script == "finish" })
 	require.NoError(t, w.Drain(t.Context()))
 	require.Equal(t, 1, w.log.count("gave up an outcome"))

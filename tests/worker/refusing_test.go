@@ -16,32 +16,32 @@ import (
 
 // setPassword has the server want a password, and closes all connections but its own.
 func (e *env) setPassword(password string) {
-	e.t.Helper()
-	conn := e.rdb.Conn()
+	e.T.Helper()
+	conn := e.Redis.Conn()
 	defer conn.Close()
 	for _, command := range [][]any{
 		{"config", "set", "requirepass", password},
 		{"client", "kill", "type", "normal", "skipme", "yes"},
 		{"client", "kill", "type", "pubsub"},
 	} {
-		require.NoError(e.t, conn.Do(e.t.Context(), command...).Err())
+		require.NoError(e.T, conn.Do(e.T.Context(), command...).Err())
 	}
 }
 
 // do runs a command that has to work.
 func (e *env) do(args ...any) {
-	e.t.Helper()
-	require.NoError(e.t, e.rdb.Do(e.t.Context(), args...).Err())
+	e.T.Helper()
+	require.NoError(e.T, e.Redis.Do(e.T.Context(), args...).Err())
 }
 
-// dropPassword lets everybody in again.
+// dropPassword lets all clients in again.
 func (e *env) dropPassword(password string) {
-	e.t.Helper()
-	options := testkit.Options(e.server.Addr())
+	e.T.Helper()
+	options := testkit.Options(e.Server.Addr())
 	options.Password = password
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
-	require.NoError(e.t, rdb.ConfigSet(e.t.Context(), "requirepass", "").Err())
+	require.NoError(e.T, rdb.ConfigSet(e.T.Context(), "requirepass", "").Err())
 }
 
 // A server that refuses does answer: what it says is worth more than that it is there.
@@ -68,7 +68,7 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 		},
 		"it is a replica": {
 			func(e *env, _ *testWorker) {
-				host, port, _ := net.SplitHostPort(testkit.Start(e.t).Addr())
+				host, port, _ := net.SplitHostPort(testkit.Start(e.T).Addr())
 				e.do("replicaof", host, port)
 			},
 			func(e *env, _ *testWorker) { e.do("replicaof", "no", "one") },
@@ -78,7 +78,7 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 			func(e *env, w *testWorker) {
 				e.do("config", "set", "maxmemory", "1")
 				w.instead("reserve", func(func() error) error { // it may need no memory itself
-					return cmp.Or(e.rdb.Set(e.t.Context(), "key", "value", 0).Err(), errOffline)
+					return cmp.Or(e.Redis.Set(e.T.Context(), "key", "value", 0).Err(), errOffline)
 				})
 			},
 			func(e *env, w *testWorker) {
@@ -107,7 +107,7 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 			c.allow(e, w)
 			w.log.await(t, "the server is back", 1)
 			until(t, "it is healthy", func() bool { return w.Healthy() == nil })
-			require.Equal(t, "complete", w.outcome(e.put("q")).action)
+			require.Equal(t, "complete", w.outcome(e.Put("q")).action)
 		})
 	}
 }
@@ -115,10 +115,10 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 func TestAServerThatHangsIsNotSaidToRefuse(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
-	e.server.Kill()
+	e.Server.Kill()
 	w.log.await(t, "the server does not answer", 1)
 	require.Zero(t, w.log.count("the server refuses"))
-	e.server.Restart()
+	e.Server.Restart()
 }
 
 // Its last word may be taken, but that says nothing about the others.

@@ -14,9 +14,9 @@ import (
 
 // workerInfo returns what a worker says of itself, or nil if it says nothing or is not listed.
 func (e *env) workerInfo(worker string) *inspect.WorkerInfo {
-	e.t.Helper()
-	workers, err := inspect.New(e.Client).Workers(e.t.Context())
-	require.NoError(e.t, err)
+	e.T.Helper()
+	workers, err := inspect.New(e.Client).Workers(e.T.Context())
+	require.NoError(e.T, err)
 	for _, w := range workers {
 		if w.Name == worker {
 			return w.Info
@@ -27,9 +27,9 @@ func (e *env) workerInfo(worker string) *inspect.WorkerInfo {
 
 // describedAs waits until a worker says something of itself that fulfills a condition.
 func (e *env) describedAs(worker, what string, is func(info *inspect.WorkerInfo) bool) *inspect.WorkerInfo {
-	e.t.Helper()
+	e.T.Helper()
 	var info *inspect.WorkerInfo
-	until(e.t, what, func() bool {
+	until(e.T, what, func() bool {
 		info = e.workerInfo(worker)
 		return info != nil && is(info)
 	})
@@ -62,7 +62,7 @@ func TestAWorkerIsListedBeforeItHasTakenAJob(t *testing.T) {
 	require.True(t, info.TakesFrom("mail-quick"))
 	w.stop()
 	require.Nil(t, e.workerInfo(w.Name()))
-	require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:worker:*").Val())
+	require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:worker:*").Val())
 }
 
 func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.put("q")
+	e.Put("q")
 	soon(t, "the job", running)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Drain(t.Context()) }()
@@ -84,10 +84,10 @@ func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
 
 func TestAWorkerRegistersAgainWhenTheClockWasMoved(t *testing.T) {
 	e := newEnv(t)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, qless.ClientConfig{Clock: e.clock.Now})
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{}, qless.ClientConfig{Clock: e.Clock.Now})
 	require.NoError(t, w.Start(t.Context()))
 	first := e.describedAs(w.Name(), "the worker is registered", anyInfo)
-	e.clock.Advance(time.Hour)
+	e.Clock.Advance(time.Hour)
 	require.Nil(t, e.workerInfo(w.Name()))
 	w.Resume()
 	info := e.describedAs(w.Name(), "it is registered again", anyInfo)
@@ -108,31 +108,31 @@ func TestAWorkerThatCanNotRegisterWorks(t *testing.T) {
 	})
 	w.start()
 	w.log.await(t, "the worker can't register", 1)
-	require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	require.Equal(t, "complete", w.outcome(e.Put("q")).action)
 	require.NoError(t, w.Healthy())
 	require.Nil(t, e.workerInfo(w.Name()))
 	w.stop()
 	require.Equal(t, 1, w.log.count("can't register"))
 }
 
-// failSilently fails a waiting job as a script does that tells nobody.
+// failSilently fails a waiting job as a script does that publishes nothing.
 func (e *env) failSilently(jid string) {
-	e.t.Helper()
-	ctx, queue := e.t.Context(), e.job(jid).Queue
-	require.NoError(e.t, e.rdb.ZRem(ctx, "ql:q:"+queue+"-work", jid).Err())
-	require.NoError(e.t, e.rdb.HSet(ctx, "ql:j:"+jid, "state", "failed",
+	e.T.Helper()
+	ctx, queue := e.T.Context(), e.Read(jid).Queue
+	require.NoError(e.T, e.Redis.ZRem(ctx, "ql:q:"+queue+"-work", jid).Err())
+	require.NoError(e.T, e.Redis.HSet(ctx, "ql:j:"+jid, "state", "failed",
 		"failure", `{"group":"g","message":"m","when":1,"worker":"w"}`).Err())
-	require.NoError(e.t, e.rdb.LPush(ctx, "ql:f:g", jid).Err())
-	require.NoError(e.t, e.rdb.SAdd(ctx, "ql:failures", "g").Err())
+	require.NoError(e.T, e.Redis.LPush(ctx, "ql:f:g", jid).Err())
+	require.NoError(e.T, e.Redis.SAdd(ctx, "ql:failures", "g").Err())
 }
 
 func TestAWorkerTellsOfFailuresByOtherScripts(t *testing.T) {
 	e := newLiveEnv(t)
 	for i := range 300 { // three calls' worth
 		jid := fmt.Sprint("bad", i)
-		e.put("theirs", qless.JID(jid))
+		e.Put("theirs", qless.JID(jid))
 		if i == 299 {
-			e.put("q", qless.JID("j"), qless.DependsOn{jid}, qless.OnFailureRun)
+			e.Put("q", qless.JID("j"), qless.DependsOn{jid}, qless.OnFailureRun)
 		}
 		e.failSilently(jid)
 	}
@@ -140,7 +140,7 @@ func TestAWorkerTellsOfFailuresByOtherScripts(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	require.Equal(t, reported{"complete", "complete"}, w.outcome("j"))
-	left := e.rdb.TTL(t.Context(), "ql:x:swept").Val()
+	left := e.Redis.TTL(t.Context(), "ql:x:swept").Val()
 	require.Greater(t, left, time.Duration(0))
 	require.LessOrEqual(t, left, 5*time.Minute)
 }
@@ -153,11 +153,11 @@ func TestOneWorkerInFiveMinutesLooksAtFailedJobs(t *testing.T) {
 		return reply
 	}
 	require.Nil(t, register(), "no job has failed")
-	require.Zero(t, e.rdb.Exists(t.Context(), "ql:x:swept").Val())
-	e.put("theirs", qless.JID("bad"))
+	require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:swept").Val())
+	e.Put("theirs", qless.JID("bad"))
 	e.failSilently("bad")
 	require.EqualValues(t, 2, register())
 	require.Nil(t, register())
-	e.rdb.Del(t.Context(), "ql:x:swept")
+	e.Redis.Del(t.Context(), "ql:x:swept")
 	require.EqualValues(t, 2, register())
 }

@@ -27,16 +27,16 @@ type reservation struct {
 
 // reserve calls the script for a worker.
 func (e *env) reserve(worker string, count int, order, cursor, claim string, queues ...string) reservation {
-	e.t.Helper()
+	e.T.Helper()
 	args := []any{worker, strconv.Itoa(count), "3600", "6", "order", order, "cursor", cursor, "claim", claim}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
-	reply, err := e.Run(e.t.Context(), "reserve", "", args...)
-	require.NoError(e.t, err)
+	reply, err := e.Run(e.T.Context(), "reserve", "", args...)
+	require.NoError(e.T, err)
 	items := reply.([]any)
 	wait, err := strconv.ParseFloat(items[1].(string), 64)
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 	r := reservation{cursor: fmt.Sprint(items[0]), wait: wait, claim: items[2].(string)}
 	r.jids = reservedJIDs(reply)
 	return r
@@ -61,10 +61,10 @@ func reservedJIDs(reply any) (all []string) {
 
 // fill puts jobs A1, A2 and so on into queue A, and likewise for the others.
 func (e *env) fill(counts map[string]int) {
-	e.t.Helper()
+	e.T.Helper()
 	for queue, count := range counts {
 		for i := range count {
-			e.put(queue, qless.JID(queue+strconv.Itoa(i+1)))
+			e.Put(queue, qless.JID(queue+strconv.Itoa(i+1)))
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestRoundRobinIsFair(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	e := newEnv(t)
 	for range 30 {
-		e.rdb.FlushAll(t.Context())
+		e.Redis.FlushAll(t.Context())
 		queues := []string{"A", "B", "C", "D"}[:1+random.IntN(4)]
 		counts, left, total := map[string]int{}, map[string]int{}, 0
 		for _, queue := range queues {
@@ -167,10 +167,10 @@ func TestRoundRobinIsFair(t *testing.T) {
 func TestPriorityDecidesInsideAQueue(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		e.put("q", qless.JID("low"), qless.Priority(-1))
-		e.put("q", qless.JID("old"))
-		e.put("q", qless.JID("new"))
-		e.put("q", qless.JID("high"), qless.Priority(7))
+		e.Put("q", qless.JID("low"), qless.Priority(-1))
+		e.Put("q", qless.JID("old"))
+		e.Put("q", qless.JID("new"))
+		e.Put("q", qless.JID("high"), qless.Priority(7))
 		require.Equal(t, []string{"high", "old"}, e.reserve("w", 2, order, "0", "", "q").jids)
 		require.Equal(t, []string{"new", "low"}, e.reserve("w", 2, order, "0", "", "q").jids)
 	}
@@ -179,33 +179,33 @@ func TestPriorityDecidesInsideAQueue(t *testing.T) {
 func TestExpiredLocksComeFirst(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		e.set(qless.ConfigGracePeriod, 0)
-		e.put("b", qless.JID("lost"))
+		e.Set(qless.ConfigGracePeriod, 0)
+		e.Put("b", qless.JID("lost"))
 		e.reserve("dead", 1, "ordered", "0", "", "b")
-		e.put("a", qless.JID("a1"))
-		e.put("b", qless.JID("b1"), qless.Priority(100))
-		e.clock.Advance(61 * time.Second)
+		e.Put("a", qless.JID("a1"))
+		e.Put("b", qless.JID("b1"), qless.Priority(100))
+		e.Clock.Advance(61 * time.Second)
 		if order == "ordered" {
 			require.Equal(t, []string{"lost", "b1", "a1"}, e.reserve("w", 3, order, "0", "", "b", "a").jids)
 		} else {
 			require.Equal(t, []string{"lost", "a1", "b1"}, e.reserve("w", 3, order, "0", "", "a", "b").jids)
 		}
-		require.Equal(t, 4, e.job("lost").Remaining)
-		require.Equal(t, "w", e.job("lost").Worker)
+		require.Equal(t, 4, e.Read("lost").Remaining)
+		require.Equal(t, "w", e.Read("lost").Worker)
 	}
 }
 
 func TestDueJobsAreReserved(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		e.put("q", qless.JID("later"), qless.Delay(10*time.Second))
+		e.Put("q", qless.JID("later"), qless.Delay(10*time.Second))
 		_, err := e.Queue("q").Recur(t.Context(), "K", nil, 10*time.Second, qless.JID("r"), qless.Offset(5*time.Second))
 		require.NoError(t, err)
 		r := e.reserve("w", 5, order, "0", "", "q")
 		require.Empty(t, r.jids)
 		require.InDelta(t, 5, r.wait, 0.001)
 		require.Equal(t, "q", r.claim)
-		e.clock.Advance(11 * time.Second)
+		e.Clock.Advance(11 * time.Second)
 		require.ElementsMatch(t, []string{"later", "r-1"}, e.reserve("w", 5, order, "0", "q", "q").jids)
 	}
 }
@@ -225,14 +225,14 @@ func TestPausedQueuesGiveNothing(t *testing.T) {
 func TestMaxConcurrencyHoldsForAllWorkersTogether(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		e.set("A-max-concurrency", 3)
+		e.Set("A-max-concurrency", 3)
 		e.fill(abc)
 		require.Equal(t, []string{"A1", "A2"}, e.reserve("w1", 2, order, "0", "", "A").jids)
 		require.Equal(t, []string{"A3"}, e.reserve("w2", 2, order, "0", "", "A").jids)
 		r := e.reserve("w3", 4, order, "0", "", "A", "B")
 		require.Equal(t, []string{"B1", "B2"}, r.jids)
 		require.Positive(t, r.wait, "it is idle until a job ends")
-		require.NoError(t, e.job("A1").Complete(t.Context()), "the client is w1")
+		require.NoError(t, e.Read("A1").Complete(t.Context()), "the client is w1")
 		require.Equal(t, []string{"A4"}, e.reserve("w3", 4, order, "0", "", "A", "B").jids)
 	}
 }
@@ -242,7 +242,7 @@ func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
 		e.fill(map[string]int{"A": 4, "B": 4})
-		e.rdb.Del(t.Context(), "ql:j:A1", "ql:j:A2", "ql:j:B1")
+		e.Redis.Del(t.Context(), "ql:j:A1", "ql:j:A2", "ql:j:B1")
 		var got []string
 		for cursor := "0"; len(got) < 5; {
 			r := e.reserve("w", 2, order, cursor, "", "A", "B")
@@ -251,9 +251,9 @@ func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 		}
 		require.ElementsMatch(t, []string{"A3", "A4", "B2", "B3", "B4"}, got)
 
-		e.put("A", qless.JID("A5"))
-		e.put("B", qless.JID("B5"))
-		e.rdb.Del(t.Context(), "ql:j:A5")
+		e.Put("A", qless.JID("A5"))
+		e.Put("B", qless.JID("B5"))
+		e.Redis.Del(t.Context(), "ql:j:A5")
 		require.Equal(t, []string{"B5"}, e.reserve("w", 1, order, "0", "", "A", "B").jids)
 	}
 }
@@ -266,13 +266,13 @@ func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 		for i := range 50 {
 			queues = append(queues, fmt.Sprintf("q%d", i))
 			for n := range 10 {
-				e.put(queues[i], qless.JID(fmt.Sprintf("%s.%d.", queues[i], n)))
+				e.Put(queues[i], qless.JID(fmt.Sprintf("%s.%d.", queues[i], n)))
 			}
 		}
 		e.reserve("w", 50, "round-robin", "0", "", queues...) // the first of a day costs more
 		for _, count := range []int{1, 2} {
 			reserve := func(from int, queues []string) int {
-				return len(e.server.Commands(t, func() {
+				return len(e.Server.Commands(t, func() {
 					require.Len(t, e.reserve("w", count, order, strconv.Itoa(from), "", queues...).jids, count)
 				}))
 			}
@@ -283,14 +283,14 @@ func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 
 func TestWhichQueuesAreReady(t *testing.T) {
 	e := newEnv(t)
-	e.put("waiting")
-	e.put("locked")
-	e.pop("locked")
-	e.put("scheduled", qless.Delay(time.Hour))
-	e.put("depends", qless.DependsOn{e.put("other")})
+	e.Put("waiting")
+	e.Put("locked")
+	e.Pop("locked")
+	e.Put("scheduled", qless.Delay(time.Hour))
+	e.Put("depends", qless.DependsOn{e.Put("other")})
 	_, err := e.Queue("recurring").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))
 	require.NoError(t, err)
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		reply, err := e.Run(t.Context(), "queues.ready", "",
 			"unknown", "scheduled", "recurring", "depends", "waiting", "locked")
 		require.NoError(t, err)
@@ -308,13 +308,13 @@ func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
 		known = append(known, "q"+strconv.Itoa(i))
 	}
 	queues := known[:1000]
-	last := e.put("q999")
+	last := e.Put("q999")
 	require.Equal(t, []string{last}, e.reserve("w", 2, "round-robin", "0", "", queues...).jids)
 	args := []any{"w", "1", "10", "0"}
 	for _, queue := range known {
 		args = append(args, queue)
 	}
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		_, err := e.Run(t.Context(), "reserve", "", args...)
 		requireCode(t, qless.ErrInvalid, err)
 	})
@@ -322,16 +322,16 @@ func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
 
 func TestAQueueThatAppearsIsWorkedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("mail-a", qless.JID("first"))
+	e.Put("mail-a", qless.JID("first"))
 	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*", "!mail-slow"}})
 	w.Handle("K", nothing)
 	w.start()
 	require.Equal(t, "complete", w.outcome("first").action)
-	e.put("mail-slow", qless.JID("slow"))
-	require.Equal(t, "complete", w.outcome(e.put("mail-new")).action)
-	require.Equal(t, "complete", w.outcome(e.put("mail-newer")).action)
+	e.Put("mail-slow", qless.JID("slow"))
+	require.Equal(t, "complete", w.outcome(e.Put("mail-new")).action)
+	require.Equal(t, "complete", w.outcome(e.Put("mail-newer")).action)
 	w.stop()
-	require.Equal(t, qless.StateWaiting, e.job("slow").State)
+	require.Equal(t, qless.StateWaiting, e.Read("slow").State)
 	require.Equal(t, []string{"mail-a", "mail-new", "mail-newer"}, w.Stats().Queues)
 }
 
@@ -340,14 +340,14 @@ func TestAWorkerWithoutAnyQueueYetWaitsForOne(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*"}, PollInterval: 100 * time.Millisecond})
 	w.Handle("K", nothing)
 	require.NoError(t, w.Start(t.Context()))
-	jid := e.put("mail-a")
+	jid := e.Put("mail-a")
 	require.Equal(t, "complete", w.outcome(jid).action)
 }
 
-func TestAWorkerOfAPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
+func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("q", qless.JID("j"))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	e.Put("q", qless.JID("j"))
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	w := e.worker(qless.WorkerConfig{Queues: []string{"other", "repair-*"}})
 	handler, running, end := hold()
 	w.Handle("K", handler)
@@ -358,8 +358,8 @@ func TestAWorkerOfAPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	end <- nil
 }
 
-// holdLookUp returns the config of a client that holds up the next look-up of the queues when it has been
-// answered. It tells of it once armed, and goes on when proceed is called.
+// holdLookUp returns the config of a client that holds up the next look-up of the queues when it
+// has been answered. Once armed, it reports the call, and continues when proceed is called.
 func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool, proceed func()) {
 	var armed atomic.Bool
 	looked, opened := make(chan bool, 1), make(chan struct{})
@@ -373,13 +373,13 @@ func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool
 	return config, arm, sync.OnceFunc(func() { close(opened) })
 }
 
-func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
+func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("q", qless.JID("new"))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	e.Put("q", qless.JID("new"))
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	held, arm, proceed := holdLookUp(t)
 	config := qless.WorkerConfig{Concurrency: 4, Queues: []string{"other", "repair-*"}}
-	w := e.workerAt(e.server.Addr(), config, held)
+	w := e.workerAt(e.Server.Addr(), config, held)
 	running, canceled, end := make(chan string, 3), make(chan bool, 3), make(chan struct{})
 	t.Cleanup(func() { proceed(); close(end) }) // before the worker is stopped
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
@@ -394,16 +394,16 @@ func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
 	})
 	w.start()
 	for _, jid := range []string{"kept", "canceled"} { // kept, so that the worker's claim stays
-		e.put("other", qless.JID(jid))
+		e.Put("other", qless.JID(jid))
 		require.Equal(t, jid, soon(t, "a job", running))
 	}
 	e.relaysAre(1)
 
 	looked := arm()
-	require.NoError(t, e.rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
+	require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
-	// A queue appears. The worker has heard of it when it hears of the cancel after it.
+	// A queue appears. The worker has received it when it receives the cancel after it.
 	moved, err := repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
@@ -417,13 +417,13 @@ func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
 	for name, data := range map[string]any{"plain": "text", "separator": "a\x01b", "newline": "a\nb"} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
-			e.put("q\x01", qless.JID("plain"))
+			e.Put("q\x01", qless.JID("plain"))
 			jid, err := e.Queue("q\x01").Put(t.Context(), "K", data, qless.Tags{"a", "b"}, qless.JID("j\x01"))
 			require.NoError(t, err)
 			if name == "separator" { // as JSON never has, but a client may have put
-				e.rdb.HSet(t.Context(), "ql:j:"+jid, "data", "a\x01b")
+				e.Redis.HSet(t.Context(), "ql:j:"+jid, "data", "a\x01b")
 			}
-			e.rdb.HDel(t.Context(), "ql:j:plain", "tags")
+			e.Redis.HDel(t.Context(), "ql:j:plain", "tags")
 			w := e.worker(qless.WorkerConfig{Queues: []string{"q\x01"}})
 			got := make(chan *qless.Job, 2)
 			w.Handle("K", func(_ context.Context, job *qless.Job) error { got <- job; return nil })

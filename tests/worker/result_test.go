@@ -52,7 +52,7 @@ func TestAWorkerDropsTheResultOfAJobThatHasNotEnded(t *testing.T) {
 			e := newLiveEnv(t)
 			job, _ := e.works(qless.WorkerConfig{}, resultOf("done", outcome))
 			require.Equal(t, qless.StateScheduled, job.State)
-			require.False(t, e.rdb.HExists(t.Context(), "ql:j:"+job.JID, "x:result").Val())
+			require.False(t, e.Redis.HExists(t.Context(), "ql:j:"+job.JID, "x:result").Val())
 			requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), job.JID)))
 		})
 	}
@@ -106,7 +106,7 @@ func TestAResultSetInAnEarlierQueueIsThatOfTheJob(t *testing.T) {
 		}
 		return qless.Next("b")
 	})
-	jid := e.put("q")
+	jid := e.Put("q")
 	w.start()
 	var result qless.Result
 	require.Eventually(t, func() bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/internal/testkit/testbed"
 )
 
 // schedule makes a schedule of jobs in the queue jobs.
@@ -71,17 +71,17 @@ func TestAScheduleThatCanNotBe(t *testing.T) {
 // newFollower makes a worker that follows schedules by the env's clock, and takes no jobs from
 // their queue.
 func (e *env) newFollower(schedules ...qless.Schedule) *testWorker {
-	e.t.Helper()
-	return e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: schedules}, qless.ClientConfig{
-		Clock: e.clock.Now,
+	e.T.Helper()
+	return e.workerAt(e.Server.Addr(), qless.WorkerConfig{Schedules: schedules}, qless.ClientConfig{
+		Clock: e.Clock.Now,
 	})
 }
 
 // follower is newFollower, and starts it.
 func (e *env) follower(schedules ...qless.Schedule) *testWorker {
-	e.t.Helper()
+	e.T.Helper()
 	w := e.newFollower(schedules...)
-	require.NoError(e.t, w.Start(e.t.Context()))
+	require.NoError(e.T, w.Start(e.T.Context()))
 	return w
 }
 
@@ -90,18 +90,18 @@ func (w *testWorker) puts(n int) { w.await(w.t, "a put", n, of("schedule")) }
 
 // missed has a follower learn of a schedule, and lets time pass in which none runs.
 func (e *env) missed(d time.Duration, s qless.Schedule) {
-	e.t.Helper()
+	e.T.Helper()
 	w := e.follower(s)
-	w.await(e.t, "the last time", 1, of("schedule.last"))
+	w.await(e.T, "the last time", 1, of("schedule.last"))
 	w.stop()
-	e.clock.Advance(d)
+	e.Clock.Advance(d)
 }
 
 // scheduled returns the jids that wait in the queue jobs.
 func (e *env) scheduled() []string {
-	e.t.Helper()
-	jids, err := e.Queue("jobs").Peek(e.t.Context(), 100)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	jids, err := e.Queue("jobs").Peek(e.T.Context(), 100)
+	require.NoError(e.T, err)
 	var all []string
 	for _, job := range jids {
 		all = append(all, job.JID)
@@ -126,11 +126,11 @@ func TestAScheduleGoesOnWhereItWas(t *testing.T) {
 
 	e.missed(0, schedule("* * * * *"))
 	require.Len(t, e.scheduled(), 1, "it is put once")
-	e.clock.Advance(time.Minute)
+	e.Clock.Advance(time.Minute)
 	changed := onMissed(qless.MissedAll, newSchedule("s", "*/2 * * * *", "other", "L", nil))
 	e.follower(changed).puts(1)
-	require.Equal(t, "L", e.pop("other").Klass)
-	require.Equal(t, "s@2024-01-02T12:05:00Z", e.pop("jobs").JID, "what is put stays as it is")
+	require.Equal(t, "L", e.Pop("other").Klass)
+	require.Equal(t, "s@2024-01-02T12:05:00Z", e.Pop("jobs").JID, "what is put stays as it is")
 }
 
 func TestTheJobOfASchedule(t *testing.T) {
@@ -138,7 +138,7 @@ func TestTheJobOfASchedule(t *testing.T) {
 	s := schedule("CRON_TZ=Europe/Berlin 15 13 * * *", qless.Priority(3), qless.Tags{"a"}, qless.Retries(2))
 	e.missed(15*time.Minute, s)
 	e.follower(s).puts(1)
-	job := e.pop("jobs")
+	job := e.Pop("jobs")
 	require.Equal(t, "s@2024-01-02T12:15:00Z", job.JID)
 	require.Equal(t, "K", job.Klass)
 	require.Equal(t, `{"n":1}`, string(job.Data))
@@ -157,11 +157,11 @@ func TestScheduledJobsMayOverlap(t *testing.T) {
 	for _, s := range both {
 		e.missed(0, s)
 	}
-	e.clock.Advance(3 * time.Minute)
+	e.Clock.Advance(3 * time.Minute)
 	w := e.follower(both...)
 	w.puts(6)
 	require.Equal(t, []string{"s@2024-01-02T12:01:00Z", "s@2024-01-02T12:02:00Z", "s@2024-01-02T12:03:00Z"}, e.scheduled())
-	require.Equal(t, []string{"only"}, jids(e.pops("single", 10)))
+	require.Equal(t, []string{"only"}, jids(e.Pops("single", 10)))
 }
 
 func TestEachTimeHasOneJobHoweverManyFollow(t *testing.T) {
@@ -193,7 +193,7 @@ func TestEachTimeHasOneJobHoweverManyFollow(t *testing.T) {
 	}
 	require.Equal(t, wanted, e.scheduled())
 	for _, jid := range wanted {
-		require.Equal(t, []string{"put"}, whats(e.job(jid).History))
+		require.Equal(t, []string{"put"}, whats(e.Read(jid).History))
 	}
 }
 
@@ -250,19 +250,19 @@ func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 	require.Equal(t, 1, w.log.count("a schedule can't be followed"))
 }
 
-func TestJobsOfAScheduleHaveItsHeadersAndThoseOfTheClient(t *testing.T) {
+func TestScheduleAddsItsHeadersToTheClients(t *testing.T) {
 	e := newEnv(t)
 	s := schedule("* * * * *", qless.Headers{"a": "1"})
 	e.missed(time.Minute, s)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{s}},
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{s}},
 		qless.ClientConfig{
-			Clock: e.clock.Now,
+			Clock: e.Clock.Now,
 			Headers: func(context.Context) map[string]string {
 				return map[string]string{"a": "2", "b": "3"}
 			},
 		})
 	w.start().puts(1)
-	job := e.job("s@2024-01-02T12:01:00Z")
+	job := e.Read("s@2024-01-02T12:01:00Z")
 	require.Equal(t, qless.Headers{"a": "1", "b": "3"}, job.Headers)
 }
 
@@ -272,21 +272,21 @@ func TestAScheduleThatPutsAJobOnlyIfItIsNotThere(t *testing.T) {
 	e.missed(time.Minute, s)
 	w := e.newFollower(s)
 	w.start().puts(1)
-	require.Equal(t, []string{"put"}, whats(e.job("report").History))
-	for range 2 { // the job is there, and the schedule goes on
-		e.clock.Advance(time.Minute)
+	require.Equal(t, []string{"put"}, whats(e.Read("report").History))
+	for range 2 { // the job is there, and the schedule continues
+		e.Clock.Advance(time.Minute)
 		w.stop()
 		w = e.newFollower(s)
 		w.start().puts(1)
 	}
-	require.Equal(t, []string{"put"}, whats(e.job("report").History))
+	require.Equal(t, []string{"put"}, whats(e.Read("report").History))
 	require.Zero(t, w.log.count("can't"))
 	w.stop()
 
-	require.NoError(t, e.pop("jobs").Complete(t.Context()))
-	e.clock.Advance(time.Minute)
+	require.NoError(t, e.Pop("jobs").Complete(t.Context()))
+	e.Clock.Advance(time.Minute)
 	e.newFollower(s).start().puts(1)
-	require.Equal(t, []string{"put", "popped", "done", "put"}, whats(e.job("report").History))
+	require.Equal(t, []string{"put", "popped", "done", "put"}, whats(e.Read("report").History))
 }
 
 func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
@@ -302,22 +302,22 @@ func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
 // putAt runs the script that puts the job of a schedule called s that was due at a time, as a
 // process does that takes it for due.
 func (e *env) putAt(due time.Time) any {
-	e.t.Helper()
+	e.T.Helper()
 	jid := "s@" + due.UTC().Format(time.RFC3339)
-	reply, err := e.Run(e.t.Context(), "schedule", jid, "s", scripts.Time(due), "0", "w1", "jobs", jid, "K", "{}", "0")
-	require.NoError(e.t, err)
+	reply, err := e.Run(e.T.Context(), "schedule", jid, "s", scripts.Time(due), "0", "w1", "jobs", jid, "K", "{}", "0")
+	require.NoError(e.T, err)
 	return reply
 }
 
 func TestAProcessWhoseClockIsAheadPutsNothing(t *testing.T) {
 	e := newEnv(t)
 	e.missed(0, schedule("* * * * *"))
-	e.unchanged(func() {
+	e.Unchanged(func() {
 		for _, ahead := range []time.Duration{time.Second, time.Minute, 6 * time.Hour} {
-			require.EqualValues(t, 0, e.putAt(e.clock.Now().Add(ahead)), "not yet")
+			require.EqualValues(t, 0, e.putAt(e.Clock.Now().Add(ahead)), "not yet")
 		}
 	})
-	e.clock.Advance(time.Minute)
+	e.Clock.Advance(time.Minute)
 	e.follower(schedule("* * * * *")).puts(1)
 	require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
 }
@@ -325,8 +325,8 @@ func TestAProcessWhoseClockIsAheadPutsNothing(t *testing.T) {
 func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
 	poison := func(e *env) {
 		e.missed(0, schedule("* * * * *"))
-		last := scripts.Time(e.clock.Now().Add(6 * time.Hour))
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:x:schedules", "s", last).Err())
+		last := scripts.Time(e.Clock.Now().Add(6 * time.Hour))
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:x:schedules", "s", last).Err())
 	}
 	t.Run("for those who begin to follow it", func(t *testing.T) {
 		e := newEnv(t)
@@ -338,7 +338,7 @@ func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
 	t.Run("for those who follow it already", func(t *testing.T) {
 		e := newEnv(t)
 		poison(e)
-		e.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Minute)
 		due := noon.Add(time.Minute)
 		require.Equal(t, "s@2024-01-02T12:01:00Z", e.putAt(due))
 		require.Nil(t, e.putAt(due), "it is put once")
@@ -346,33 +346,33 @@ func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
 }
 
 // A replica that becomes the master may have a clock that is a little behind.
-func TestAServerClockThatIsPutBackALittlePutsNothingTwice(t *testing.T) {
+func TestClockPutBackALittlePutsNothingTwice(t *testing.T) {
 	e := newEnv(t)
 	e.missed(5*time.Minute, schedule("* * * * *"))
 	e.follower(schedule("* * * * *")).puts(1)
-	e.clock.Advance(-30 * time.Second)
+	e.Clock.Advance(-30 * time.Second)
 	require.Nil(t, e.putAt(noon.Add(4*time.Minute)))
 	w := e.follower(onMissed(qless.MissedAll, schedule("* * * * *")))
 	w.await(t, "the last time", 1, of("schedule.last"))
 	w.stop()
 	require.Nil(t, e.putAt(noon.Add(4*time.Minute)))
 	require.Equal(t, []string{"s@2024-01-02T12:05:00Z"}, e.scheduled())
-	require.Equal(t, []string{"put"}, whats(e.job("s@2024-01-02T12:05:00Z").History))
+	require.Equal(t, []string{"put"}, whats(e.Read("s@2024-01-02T12:05:00Z").History))
 }
 
 func TestAJobThatIsNotYetDueOnTheServerIsPutWhenItIs(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("* * * * *"))
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text()).Err()) // one trip, not two
+	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err()) // one trip, not two
 	w := e.newFollower(schedule("* * * * *"))
 	w.instead("schedule.last", func(send func() error) error {
 		w.instead("schedule.last", nil)
-		defer e.clock.Advance(-30 * time.Second)
+		defer e.Clock.Advance(-30 * time.Second)
 		return send()
 	})
 	w.instead("schedule", func(send func() error) error {
 		w.instead("schedule", nil)
-		defer e.clock.Advance(30 * time.Second)
+		defer e.Clock.Advance(30 * time.Second)
 		return send()
 	})
 	require.NoError(t, w.Start(t.Context()))
@@ -387,9 +387,10 @@ func TestAJobThatIsNotYetDueOnTheServerIsPutWhenItIs(t *testing.T) {
 func TestASchedulesClockIsTheServers(t *testing.T) {
 	server := miniredis.RunT(t)
 	server.SetTime(noon.Add(500 * time.Millisecond))
-	e := &env{t: t, rdb: redis.NewClient(&redis.Options{Addr: server.Addr()}), clock: testkit.NewClock()}
-	defer func() { _ = e.rdb.Close() }()
-	e.Client = e.liveClient(e.rdb, qless.ClientConfig{})
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = rdb.Close() }()
+	e := &env{testbed.NewFor(t, rdb)}
+	e.Client = e.NewLiveClient(e.Redis, qless.ClientConfig{})
 	w := e.workerAt(server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{schedule("@every 1s")}}, qless.ClientConfig{})
 	require.NoError(t, w.Start(t.Context()))
 	w.await(t, "the last time", 1, of("schedule.last"))

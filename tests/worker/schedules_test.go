@@ -16,17 +16,17 @@ import (
 
 // info reads a schedule, which must be registered.
 func (e *env) info(id string) *inspect.Schedule {
-	e.t.Helper()
-	info, err := inspect.New(e.Client).Schedule(e.t.Context(), id)
-	require.NoError(e.t, err)
+	e.T.Helper()
+	info, err := inspect.New(e.Client).Schedule(e.T.Context(), id)
+	require.NoError(e.T, err)
 	return info
 }
 
 // registered starts a follower of schedules, and waits until they are registered.
 func (e *env) registered(schedules ...qless.Schedule) *testWorker {
-	e.t.Helper()
+	e.T.Helper()
 	w := e.follower(schedules...)
-	w.await(e.t, "a registration", len(schedules), of("schedule.register"))
+	w.await(e.T, "a registration", len(schedules), of("schedule.register"))
 	return w
 }
 
@@ -47,7 +47,7 @@ func TestASchedulesRegistration(t *testing.T) {
 		near(t, noon, at)
 	}
 
-	e.clock.Advance(15 * time.Minute)
+	e.Clock.Advance(15 * time.Minute)
 	w.Resume() // has it look
 	w.puts(1)
 	w.stop()
@@ -139,7 +139,7 @@ func TestTimesOfASchedulesThatGetNoJob(t *testing.T) {
 		w := e.follower(s)
 		w.await(t, "a look", 1, of("schedule.last"))
 		require.Zero(t, e.info("s").Overdue, "they are not put any more")
-		e.clock.Advance(30 * time.Second)
+		e.Clock.Advance(30 * time.Second)
 		w.Resume()
 		w.puts(1)
 		require.Equal(t, 5, e.info("s").Missed)
@@ -165,7 +165,7 @@ func TestAScheduleThatNobodyFollows(t *testing.T) {
 	_, err := inspect.New(e.Client).Schedule(ctx, "s")
 	requireCode(t, qless.ErrNotFound, err)
 	require.NoError(t, inspect.New(e.Client).ForgetSchedule(ctx, "t"))
-	keys, err := e.rdb.Keys(ctx, "ql:x:*sched*").Result()
+	keys, err := e.Redis.Keys(ctx, "ql:x:*sched*").Result()
 	require.NoError(t, err)
 	require.Empty(t, keys)
 	e.registered(schedule("0 * * * *")) // it is a new one now
@@ -181,12 +181,12 @@ func TestAScheduleWhoseWorkerWasKilled(t *testing.T) {
 	w.stopNow()
 	require.Len(t, e.info("s").Followers, 1)
 	requireCode(t, qless.ErrFollowed, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
-	e.clock.Advance(3 * time.Minute)
+	e.Clock.Advance(3 * time.Minute)
 	require.Empty(t, e.info("s").Followers)
 	near(t, noon, e.info("s").Seen)
 
 	e.registered(schedule("30 * * * *")).stop()
-	left, err := e.rdb.HLen(t.Context(), "ql:x:follow:s").Result()
+	left, err := e.Redis.HLen(t.Context(), "ql:x:follow:s").Result()
 	require.NoError(t, err)
 	require.Zero(t, left, "the next to register removes who is gone")
 	require.NoError(t, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
@@ -215,7 +215,7 @@ func TestTwoSchedulesWithTheSameID(t *testing.T) {
 	until(t, "it says so", func() bool { return old.log.count("another schedule with the same ID") == 1 })
 	require.Zero(t, recent.log.count("another schedule"))
 
-	recent.stop() // what it has registered goes when somebody else looks
+	recent.stop() // its registration is dropped when another worker reads it
 	looks := old.count(of("schedule.register"))
 	old.Resume()
 	old.await(t, "a registration", looks+1, of("schedule.register"))
@@ -232,7 +232,7 @@ func TestAScheduleThatCanNotBeRegisteredIsFollowed(t *testing.T) {
 	require.NoError(t, w.Start(t.Context()))
 	w.await(t, "a try", 1, func(c tapped) bool { return c.script == "schedule.register" })
 	w.instead("schedule.register", nil)
-	e.clock.Advance(time.Minute)
+	e.Clock.Advance(time.Minute)
 	w.Resume()
 	w.puts(1)
 	w.await(t, "another try", 1, of("schedule.register"))
@@ -246,13 +246,13 @@ func TestRunningAScheduleNow(t *testing.T) {
 		qless.Headers{"from": "schedule"}, qless.Retries(2))
 	e.registered(s).stop()
 	before := e.info("s")
-	client := e.client(e.rdb, qless.ClientConfig{Headers: func(context.Context) map[string]string {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Headers: func(context.Context) map[string]string {
 		return map[string]string{"from": "client", "trace": "1"}
 	}})
 	jid, err := client.RunSchedule(ctx, "s")
 	require.NoError(t, err)
 	require.Regexp(t, `^s@run-[0-9a-f]{32}$`, jid)
-	job := e.pop("jobs")
+	job := e.Pop("jobs")
 	require.Equal(t, jid, job.JID, "it has no delay")
 	require.Equal(t, "K", job.Klass)
 	require.Equal(t, `{"n":1}`, string(job.Data))
@@ -265,7 +265,7 @@ func TestRunningAScheduleNow(t *testing.T) {
 	another, err := e.RunSchedule(ctx, "s")
 	require.NoError(t, err)
 	require.NotEqual(t, jid, another)
-	require.Equal(t, qless.Headers{"from": "schedule"}, e.job(another).Headers)
+	require.Equal(t, qless.Headers{"from": "schedule"}, e.Read(another).Headers)
 	for _, id := range []string{"unknown", "s "} {
 		_, err = e.RunSchedule(ctx, id)
 		requireCode(t, qless.ErrNotFound, err)
@@ -277,13 +277,13 @@ func TestRunningAScheduleNow(t *testing.T) {
 func TestRunningAScheduleThatGivesNoHeaders(t *testing.T) {
 	e := newEnv(t)
 	e.registered(schedule("0 * * * *", qless.Headers(nil)), newSchedule("t", "@daily", "jobs", "K", nil)).stop()
-	client := e.client(e.rdb, qless.ClientConfig{Headers: func(context.Context) map[string]string {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Headers: func(context.Context) map[string]string {
 		return map[string]string{"a": "1"}
 	}})
 	for id, want := range map[string]map[string]string{"s": nil, "t": {"a": "1"}} {
 		jid, err := client.RunSchedule(t.Context(), id)
 		require.NoError(t, err)
-		require.Equal(t, qless.Headers(want), e.job(jid).Headers)
+		require.Equal(t, qless.Headers(want), e.Read(jid).Headers)
 	}
 }
 
@@ -309,16 +309,16 @@ func TestAScheduleTooLargeToBeRegisteredWhole(t *testing.T) {
 
 func TestTheDataOfAScheduleIsStoredAsThatOfItsJobs(t *testing.T) {
 	e := newEnv(t)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{schedule("@daily")}},
-		qless.ClientConfig{Clock: e.clock.Now, Codec: &hexed{}})
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{schedule("@daily")}},
+		qless.ClientConfig{Clock: e.Clock.Now, Codec: &hexed{}})
 	require.NoError(t, w.Start(t.Context()))
 	w.await(t, "a registration", 1, of("schedule.register"))
 	w.stop()
 	require.NotContains(t, string(e.info("s").Data), `"n":1`)
-	stored, err := e.rdb.HGet(t.Context(), "ql:x:schedule:s", "data").Result()
+	stored, err := e.Redis.HGet(t.Context(), "ql:x:schedule:s", "data").Result()
 	require.NoError(t, err)
 	require.NotContains(t, stored, `"n":1`)
-	knows := e.client(e.rdb, qless.ClientConfig{Codec: &hexed{}})
+	knows := e.NewClient(e.Redis, qless.ClientConfig{Codec: &hexed{}})
 	info, err := inspect.New(knows).Schedule(t.Context(), "s")
 	require.NoError(t, err)
 	require.Equal(t, `{"n":1}`, string(info.Data))

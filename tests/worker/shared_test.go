@@ -31,37 +31,37 @@ type sharing struct {
 // shares starts so many workers of one client, and waits until they are idle. Their queues have
 // this name, and a number.
 func (e *env) shares(name string, workers int) *sharing {
-	e.t.Helper()
-	s := &sharing{env: e, tap: newTap(e.rdb), worked: make(chan string, 1000)}
-	s.own = redis.NewClient(testkit.Options(e.server.Addr()))
-	e.t.Cleanup(func() { _ = s.own.Close() })
+	e.T.Helper()
+	s := &sharing{env: e, tap: newTap(e.Redis), worked: make(chan string, 1000)}
+	s.own = redis.NewClient(testkit.Options(e.Server.Addr()))
+	e.T.Cleanup(func() { _ = s.own.Close() })
 	s.own.AddHook(s.tap)
-	s.client = e.liveClient(s.own, qless.ClientConfig{})
-	e.t.Cleanup(func() { _ = s.client.Close() })
+	s.client = e.NewLiveClient(s.own, qless.ClientConfig{})
+	e.T.Cleanup(func() { _ = s.client.Close() })
 	for i := range workers {
 		s.add(fmt.Sprint(name, i))
 	}
 	return s
 }
 
-// add starts a worker, and waits until it is idle and heard.
+// add starts a worker, and waits until it is idle and subscribed.
 func (s *sharing) add(queue string, patterns ...string) {
-	s.t.Helper()
-	w := newWorker(s.t, s.client, qless.WorkerConfig{
+	s.T.Helper()
+	w := newWorker(s.T, s.client, qless.WorkerConfig{
 		Queues: append([]string{queue}, patterns...), PollInterval: time.Hour,
 	})
 	w.Handle("K", func(_ context.Context, job *qless.Job) error { s.worked <- job.JID; return nil })
-	require.NoError(s.t, w.Start(s.t.Context()))
-	s.t.Cleanup(func() { stopNow(w) })
+	require.NoError(s.T, w.Start(s.T.Context()))
+	s.T.Cleanup(func() { stopNow(w) })
 	s.all, s.queues = append(s.all, w), append(s.queues, queue)
-	s.tap.await(s.t, "an idle worker", 1, func(c tapped) bool { return c.idle && c.args[0] == w.Name() })
+	s.tap.await(s.T, "an idle worker", 1, func(c tapped) bool { return c.idle && c.args[0] == w.Name() })
 }
 
 // stops stops workers.
 func (s *sharing) stops(workers ...*qless.Worker) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, w := range workers {
-		require.NoError(s.t, w.Stop(s.t.Context()))
+		require.NoError(s.T, w.Stop(s.T.Context()))
 	}
 }
 
@@ -74,17 +74,17 @@ func stopNow(w *qless.Worker) {
 
 // wake puts a job into queues, and waits until their workers have it.
 func (s *sharing) wake(queues ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, queue := range queues {
-		jid := s.put(queue)
-		require.Equal(s.t, jid, soon(s.t, "a job of "+queue, s.worked))
+		jid := s.Put(queue)
+		require.Equal(s.T, jid, soon(s.T, "a job of "+queue, s.worked))
 	}
 }
 
 // listeners returns the ids of the connections that listen to channels.
 func (e *env) listeners() (ids []string) {
-	e.t.Helper()
-	clients := e.rdb.Do(e.t.Context(), "client", "list", "type", "pubsub").Val().(string)
+	e.T.Helper()
+	clients := e.Redis.Do(e.T.Context(), "client", "list", "type", "pubsub").Val().(string)
 	for line := range strings.Lines(clients) {
 		id, _, _ := strings.Cut(line, " ")
 		ids = append(ids, id)
@@ -94,16 +94,16 @@ func (e *env) listeners() (ids []string) {
 
 // listensBy waits until so many connections listen to channels.
 func (e *env) listensBy(connections int) {
-	e.t.Helper()
-	until(e.t, fmt.Sprint(connections, " connections listen"), func() bool {
+	e.T.Helper()
+	until(e.T, fmt.Sprint(connections, " connections listen"), func() bool {
 		return len(e.listeners()) == connections
 	})
 }
 
-// hears returns how many channels that match a pattern are listened to.
+// hears returns the number of channels that match a pattern and have subscribers.
 func (e *env) hears(pattern string) int {
-	e.t.Helper()
-	return len(e.rdb.PubSubChannels(e.t.Context(), pattern).Val())
+	e.T.Helper()
+	return len(e.Redis.PubSubChannels(e.T.Context(), pattern).Val())
 }
 
 func TestAClientListensByOneConnection(t *testing.T) {
@@ -111,7 +111,7 @@ func TestAClientListensByOneConnection(t *testing.T) {
 	s := e.shares("q", 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
-	jid := e.put("elsewhere")
+	jid := e.Put("elsewhere")
 	calls.Go(func() { _, _ = s.client.Wait(ctx, jid) })
 	calls.Go(func() {
 		_, _ = s.client.Receive(ctx, qless.ReceiveConfig{Queues: []string{"received"}})
@@ -133,11 +133,11 @@ func TestAClientListensByOneConnection(t *testing.T) {
 }
 
 // No word of a job comes while the connection is broken.
-func TestAllWorkersOfAClientHearAfterTheirConnectionBroke(t *testing.T) {
+func TestAllWorkersHearAfterTheirConnectionBroke(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 5)
 	for range 3 {
-		require.NoError(t, e.rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
+		require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 		s.wake(s.queues...)
 		e.listensBy(1)
 	}
@@ -194,23 +194,23 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 
 // relaying returns how many connections relay.
 func (e *env) relaying() int64 {
-	e.t.Helper()
-	return e.rdb.PubSubNumSub(e.t.Context(), "ql:x:listen").Val()["ql:x:listen"]
+	e.T.Helper()
+	return e.Redis.PubSubNumSub(e.T.Context(), "ql:x:listen").Val()["ql:x:listen"]
 }
 
 // foreignPutInto is foreignPut into any queue.
 func (e *env) foreignPutInto(queue, jid string) {
-	e.t.Helper()
-	e.put("elsewhere", qless.JID(jid))
-	_, err := e.rdb.TxPipelined(e.t.Context(), func(pipe redis.Pipeliner) error {
-		ctx := e.t.Context()
+	e.T.Helper()
+	e.Put("elsewhere", qless.JID(jid))
+	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
+		ctx := e.T.Context()
 		pipe.ZRem(ctx, "ql:q:elsewhere-work", jid)
 		pipe.HSet(ctx, "ql:j:"+jid, "queue", queue)
 		pipe.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid))
 		pipe.Publish(ctx, "ql:log", fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue))
 		return nil
 	})
-	require.NoError(e.t, err)
+	require.NoError(e.T, err)
 }
 
 // A worker that is held up by the server or its handlers keeps no other one of its client waiting.
@@ -228,16 +228,16 @@ func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
 		}
 		return nil
 	})
-	first := e.put("q0")
+	first := e.Put("q0")
 	soon(t, "a question that is held up", held)
-	pipe := e.rdb.Pipeline()
+	pipe := e.Redis.Pipeline()
 	for range messages {
 		pipe.Publish(t.Context(), "ql:x:wake:"+slow, "q0")
 		pipe.Publish(t.Context(), "ql:w:"+slow, `{"event":"canceled","jid":"j"}`)
 	}
 	require.NoError(t, errOf(pipe.Exec(t.Context())))
 	for range 10 {
-		jid, got := s.put("q1"), soon(t, "a job", s.worked)
+		jid, got := s.Put("q1"), soon(t, "a job", s.worked)
 		if got == first { // by a question that was under way
 			got = soon(t, "a job", s.worked)
 		}
@@ -249,7 +249,7 @@ func TestWorkersOutliveTheirClientsClose(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 2)
 	waited := make(chan error, 1)
-	jid := e.put("elsewhere")
+	jid := e.Put("elsewhere")
 	go func() { waited <- errOf(s.client.Wait(context.Background(), jid)) }()
 	until(t, "it waits", func() bool { return e.hears("ql:x:done:*") == 1 })
 	require.NoError(t, s.client.Close())
@@ -311,7 +311,7 @@ func (d *deafness) alter(cmd redis.Cmder) {
 	d.asked.Wait()
 }
 
-// isNew reports whether a worker was not told yet.
+// isNew reports whether a worker was not notified yet.
 func (d *deafness) isNew(worker string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -322,17 +322,17 @@ func (d *deafness) isNew(worker string) bool {
 	return true
 }
 
-// Several workers that are not heard have their connection replaced once.
-func TestWorkersThatAreNotHeardReplaceTheirConnectionOnce(t *testing.T) {
+// Several workers that get no messages have their connection replaced once.
+func TestUnheardWorkersReplaceTheirConnectionOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 5)
 	s.wake(s.queues...)
 	before := e.listeners()
 	s.own.AddHook(newDeafness(5))
 	begun := 0
-	for _, command := range e.server.Monitored(t, func() {
+	for _, command := range e.Server.Monitored(t, func() {
 		for _, w := range s.all {
-			require.NoError(t, e.rdb.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
+			require.NoError(t, e.Redis.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
 		}
 		until(t, "the connection is replaced", func() bool {
 			after := e.listeners()
@@ -353,10 +353,10 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 	e := newLiveEnv(t)
 	var clients []*qless.Client
 	for i := range namespaces {
-		clients = append(clients, e.liveClient(e.rdb, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
+		clients = append(clients, e.NewLiveClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
 	elsewhere := testkit.Start(t)
-	clients = append(clients, e.liveClient(elsewhere.Client(t), qless.ClientConfig{}))
+	clients = append(clients, e.NewLiveClient(elsewhere.Client(t), qless.ClientConfig{}))
 	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
 	})
@@ -368,8 +368,8 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 	for i, w := range group[:namespaces] {
 		wakes, listen := fmt.Sprintf("s%d:x:wake:%s", i, w.Name()), fmt.Sprintf("s%d:x:listen", i)
 		until(t, "the worker is heard, and relays", func() bool {
-			heard := e.rdb.PubSubNumSub(t.Context(), wakes, listen).Val()
-			idle := e.rdb.SIsMember(t.Context(), fmt.Sprintf("s%d:x:idle", i), w.Name()).Val()
+			heard := e.Redis.PubSubNumSub(t.Context(), wakes, listen).Val()
+			idle := e.Redis.SIsMember(t.Context(), fmt.Sprintf("s%d:x:idle", i), w.Name()).Val()
 			return idle && heard[wakes] == 1 && heard[listen] == 1
 		})
 	}

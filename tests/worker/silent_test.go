@@ -10,23 +10,23 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Nothing tells a connection that only goes silent that it is gone: no end, and no reset.
+// Nothing shows that a silent connection is gone: no end, and no reset.
 func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	defer rdb.Close()
-	events, err := e.client(rdb, qless.ClientConfig{}).Events(t.Context())
+	events, err := e.NewClient(rdb, qless.ClientConfig{}).Events(t.Context())
 	require.NoError(t, err)
 
 	proxy.GoSilent()
 	until(t, "the worker listens on another connection", func() bool {
 		channel := "ql:x:wake:" + w.Name()
-		return proxy.Seen(channel) == 2 && e.rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
+		return proxy.Seen(channel) == 2 && e.Redis.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
 	})
 	require.Equal(t, qless.EventGap, soon(t, "the gap", events).Kind)
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid), "an idle worker was woken")
 	require.Equal(t, jid, soon(t, "an event", events).JID)
 }

@@ -215,7 +215,7 @@ func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// pass sends commands, or lets somebody else, and notes the scripts among them.
+// pass sends commands, or leaves that to around, and notes the scripts among them.
 func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 	var around func(func() error) error
 	var trip []string

@@ -21,7 +21,7 @@ func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) 
 	} {
 		t.Run(what, func(t *testing.T) {
 			do := func(args []any) func(e *env) {
-				return func(e *env) { require.NoError(t, e.rdb.Do(t.Context(), args...).Err()) }
+				return func(e *env) { require.NoError(t, e.Redis.Do(t.Context(), args...).Err()) }
 			}
 			test(t, func(e *env) {
 				do(commands[0])(e)
@@ -31,22 +31,22 @@ func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) 
 	}
 }
 
-// needRefusals skips the test if the server lets scripts write all the same, as Redis 6.2.5 does
-// without replicas.
+// needRefusals skips the test if the server lets scripts write anyway, as Redis 6.2.5 does without
+// replicas.
 func (e *env) needRefusals(end func()) {
-	err := e.rdb.Eval(e.t.Context(), "return redis.call('set', KEYS[1], '1')", []string{"probe"}).Err()
+	err := e.Redis.Eval(e.T.Context(), "return redis.call('set', KEYS[1], '1')", []string{"probe"}).Err()
 	if err == nil {
 		end()
-		e.t.Skip("scripts of this server write all the same")
+		e.T.Skip("scripts of this server write all the same")
 	}
 }
 
 func TestScriptsOfAWorkerFailWhereNothingCanBeWritten(t *testing.T) {
 	unwritable(t, func(t *testing.T, begin, end func(e *env)) {
 		e := newEnv(t)
-		e.put("q", qless.JID("a"))
-		e.pop("q")
-		e.put("q", qless.JID("b"))
+		e.Put("q", qless.JID("a"))
+		e.Pop("q")
+		e.Put("q", qless.JID("b"))
 		begin(e)
 		defer end(e)
 		for _, call := range [][]any{
@@ -75,7 +75,7 @@ func TestScriptsOfAWorkerFailWhereNothingCanBeWritten(t *testing.T) {
 func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 	unwritable(t, func(t *testing.T, begin, end func(e *env)) {
 		e := newLiveEnv(t)
-		e.set("heartbeat", 12)
+		e.Set("heartbeat", 12)
 		w := e.worker(qless.WorkerConfig{Queues: []string{"q", "p"}, PollInterval: 50 * time.Millisecond})
 		lost, finish := make(chan error, 1), make(chan error)
 		w.Handle("K", func(ctx context.Context, job *qless.Job) error {
@@ -86,8 +86,8 @@ func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 			return err
 		})
 		w.start()
-		e.put("q", qless.JID("long"))
-		e.put("q", qless.JID("bad"))
+		e.Put("q", qless.JID("long"))
+		e.Put("q", qless.JID("bad"))
 		until(t, "both jobs run", func() bool { return len(w.Stats().Running) == 2 })
 		begin(e)
 		until(t, "the worker is unhealthy", func() bool { return w.Healthy() != nil })
@@ -97,7 +97,7 @@ func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 		require.NoError(t, soon(t, "the end of the long job", lost))
 		end(e)
 		for _, jid := range []string{"long", "bad"} {
-			until(t, "the outcome of "+jid, func() bool { return e.job(jid).State == qless.StateFailed })
+			until(t, "the outcome of "+jid, func() bool { return e.Read(jid).State == qless.StateFailed })
 		}
 		require.Zero(t, w.Stats().Lost)
 	})
@@ -105,10 +105,10 @@ func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 
 func TestAReserveInTurnsReturnsWhenJobsCanNotBeTaken(t *testing.T) {
 	e := newEnv(t)
-	e.put("q")
-	require.NoError(t, e.rdb.Do(t.Context(), "acl", "setuser", "default", "-zremrangebyrank").Err())
+	e.Put("q")
+	require.NoError(t, e.Redis.Do(t.Context(), "acl", "setuser", "default", "-zremrangebyrank").Err())
 	reply, err := e.Run(t.Context(), "reserve", "", "w1", "1", "10", "2", "order", "round-robin", "q", "p")
 	require.NoError(t, err)
 	require.Len(t, reply, 4)
-	require.Equal(t, 1, e.counts("q").Waiting)
+	require.Equal(t, 1, e.Counts("q").Waiting)
 }

@@ -29,10 +29,10 @@ func (hostileCodec) Encode(string, []byte) ([]byte, string, error) { return []by
 
 func (hostileCodec) Decode(string, []byte) ([]byte, error) { panic("Decode") }
 
-// What a user gives may panic in the worker's own goroutines.
+// Functions of the user may panic in the worker's own goroutines.
 func TestNoCodeOfAUserEndsTheProgram(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{
 		Observer: func(qless.JobEvent) { panic("the observer") },
 		Logger:   slog.New(hostileLog{slog.DiscardHandler}),
 	}, qless.ClientConfig{
@@ -47,20 +47,20 @@ func TestNoCodeOfAUserEndsTheProgram(t *testing.T) {
 	w.Handle("K", func(_ context.Context, job *qless.Job) error { return outcomes[job.JID] })
 	w.start()
 	for jid := range outcomes {
-		e.put("q", qless.JID(jid), qless.Retries(0))
+		e.Put("q", qless.JID(jid), qless.Retries(0))
 		want := "failed"
 		if jid == "nil" {
 			want = "complete"
 		}
 		until(t, jid+" has ended", func() bool {
-			return e.rdb.HGet(t.Context(), "ql:j:"+jid, "state").Val() == want
+			return e.Redis.HGet(t.Context(), "ql:j:"+jid, "state").Val() == want
 		})
 	}
-	encoding := e.liveClient(e.rdb, qless.ClientConfig{Codec: hostileCodec{}})
+	encoding := e.NewLiveClient(e.Redis, qless.ClientConfig{Codec: hostileCodec{}})
 	_, err := encoding.Queue("q").Put(t.Context(), "K", "x", qless.JID("coded"), qless.Retries(0))
 	require.NoError(t, err)
 	until(t, "the job that can't be decoded has failed", func() bool {
-		return e.rdb.HGet(t.Context(), "ql:j:coded", "state").Val() == "failed"
+		return e.Redis.HGet(t.Context(), "ql:j:coded", "state").Val() == "failed"
 	})
 	w.stop()
 }

@@ -20,7 +20,7 @@ import (
 
 // idleWorker starts a worker of queue q that completes everything, and waits until it is idle.
 func (e *env) idleWorker(queues ...string) *testWorker {
-	e.t.Helper()
+	e.T.Helper()
 	w := e.worker(qless.WorkerConfig{Queues: queues})
 	w.Handle("*", nothing)
 	return w.start()
@@ -30,7 +30,7 @@ func TestAnIdleWorkerWakesForAPut(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.idleWorker()
 	for range 20 {
-		require.Equal(t, "complete", w.outcome(e.put("q")).action)
+		require.Equal(t, "complete", w.outcome(e.Put("q")).action)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.idleWorker()
 	before := time.Now()
-	require.Equal(t, "complete", w.outcome(e.put("q", qless.Delay(200*time.Millisecond))).action)
+	require.Equal(t, "complete", w.outcome(e.Put("q", qless.Delay(200*time.Millisecond))).action)
 	require.GreaterOrEqual(t, time.Since(before), 200*time.Millisecond)
 
 	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"), qless.Offset(200*time.Millisecond))
@@ -47,9 +47,9 @@ func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("r-2").action)
 }
 
-func TestAnIdleWorkerWakesForALongDelayThatWasThereBefore(t *testing.T) {
+func TestIdleWorkerWakesForAnEarlierLongDelay(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("q", qless.JID("j"), qless.Delay(300*time.Millisecond))
+	e.Put("q", qless.JID("j"), qless.Delay(300*time.Millisecond))
 	w := e.idleWorker()
 	require.Equal(t, "complete", w.outcome("j").action)
 }
@@ -57,13 +57,13 @@ func TestAnIdleWorkerWakesForALongDelayThatWasThereBefore(t *testing.T) {
 func TestAnIdleWorkerWakesForTheLockOfADeadOne(t *testing.T) {
 	for _, grace := range []string{"0", "0.2"} {
 		e := newLiveEnv(t)
-		e.set(qless.ConfigGracePeriod, grace)
-		e.set(qless.ConfigHeartbeat, "0.3")
-		jid := e.put("q")
-		e.pop("q")
+		e.Set(qless.ConfigGracePeriod, grace)
+		e.Set(qless.ConfigHeartbeat, "0.3")
+		jid := e.Put("q")
+		e.Pop("q")
 		w := e.idleWorker()
 		require.Equal(t, "complete", w.outcome(jid).action)
-		require.Contains(t, whats(e.job(jid).History), "timed-out")
+		require.Contains(t, whats(e.Read(jid).History), "timed-out")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestAnIdleWorkerWakesForUnpause(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.idleWorker()
 	require.NoError(t, e.Queue("q").Pause(t.Context()))
-	jid := e.put("q")
+	jid := e.Put("q")
 	require.NoError(t, e.Queue("q").Resume(t.Context()))
 	require.Equal(t, "complete", w.outcome(jid).action)
 }
@@ -79,11 +79,11 @@ func TestAnIdleWorkerWakesForUnpause(t *testing.T) {
 func TestAnIdleWorkerWakesForWhatOthersEnd(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.idleWorker()
-	e.put("other", qless.JID("first"))
-	e.put("q", qless.JID("dependent"), qless.DependsOn{"first"})
-	e.put("other", qless.JID("advanced"))
-	e.put("other", qless.JID("failed"))
-	jobs := e.pops("other", 3)
+	e.Put("other", qless.JID("first"))
+	e.Put("q", qless.JID("dependent"), qless.DependsOn{"first"})
+	e.Put("other", qless.JID("advanced"))
+	e.Put("other", qless.JID("failed"))
+	jobs := e.Pops("other", 3)
 	require.Len(t, jobs, 3)
 	require.NoError(t, jobs[0].Complete(t.Context()))
 	require.Equal(t, "complete", w.outcome("dependent").action)
@@ -103,25 +103,25 @@ redis.call('hmset', 'ql:j:' .. ARGV[1], 'jid', ARGV[1], 'klass', 'K', 'data', '{
 redis.call('zadd', 'ql:q:q-work', -ARGV[2] / 10000000000, ARGV[1])`
 
 func (e *env) silentPut(jid string) {
-	e.t.Helper()
-	err := e.rdb.Eval(e.t.Context(), silentPut, nil, jid, time.Now().Unix()).Err()
-	require.ErrorIs(e.t, err, redis.Nil)
+	e.T.Helper()
+	err := e.Redis.Eval(e.T.Context(), silentPut, nil, jid, time.Now().Unix()).Err()
+	require.ErrorIs(e.T, err, redis.Nil)
 }
 
-// foreignPut does what the scripts of other clients do: they wake nobody, but tell the log. They
-// tell it before the job is there, which nobody sees in between. Before that, some connections are
-// closed.
+// foreignPut does what the scripts of other clients do: they wake no worker, but publish to the
+// log. They do so before the job is there, but within one step of the server. Before that, some
+// connections are closed.
 func (e *env) foreignPut(jid string, kill ...string) {
-	e.t.Helper()
-	_, err := e.rdb.TxPipelined(e.t.Context(), func(pipe redis.Pipeliner) error {
+	e.T.Helper()
+	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
 		for _, id := range kill {
-			pipe.ClientKillByFilter(e.t.Context(), "id", id)
+			pipe.ClientKillByFilter(e.T.Context(), "id", id)
 		}
-		pipe.Publish(e.t.Context(), "ql:log", `{"jid":"`+jid+`","event":"put","queue":"q"}`)
-		pipe.Eval(e.t.Context(), silentPut, nil, jid, time.Now().Unix())
+		pipe.Publish(e.T.Context(), "ql:log", `{"jid":"`+jid+`","event":"put","queue":"q"}`)
+		pipe.Eval(e.T.Context(), silentPut, nil, jid, time.Now().Unix())
 		return nil
 	})
-	require.ErrorIs(e.t, err, redis.Nil)
+	require.ErrorIs(e.T, err, redis.Nil)
 }
 
 func TestAnIdleWorkerWakesForAPutOfAnotherClient(t *testing.T) {
@@ -137,7 +137,7 @@ func TestAnIdleWorkerWakesForAPutOfAnotherClient(t *testing.T) {
 
 func TestAWorkerThatWaitsForADueJobHearsOtherClients(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("q", qless.Delay(10*time.Minute))
+	e.Put("q", qless.Delay(10*time.Minute))
 	w := e.idleWorker()
 	e.relaysAre(1)
 	e.foreignPut("j")
@@ -146,9 +146,9 @@ func TestAWorkerThatWaitsForADueJobHearsOtherClients(t *testing.T) {
 
 // relaysAre waits until so many workers relay.
 func (e *env) relaysAre(n int64) {
-	e.t.Helper()
-	until(e.t, fmt.Sprint(n, " workers relay"), func() bool {
-		return e.rdb.PubSubNumSub(e.t.Context(), "ql:x:listen").Val()["ql:x:listen"] == n
+	e.T.Helper()
+	until(e.T, fmt.Sprint(n, " workers relay"), func() bool {
+		return e.Redis.PubSubNumSub(e.T.Context(), "ql:x:listen").Val()["ql:x:listen"] == n
 	})
 }
 
@@ -176,41 +176,41 @@ func (s *relaySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Of many workers that start together, most find that others relay. They don't wait for their turn to
-// learn that.
-func TestAWorkerThatWaitsForItsTurnToRelayLooksWhetherOthersDo(t *testing.T) {
+// Of many workers that start together, most find that others relay. They don't wait for their turn
+// to learn that.
+func TestWorkerThatWaitsToRelayLooksForOtherRelays(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()
-	require.NoError(t, e.rdb.Set(ctx, "ql:x:relay", "another", 0).Err())
+	require.NoError(t, e.Redis.Set(ctx, "ql:x:relay", "another", 0).Err())
 	w, spy := e.worker(qless.WorkerConfig{}), &relaySpy{}
 	w.rdb.AddHook(spy)
 	w.Handle("*", nothing)
 	w.start()
 	until(t, "it waits for its turn", func() bool { return spy.claims.Load() > 2 })
 	for range 2 {
-		other := e.rdb.Subscribe(ctx, "ql:x:listen")
+		other := e.Redis.Subscribe(ctx, "ql:x:listen")
 		t.Cleanup(func() { _ = other.Close() })
 	}
 	e.relaysAre(2)
 	until(t, "it looks whether others relay", func() bool { return spy.others.Load() == 2 })
 	claims := spy.claims.Load()
-	require.NoError(t, e.rdb.Del(ctx, "ql:x:relay").Err())
-	require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	require.NoError(t, e.Redis.Del(ctx, "ql:x:relay").Err())
+	require.Equal(t, "complete", w.outcome(e.Put("q")).action)
 	require.Equal(t, claims, spy.claims.Load())
 }
 
 // relayed starts two workers of another queue, which relay, and then a worker of queue q that does
 // not. The queue is known.
 func (e *env) relayed() (relays [2]*testWorker, w *testWorker) {
-	e.t.Helper()
+	e.T.Helper()
 	for i := range relays {
 		relays[i] = e.idleWorker("other")
 		e.relaysAre(int64(i) + 1)
 	}
 	w = e.idleWorker()
 	before := time.Now()
-	require.Equal(e.t, "complete", w.outcome(e.put("q")).action)
-	w.await(e.t, "an idle worker", 1, func(c tapped) bool { return c.idle && c.at.After(before) })
+	require.Equal(e.T, "complete", w.outcome(e.Put("q")).action)
+	w.await(e.T, "an idle worker", 1, func(c tapped) bool { return c.idle && c.at.After(before) })
 	e.relaysAre(2)
 	return relays, w
 }
@@ -237,13 +237,13 @@ func TestOneRelayMayDie(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j1").action)
 }
 
-// What was put while no relay listened wakes a worker when one listens again.
+// Jobs that were put while no relay was subscribed wake a worker when one subscribes again.
 func TestAJobThatNoRelayHeardOfWakesAWorker(t *testing.T) {
 	e := newLiveEnv(t)
 	relays, w := e.relayed()
 	for i := range 1200 { // so many precede the queue of the job
 		queue := redis.Z{Score: 1, Member: fmt.Sprint("other", i)}
-		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:queues", queue).Err())
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:queues", queue).Err())
 	}
 	e.foreignPut("j", e.subscriptions(relays[:]...)...)
 	require.Equal(t, "complete", w.outcome("j").action)
@@ -251,8 +251,8 @@ func TestAJobThatNoRelayHeardOfWakesAWorker(t *testing.T) {
 
 // subscriptions returns the ids of the connections by which workers listen.
 func (e *env) subscriptions(workers ...*testWorker) []string {
-	e.t.Helper()
-	clients := e.rdb.Do(e.t.Context(), "client", "list", "type", "pubsub").Val().(string)
+	e.T.Helper()
+	clients := e.Redis.Do(e.T.Context(), "client", "list", "type", "pubsub").Val().(string)
 	var ids []string
 	for line := range strings.Lines(clients) {
 		for _, w := range workers {
@@ -262,7 +262,7 @@ func (e *env) subscriptions(workers ...*testWorker) []string {
 			}
 		}
 	}
-	require.Len(e.t, ids, len(workers))
+	require.Len(e.T, ids, len(workers))
 	return ids
 }
 
@@ -279,9 +279,9 @@ func TestWorkersCeaseToRelayWhenThereAreMany(t *testing.T) {
 		e.worker(qless.WorkerConfig{Queues: []string{"other"}, PollInterval: 50 * time.Millisecond}).start()
 		e.relaysAre(int64(i) + 1)
 	}
-	others := e.rdb.Subscribe(t.Context(), "ql:x:listen")
+	others := e.Redis.Subscribe(t.Context(), "ql:x:listen")
 	t.Cleanup(func() { _ = others.Close() })
-	more := e.rdb.Subscribe(t.Context(), "ql:x:listen")
+	more := e.Redis.Subscribe(t.Context(), "ql:x:listen")
 	t.Cleanup(func() { _ = more.Close() })
 	for _, pubsub := range []*redis.PubSub{others, more} {
 		_, err := pubsub.Receive(t.Context())
@@ -334,7 +334,7 @@ func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 	}
 	before := reserves()
 	for range puts {
-		jid := e.put("q")
+		jid := e.Put("q")
 		require.Equal(t, jid, soon(t, "a job", done))
 	}
 	// Each job makes its worker ask twice; some may still ask for having begun to listen. Were all
@@ -363,20 +363,20 @@ func TestAPutThatNobodyHearsOfIsFoundByThePoll(t *testing.T) {
 func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
 	e := newLiveEnv(t)
 	for i := range 2500 {
-		e.rdb.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
+		e.Redis.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
 	}
 	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond})
 	w.Handle("K", nothing)
 	w.start()
 	for _, queue := range []string{"old2400", "new1", "new2"} {
-		require.Equal(t, "complete", w.outcome(e.put(queue)).action)
+		require.Equal(t, "complete", w.outcome(e.Put(queue)).action)
 	}
 	require.Len(t, w.Stats().Queues, 1000)
 	require.Equal(t, 1, w.log.count("the patterns match more queues than a worker asks"))
 	require.Equal(t, 1, w.log.count("queues=2500 asked=1000"))
 
-	e.rdb.ZRemRangeByRank(t.Context(), "ql:queues", 0, 1900)
-	left := int(e.rdb.ZCard(t.Context(), "ql:queues").Val())
+	e.Redis.ZRemRangeByRank(t.Context(), "ql:queues", 0, 1900)
+	left := int(e.Redis.ZCard(t.Context(), "ql:queues").Val())
 	until(t, "all are asked", func() bool { return len(w.Stats().Queues) == left })
 	asked := w.count(of("queues.ready"))
 	w.idle(w.count(func(c tapped) bool { return c.idle }) + 3)
@@ -390,11 +390,11 @@ func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
 	one.saidGoodbye()
 	require.True(t, one.Stats().Paused)
 	for range 3 {
-		require.Equal(t, "complete", two.outcome(e.put("q")).action)
+		require.Equal(t, "complete", two.outcome(e.Put("q")).action)
 	}
 	one.Resume()
 	two.Pause()
-	require.Equal(t, "complete", one.outcome(e.put("q")).action)
+	require.Equal(t, "complete", one.outcome(e.Put("q")).action)
 }
 
 func TestABusyWorkerLeavesWakeUpsToOthers(t *testing.T) {
@@ -403,11 +403,11 @@ func TestABusyWorkerLeavesWakeUpsToOthers(t *testing.T) {
 	handler, running, end := hold()
 	one.Handle("K", handler)
 	one.start()
-	first := e.put("q")
+	first := e.Put("q")
 	soon(t, "a job", running)
 	two := e.idleWorker()
 	for range 3 {
-		require.Equal(t, "complete", two.outcome(e.put("q")).action)
+		require.Equal(t, "complete", two.outcome(e.Put("q")).action)
 	}
 	end <- nil
 	require.Equal(t, "complete", one.outcome(first).action)
@@ -417,7 +417,7 @@ func TestAStoppedWorkerLeavesItsWaitToOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	one := e.idleWorker()
 	two := e.idleWorker()
-	e.put("q", qless.JID("j"), qless.Delay(500*time.Millisecond))
+	e.Put("q", qless.JID("j"), qless.Delay(500*time.Millisecond))
 	claimed := func(c tapped) bool { return c.idle && c.reply.([]any)[2] == "q" }
 	until(t, "one of them waits", func() bool { return one.count(claimed)+two.count(claimed) > 0 })
 	if one.count(claimed) == 0 {
@@ -429,7 +429,7 @@ func TestAStoppedWorkerLeavesItsWaitToOthers(t *testing.T) {
 
 func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.server.Addr())
+	proxy := testkit.NewProxy(t, e.Server.Addr())
 	dead := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
 	dead.Handle("K", nothing)
 	dead.start()
@@ -437,11 +437,11 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	dead.offline.Store(true)
 	proxy.CutAll()
 	e.awaitNoSubscribers(dead.Name())
-	jid := e.put("q")
+	jid := e.Put("q")
 	before := time.Now()
-	// Nobody listens to the log until the other worker notices: it may be found by its next poll
-	// only, unless it listens itself.
-	if e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
+	// No relay subscribes to the log until the other worker notices: it may be found by its next
+	// poll only, unless that worker subscribes itself.
+	if e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
 		_, err := e.Run(t.Context(), "wake", "", "q")
 		require.NoError(t, err)
 	}
@@ -451,23 +451,23 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	dead.offline.Store(false)
 	w.stop()
 	dead.idle(dead.count(func(c tapped) bool { return c.idle }) + 1)
-	require.Equal(t, "complete", dead.outcome(e.put("q")).action, "it listens again")
+	require.Equal(t, "complete", dead.outcome(e.Put("q")).action, "it listens again")
 }
 
 func TestAFreeSlotWakesAnIdleWorker(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set("q-max-concurrency", 1)
+	e.Set("q-max-concurrency", 1)
 	one := e.worker(qless.WorkerConfig{})
 	handler, running, end := hold()
 	one.Handle("K", handler)
 	one.start()
-	first := e.put("q")
+	first := e.Put("q")
 	soon(t, "a job", running)
 	two := e.idleWorker()
-	second := e.put("q")
+	second := e.Put("q")
 	one.Pause()
 	one.saidGoodbye()
-	require.Equal(t, qless.StateWaiting, e.job(second).State)
+	require.Equal(t, qless.StateWaiting, e.Read(second).State)
 	end <- nil
 	require.Equal(t, "complete", one.outcome(first).action)
 	require.Equal(t, "complete", two.outcome(second).action)
@@ -476,7 +476,7 @@ func TestAFreeSlotWakesAnIdleWorker(t *testing.T) {
 func TestMaxConcurrencyHoldsOverSeveralWorkers(t *testing.T) {
 	const limit, jobs = 3, 60
 	e := newLiveEnv(t)
-	e.set("q-max-concurrency", limit)
+	e.Set("q-max-concurrency", limit)
 	var now, most atomic.Int32
 	done := make(chan bool, jobs)
 	for range 3 {
@@ -495,7 +495,7 @@ func TestMaxConcurrencyHoldsOverSeveralWorkers(t *testing.T) {
 		w.start()
 	}
 	for range jobs {
-		e.put("q")
+		e.Put("q")
 	}
 	for range jobs {
 		soon(t, "a job", done)

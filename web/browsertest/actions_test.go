@@ -34,7 +34,7 @@ func inForms(action web.Action) (button, form string) {
 	return button, form
 }
 
-// act does an action as somebody does it: with the button on a page, and on the page that asks.
+// act does an action as a user does it: with the button on a page, and on the page that asks.
 func (p *tab) act(try trial) {
 	p.t.Helper()
 	button, form := inForms(try.action)
@@ -73,7 +73,8 @@ func ofJob(action web.Action, jid, says string, fields ...string) trial {
 	return trial{action, "/jobs/" + jid, fields, says}
 }
 
-// trials puts what the actions need, and returns all of them, in an order in which they can be done.
+// trials puts what the actions need, and returns all of them, in an order in which they can be
+// done.
 func trials(b *board) []trial {
 	ctx := context.Background()
 	must := func(err error) { require.NoError(b.t, err) }
@@ -187,7 +188,7 @@ func TestEachActionCanBeDone(t *testing.T) {
 	p.faultless()
 }
 
-func TestAllThatAreFoundAreCanceledWhileAPageTellsHowFarThatIs(t *testing.T) {
+func TestPageShowsProgressWhileAllFoundAreCanceled(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, web.Options{})
 	const count = 1501

@@ -67,7 +67,7 @@ func (b *barriers) add(p *tab, path, options string) {
 	}
 }
 
-// report fails the test if there are serious barriers, and tells of the others.
+// report fails the test if there are serious barriers, and logs the others.
 func (b *barriers) report(t *testing.T) {
 	t.Helper()
 	for _, one := range b.found {

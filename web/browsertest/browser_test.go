@@ -100,7 +100,7 @@ func newTab(t *testing.T, base string) *tab {
 	return p
 }
 
-// hear records what should not happen on any page.
+// hear records errors that should not happen on any page.
 func (p *tab) hear(event any) {
 	fault := ""
 	switch e := event.(type) {

@@ -2,6 +2,6 @@
 // takes the pictures of it in docs/images. It is a module of its own for the sake of its
 // dependencies.
 //
-// Its tests need Chromium; they are skipped without it. Those that look for barriers and for
-// invalid HTML need axe-core, and the Nu checker with Java: .ci/install browser installs all of them.
+// Its tests need Chromium; they are skipped without it. The tests for barriers and for invalid HTML
+// need axe-core, and the Nu checker with Java: .ci/install browser installs all of them.
 package browsertest

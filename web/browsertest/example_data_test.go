@@ -275,7 +275,7 @@ func (e *example) plans() {
 	e.must(batch.Commit(ctx))
 }
 
-// workers runs jobs that go on until the test ends.
+// workers runs jobs that last until the test ends.
 func (e *example) workers() {
 	started := make(chan struct{}, 100)
 	expected := 0

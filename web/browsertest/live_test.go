@@ -76,7 +76,8 @@ func TestAnUpdateDoesNotDisturb(t *testing.T) {
 	p.faultless()
 }
 
-// testOpen waits until the page has got an update, shown or not: a second one comes after the first.
+// testOpen waits until the page has got an update, shown or not: a second one comes after the
+// first.
 func testOpen(p *tab, b *board) {
 	p.t.Helper()
 	b.t.Helper()

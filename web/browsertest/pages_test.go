@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// shapeOf tells pages from each other, but not those of two jobs.
+// shapeOf distinguishes pages, but not those of two jobs.
 func shapeOf(t *testing.T, path string) string {
 	t.Helper()
 	where, err := url.Parse(path)

@@ -67,7 +67,7 @@ func TestPictures(t *testing.T) {
 	p.faultless()
 }
 
-// shrink writes a picture with 256 colours: those that it has most of.
+// shrink writes a picture with its 256 most frequent colours.
 func shrink(t *testing.T, text []byte) []byte {
 	t.Helper()
 	picture, err := png.Decode(bytes.NewReader(text))

@@ -56,7 +56,8 @@ func value[T any](p *tab, expression string) T {
 	return got
 }
 
-// until returns when an expression is true on the page. A page that is just being left has no value.
+// until returns when an expression is true on the page. A page that is just being left has no
+// value.
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	testkit.Until(p.t, expression, func() bool {

@@ -7,8 +7,8 @@
 -- KEYS[5]  the queue
 -- ARGV     id, 1 to share the queue with old clients, and optionally the lease that must hold it
 -- Returns  1 if this call completed it, 0 if the item no longer existed or the lease is another
--- Cost     3 commands, 4 with a lease, one linear in the processing list; with old clients one more, linear in
---          the queue, if the item is not in the processing list
+-- Cost     3 commands, 4 with a lease, one linear in the processing list; with old clients one
+--          more, linear in the queue, if the item is not in the processing list
 
 if ARGV[3] and redis.call('get', KEYS[3]) ~= ARGV[3] then
   return 0

@@ -1,5 +1,5 @@
--- deep: requeue items that are neither leased nor in the queue, and list those that are leased and
--- in no list.
+-- deep: requeue items that are neither leased nor in the queue, and list the items that are leased
+-- and in no list.
 --
 -- KEYS[1]  the queue
 -- KEYS[2]  the processing list

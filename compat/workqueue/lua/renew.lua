@@ -1,4 +1,4 @@
--- renew: restart a lease that holds an item, or that has ended while nobody else took the item.
+-- renew: restart a lease that holds an item, or that has ended while no other worker took the item.
 --
 -- KEYS[1]  the item's data
 -- KEYS[2]  the processing list

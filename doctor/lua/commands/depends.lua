@@ -1,5 +1,5 @@
--- depends: both jobs of a dependency have it. A job waits only for jobs that can still complete, and is
--- notified when one of them fails.
+-- depends: both jobs of a dependency have it. A job waits only for jobs that can still complete,
+-- and is notified when one of them fails.
 --
 -- Items  j:<jid>-dependencies jid, j:<jid>-dependents jid
 
@@ -11,7 +11,7 @@ local function dependents_key(jid)
   return job_key(jid) .. '-dependents'
 end
 
--- Removes a dependency, and lets the job go on that has no other.
+-- Removes a dependency, and releases the job if it has no other.
 local function let_go(jid, other)
   undepend(jid, other)
   local job = fields_of(jid)
@@ -27,7 +27,7 @@ local function acts_on_failure(jid)
   return policy == 'run' or policy == 'fail'
 end
 
--- Checks that a job waits for another one, of which a member of a key tells.
+-- Checks that a job waits for another one, as a member of a key claims.
 local function check(key, member, jid, other)
   local state, theirs = state_of(jid), other == OPEN and 'open' or state_of(other)
   local waits, known = is_in(dependencies_key(jid), other), is_in(dependents_key(other), jid)

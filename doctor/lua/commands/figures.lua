@@ -1,11 +1,11 @@
--- figures: statistics are numbers. Commands treat any other value as zero, so the repair removes it. A
--- tenant has a share only while its jobs wait.
+-- figures: statistics are numbers. Commands treat any other value as zero, so the repair removes
+-- it. A tenant has a share only while its jobs wait.
 --
 -- Items  s:<kind>:<day>:<queue> field, x:stats:<day>:<queue> field, x:rates:<minute> field,
 --        x:fair:<priority>:<queue>, x:fair:<priority>:<queue> tenant
 
--- The figures that may be below zero: a mean of waits by several clocks, and how many jobs that failed
--- on a day are still failed, if the figures of that day had expired.
+-- The figures that may be below zero: a mean of waits by several clocks, and how many jobs that
+-- failed on a day are still failed, if the figures of that day had expired.
 local SIGNED = {mean = true, failed = true}
 
 local function check_count(key, field)

@@ -1,6 +1,6 @@
 -- job: a job is where its state says, its locks agree, and its tags, lifetime and limit know it.
--- Whether a failure group has a job is expensive to find out: of a failed job it tells ?failed, and
--- looks if the item has the member group.
+-- Whether a failure group has a job is expensive to find out: of a failed job it reports ?failed,
+-- and checks if the item has the member group.
 --
 -- Items  j:<jid>, j:<jid> group
 

@@ -1,8 +1,8 @@
 -- notes: keys that refer to jobs are still right.
 --
--- Items  j:<jid>-history, r:<jid>, f:<group>, failures group, x:unique:<key>, x:until jid, tracked jid,
---        failed-jobs-list jid, x:schedule-ids id, and, with the seconds as the member, keys that have
---        to expire, such as x:empty, x:worker:<name> and x:rates:<minute>
+-- Items  j:<jid>-history, r:<jid>, f:<group>, failures group, x:unique:<key>, x:until jid, tracked
+--        jid, failed-jobs-list jid, x:schedule-ids id, and, with the seconds as the member, keys
+--        that have to expire, such as x:empty, x:worker:<name> and x:rates:<minute>
 
 local function change(operation, key, member)
   return function()
@@ -56,7 +56,8 @@ local function check_history(key, name)
   end
 end
 
--- What to check of a key by itself, by how it begins: with the rest of it. And of a member, by the key.
+-- The checks of single keys, by prefix; each is called with the rest of the key. And of a member,
+-- by the key.
 local keys = {
   j = check_history, r = check_recurs,
   f = function(key, group)

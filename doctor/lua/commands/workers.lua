@@ -1,9 +1,10 @@
--- workers: the list of a worker has the jobs that it runs, and workers that wait for jobs are alive.
+-- workers: the list of a worker has the jobs that it runs, and workers that wait for jobs are
+-- alive.
 --
 -- Items  w:<worker>:jobs jid, x:idle worker, x:idle:<queue> worker, x:list:<list> worker,
 --        x:due:<queue>. A worker that begins with the byte 1 stands for those with a list of queues
 
--- Whether nothing shows that a worker is alive: it is not registered, and nobody listens for it.
+-- Whether nothing shows that a worker is alive: it is not registered, and has no subscription.
 -- Receivers are not registered.
 local function is_dead(worker)
   if string.byte(worker) == LIST then

@@ -1,5 +1,6 @@
--- What the doctor's checks share. A check looks at some items, and returns their problems. With a kind of
--- problem, it repairs the problems of that kind, which it finds again in the same step.
+-- Functions that the doctor's checks share. A check looks at some items, and returns their
+-- problems. With a kind of problem, it repairs the problems of that kind, which it finds again in
+-- the same step.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     CHECK; NOW, or '' for the server's clock; the kind to repair, or '' to check; then the
@@ -130,7 +131,7 @@ local function limit_of(job)
   return parked_by(job.state, job.time, job['x:parked'])
 end
 
--- The score of a job where it belongs; nil if nobody knows, such as when a scheduled job falls due.
+-- The score of a job where it belongs; nil if unknown, such as when a scheduled job falls due.
 local function usual_score(job)
   if job.state == 'waiting' or job.state == 'stalled' then
     return waiting_score(job)

@@ -95,7 +95,8 @@ func clean(ctx context.Context, config workqueue.CleanerConfig, prefixes []strin
 	return workqueue.NewCleaner(rdb, config, queues...).Run(ctx)
 }
 
-// connect returns a client of the server at a host or URL. If it is empty, REDIS_URL says where.
+// connect returns a client of the server at a host or URL. If it is empty, REDIS_URL has the
+// address.
 func connect(host string) (*redis.Client, error) {
 	url := cmp.Or(host, os.Getenv("REDIS_URL"), "localhost")
 	if !strings.Contains(url, "://") {

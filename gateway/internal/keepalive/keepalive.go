@@ -11,12 +11,12 @@ import (
 const probes = 3
 
 // Listener returns a listener whose TCP connections fail when the other host is silent for that
-// long: one that says nothing is probed, after half of the time for the first time. What was written
-// may be without acknowledgement for that long too, or for the time for writing if that is longer;
-// if that is 0, as long as the system likes. Other systems than Linux do not know such a limit.
+// long: a silent one is probed, after half of the time for the first time. Written data may stay
+// unacknowledged for that long too, or for the time for writing if that is longer; if that is 0, as
+// long as the system likes. Other systems than Linux do not know such a limit.
 //
-// With a silence of 0 or less, the connections are as the listener returns them. Those that are not
-// of TCP always are.
+// With a silence of 0 or less, the connections are as the listener returns them. Connections that
+// are not of TCP always are.
 func Listener(l net.Listener, silence, writing time.Duration) net.Listener {
 	if silence <= 0 {
 		return l

@@ -1,11 +1,10 @@
-// Package serve is the program of the lmstfy server: its flags, its signals, and where it logs.
+// Package serve runs a lmstfy server as qless serve lmstfy does.
 package serve
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -28,10 +26,10 @@ import (
 // shutdownTimeout is how long requests may take that are being answered when the program is to end.
 const shutdownTimeout = 30 * time.Second
 
-// defaultFile is the configuration file that is read if there is one.
+// defaultFile is the configuration file that lmstfy's own server reads if none is named.
 const defaultFile = "conf/config.toml"
 
-// Options say where the server listens, and where its jobs are.
+// Options are the addresses of the server and of the Redis server of its jobs.
 type Options struct {
 	// AdminHosts are names by which the admin API may be asked, beside addresses, localhost and those
 	// of the file.
@@ -41,7 +39,8 @@ type Options struct {
 	// 127.0.0.1:7778.
 	AdminListen string
 
-	// ConfigFile is a configuration file of lmstfy's own server.
+	// ConfigFile is a configuration file of lmstfy's own server. Defaults to conf/config.toml, if
+	// there is that file, and Redis is not named.
 	ConfigFile string
 
 	// Listen is the address of the API, instead of that of the file. Defaults to 127.0.0.1:7777.
@@ -62,71 +61,6 @@ type Options struct {
 
 	// SkipTokens has requests taken without looking at their tokens.
 	SkipTokens bool
-}
-
-// parse reads the flags of lmstfy's own server, and those that say where the jobs are.
-func parse(args []string, stderr io.Writer) (o Options, version bool, err error) {
-	set := flag.NewFlagSet("lmstfy", flag.ContinueOnError)
-	set.SetOutput(stderr)
-	set.StringVar(&o.Listen, "listen", "", "address of the API (default 127.0.0.1:7777, or the file's)")
-	set.StringVar(&o.AdminListen, "admin-listen", "",
-		"address of the admin API (default 127.0.0.1:7778, or the file's)")
-	set.Func("admin-host", "name by which the admin API may be asked; may be given repeatedly",
-		func(name string) error {
-			o.AdminHosts = append(o.AdminHosts, name)
-			return nil
-		})
-	set.IntVar(&o.MaxConnections, "max-connections", 0,
-		"connections of each API; others wait (default 16384; -1 for any number)")
-	set.StringVar(&o.Redis, "redis", os.Getenv("QLESS_REDIS_URL"),
-		"URL of Redis, instead of that of the file (default $QLESS_REDIS_URL)")
-	set.StringVar(&o.Namespace, "namespace", "", "namespace of qless, with --redis")
-	set.StringVar(&o.ConfigFile, "c", "", "configuration file (default "+defaultFile+", if there is one)")
-	set.StringVar(&o.PIDFile, "p", "", "file for the id of the process")
-	set.String("bt", "warn", "has no effect")
-	set.BoolVar(&version, "v", false, "show the version")
-	set.BoolVar(&o.SkipTokens, "sv", false, "take requests without looking at their tokens")
-	if err := set.Parse(args); err != nil {
-		return Options{}, false, err
-	}
-	if set.NArg() > 0 {
-		return Options{}, false, fmt.Errorf("unexpected argument %q", set.Arg(0))
-	}
-	if _, err := os.Stat(defaultFile); o.ConfigFile == "" && o.Redis == "" && err == nil {
-		o.ConfigFile = defaultFile
-	}
-	return o, version, nil
-}
-
-// Main runs the program until the context ends, or a signal tells it to stop, and returns its
-// status.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	options, version, err := parse(args, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		fmt.Fprintln(stderr, "lmstfy:", err)
-		return 2
-	case version:
-		showVersion(stdout)
-		return 0
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := Run(ctx, options, stdout, stderr); err != nil {
-		fmt.Fprintln(stderr, "lmstfy:", err)
-		return 1
-	}
-	return 0
-}
-
-func showVersion(stdout io.Writer) {
-	version := "unknown"
-	if build, known := debug.ReadBuildInfo(); known {
-		version = build.Main.Version
-	}
-	fmt.Fprintln(stdout, "version:", version)
 }
 
 // A setup is what the program serves, and where.
@@ -193,6 +127,9 @@ func shutDown(server *lmstfy.Server, logger *slog.Logger) {
 func (o Options) setUp(ctx context.Context, stdout, stderr io.Writer) (*setup, error) {
 	s := &setup{listen: "127.0.0.1:7777", adminListen: "127.0.0.1:7778", close: func() {}}
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
+	if _, err := os.Stat(defaultFile); o.ConfigFile == "" && o.Redis == "" && err == nil {
+		o.ConfigFile = defaultFile
+	}
 	if o.ConfigFile == "" {
 		err := o.connect(ctx, s, stdout)
 		s.config.Logger = logger
@@ -277,8 +214,7 @@ func writePID(path string) (remove func(), err error) {
 	return func() { _ = os.Remove(path) }, nil
 }
 
-// ignoreReopen has the signal ignored that told the other server to open its logs again: there are
-// no files.
+// ignoreReopen ignores the signal by which the other server reopens its logs: there are no files.
 func ignoreReopen() (stop func()) {
 	reopen := make(chan os.Signal, 1)
 	signal.Notify(reopen, syscall.SIGUSR1)

@@ -21,7 +21,7 @@ import (
 
 const patience = 30 * time.Second
 
-// An output is what a program writes, to be read while it runs.
+// An output is what a server writes, to be read while it runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,17 +41,18 @@ func (o *output) String() string {
 
 var listening = regexp.MustCompile(`listening on (\S+), admin on (\S+)\n`)
 
-// run runs the program until the test ends, and returns its addresses and what it writes.
-func runMain(t *testing.T, args ...string) (api, admin string, out, log *output) {
+// start runs a server until the test ends, and returns its addresses and what it writes.
+func start(t *testing.T, o Options) (api, admin string, out, log *output) {
 	t.Helper()
 	out, log = new(output), new(output)
+	o.Listen, o.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	go func() { ended <- Main(ctx, args, out, log) }()
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o, out, log) }()
 	t.Cleanup(func() {
 		cancel()
-		if status := <-ended; status != 0 {
-			t.Errorf("status %d: %s", status, log)
+		if err := <-ended; err != nil {
+			t.Errorf("%v: %s", err, log)
 		}
 	})
 	require.Eventually(t, func() bool { return listening.MatchString(out.String()) },
@@ -73,10 +74,8 @@ func ask(t *testing.T, method, url string) (int, string) {
 }
 
 func TestWithoutARedisJobsAreKeptInMemory(t *testing.T) {
-	t.Setenv("QLESS_REDIS_URL", "")
 	pid := filepath.Join(t.TempDir(), "pid")
-	api, admin, out, _ := runMain(t,
-		"-listen", "127.0.0.1:0", "-admin-listen", "127.0.0.1:0", "-sv", "-p", pid)
+	api, admin, out, _ := start(t, Options{SkipTokens: true, PIDFile: pid})
 	require.Contains(t, out.String(), "in memory")
 	status, _ := ask(t, "PUT", "http://"+api+"/api/ns/q")
 	require.Equal(t, 201, status)
@@ -89,10 +88,10 @@ func TestWithoutARedisJobsAreKeptInMemory(t *testing.T) {
 }
 
 func TestTheFileOfTheOtherServer(t *testing.T) {
-	t.Setenv("QLESS_REDIS_URL", "")
 	server := testkit.Start(t)
-	file := filepath.Join(t.TempDir(), "config.toml")
-	require.NoError(t, os.WriteFile(file, []byte(`
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("conf", 0o700))
+	require.NoError(t, os.WriteFile(defaultFile, []byte(`
 Host = "127.0.0.1"
 Port = 7777
 AdminPort = 7778
@@ -110,8 +109,7 @@ Addr = "`+server.Addr()+`"
 [Pool.default]
 Addr = "`+server.Addr()+`"
 `), 0o600))
-	api, admin, _, log := runMain(t,
-		"-c", file, "-listen", "127.0.0.1:0", "-admin-listen", "127.0.0.1:0", "-bt", "warn")
+	api, admin, _, log := start(t, Options{})
 	require.Contains(t, log.String(), "Colour")
 	status, _ := ask(t, "PUT", "http://"+api+"/api/ns/q?delay=61")
 	require.Equal(t, 401, status)
@@ -128,14 +126,10 @@ Addr = "`+server.Addr()+`"
 	require.Contains(t, text, "ttl is shorter than delay")
 }
 
-func TestFlagsThatCanNotBe(t *testing.T) {
-	t.Setenv("QLESS_REDIS_URL", "")
-	var out, log bytes.Buffer
-	require.Equal(t, 0, Main(t.Context(), []string{"-v"}, &out, &log))
-	require.Contains(t, out.String(), "version:")
-	require.Equal(t, 2, Main(t.Context(), []string{"-x"}, &out, &log))
-	require.Equal(t, 2, Main(t.Context(), []string{"x"}, &out, &log))
-	require.Equal(t, 1, Main(t.Context(), []string{"-c", "missing.toml"}, &out, &log))
-	require.Equal(t, 1, Main(t.Context(), []string{"-redis", "redis://:secret@127.0.0.1:1"}, &out, &log))
-	require.NotContains(t, log.String(), "secret")
+func TestOptionsThatCanNotBe(t *testing.T) {
+	err := Run(t.Context(), Options{ConfigFile: "missing.toml"}, io.Discard, io.Discard)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	err = Run(t.Context(), Options{Redis: "redis://:secret@127.0.0.1:1"}, io.Discard, io.Discard)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
 }

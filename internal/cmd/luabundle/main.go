@@ -1,5 +1,5 @@
-// Luabundle writes the Lua sources as the one script that a server can load, and what Go has to know of
-// its commands.
+// Luabundle writes the Lua sources as the one script that a server can load, and what Go has to
+// know of its commands.
 //
 //	luabundle -script FILE   the script
 //	luabundle -facts FILE    the facts of the commands, as Go

@@ -1,5 +1,5 @@
-// Package repairs has calls that several suites of tests make: commands for which the public API has another
-// form, and selections in short.
+// Package repairs has calls that several suites of tests make: commands for which the public API
+// has another form, and selections in short.
 package repairs
 
 import (
@@ -19,8 +19,8 @@ func TimeOut(ctx context.Context, client *qless.Client, jids ...string) error {
 	return err
 }
 
-// UnfailInto puts failed jobs of a group into a queue, as clients of other languages do. It returns their
-// number.
+// UnfailInto puts failed jobs of a group into a queue, as clients of other languages do. It returns
+// their number.
 func UnfailInto(
 	ctx context.Context, client *qless.Client, queue, group string, count int,
 ) (int, error) {

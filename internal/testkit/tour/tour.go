@@ -27,7 +27,7 @@ func NewGuide(t testing.TB) *Guide {
 	return &Guide{seen: map[string]bool{}}
 }
 
-// Missing returns the scripts that nobody ran.
+// Missing returns the scripts that were never run.
 func (g *Guide) Missing(t testing.TB) []string {
 	t.Helper()
 	g.mu.Lock()

@@ -137,7 +137,8 @@ func outcome(ctx context.Context, job *qless.Job, w *qless.Worker, lock time.Dur
 	return nil
 }
 
-// receive receives a job that waits, one that comes while the call waits, and gives up another call.
+// receive receives a job that waits, one that comes while the call waits, and gives up another
+// call.
 func receive(t testing.TB, c, other *qless.Client) {
 	t.Helper()
 	ctx := t.Context()

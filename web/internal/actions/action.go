@@ -35,7 +35,7 @@ type Info struct {
 	Confirm     bool          `json:"-"` // a page asks first, even if no field is missing
 	SingleJob   bool          `json:"-"` // it is offered for one job only
 	Primary     bool          `json:"-"` // it is one of the first buttons
-	Creates     bool          `json:"-"` // what is done twice is there twice
+	Creates     bool          `json:"-"` // done twice, it has its effect twice
 	States      []qless.State `json:"-"` // in which jobs can be, if not in any
 
 	Action `json:"-"`

@@ -32,7 +32,7 @@ type Field struct {
 	option *jobopts.Row // of a job, if it gives one
 }
 
-// A Kind says what the text of a field has to be.
+// A Kind is the form of a field's text.
 type Kind string
 
 const (
@@ -61,7 +61,7 @@ func (f Field) Input() string {
 	return "text"
 }
 
-// subject returns the field that says what an action is about.
+// subject returns the field that names the subject of an action.
 func subject(name, label string) Field {
 	return Field{Name: name, Label: label, Kind: Text, Subject: true}
 }
@@ -188,7 +188,7 @@ func (f *Form) jobData() any {
 	return nil
 }
 
-// isFresh reports whether a form says what an action is about, and nothing else.
+// isFresh reports whether a form has the subject of an action, and nothing else.
 func (f *Form) isFresh(fields []Field) bool {
 	for _, field := range fields {
 		if field.Subject && f.Get(field.Name) == "" || !field.Subject && f.Has(field.Name) {

@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// The number of runs that are remembered, and of those that take long and are under way at a time.
+// The number of runs that are remembered, and of long ones under way at a time.
 const (
 	maxRuns     = 200
 	maxLongRuns = 4

@@ -205,7 +205,7 @@ func editJob(ctx context.Context, r *Run, job *qless.Job) error {
 	return job.Move(ctx, job.Queue, keepOptions(job)...)
 }
 
-// isSame reports whether data is what it was, but for spaces.
+// isSame reports whether data is what it was, except for spaces.
 func isSame(before, now json.RawMessage) bool {
 	var line bytes.Buffer
 	return json.Compact(&line, before) == nil && bytes.Equal(line.Bytes(), now)

@@ -68,7 +68,7 @@ func (o *Outcome) put(jid string) {
 	}
 }
 
-// Sentence says what was done, or is empty if nothing was.
+// Sentence describes the outcome, or is empty if nothing was done.
 func (o *Outcome) Sentence() string {
 	switch {
 	case o.Count == 0 && (o.Left > 0 || o.Err != nil):
@@ -79,7 +79,7 @@ func (o *Outcome) Sentence() string {
 	return words.Plural(o.Count, "job") + " " + o.info.Done + "."
 }
 
-// reasonOf says what has ended a run early, or is empty.
+// reasonOf returns the reason why a run has ended early, or is empty.
 func reasonOf(err error) string {
 	switch {
 	case err == nil:

@@ -32,7 +32,7 @@ type Receipt struct {
 // A ReceiptSize is the size of a receipt.
 type ReceiptSize struct{ Jobs, Bytes int }
 
-// The number of receipts that are kept, and of those that may have the greatest size.
+// The number of receipts that are kept, and how many of them may have the greatest size.
 const (
 	maxReceipts  = 20
 	fullReceipts = 4
@@ -86,7 +86,7 @@ func (p *Receipt) checkRoom(jobs []*qless.Job) error {
 	return nil
 }
 
-// add keeps jobs, but for those that were left.
+// add keeps jobs, except for skipped ones.
 func (p *Receipt) add(jobs []*qless.Job, left map[string]*qless.Error) {
 	jobs = slices.DeleteFunc(slices.Clone(jobs), func(job *qless.Job) bool {
 		return left[job.JID] != nil
@@ -149,7 +149,7 @@ func isLongReceipt(s *Space, f *Form) bool {
 	return err == nil && p.size().Jobs > doneAtOnce
 }
 
-// A restore puts the jobs of a receipt again, each after those that it waits for. Jobs that are
+// A restore puts the jobs of a receipt again, each after the jobs that it waits for. Jobs that are
 // there are left alone.
 type restore struct{}
 
@@ -220,7 +220,7 @@ func (t *restoring) putAll(ctx context.Context, jobs []*qless.Job) error {
 	return nil
 }
 
-// putPage puts jobs of one queue, but for those that can't be put any more.
+// putPage puts jobs of one queue, except for jobs that can't be put any more.
 func (t *restoring) putPage(ctx context.Context, jobs []*qless.Job) error {
 	jobs = slices.DeleteFunc(jobs, t.isHopeless)
 	for len(jobs) > 0 {

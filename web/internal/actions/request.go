@@ -36,8 +36,8 @@ func (s *Space) NewRequest(info *Info, values url.Values) (*Request, error) {
 	return q, err
 }
 
-// IsReady reports whether there is nothing to ask: all is said, and it is confirmed or does no harm.
-// It notes in the form what can't be used.
+// IsReady reports whether there is nothing to ask: all is said, and it is confirmed or does no
+// harm. It notes in the form what can't be used.
 func (q *Request) IsReady() bool {
 	isSure := q.Form.Get("sure") != ""
 	if !isSure && (q.Info.asks(q.Form) || q.Target != nil && !q.Target.isOne()) {
@@ -74,7 +74,8 @@ func (q *Request) MustType() bool {
 	return q.Count != nil && (q.Count.IsMore || q.Count.Jobs > typedFrom)
 }
 
-// Typed is the name that one has to type: of the queue, group, tag or worker, or else of the action.
+// Typed is the name that one has to type: of the queue, group, tag or worker, or else of the
+// action.
 func (q *Request) Typed() string {
 	name := strings.TrimSpace(printable(q.Target.Name))
 	if name == "" {

@@ -190,7 +190,7 @@ func (r *Run) checkStopped() error {
 	return nil
 }
 
-// pass changes jobs, step by step, and returns those that others depend on.
+// pass changes jobs, step by step, and returns the ones that others depend on.
 func (r *Run) pass(jids []string) (blocked []string, err error) {
 	for some := range slices.Chunk(jids, doneAtOnce) {
 		if err := r.checkStopped(); err != nil {
@@ -294,7 +294,7 @@ func (r *Run) Outcome() *Outcome {
 	return r.done
 }
 
-// A Progress says how far a run is.
+// A Progress is the progress of a run.
 type Progress struct {
 	ID       string    `json:"id"`
 	Action   string    `json:"action"`

@@ -35,7 +35,7 @@ type Count struct {
 	Sample []string `json:"sample,omitempty"`  // some of the jids
 }
 
-// The largest number of jobs that are counted one by one, and of those that are named.
+// The largest number of jobs that are counted one by one, and the number that are named.
 const (
 	maxCounted = 20_000
 	sampleSize = 10

@@ -153,7 +153,7 @@ func (d *drawing) axes(top float64) {
 	}
 }
 
-// scaled returns the height of a value in a plot. What is not zero can be seen.
+// scaled returns the height of a value in a plot. Any value but zero is visible.
 func scaled(value, top float64) float64 {
 	value = finite(value)
 	if value <= 0 || top <= 0 {

@@ -19,7 +19,7 @@ const (
 // OpenBatch is the jid that the callback of an open batch depends on, which no job has.
 const OpenBatch = "x:open"
 
-// A Graph has the jobs that a job waits for, those that wait for it, and the others that these wait
+// A Graph has a job's dependencies, its dependents, and the other jobs that its dependents wait
 // for.
 type Graph struct {
 	JID   string  `json:"jid"`
@@ -42,7 +42,7 @@ type Node struct {
 	// Needs are the jobs of the graph that it waits for, or was put to wait for.
 	Needs []string `json:"needs,omitempty"`
 
-	// IsCritical says that it is on the critical path: the longest chain of jobs that are not
+	// IsCritical is true if it is on the critical path: the longest chain of jobs that are not
 	// complete, through the first job.
 	IsCritical bool `json:"is_critical,omitempty"`
 
@@ -50,7 +50,7 @@ type Node struct {
 	Blocks int `json:"blocks,omitempty"`
 
 	job         *qless.Job
-	needs, next []*Node // the jobs that it needs, and those that need it
+	needs, next []*Node // the jobs that it needs, and the jobs that need it
 	open, held  []*Node // of these, where the wait is not over
 	isDown      bool    // the jobs that wait for it belong to the graph
 	isPlaced    bool
@@ -182,7 +182,7 @@ func (g *Graph) arrange() {
 
 func byLayer(a, b *Node) int { return cmp.Compare(a.layer, b.layer) }
 
-// setLayer places a job right of those that it needs, and returns its layer. Jobs that need each
+// setLayer places a job right of the jobs that it needs, and returns its layer. Jobs that need each
 // other, which no client allows, are placed somewhere.
 func (n *Node) setLayer() int {
 	if !n.isPlaced {
@@ -228,7 +228,7 @@ func (n *Node) waiting() int {
 // neighbors.
 const orderings = 6
 
-// setRows gives each job a row in its layer, near to those that it is connected with.
+// setRows gives each job a row in its layer, near the jobs that it is connected with.
 func (g *Graph) setRows() {
 	layers := map[int][]*Node{}
 	for _, node := range g.Nodes {
@@ -269,7 +269,7 @@ func (n *Node) StateText() string {
 	return string(n.State)
 }
 
-// stateSigns are those of the states, so that color is not all that tells them.
+// stateSigns are signs of the states, so that color is not the only difference.
 var stateSigns = map[qless.State]string{
 	"": "–", qless.StateComplete: "✓", qless.StateFailed: "✕", qless.StateRunning: "▶",
 	qless.StateScheduled: "◷", qless.StateDepends: "⋯", qless.StateTimedOut: "!",

@@ -120,8 +120,8 @@ const (
 	ofComplete = 'd'
 )
 
-// Lists returns the lists that may have such jobs, in the order of the search. An overview says
-// which lists there are.
+// Lists returns the lists that may have such jobs, in the order of the search. An overview has the
+// existing lists.
 func (q *Query) Lists(in *inspect.Inspector, seen *inspect.Overview) []List {
 	var lists []List
 	if q.Text != "" && (q.In == "" || q.In == "tag") {

@@ -60,7 +60,7 @@ type Search struct {
 	until  time.Time
 }
 
-// A Report says how far a list was searched.
+// A Report is the progress of the search of a list.
 type Report struct {
 	List   string `json:"list"`
 	Looked int    `json:"looked"`

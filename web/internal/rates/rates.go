@@ -23,8 +23,8 @@ type Span struct {
 	Cell   time.Duration `json:"-"` // of a table: it begins with one
 	Keep   time.Duration `json:"-"` // how long a reading is good enough
 
-	// IsLight says that a reading takes little: the first one the last minute that is over, each of the
-	// next ones one more.
+	// IsLight limits each reading to little: the first one the last minute that is over, each of
+	// the next ones one more.
 	IsLight bool `json:"-"`
 }
 
@@ -45,8 +45,8 @@ var QueueHours = Span{
 	Length: 3 * time.Hour, Step: time.Minute, Cell: time.Minute, Keep: 10 * time.Second,
 }
 
-// LastMinutes is the time that the rates of all queues are of: five minutes, and the one that is not
-// over.
+// LastMinutes is the time that the rates of all queues are of: five minutes, and the one that is
+// not over.
 var LastMinutes = Span{
 	Length: 6 * time.Minute, Cell: time.Minute, Keep: 4 * time.Second, IsLight: true,
 }

@@ -30,8 +30,8 @@ const (
 var ReadTime = 400 * time.Microsecond
 
 // A tally has the rates of a span. They are read from the latest minute backwards: with the first
-// reading those that may still change, and no others unless that was quick; with each of the next ones
-// a few more. Those of minutes that are over are kept.
+// reading the minutes that may still change, and no others unless that was quick; with each of the
+// next ones a few more. Those of minutes that are over are kept.
 type tally struct {
 	span Span
 	read Reader
@@ -39,7 +39,7 @@ type tally struct {
 
 	mu     sync.Mutex
 	past   []Part        // of minutes that are over, in order; none is in two cells
-	recent []Part        // of those that may still change
+	recent []Part        // of the ones that may still change
 	head   time.Time     // where recent begins
 	at     time.Time     // when recent was read
 	way    time.Duration // the shortest time that an answer took
@@ -170,7 +170,7 @@ func (t *tally) keep(p Part) {
 	t.past = slices.Insert(t.past, at, p)
 }
 
-// Tallies are the rates that somebody has looked at lately. The zero value is ready.
+// Tallies are the rates that were viewed lately. The zero value is ready.
 type Tallies struct {
 	mu  sync.Mutex
 	all map[string]*tally

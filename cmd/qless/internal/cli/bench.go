@@ -115,9 +115,9 @@ func (b *bench) run(ctx context.Context) (failed error) {
 	return nil
 }
 
-// connect connects to the server, in a namespace that nobody else has.
+// connect connects to the server, in a namespace of its own.
 func (b *bench) connect(ctx context.Context) error {
-	if _, err := b.app.client(ctx); err != nil { // it says what is wrong with the server
+	if _, err := b.app.client(ctx); err != nil { // its error tells what is wrong with the server
 		return err
 	}
 	options, err := redis.ParseURL(b.redisURL())

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// look reads the version and the settings of the server. Whoever may not read them gets no warnings.
+// look reads the version and the settings of the server. Whoever may not read them gets no
+// warnings.
 func (b *bench) look(ctx context.Context) error {
 	fields := map[string]string{}
 	info, _ := b.redis.Info(ctx, "server").Result()
@@ -32,7 +33,8 @@ func (b *bench) look(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// warnings tells which settings cost time or jobs. A setting that is empty is not known.
+// warnings returns warnings about settings that cost time or jobs. A setting that is empty is not
+// known.
 func warnings(settings map[string]string, roundTrip float64) []string {
 	found := []string{}
 	warn := func(isSo bool, format string, values ...any) {

@@ -40,7 +40,7 @@ func (c change) run(a *app) do {
 	}
 }
 
-// change changes jobs, and tells which it has changed.
+// change changes jobs, and returns the changed ones.
 func (a *app) change(ctx context.Context, client *qless.Client, c change, jids []string) error {
 	if len(jids) == 0 {
 		return a.report(c, inspect.Result{})
@@ -110,8 +110,8 @@ func ofEach(
 // maxReasons is how many jobs are named that were left.
 const maxReasons = 20
 
-// report tells how many jobs were changed, and why others were not. If some were not, it returns a
-// leftError.
+// report prints the number of changed jobs, and why others were not changed. If some were not, it
+// returns a leftError.
 func (a *app) report(c change, sum inspect.Result) error {
 	if a.json {
 		if err := a.print(sum, nil); err != nil {
@@ -132,7 +132,7 @@ func (a *app) report(c change, sum inspect.Result) error {
 	return leftError{sum, "job"}
 }
 
-// A leftError says that jobs, or other things, were left as they were.
+// A leftError reports that jobs, or other things, were left as they were.
 type leftError struct {
 	sum  inspect.Result
 	noun string

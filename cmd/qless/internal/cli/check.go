@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// What the exit status of a check says, as plug-ins of monitoring systems do.
+// The exit statuses of a check, with the meanings that monitoring systems give them.
 const (
 	checkOK = iota
 	checkWarning
@@ -146,7 +146,7 @@ func (r *checkResult) judge(name, unit string, value float64, warn, crit *thresh
 	}
 }
 
-// warn raises the status, and says why.
+// warn raises the status, and adds the reason.
 func (r *checkResult) warn(status int, why string) {
 	r.Status = max(r.Status, status)
 	r.Message += ", " + why

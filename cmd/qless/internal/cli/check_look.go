@@ -82,7 +82,7 @@ func checkQueue(
 	return nil
 }
 
-// isKnown returns an error for a queue that nobody has put a job into: its name may be wrong.
+// isKnown returns an error for a queue that never had a job: its name may be wrong.
 func isKnown(ctx context.Context, client *qless.Client, counts qless.QueueCounts) error {
 	if counts.Waiting+counts.Running+counts.Scheduled+counts.Depends+counts.Recurring > 0 {
 		return nil

@@ -126,7 +126,7 @@ func TestWithAnAppendOnlyFileNothingIsUnsaved(t *testing.T) {
 	require.NotContains(t, r.out, "saved")
 }
 
-func TestAPolicyThatEvictsIsAWarningWhereMemoryHasALimit(t *testing.T) {
+func TestEvictionIsAWarningWhereMemoryHasALimit(t *testing.T) {
 	s := newCheckedServer(t, "--maxmemory-policy", "allkeys-lru")
 	r := s.check("")
 	require.Equal(t, 0, r.status, r.out)

@@ -74,7 +74,7 @@ func (f *thresholdFlag) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Set reads the flag. What it does not name keeps its default.
+// Set reads the flag. Thresholds that it does not name keep their defaults.
 func (f *thresholdFlag) Set(value string) error {
 	for part := range strings.SplitSeq(value, ",") {
 		name, number, found := strings.Cut(part, "=")

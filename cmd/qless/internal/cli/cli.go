@@ -1,7 +1,7 @@
 // Package cli is the command line: it parses, calls the public API of package qless, and prints.
 //
-// Each file has the commands of one noun. What they print is the public structs of the API, as JSON
-// or as a table.
+// Each file has the commands of one noun. They print the public structs of the API, as JSON or as a
+// table.
 package cli
 
 import (
@@ -110,8 +110,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// group returns a command that only has others below it. Without one of those, its use is wrong, and
-// it prints its help where errors are printed.
+// group returns a command that only has others below it. Without one of those, its use is wrong,
+// and it prints its help where errors are printed.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   use,

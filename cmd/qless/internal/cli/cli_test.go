@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write what commands print to testdata")
 
-// asProgram is set in the environment of a test binary that is to be the program.
+// asProgram is set in the environment of a test binary that acts as the program.
 const asProgram = "QLESS_TEST_AS_PROGRAM"
 
 // atTime is set in its environment to the time of the server's clock, if that stands still.

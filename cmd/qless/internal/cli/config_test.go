@@ -33,7 +33,7 @@ func TestSettingsAreListedSetAndUnset(t *testing.T) {
 	require.Equal(t, "{\n  \"heartbeat\": \"60\"\n}\n", e.ok("config", "get", "heartbeat", "--json"))
 }
 
-func TestASettingThatCanNotBeIsRefusedBeforeItIsConfirmed(t *testing.T) {
+func TestInvalidSettingIsRefusedBeforeConfirmation(t *testing.T) {
 	e := newEnv(t)
 	for _, args := range [][]string{
 		{"heartbeet", "30"}, {"heartbeat", "0"}, {"jobs-history-count", "2m"}, {"heartbeat", "soon"},

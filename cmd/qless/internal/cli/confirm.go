@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// confirm reports whether to go on with what changes things, such as "cancel 3 jobs". It asks on a
+// confirm reports whether to continue with a change, such as "cancel 3 jobs". It asks on a
 // terminal. Elsewhere, what --yes does not confirm is an error.
 func (a *app) confirm(what string) (bool, error) {
 	switch {
@@ -37,7 +37,7 @@ func (a *app) confirm(what string) (bool, error) {
 	return false, nil
 }
 
-// goOn reports whether to do what nobody has to confirm: unless it is only to be told.
+// goOn reports whether to act when no confirmation is needed: it is false for a dry run.
 func (a *app) goOn(format string, values ...any) bool {
 	if a.dryRun {
 		a.say("would "+format, values...)
@@ -45,7 +45,7 @@ func (a *app) goOn(format string, values ...any) bool {
 	return !a.dryRun
 }
 
-// say tells what was done.
+// say prints a message about a completed action.
 func (a *app) say(format string, values ...any) {
 	fmt.Fprintln(a.err, text.Clean(fmt.Sprintf(format, values...)))
 }

@@ -59,7 +59,8 @@ func (a *app) locate() (location, error) {
 	return location{"", spaces, "the default"}, nil
 }
 
-// contextPlace returns the place of a context, in a namespace of its own or in the one that is named.
+// contextPlace returns the place of a context, in a namespace of its own or in the one that is
+// named.
 func (a *app) contextPlace(name, namespace, from string) (location, error) {
 	file, err := a.loadContexts()
 	if err != nil {
@@ -78,7 +79,7 @@ func (a *app) redisURL() string {
 	return cmp.Or(a.namedRedis(), defaultURL)
 }
 
-// namedRedis returns the server that somebody has named, or "".
+// namedRedis returns the server that the user has named, or "".
 func (a *app) namedRedis() string {
 	where, _ := a.where() // connecting reports the error
 	return where.redis

@@ -60,7 +60,7 @@ func TestAContextNamesAServerAndANamespace(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-func TestAFlagComesBeforeTheEnvironmentAndThatBeforeTheContextInUse(t *testing.T) {
+func TestFlagBeatsEnvironmentBeatsContext(t *testing.T) {
 	d := newDesk(t)
 	for _, name := range []string{"a", "b", "c"} {
 		d.ok("context", "set", name, "--redis", "redis://"+name, "--namespace", name+":")

@@ -79,7 +79,7 @@ func withoutValues(err error) string {
 	return "it is no JSON"
 }
 
-// save writes the contexts, all or nothing, so that nobody else can read them.
+// save writes the contexts, all or nothing, so that no other user can read them.
 func (f *contextFile) save() error {
 	path, err := contextPath()
 	if err != nil {

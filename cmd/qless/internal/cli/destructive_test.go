@@ -30,7 +30,7 @@ var destructive = []string{
 	"limit hold shop 1m",
 }
 
-// harmless are those that change something without a question.
+// harmless are the commands that change something without a question.
 var harmless = []string{
 	"queue unpause sms",
 	"job put mail Welcome",

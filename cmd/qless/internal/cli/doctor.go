@@ -19,7 +19,7 @@ import (
 // shownFindings is how many findings of each kind are printed.
 const shownFindings = 10
 
-// errBroken is why the status is 1 when something is broken. What is broken has been printed.
+// errBroken is why the status is 1 when something is broken. The findings have been printed.
 var errBroken = errors.New("something is broken")
 
 // An exam looks for damage, and prints what it finds.
@@ -213,7 +213,7 @@ func (e *exam) showKind(group kindOfFinding) {
 	}
 }
 
-// repair repairs what can be repaired, after a question, and says what it did.
+// repair repairs what can be repaired, after a question, and prints the result.
 func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Finding, error) {
 	fixable := slices.DeleteFunc(slices.Clone(report.Findings), func(f doctor.Finding) bool {
 		return !f.Fixable

@@ -71,7 +71,7 @@ func (a *app) readDump(path string) (dump, error) {
 	return d, nil
 }
 
-// A configChange is a step from what a namespace has to what it is to have.
+// A configChange is a step from the present settings of a namespace to the wanted ones.
 type configChange struct {
 	Action string `json:"action"`
 	Name   string `json:"name"`
@@ -81,8 +81,8 @@ type configChange struct {
 	make func(ctx context.Context, client *qless.Client) error
 }
 
-// changesTo returns what has to be changed for a dump to hold, in an order in which no queue runs
-// jobs meanwhile that is to be paused.
+// changesTo returns the changes that make a dump hold, in an order in which no queue that the dump
+// pauses runs jobs meanwhile.
 func changesTo(
 	ctx context.Context, client *qless.Client, wanted dump, clear, raw bool,
 ) ([]configChange, error) {
@@ -200,7 +200,7 @@ func deleting(limit, from string) configChange {
 		}}
 }
 
-// limitWords says what a limit allows, such as "5 at a time, 100 per 1m0s".
+// limitWords describes a limit, such as "5 at a time, 100 per 1m0s".
 func limitWords(config qless.LimitConfig) string {
 	var words []string
 	if config.Concurrency > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// What the program's exit status says.
+// The program's exit statuses.
 const (
 	statusDone     = 0
 	statusError    = 1
@@ -17,7 +17,7 @@ const (
 	statusNoServer = 5
 )
 
-// A usageError says that the program was started with the wrong arguments.
+// A usageError reports wrong arguments.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

@@ -102,7 +102,7 @@ func (a *app) showGroup(
 	return err
 }
 
-// repairFlags say how many failed jobs of a group are meant.
+// repairFlags select the failed jobs of a group.
 type repairFlags struct{ limit int }
 
 func (f *repairFlags) add(command *cobra.Command) {
@@ -155,8 +155,8 @@ func (a *app) failedCancelCommand() *cobra.Command {
 	return command
 }
 
-// repairGroups changes the failed jobs of groups, the oldest first: at most limit of them, or all that
-// they have when it begins.
+// repairGroups changes the failed jobs of groups, the oldest first: at most limit of them, or all
+// that they have when it begins.
 func (a *app) repairGroups(
 	ctx context.Context, client *qless.Client, args []string, limit int, c change,
 ) error {

@@ -92,7 +92,7 @@ func lineAt(text []byte, offset int64) int {
 	return 1 + bytes.Count(text[:int(offset)+skipped], []byte("\n"))
 }
 
-// compact returns JSON in one line. What is no JSON stays as it is.
+// compact returns JSON in one line. Text that is not JSON stays as it is.
 func compact(text []byte) []byte {
 	var line bytes.Buffer
 	if err := json.Compact(&line, text); err != nil {

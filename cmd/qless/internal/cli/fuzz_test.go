@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// ran runs the program in this process, and requires that it says what is wrong.
+// ran runs the program in this process, and requires an error message if it fails.
 func ran(t *testing.T, input string, words ...string) (out string, status int) {
 	t.Helper()
 	var printed, errs bytes.Buffer
@@ -26,7 +26,7 @@ func ran(t *testing.T, input string, words ...string) (out string, status int) {
 	return printed.String(), status
 }
 
-// FuzzJobsOfAFile puts the jobs of any file, and those that could not be put again.
+// FuzzJobsOfAFile puts the jobs of any file, and then the ones that were not put.
 func FuzzJobsOfAFile(f *testing.F) {
 	server := testkit.Start(f)
 	f.Setenv("QLESS_REDIS_URL", "redis://"+server.Addr())

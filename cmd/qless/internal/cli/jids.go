@@ -10,8 +10,8 @@ import (
 // stdin stands for what is read from the standard input.
 const stdin = "-"
 
-// names returns the names in the arguments, each once. A "-" is replaced by the lines of the standard
-// input.
+// names returns the names in the arguments, each once. A "-" is replaced by the lines of the
+// standard input.
 func (a *app) names(args []string) ([]string, error) {
 	var names []string
 	seen := map[string]bool{}

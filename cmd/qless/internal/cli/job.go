@@ -220,5 +220,5 @@ func notFound(noun string, names ...string) error {
 	return missingError{fmt.Errorf("no such %s: %s", noun, strings.Join(names, ", "))}
 }
 
-// A missingError says that something is not there.
+// A missingError reports that something does not exist.
 type missingError struct{ error }

@@ -22,7 +22,7 @@ func (a *app) jobChanges() []*cobra.Command {
 	}
 }
 
-// jobChange returns a command that changes jobs. What it does is made when the flags are known.
+// jobChange returns a command that changes jobs. Its action is built once the flags are known.
 func (a *app) jobChange(verb, short, example string, make func() (change, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " JID...",

@@ -164,7 +164,7 @@ func compacted(text []byte) json.RawMessage {
 	return compact.Bytes()
 }
 
-// same reports whether two texts are the same JSON but for spaces.
+// same reports whether two texts are the same JSON except for spaces.
 func same(edited any, data []byte) bool {
 	text, ok := edited.(json.RawMessage)
 	return ok && bytes.Equal(compacted(text), compacted(data))

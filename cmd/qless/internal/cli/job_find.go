@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// findFlags say which jobs are looked for.
+// findFlags are the criteria of a search.
 type findFlags struct {
 	filter inspect.Filter
 	place  placeFlags
@@ -24,7 +24,7 @@ type findFlags struct {
 	bytes  int
 }
 
-// placeFlags say where jobs are.
+// placeFlags select the lists of jobs.
 type placeFlags struct {
 	queue, group string
 	states       []string
@@ -113,7 +113,7 @@ type finder struct {
 	jobs inspect.Selection
 }
 
-// A place is where a search goes on.
+// A place is where a search continues.
 type place struct {
 	List   string         `json:"l"`
 	Cursor inspect.Cursor `json:"c"`
@@ -178,7 +178,7 @@ func inQueue(jobs []inspect.Row, queue string) []inspect.Row {
 	})
 }
 
-// nextPlace returns where to go on, of the list that was searched and those that follow.
+// nextPlace returns where to continue: in the list that was searched, or in a later one.
 func nextPlace(rest []finder, after inspect.Cursor) inspect.Cursor {
 	next := place{rest[0].name, after}
 	if after == "" {

@@ -14,8 +14,8 @@ func (a *app) jobGraphCommand() *cobra.Command {
 	var depth, limit int
 	command := &cobra.Command{
 		Use:   "graph JID",
-		Short: "Print the jobs that a job waits for, and those that wait for it",
-		Long: "Print the jobs that a job waits for, and those that wait for it, as trees. A job that is in\n" +
+		Short: "Print the jobs that a job waits for, and the jobs that wait for it",
+		Long: "Print the jobs that a job waits for, and the jobs that wait for it, as trees. A job that is in\n" +
 			"several places is followed in one of them.",
 		Example: "  qless job graph 4b0f1c\n  qless job graph 4b0f1c --depth 2 --json",
 		Args:    cobra.ExactArgs(1),
@@ -37,7 +37,8 @@ type node struct {
 	State qless.State `json:"state,omitempty"`
 	Below []*node     `json:"jobs,omitempty"`
 
-	// Cut is how many jobs were left out below this one, and Again says that they are elsewhere.
+	// Cut is how many jobs were left out below this one, and Again is true if they are elsewhere in
+	// the graph.
 	Cut   int  `json:"cut,omitempty"`
 	Again bool `json:"again,omitempty"`
 
@@ -152,7 +153,7 @@ func (g *grower) choose(n *node, depth int) []string {
 	return wanted
 }
 
-// hang replaces the nodes below this one by those that were read.
+// hang replaces the nodes below this one by the nodes that were read.
 func (n *node) hang(read []*node) {
 	for i, child := range n.Below {
 		if child.Again {

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// listFlags say which list of jobs is printed.
+// listFlags select the list of jobs to print.
 type listFlags struct {
 	place   placeFlags
 	tag     string

@@ -74,7 +74,7 @@ func TestFoundJobsAreCanceledThroughAPipe(t *testing.T) {
 	require.Equal(t, run{0, "", "canceled 0 jobs\n"}, e.run("", "job", "cancel", "-"))
 }
 
-func TestJobsOfMoreThanOneStepAreCanceledWithThoseThatDependOnThem(t *testing.T) {
+func TestCancelOfManyJobsTakesTheirDependents(t *testing.T) {
 	e := newEnv(t)
 	queue := e.Client().Queue("mail")
 	_, err := queue.Put(t.Context(), "Parent", nil, qless.JID("parent"))

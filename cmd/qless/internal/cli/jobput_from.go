@@ -38,8 +38,8 @@ type putFrom struct {
 // A putSum is what has become of the jobs of a file.
 type putSum struct {
 	Put   int         `json:"put"`
-	JIDs  []string    `json:"jids"`            // of those that were put
-	There []string    `json:"there,omitempty"` // jids of those that exist, and were left as they are
+	JIDs  []string    `json:"jids"`            // of the jobs that were put
+	There []string    `json:"there,omitempty"` // jids of jobs that exist, and were left as they are
 	Wrong []wrongLine `json:"wrong,omitempty"`
 	Left  int         `json:"left,omitempty"` // how many were not tried
 }
@@ -116,8 +116,8 @@ func (p *putFrom) run(ctx context.Context) error {
 	return p.report(jobs, err)
 }
 
-// prepare gives each job a jid, and returns those that can be put, after the jobs that they wait
-// for.
+// prepare gives each job a jid, and returns the jobs that can be put, each after the jobs that it
+// waits for.
 func (p *putFrom) prepare(jobs []*fileJob) []*fileJob {
 	byJID := map[string]*fileJob{}
 	for _, job := range jobs {
@@ -181,7 +181,7 @@ func (p *putFrom) putAll(ctx context.Context, jobs []*fileJob) error {
 // errStopped ends what --stop-on-error stops.
 var errStopped = errors.New("stopped at a line that is wrong")
 
-// putPage puts the jobs of a page but those that are wrong, which the errors name.
+// putPage puts the jobs of a page except for the invalid ones, which the errors name.
 func (p *putFrom) putPage(ctx context.Context, jobs []*fileJob) error {
 	jobs, err := p.withoutWrong(jobs)
 	for err == nil && len(jobs) > 0 {
@@ -224,13 +224,14 @@ func (p *putFrom) withoutWrong(jobs []*fileJob) ([]*fileJob, error) {
 	return rest, err
 }
 
-// isAbout reports whether an error says that a job is invalid.
+// isAbout reports whether an error is about an invalid job.
 func isAbout(err error, jid string) bool {
 	var coded *qless.Error
 	return errors.As(err, &coded) && coded.Code == qless.ErrInvalid && coded.JID == jid
 }
 
-// send sends a page, again if no answer comes. That does no harm: a job that is there is left alone.
+// send sends a page, again if no answer comes. That does no harm: a job that is there is left
+// alone.
 func (p *putFrom) send(ctx context.Context, jobs []*fileJob) error {
 	specs := make([]qless.JobSpec, len(jobs))
 	for i, job := range jobs {

@@ -90,7 +90,7 @@ func TestStopOnErrorPutsNothingWhenALineIsWrong(t *testing.T) {
 	queues, err := e.Client().Queues(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, queues)
-	// What only the library refuses stops it where it is.
+	// A job that only the library refuses stops the command at that job.
 	r = e.run(`{"klass": "K", "retries": -5}`, "job", "put", "mail", "--from", "-", "--stop-on-error")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.errors, "put 0 jobs, 1 wrong\n")

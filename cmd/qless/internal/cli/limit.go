@@ -151,7 +151,7 @@ func (a *app) setLimit(
 	return nil
 }
 
-// merged returns a definition with what the flags say of another one.
+// merged returns a definition with the changes of the flags.
 func merged(config, other qless.LimitConfig, changed func(string) bool) qless.LimitConfig {
 	if changed("concurrency") {
 		config.Concurrency = other.Concurrency

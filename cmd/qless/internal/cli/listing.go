@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// rangeFlags say which part of a list is printed.
+// rangeFlags select the part of a list to print.
 type rangeFlags struct{ limit, offset int }
 
 // add gives a command the flags of a list that is read in parts.
@@ -31,7 +31,7 @@ func (f *rangeFlags) get() inspect.Range {
 	return inspect.Range{Offset: f.offset, Limit: f.limit}
 }
 
-// part returns the items of a whole list that are to be printed.
+// part returns the items of a whole list to print.
 func part[T any](items []T, f *rangeFlags) []T {
 	if f.limit >= 0 && f.limit < len(items) {
 		return items[:f.limit]
@@ -39,7 +39,7 @@ func part[T any](items []T, f *rangeFlags) []T {
 	return items
 }
 
-// footer tells how many of all were printed.
+// footer returns a line with the numbers of printed items and of all.
 func (a *app) footer(shown, total int, noun string) {
 	switch {
 	case a.json || total == 0:
@@ -152,7 +152,7 @@ func colourOf(state qless.State) colour {
 	return ""
 }
 
-// remarks tells what matters about a job in its state.
+// remarks returns the facts that matter about a job in its state.
 func remarks(job inspect.Row) string {
 	var parts []string
 	add := func(format string, values ...any) {

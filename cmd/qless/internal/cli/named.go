@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// eachNamed returns what does the same with everything that is named, and goes on when one of them
-// is not there, or refuses.
+// eachNamed returns a command that does the same with each argument, and continues if one of them
+// is missing or is refused.
 func (a *app) eachNamed(
 	verb, done, noun string, confirmed bool,
 	do func(ctx context.Context, client *qless.Client, name string) error,

@@ -35,10 +35,10 @@ func (a *app) newProgress(noun string, total int) *progress {
 	return p
 }
 
-// add says that n more are done.
+// add counts n more as done.
 func (p *progress) add(n int) { p.reach(p.done + n) }
 
-// reach says how many are done in all.
+// reach sets the number done in all.
 func (p *progress) reach(n int) {
 	p.done = n
 	if now := time.Now(); p.out != nil && now.Sub(p.drawn) >= barPause {

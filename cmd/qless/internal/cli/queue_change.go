@@ -61,7 +61,7 @@ func (a *app) queueMoveCommand() *cobra.Command {
 		Use:   "move FROM TO",
 		Short: "Move the waiting jobs of a queue, or those of another state, into another queue",
 		Long: "Move the waiting jobs of a queue, or those of another state, into another queue, where they\n" +
-			"can be popped at once. The jobs are those that the queue has when the command begins.",
+			"can be popped at once. The jobs are the ones in the queue when the command begins.",
 		Example: "  qless queue move mail slow --klass Newsletter\n" +
 			"  qless queue move mail slow -s waiting,scheduled --dry-run",
 		Args: cobra.ExactArgs(2),

@@ -68,7 +68,7 @@ func (a *app) loadScript(ctx context.Context, text string) error {
 // lowestServer is the oldest version of Redis that qless runs on.
 const lowestServer = "6.2"
 
-// A version says what the program was built of.
+// A version identifies the sources of the program.
 type version struct {
 	Qless       string `json:"qless"`
 	Go          string `json:"go"`

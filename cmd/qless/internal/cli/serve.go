@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	lmstfy "github.com/qless/qless-go/gateway/lmstfy/serve"
 	workq "github.com/qless/qless-go/gateway/workq/serve"
@@ -70,7 +74,7 @@ func (a *app) exporterCommand() *cobra.Command {
 	return command
 }
 
-// serveOptions say what is served, and how.
+// serveOptions are the options of the servers.
 type serveOptions struct {
 	lmstfy, lmstfyAdmin, workq, metrics string
 	lmstfyAdminHosts                    []string
@@ -147,6 +151,11 @@ func (a *app) serveWorkqCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			command.Flags().Visit(func(f *pflag.Flag) {
+				if strings.HasPrefix(f.Name, "cmdlog-") {
+					fmt.Fprintf(a.err, "qless: --%s has no effect: Redis keeps the jobs\n", f.Name)
+				}
+			})
 			options.Redis, options.Namespace = where.redis, where.namespace
 			return workq.Run(command.Context(), options, a.out, a.err)
 		},
@@ -155,6 +164,11 @@ func (a *app) serveWorkqCommand() *cobra.Command {
 	flags.StringVar(&options.Listen, "listen", workq.DefaultListen, "address to listen on")
 	flags.IntVar(&options.MaxConnections, "max-connections", 0,
 		"connections of clients; others are refused (default 10000; -1 for any number)")
+	flags.String("cmdlog-path", "", "has no effect, like the other flags of Workq's command log")
+	flags.Uint("cmdlog-seg-size", 67108864, "has no effect")
+	flags.String("cmdlog-sync", "interval", "has no effect")
+	flags.Uint("cmdlog-sync-int", 1000, "has no effect")
+	flags.Uint("cmdlog-clean-int", 300000, "has no effect")
 	return command
 }
 
@@ -174,7 +188,9 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 				return err
 			}
 			options.Redis, options.Namespace = where.redis, where.namespace
-			return lmstfy.Run(command.Context(), options, a.out, a.err)
+			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGHUP)
+			defer stop()
+			return lmstfy.Run(ctx, options, a.out, a.err)
 		},
 	}
 	flags := command.Flags()
@@ -185,7 +201,10 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 		"name by which the admin API may be asked; may be given repeatedly")
 	flags.IntVar(&options.MaxConnections, "max-connections", 0,
 		"connections of each API; others wait (default 16384; -1 for any number)")
-	flags.StringVarP(&options.ConfigFile, "config", "c", "", "configuration file of lmstfy's server")
+	flags.StringVarP(&options.ConfigFile, "config", "c", "", "configuration file of lmstfy's server\n"+
+		"(default conf/config.toml, if there is one, and no Redis is named)")
+	flags.StringVarP(&options.PIDFile, "pid-file", "p", "", "file for the id of the process")
+	flags.String("bt", "warn", "has no effect")
 	flags.BoolVar(&options.SkipTokens, "skip-tokens", false,
 		"take requests without looking at their tokens")
 	return command

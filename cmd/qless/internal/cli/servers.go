@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// servers are those that run in this process, with the clients that they share.
+// servers are the servers of this process, with the clients that they share.
 type servers struct {
 	*app
 	options *serveOptions
@@ -204,7 +204,7 @@ func (l *listening) run() error {
 	return fmt.Errorf("%s: %w", l.name, err)
 }
 
-// shutDown shuts all servers down at once, but the one that tells of it last.
+// shutDown shuts all servers down at once, and logs the end last.
 func (s *servers) shutDown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.shutdownTimeout)
 	defer cancel()

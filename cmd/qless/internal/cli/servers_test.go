@@ -135,7 +135,7 @@ func TestServeRunsSeveralServersOnOneRedis(t *testing.T) {
 	}
 }
 
-func TestServeUnderLoadAnswersWhatIsUnderWayAndHalfDoesNothing(t *testing.T) {
+func TestServeUnderLoadEndsWhatItHasBegun(t *testing.T) {
 	e := newRealEnv(t)
 	s := e.serving(3, "serve", "--lmstfy", anywhere, "--workq", anywhere, "--metrics", anywhere,
 		"--skip-tokens")
@@ -181,7 +181,8 @@ func TestServeUnderLoadAnswersWhatIsUnderWayAndHalfDoesNothing(t *testing.T) {
 	require.EqualValues(t, clients, answered.Load())
 }
 
-// addJobs adds jobs by Workq's protocol until the connection ends, each after the answer to the last.
+// addJobs adds jobs by Workq's protocol until the connection ends, each after the answer to the
+// last.
 func addJobs(t *testing.T, address string, client int, added func()) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -207,7 +208,7 @@ func addJobs(t *testing.T, address string, client int, added func()) {
 	}
 }
 
-func TestServeIsNotReadyBeforeItStopsAndASecondSignalEndsIt(t *testing.T) {
+func TestServeIsUnreadyBeforeItStops(t *testing.T) {
 	e := newEnv(t)
 	s := e.serving(2, "serve", "--lmstfy", anywhere, "--metrics", anywhere, "--skip-tokens",
 		"--shutdown-delay", "1h")

@@ -112,7 +112,7 @@ func (s *statusScreen) attention(problems []doctor.Problem) {
 	}
 }
 
-// remedy returns the command that tells more about a problem, or repairs it.
+// remedy returns the command that shows more of a problem, or repairs it.
 func remedy(p *doctor.Problem) string {
 	switch {
 	case p.Code == "paused":

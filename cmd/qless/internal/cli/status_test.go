@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// newLiveEnv is newEnv with a server whose time goes on.
+// newLiveEnv is newEnv with a server whose clock runs.
 func newLiveEnv(t *testing.T) *env {
 	server, err := qlesstest.Start()
 	require.NoError(t, err)

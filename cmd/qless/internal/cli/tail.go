@@ -140,7 +140,7 @@ func isOnlyOfTracked(kind qless.EventKind) bool {
 	return false
 }
 
-// read reads the klass and the queue of the job of an event. What can't be read stays empty.
+// read reads the klass and the queue of the job of an event. Fields that can't be read stay empty.
 func (t *tail) read(ctx context.Context, e *shownEvent) error {
 	if e.JID == "" {
 		return nil

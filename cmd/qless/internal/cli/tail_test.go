@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A follower is a run of the program that goes on, and the lines that it prints.
+// A follower is a run of the program that continues, and the lines that it prints.
 type follower struct {
 	t       *testing.T
 	command *exec.Cmd

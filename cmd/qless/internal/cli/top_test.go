@@ -46,7 +46,7 @@ func TestTopFromTheStartToTheEnd(t *testing.T) {
 	s.shows("queue mail has no workers")
 	require.True(t, s.isAlternate())
 
-	// It goes on reading.
+	// It continues to read.
 	e.put("zulu", "Welcome", 0)
 	s.shows("zulu")
 

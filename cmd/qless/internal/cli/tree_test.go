@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// leaves returns the commands that do something, but for those that cobra adds.
+// leaves returns the commands that do something, except for the ones that cobra adds.
 func leaves(command *cobra.Command) []*cobra.Command {
 	if !command.HasSubCommands() {
 		return []*cobra.Command{command}

@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// since tells how long ago a time is, or in how long it comes.
+// since formats how long ago a time is, or in how long it comes.
 func since(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -22,7 +22,7 @@ func since(t time.Time) string {
 	return units.Duration(d) + " ago"
 }
 
-// at tells a time, and how long ago it is.
+// at formats a time, and how long ago it is.
 func at(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -30,7 +30,7 @@ func at(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05") + " UTC (" + since(t) + ")"
 }
 
-// elapsed tells a duration, or nothing if it is zero.
+// elapsed formats a duration; zero is empty.
 func elapsed(d time.Duration) string {
 	if d == 0 {
 		return "-"
@@ -38,7 +38,7 @@ func elapsed(d time.Duration) string {
 	return units.Duration(d)
 }
 
-// list joins texts, or tells that there are none.
+// list joins texts, or returns a word for none.
 func list(texts []string) string {
 	if len(texts) == 0 {
 		return "-"

@@ -21,7 +21,7 @@ import (
 // have one each, and the dashboard updates fewer.
 const maxWebConnections = 2000
 
-// webOptions say how the dashboard is served.
+// webOptions are the options of the dashboard.
 type webOptions struct {
 	listen, prefix, user string
 	hosts                []string
@@ -55,7 +55,7 @@ func (s *servers) listenWeb(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Live updates last for as long as somebody looks at a page: they end when the server does.
+	// Live updates last for as long as a page is open: they end when the server does.
 	live, end := context.WithCancel(context.Background())
 	const patience = 30 * time.Second // with slow clients
 	server := &http.Server{
@@ -107,7 +107,7 @@ func (o *webOptions) protected(handler http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// equal compares texts in a time that tells nothing of them.
+// equal compares texts in constant time.
 func equal(a, b string) bool {
 	one, other := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(one[:], other[:]) == 1

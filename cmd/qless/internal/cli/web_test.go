@@ -64,7 +64,7 @@ func TestTheDashboardAsksForItsUser(t *testing.T) {
 	require.NotContains(t, s.log.String(), "secret")
 }
 
-func TestWhatTheDashboardCanceledIsPutAgainFromItsReceipt(t *testing.T) {
+func TestCanceledJobsArePutAgainFromTheReceipt(t *testing.T) {
 	e := newRealEnv(t)
 	queue := e.Client().Queue("mail")
 	_, err := queue.Put(t.Context(), "Send", json.RawMessage(`{"big": 12345678901234567890}`),

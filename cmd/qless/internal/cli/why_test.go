@@ -24,7 +24,7 @@ func (w why) jobs(jids ...string) {
 	}
 }
 
-// worker has a worker with free slots say what it is.
+// worker registers a worker with free slots.
 func (w why) worker(info string) {
 	w.t.Helper()
 	_, err := scripts.Run(w.t.Context(), w.Redis(), "ql:", time.Time{},
@@ -42,7 +42,7 @@ func (w why) pop(queue string, n int) []*qless.Job {
 	return jobs
 }
 
-// failSilently fails a waiting job as a script of another client does, which tells nobody.
+// failSilently fails a waiting job as a script of another client does, which notifies nobody.
 func failSilently(t *testing.T, rdb redis.UniversalClient, client *qless.Client, jid string) {
 	ctx, job := t.Context(), jobOf(t, client, jid)
 	pipe := rdb.TxPipeline()

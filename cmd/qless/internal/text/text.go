@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Count says how many there are of something: "1 job", "3 jobs".
+// Count formats a number of things: "1 job", "3 jobs".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -36,8 +36,8 @@ func Clean(s string) string {
 // isCommand reports whether a character may change a terminal, or the order of others on it.
 func isCommand(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// EscapeJSON escapes the characters in the strings of a JSON text that may change a terminal. What
-// is below a space is escaped in JSON, or between its values.
+// EscapeJSON escapes the characters in the strings of a JSON text that may change a terminal. A
+// character below a space is escaped in JSON, or between its values.
 func EscapeJSON(json []byte) []byte {
 	isRaw := func(r rune) bool { return r > unicode.MaxASCII && isCommand(r) || r == '\x7f' }
 	if !bytes.ContainsFunc(json, isRaw) {
@@ -98,8 +98,7 @@ func IsTerminal(stream any) bool {
 // A Style writes in colours, or does not.
 type Style struct{ colours bool }
 
-// StyleOf returns the style for a stream: colours are for terminals, and not for those who have set
-// NO_COLOR.
+// StyleOf returns the style for a stream: colours are for terminals, unless NO_COLOR is set.
 func StyleOf(stream any) Style {
 	wanted := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return Style{wanted && IsTerminal(stream)}

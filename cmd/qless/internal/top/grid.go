@@ -199,7 +199,7 @@ func (m *model) jobs() grid {
 	return g
 }
 
-// whatOf says what there is to say of a job, as fits its list.
+// whatOf describes a job, as fits its list.
 func (m *model) whatOf(job *inspect.Row) string {
 	switch {
 	case job.Parked != "":

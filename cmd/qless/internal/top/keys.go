@@ -77,7 +77,8 @@ func (m *model) pressOfPage(key string) tea.Cmd {
 	return nil
 }
 
-// explained returns the place that tells what the queue waits for, or its list if it is there.
+// explained returns the place with the causes that the queue waits for, or its list if that is the
+// present place.
 func (m *model) explained() place {
 	to := m.at
 	to.why = !to.why

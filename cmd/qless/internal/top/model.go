@@ -60,7 +60,7 @@ type model struct {
 	selected map[page]string
 }
 
-// A sorting says by which column rows are sorted.
+// A sorting is a column by which rows are sorted.
 type sorting struct {
 	key      string
 	reversed bool
@@ -146,7 +146,7 @@ func (m *model) View() tea.View {
 	return view
 }
 
-// take keeps what was read. What was there before stays if the server did not answer.
+// take keeps what was read. The earlier data stays if the server did not answer.
 func (m *model) take(msg readMsg) {
 	m.lost = msg.err
 	if msg.err != nil {

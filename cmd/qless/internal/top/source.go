@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// What is read at most.
+// The limits of reads.
 const (
 	maxJobs     = 100
 	maxFailures = 1000
@@ -46,7 +46,7 @@ func (s Server) Jobs(
 	return &JobsOfQueue{counts, latency, page}, nil
 }
 
-// Why tells what a queue waits for.
+// Why explains what a queue waits for.
 func (s Server) Why(ctx context.Context, queue string) (*doctor.Explanation, error) {
 	return doctor.Why(ctx, s.Client, queue)
 }
@@ -63,7 +63,7 @@ func (s Server) Held(ctx context.Context, worker string) ([]*qless.Job, error) {
 	return jobs, nil
 }
 
-// Failures tells of which klasses the jobs of a failure group are.
+// Failures returns the klasses of the jobs of a failure group.
 func (s Server) Failures(ctx context.Context, group string) (inspect.FailureSummary, error) {
 	return inspect.New(s.Client).Failures(ctx, group, maxFailures)
 }

@@ -1,7 +1,7 @@
-// Package top shows in a terminal what a namespace does, and goes on doing so.
+// Package top shows in a terminal what a namespace does, and keeps it up to date.
 //
 // The model (model.go, keys.go) is changed by messages only, and the view (view.go, grid.go) makes
-// text of it. What is read from the server comes from a Source.
+// text of it. All data of the server comes from a Source.
 package top
 
 import (
@@ -34,7 +34,7 @@ type JobsOfQueue struct {
 	Page    inspect.Page[inspect.Row]
 }
 
-// A Config says what to show, and where.
+// A Config has the data source and the terminal.
 type Config struct {
 	Server  string        // how the server is called
 	Queue   string        // the queue to begin with, or empty

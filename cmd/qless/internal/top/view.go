@@ -42,7 +42,7 @@ func (m *model) render() string {
 
 func (m *model) bodyHeight() int { return max(m.height-head-foot, 1) }
 
-// title says what is shown, and how fresh it is.
+// title names the view, and the age of its data.
 func (m *model) title() string {
 	style := m.config.Style
 	left := "qless top  " + m.config.Server
@@ -82,7 +82,7 @@ func (m *model) summary() string {
 	return text.Cut(line, m.width)
 }
 
-// detailSummary says what there is to say of one queue, worker or group.
+// detailSummary describes one queue, worker or group.
 func (m *model) detailSummary() string {
 	switch {
 	case m.detail.jobs != nil:
@@ -99,7 +99,7 @@ func (m *model) detailSummary() string {
 	return ""
 }
 
-// attention says what is worst, and how much more there is.
+// attention names the worst problem, and the number of others.
 func (m *model) attention() string {
 	if m.status == nil || m.at.page > failuresPage {
 		return ""
@@ -299,7 +299,7 @@ func (m *model) row(g grid, widths []int, r row, selected bool) string {
 	return " " + line
 }
 
-// causes says what the queue waits for.
+// causes shows what the queue waits for.
 func (m *model) causes() []string {
 	if m.detail.why == nil {
 		return []string{" reading"}

@@ -43,7 +43,7 @@ func Read(t *testing.T, connection net.Conn) Options {
 	}
 }
 
-// A Recorder is a listener that tells which connections it has accepted.
+// A Recorder is a listener that records the connections it has accepted.
 type Recorder struct {
 	net.Listener
 	Accepted chan net.Conn

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+)
+
+// patience is how long things may take to happen: far longer than they need.
+const patience = 3 * time.Minute
+
+// never is a PollInterval within which nothing is polled.
+const never = 50 * time.Minute
+
+// A crowd is many workers in this process, on some clients.
+type crowd struct {
+	server   *server
+	rdbs     []*redis.Client
+	clients  []*qless.Client
+	workers  []*qless.Worker
+	reserves atomic.Int64 // calls that asked for jobs
+	lines    lineCounter
+}
+
+// newCrowd returns one with clients but without workers.
+func newCrowd(s *server, clients int, config qless.ClientConfig) (*crowd, error) {
+	c := &crowd{server: s}
+	for range clients {
+		c.rdbs = append(c.rdbs, s.dial(0))
+		if err := c.connect(c.rdbs[len(c.rdbs)-1], config); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// connect adds a client that uses a connection pool.
+func (c *crowd) connect(rdb *redis.Client, config qless.ClientConfig) error {
+	config.Logger, config.Observer = slog.New(&c.lines), c.observe
+	client, err := qless.New(rdb, &config)
+	c.clients = append(c.clients, client)
+	return err
+}
+
+func (c *crowd) observe(_ context.Context, call qless.Call) {
+	if call.Command == "reserve" {
+		c.reserves.Add(1)
+	}
+}
+
+// hire returns a crowd of workers with the same configuration and handler, started and settled, or
+// an error, after which there are none. A number of 0 clients means one for each worker.
+func hire(
+	ctx context.Context, s *server, workers, clients int, config qless.WorkerConfig,
+	handler qless.Handler,
+) (*crowd, error) {
+	if clients == 0 {
+		clients = workers
+	}
+	if err := checkFiles(workers, clients); err != nil {
+		return nil, err
+	}
+	c, err := newCrowd(s, clients, qless.ClientConfig{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range workers {
+		w, err := qless.NewWorker(c.clients[i%clients], config)
+		if err != nil {
+			return nil, errors.Join(err, c.dismiss())
+		}
+		w.Handle("*", handler)
+		c.workers = append(c.workers, w)
+	}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(err, c.dismiss())
+	}
+	return c, nil
+}
+
+func (c *crowd) start(ctx context.Context) error {
+	for _, w := range c.workers {
+		if err := w.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return c.settle(ctx)
+}
+
+// settle returns when all workers are idle and have subscribed to what wakes them, each to a
+// channel of its own, and for a while no more channels have come.
+func (c *crowd) settle(ctx context.Context) error {
+	steady, channels := 0, 0
+	return until(ctx, "idle workers", 25*time.Millisecond, func() (bool, error) {
+		if !c.isIdle() {
+			steady = 0
+			return false, nil
+		}
+		text, err := c.server.admin.Info(ctx, "stats").Result()
+		if err != nil {
+			return false, nil // the server is about to return
+		}
+		now, err := strconv.Atoi(infoField(text, "pubsub_channels"))
+		if now != channels || now < len(c.workers) {
+			channels, steady = now, 0
+		}
+		steady++
+		return steady >= 8, err
+	})
+}
+
+// rest returns when all workers are idle.
+func (c *crowd) rest(ctx context.Context) error {
+	return until(ctx, "idle workers", time.Millisecond, func() (bool, error) {
+		return c.isIdle(), nil
+	})
+}
+
+func (c *crowd) isIdle() bool {
+	for _, w := range c.workers {
+		if !w.Stats().Idle {
+			return false
+		}
+	}
+	return true
+}
+
+// dismiss stops the workers and closes the clients.
+func (c *crowd) dismiss() error {
+	return errors.Join(c.stop(), c.disconnect())
+}
+
+// kill has the workers gone without a word to the server: their connections are closed first.
+func (c *crowd) kill() error {
+	failed := c.disconnect()
+	_ = c.stop()
+	return failed
+}
+
+func (c *crowd) stop() error {
+	return each(c.workers, func(w *qless.Worker) error { return w.Stop(context.Background()) })
+}
+
+func (c *crowd) disconnect() error {
+	return each(c.rdbs, (*redis.Client).Close)
+}
+
+// parallel calls do as many times from several goroutines, with numbers from 0 on, until one fails.
+func parallel(goroutines, times int, do func(i int) error) error {
+	var (
+		next   atomic.Int64
+		group  sync.WaitGroup
+		mu     sync.Mutex
+		failed error
+	)
+	for range min(goroutines, times) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < times; i = int(next.Add(1)) - 1 {
+				if err := do(i); err != nil {
+					next.Store(int64(times))
+					mu.Lock()
+					failed = errors.Join(failed, err)
+					mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return failed
+}
+
+// each calls do for all items at once.
+func each[T any](items []T, do func(T) error) error {
+	failed := make([]error, len(items))
+	var group sync.WaitGroup
+	for i, item := range items {
+		group.Go(func() { failed[i] = do(item) })
+	}
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+// until returns when a condition holds, for which it looks again and again.
+func until(
+	ctx context.Context, what string, again time.Duration, holds func() (bool, error),
+) error {
+	ticker := time.NewTicker(again)
+	defer ticker.Stop()
+	timeout := time.After(patience)
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timeout:
+			return fmt.Errorf("waited %s for %s", patience, what)
+		}
+	}
+}
+
+// pause waits, for something to be measured meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sharing says in words how many clients there are for workers, or for tenants.
+func (o *options) sharing(clients int, thing string) string {
+	things := o.workers
+	if thing == "tenant" {
+		things = o.tenants
+	}
+	switch clients {
+	case 0:
+		return fmt.Sprintf("%d %ss, a client each", things, thing)
+	case 1:
+		return fmt.Sprintf("%d %ss on 1 client", things, thing)
+	}
+	return fmt.Sprintf("%d %ss on %d clients", things, thing, clients)
+}
+
+// lineCounter counts the lines of a log, from warnings on.
+type lineCounter struct{ count atomic.Int64 }
+
+func (l *lineCounter) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
+
+func (l *lineCounter) Handle(context.Context, slog.Record) error {
+	l.count.Add(1)
+	return nil
+}
+
+func (l *lineCounter) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *lineCounter) WithGroup(string) slog.Handler      { return l }
+
+// memory is what this process uses.
+type memory struct {
+	heap, stacks uint64
+	goroutines   int
+}
+
+// inUse returns it, after the garbage was collected.
+func inUse() memory {
+	runtime.GC()
+	runtime.GC() // what a finalizer has let go
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return memory{stats.HeapAlloc, stats.StackInuse, runtime.NumGoroutine()}
+}
+
+// since returns the difference to an earlier reading, in KB and goroutines.
+func (m memory) since(before memory) (heap, stacks, goroutines float64) {
+	return (float64(m.heap) - float64(before.heap)) / 1e3,
+		(float64(m.stacks) - float64(before.stacks)) / 1e3,
+		float64(m.goroutines - before.goroutines)
+}
+
+// checkFiles returns an error if this process may not open the connections of so many workers: one
+// each for what wakes it, and at least two for each client. Without them, workers would try for
+// ever.
+func checkFiles(workers, clients int) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	if need := uint64(workers + 2*clients + 100); need > limit.Cur {
+		return fmt.Errorf("%d workers on %d clients need %d open files, and may have %d: see ulimit -n",
+			workers, clients, need, limit.Cur)
+	}
+	return nil
+}

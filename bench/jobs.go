@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// data is that of a job: 100 bytes of JSON.
+var data = json.RawMessage(`{"x":"` + strings.Repeat("x", 92) + `"}`)
+
+// inBulk is how many jobs are put, taken or named by a call.
+const inBulk = 500
+
+// fill puts jobs in bulk, each with the options that a function returns for its number.
+func fill(
+	ctx context.Context, queue *qless.Queue, jobs int, options func(i int) []qless.PutOption,
+) ([]string, error) {
+	jids := make([]string, jobs)
+	err := parallel(4, (jobs+inBulk-1)/inBulk, func(batch int) error {
+		first := batch * inBulk
+		specs := make([]qless.JobSpec, min(inBulk, jobs-first))
+		for i := range specs {
+			specs[i] = qless.JobSpec{Klass: klass, Data: data}
+			if options != nil {
+				specs[i].Options = options(first + i)
+			}
+		}
+		put, err := queue.PutMany(ctx, specs)
+		copy(jids[first:], put)
+		return err
+	})
+	return jids, err
+}
+
+// work has a worker run jobs of a queue that are there, and returns when it has ended that many.
+func work(
+	ctx context.Context, s *server, queue string, jobs int, handler qless.Handler,
+) error {
+	var ended atomic.Int64
+	c, err := newCrowd(s, 1, qless.ClientConfig{})
+	if err != nil {
+		return err
+	}
+	config := qless.WorkerConfig{Queues: []string{queue}, Concurrency: 50}
+	w, err := qless.NewWorker(c.clients[0], config)
+	if err != nil {
+		return err
+	}
+	w.Handle("*", func(ctx context.Context, job *qless.Job) error {
+		defer ended.Add(1)
+		return handler(ctx, job)
+	})
+	c.workers = append(c.workers, w)
+	if err = w.Start(ctx); err == nil {
+		err = until(ctx, "jobs that have ended", time.Millisecond, func() (bool, error) {
+			return ended.Load() >= int64(jobs), nil
+		})
+	}
+	if failed := c.dismiss(); err == nil {
+		err = failed
+	}
+	return err
+}
+
+func complete(context.Context, *qless.Job) error { return nil }
+
+// errands are jobs that are put one at a time, each when the last one was handled.
+type errands struct {
+	taken chan time.Time
+	waits []time.Duration // from put to handler
+}
+
+func newErrands() *errands { return &errands{taken: make(chan time.Time, 1)} }
+
+func (e *errands) handle(context.Context, *qless.Job) error {
+	e.taken <- time.Now()
+	return nil
+}
+
+// run puts a job and waits for its handler.
+func (e *errands) run(ctx context.Context, queue *qless.Queue) error {
+	put := time.Now()
+	if _, err := queue.Put(ctx, klass, nil); err != nil {
+		return err
+	}
+	select {
+	case at := <-e.taken:
+		e.waits = append(e.waits, at.Sub(put))
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return errors.New("a job was not handled")
+	}
+}
+
+// wait returns how long a part of the jobs waited at most, in milliseconds.
+func (e *errands) wait(part float64) float64 { return longestOf(e.waits, part) }
+
+// longestOf returns the longest of a part of the times, in milliseconds; 0 if there are none.
+func longestOf(times []time.Duration, part float64) float64 {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return ms(sorted[min(int(part*float64(len(sorted))), len(sorted)-1)])
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// A peer is a queue to be measured.
+type peer struct {
+	name   string
+	layout string // peers with the same layout store jobs in the same way
+	waits  bool   // its workers wait for jobs when there are none
+	apart  bool   // its clients run in a process of their own
+	open   func(ctx context.Context, s *server, l load) (session, error)
+}
+
+// load describes the work of a session.
+type load struct {
+	jobs        int
+	concurrency int    // goroutines that put, and jobs that a worker runs at once
+	workers     int    // how many such workers there are
+	payload     string // the data of each job: JSON
+}
+
+// A session is a peer running on an empty server.
+type session interface {
+	// enqueue puts jobs, and returns when all are acknowledged.
+	enqueue(ctx context.Context, jobs int) error
+
+	// work starts the workers, and returns when they are running. They stop with the context.
+	work(ctx context.Context, to *crew) error
+
+	// done returns how many jobs are done according to the server.
+	done(ctx context.Context) (int, error)
+
+	// close stops the workers.
+	close() error
+}
+
+// crew counts the jobs passed to handlers, and collects the errors of workers.
+type crew struct {
+	wanted  int64
+	started atomic.Int64
+	all     chan struct{} // closed when the wanted number of jobs were started
+	failed  chan error
+	taken   chan time.Time // when handlers were given jobs, if not nil
+	poll    time.Duration  // how often the server is asked how many jobs are done
+}
+
+func newCrew(wanted int) *crew {
+	return &crew{
+		wanted: int64(wanted), all: make(chan struct{}), failed: make(chan error, 1),
+		poll: time.Millisecond,
+	}
+}
+
+func (c *crew) handled() {
+	if c.taken != nil {
+		c.taken <- time.Now()
+	}
+	if c.started.Add(1) == c.wanted {
+		close(c.all)
+	}
+}
+
+func (c *crew) fail(err error) {
+	select {
+	case c.failed <- err:
+	default: // one is enough
+	}
+}
+
+// wait returns when every job was handled and the server reports all of them as done. Anything else
+// is an error: a result that counts work not done is worthless.
+func (c *crew) wait(ctx context.Context, s session) error {
+	timeout := time.After(patience)
+	select {
+	case <-c.all:
+	case err := <-c.failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timeout:
+		return fmt.Errorf("only %d of %d jobs were handled", c.started.Load(), c.wanted)
+	}
+	for {
+		done, err := s.done(ctx)
+		switch {
+		case err != nil:
+			return err
+		case int64(done) == c.wanted && c.started.Load() == c.wanted:
+			return nil
+		case int64(done) > c.wanted || c.started.Load() > c.wanted:
+			return fmt.Errorf("%d jobs were handled %d times; %d are done", c.wanted, c.started.Load(), done)
+		}
+		select {
+		case <-time.After(c.poll):
+		case err := <-c.failed:
+			return err
+		case <-timeout:
+			return fmt.Errorf("only %d of %d jobs are done", done, c.wanted)
+		}
+	}
+}
+
+// batches calls do with one batch of the jobs at a time; the last one may be smaller.
+func batches(jobs, size int, do func(count int) error) error {
+	for left := jobs; left > 0; left -= size {
+		if err := do(min(left, size)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findPeers selects the requested peers, or all available ones.
+func (b *bench) findPeers(ctx context.Context) error {
+	var all []peer
+	for _, s := range b.scripts[:len(b.classic)] {
+		all = append(all, peer{name: s.name, layout: s.name, open: openClassic(s)})
+	}
+	alone := qless.ClientConfig{Unbatched: true}
+	all = append(all,
+		peer{name: "qless-single", layout: "qless", open: openQless(putSingly, popSingly, alone)},
+		peer{name: "qless-unbatched", layout: "qless", open: openQless(putSingly, runWorkers, alone)},
+		peer{name: "qless-worker", layout: "qless", waits: true,
+			open: openQless(putSingly, runWorkers, qless.ClientConfig{})},
+		peer{name: "qless-bulk", layout: "qless",
+			open: openQless(putInBulk, runWorkers, qless.ClientConfig{})},
+		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},
+		peer{name: "asynq", layout: "asynq", waits: true, open: openAsynq},
+		peer{name: "floor", layout: "floor", open: openFloor},
+	)
+	wanted := b.peers
+	if len(wanted) == 0 || slices.ContainsFunc(wanted, isBullMQ) {
+		var err error
+		if b.bullmq, err = installBullMQ(ctx); err != nil {
+			log.Printf("skipping BullMQ: %v", err)
+			wanted = slices.DeleteFunc(slices.Clone(wanted), isBullMQ)
+		} else {
+			all = append(all,
+				peer{name: "bullmq", layout: "bullmq", waits: true, apart: true, open: b.bullmq.open(false)},
+				peer{name: "bullmq-bulk", layout: "bullmq", apart: true, open: b.bullmq.open(true)},
+			)
+		}
+	}
+	if len(b.peers) == 0 {
+		b.all = all
+		return nil
+	}
+	for _, name := range wanted {
+		at := slices.IndexFunc(all, func(p peer) bool { return p.name == name })
+		if at < 0 {
+			return fmt.Errorf("unknown peer %q; see -h", name)
+		}
+		b.all = append(b.all, all[at])
+	}
+	return nil
+}
+
+func isBullMQ(name string) bool { return strings.HasPrefix(name, "bullmq") }

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// pickUpGroups measures how long a job waits for its handler when workers are idle.
+func (b *bench) pickUpGroups() []group {
+	var groups []group
+	for _, workers := range []int{1, 16} {
+		l := load{concurrency: 1, workers: workers, payload: payloadOf(100)}
+		g := group{workload: "pickup", label: fmt.Sprintf("idle=%d", workers)}
+		for _, p := range b.all {
+			if p.waits {
+				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
+					return b.pickUps(ctx, p, l)
+				}})
+			}
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// pickUpTime limits a run: a peer that polls takes a second per job.
+const pickUpTime = 20 * time.Second
+
+// between lets the workers become idle again before the next job.
+const between = 5 * time.Millisecond
+
+func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, err error) {
+	s, taken, err := b.openIdle(ctx, p, l)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	var waits []time.Duration
+	one, err := b.server.sample(ctx, "put to handler", b.pickups, func() (err error) {
+		if own, ok := s.(interface {
+			pickUps(ctx context.Context, jobs int) ([]time.Duration, error)
+		}); ok {
+			waits, err = own.pickUps(ctx, b.pickups)
+			return err
+		}
+		waits, err = oneByOne(ctx, s, taken, b.pickups)
+		return err
+	})
+	one.jobs, one.waits = len(waits), waits
+	one.elapsed = 0 // most of it is the time between
+	return []sample{one}, err
+}
+
+// oneByOne puts jobs one at a time and returns how long each waited.
+func oneByOne(
+	ctx context.Context, s session, taken <-chan time.Time, jobs int,
+) ([]time.Duration, error) {
+	var waits []time.Duration
+	for began := time.Now(); len(waits) < jobs && time.Since(began) < pickUpTime; {
+		time.Sleep(between)
+		put := time.Now()
+		if err := s.enqueue(ctx, 1); err != nil {
+			return nil, err
+		}
+		select {
+		case at := <-taken:
+			waits = append(waits, at.Sub(put))
+		case <-time.After(patience):
+			return nil, errors.New("a job was not handled")
+		}
+	}
+	return waits, nil
+}
+
+// openIdle opens a session with idle workers, and sends the times when they are given jobs.
+func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan time.Time, error) {
+	s, err := p.open(ctx, b.server, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	crew := newCrew(0)
+	crew.taken = make(chan time.Time, 1)
+	if err := s.work(ctx, crew); err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
+	time.Sleep(b.settle)
+	return s, crew.taken, nil
+}
+
+// restGroup measures what idle workers cost the server per second, in CPU us and in commands.
+func (b *bench) restGroup() []group {
+	g := group{workload: "rest", label: "a second of 16 idle workers"}
+	g.runs = append(g.runs, run{peer: "no workers", do: func(ctx context.Context) ([]sample, error) {
+		return b.rest(ctx)
+	}})
+	l := load{concurrency: 1, workers: 16, payload: payloadOf(100)}
+	for _, p := range b.all {
+		if p.waits {
+			g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) (phases []sample, err error) {
+				s, _, err := b.openIdle(ctx, p, l)
+				if err != nil {
+					return nil, err
+				}
+				defer func() { err = errors.Join(err, s.close()) }()
+				return b.rest(ctx)
+			}})
+		}
+	}
+	return []group{g}
+}
+
+// rest measures the server while no calls are made.
+func (b *bench) rest(ctx context.Context) ([]sample, error) {
+	seconds := int(math.Ceil(b.idle.Seconds()))
+	one, err := b.server.sample(ctx, "idle", seconds, func() error {
+		select {
+		case <-time.After(time.Duration(seconds) * time.Second):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	one.elapsed = 0
+	return []sample{one}, err
+}
+
+// memoryGroup measures the memory of a waiting job of 100 bytes, with the server's defaults and
+// with small hashes packed up to 1024 bytes per field.
+func (b *bench) memoryGroup() []group {
+	g := group{workload: "memory", label: "waiting jobs of 100 bytes"}
+	l := load{concurrency: 16, workers: 1, payload: payloadOf(100)}
+	for _, packed := range []string{"", "1024"} {
+		label := ""
+		if packed != "" {
+			label = "hash-max-listpack-value=" + packed
+		}
+		seen := map[string]bool{}
+		for _, p := range b.all {
+			if seen[p.layout] {
+				continue
+			}
+			seen[p.layout] = true
+			g.runs = append(g.runs, run{peer: p.layout, label: label, do: func(ctx context.Context) ([]sample, error) {
+				return b.weighWaiting(ctx, p, l, packed)
+			}})
+		}
+	}
+	return []group{g}
+}
+
+func (b *bench) weighWaiting(
+	ctx context.Context, p peer, l load, packed string,
+) (phases []sample, err error) {
+	if packed != "" {
+		restore, err := b.server.set(ctx, "hash-max-listpack-value", packed)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, restore()) }()
+	}
+	s, err := p.open(ctx, b.server, l)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	// The first jobs open connections and load scripts, which take memory too.
+	if err := s.enqueue(ctx, b.jobs); err != nil {
+		return nil, err
+	}
+	before, err := b.server.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.enqueue(ctx, b.jobs); err != nil {
+		return nil, err
+	}
+	after, err := b.server.read(ctx)
+	return []sample{{phase: "waiting", jobs: b.jobs, memory: after.Memory - before.Memory}}, err
+}

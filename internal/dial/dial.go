@@ -1,0 +1,148 @@
+// Package dial reads the URLs of servers, and connects to a server once to find out what is wrong
+// with it.
+package dial
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A Problem says why a server can't be used, in words for people. It has no password.
+type Problem struct {
+	Message string
+	Err     error // if the server may be fine a moment later
+}
+
+// Error returns the message.
+func (p *Problem) Error() string { return p.Message }
+
+// Unwrap returns the underlying error.
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Look checks that the server answers, over a separate connection, and returns the fields of its
+// INFO: none if the user may not run that. The error is a [Problem] if the dialer can tell what is
+// wrong, and otherwise that of go-redis.
+func Look(ctx context.Context, options *redis.Options) (info map[string]string, err error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	once := *options
+	once.DialerRetries = 1
+	once.TLSConfig = nil // the dialer does TLS
+	d := &dialer{tls: options.TLSConfig, timeout: options.DialTimeout, giveUp: giveUp}
+	once.Dialer = d.dial
+	rdb := redis.NewClient(&once)
+	defer func() { _ = rdb.Close() }()
+
+	pipe := rdb.Pipeline()
+	ping, text := pipe.Ping(ctx), pipe.Info(ctx)
+	_, err = pipe.Exec(ctx)
+	var problem *Problem
+	switch {
+	case errors.As(context.Cause(ctx), &problem):
+		return nil, problem
+	case ping.Err() != nil && !redis.HasErrorPrefix(ping.Err(), "MISCONF"):
+		return nil, ping.Err()
+	case ping.Val() == "" && ping.Err() == nil: // nothing was sent: there was no connection
+		return nil, err
+	}
+	return infoOf(text.Val()), nil
+}
+
+// infoOf parses the reply of INFO.
+func infoOf(text string) map[string]string {
+	fields := map[string]string{}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		if name, value, found := strings.Cut(lines.Text(), ":"); found {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// A dialer connects as go-redis does, but fails fast with a hint if only one side speaks TLS.
+// go-redis would retry until the context ends.
+type dialer struct {
+	tls     *tls.Config
+	timeout time.Duration
+	giveUp  context.CancelCauseFunc
+}
+
+// defaultDialTimeout is go-redis's.
+const defaultDialTimeout = 5 * time.Second
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	timeout := d.timeout
+	if timeout <= 0 {
+		timeout = defaultDialTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var plain net.Dialer
+	conn, err := plain.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if d.tls == nil {
+		return &firstLook{Conn: conn, dialer: d}, nil
+	}
+	secure := tls.Client(conn, d.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		d.noTLS(err, timeout)
+		return nil, err
+	}
+	return secure, nil
+}
+
+// noTLS gives up if a handshake failed because the server does not speak TLS.
+func (d *dialer) noTLS(err error, timeout time.Duration) {
+	const hint = "; if this is a port without TLS, want redis:// in place of rediss://"
+	var header tls.RecordHeaderError
+	switch {
+	case errors.As(err, &header):
+		d.giveUp(&Problem{Message: "the server does not answer with TLS" + hint})
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		d.giveUp(&Problem{"the server ended the TLS handshake" + hint, err})
+	case errors.Is(err, context.DeadlineExceeded), redisx.IsTimeout(err):
+		d.giveUp(&Problem{fmt.Sprintf("no TLS handshake within %v%s", timeout, hint), err})
+	}
+}
+
+// A firstLook is a connection without TLS that inspects the first bytes from the server.
+type firstLook struct {
+	net.Conn
+	dialer *dialer
+	seen   bool
+}
+
+// alert is the first byte that a TLS server sends to a client without TLS.
+const alert = 0x15
+
+func (c *firstLook) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.seen {
+		return n, err
+	}
+	const hint = "want rediss:// in place of redis://"
+	switch {
+	case n > 0 && p[0] == alert:
+		c.dialer.giveUp(&Problem{Message: "the server answers with TLS: " + hint})
+	case n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		c.dialer.giveUp(&Problem{"the server closed the connection; if this is a port with TLS, " + hint, err})
+	}
+	c.seen = n > 0
+	return n, err
+}

@@ -1,0 +1,201 @@
+package hub
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// feedBuffer is how many messages may wait for the feed, which is quick.
+const feedBuffer = 256
+
+// A feed passes messages on to the subscribers of a hub, until its context ends. It keeps a
+// connection that is subscribed to their channels.
+type feed struct {
+	hub     *Hub
+	ctx     context.Context
+	cancel  context.CancelFunc
+	done    chan struct{}      // closed when it has ended
+	changed Signal             // there are channels to add or remove
+	settle  chan chan struct{} // asks for that; what was sent is closed when it was done
+
+	// Guarded by the hub's mutex. The last two are nil without a connection.
+	pending      map[string]bool      // channels that are perhaps to be added or removed
+	confirmed    map[string]time.Time // since when the server sends messages of these channels
+	subscription *redisx.Subscription[redisx.Notice]
+}
+
+func newFeed(h *Hub) *feed {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &feed{
+		hub: h, ctx: ctx, cancel: cancel, done: make(chan struct{}),
+		changed: NewSignal(), settle: make(chan chan struct{}), pending: map[string]bool{},
+	}
+}
+
+// change has a channel added or removed. The hub's mutex is held.
+func (f *feed) change(channel string) {
+	f.pending[channel] = true
+	f.changed.Notify()
+}
+
+// run subscribes, and passes on messages. When the connection breaks, the subscription restores it
+// by itself.
+func (f *feed) run() {
+	defer close(f.done)
+	for failures := 1; f.ctx.Err() == nil; failures++ {
+		subscription, err := f.subscribe()
+		if err == nil {
+			f.pass(subscription)
+			_ = subscription.Close()
+			failures = 0
+			continue
+		}
+		if failures == 1 && f.ctx.Err() == nil {
+			f.hub.config.Warn("can't listen for events", err)
+		}
+		redisx.WhileAway.Wait(f.ctx, failures)
+	}
+}
+
+// subscribe opens a connection, and has all channels added to it.
+func (f *feed) subscribe() (*redisx.Subscription[redisx.Notice], error) {
+	c := f.hub.config
+	subscription, err := redisx.Subscribe(f.ctx, c.Redis, redisx.SubscriptionConfig[redisx.Notice]{
+		Backoff:  redisx.WhileAway,
+		Broken:   func(err error) { c.Warn("the subscription to events broke", err) },
+		Buffer:   feedBuffer,
+		Channels: []string{c.Prefix + Idle},
+		Decode:   func(n redisx.Notice) (redisx.Notice, bool) { return n, true },
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	f.subscription, f.confirmed = subscription, map[string]time.Time{}
+	for channel := range f.hub.members {
+		f.change(channel)
+	}
+	return subscription, nil
+}
+
+// disconnected notes that there is no connection.
+func (f *feed) disconnected() {
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	f.subscription, f.confirmed = nil, nil
+}
+
+// pass passes messages on, and changes the channels, until the subscription or the context ends.
+func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
+	defer f.disconnected()
+	subscribed := map[string]bool{f.hub.config.Prefix + Idle: true}
+	for {
+		select {
+		case notice, open := <-subscription.C():
+			if !open {
+				return
+			}
+			for _, s := range f.concerned(notice, subscribed) {
+				s.Notify(notice)
+			}
+		case <-f.changed:
+			f.follow(subscription, subscribed)
+		case settled := <-f.settle:
+			f.follow(subscription, subscribed)
+			if f.ctx.Err() == nil { // else it ends
+				close(settled)
+			}
+		case <-f.ctx.Done():
+			return
+		}
+	}
+}
+
+// concerned returns the subscribers that a notice is for, and notes which channels are confirmed.
+func (f *feed) concerned(notice redisx.Notice, subscribed map[string]bool) []Subscriber {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if notice.Kind == redisx.Gap {
+		all := map[Subscriber]bool{}
+		for channel, members := range h.members {
+			maps.Copy(all, members)
+			if subscribed[channel] {
+				f.confirmed[channel] = time.Now()
+			}
+		}
+		return slices.Collect(maps.Keys(all))
+	}
+	members := h.members[notice.Channel]
+	if notice.Kind == redisx.Subscribed && len(members) > 0 {
+		f.confirmed[notice.Channel] = time.Now()
+	}
+	return slices.Collect(maps.Keys(members))
+}
+
+// follow subscribes to the channels that have subscribers, and to no others. If that fails, the
+// connection has broken, and the one that replaces it has these channels.
+func (f *feed) follow(
+	subscription *redisx.Subscription[redisx.Notice], subscribed map[string]bool,
+) {
+	added, removed := f.changes(subscribed)
+	if len(removed) > 0 {
+		_ = subscription.Remove(f.ctx, removed...)
+	}
+	if len(added) > 0 {
+		_ = subscription.Add(f.ctx, added...)
+	}
+}
+
+// changes returns the channels to add and to remove, and notes them.
+func (f *feed) changes(subscribed map[string]bool) (added, removed []string) {
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	for channel := range f.pending {
+		switch wanted := f.hub.members[channel] != nil; {
+		case wanted && !subscribed[channel]:
+			added = append(added, channel)
+			subscribed[channel] = true
+		case !wanted && subscribed[channel]:
+			removed = append(removed, channel)
+			delete(subscribed, channel)
+			delete(f.confirmed, channel)
+		}
+	}
+	clear(f.pending)
+	return added, removed
+}
+
+// settled waits until the server knows the channels, if there is a connection, or the feed has
+// ended because there are none, or the context ends.
+func (f *feed) settled(ctx context.Context) {
+	if f == nil || f.isRetrying() {
+		return
+	}
+	settled := make(chan struct{})
+	settle := f.settle
+	for {
+		select {
+		case settle <- settled:
+			settle = nil
+		case <-settled:
+			return
+		case <-f.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// isRetrying reports whether the feed tries to get a connection.
+func (f *feed) isRetrying() bool {
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	return f.subscription == nil && f.ctx.Err() == nil
+}

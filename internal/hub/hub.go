@@ -1,0 +1,208 @@
+// Package hub keeps the one subscription that the workers, the waits and the receivers of a client
+// share, and wakes workers for jobs that the scripts of other clients put.
+//
+//	        one connection            one goroutine
+//	server ----------------> feed ------------------> the subscribers of each channel
+//
+//	channel         published by                   subscribers, and what a message has them do
+//	x:wake:WORKER   the script, for a ready job    the worker or receiver asks for jobs
+//	x:queues        the script, for a new queue    the workers with patterns look for queues
+//	w:WORKER        the script, for a lost lock    the worker renews the lock
+//	x:done:JID      the script, for an ended job   the waits for the job end
+//	x:progress:JID  the script, for progress       the waits for the job pass it on
+//	x:waits         nobody                         waits, which keep the connection by it
+//	log             all scripts                    the relay has a worker woken if the script did not
+//	x:listen        nobody                         the relay: the server counts the subscribers
+//
+// When the connection was broken, all subscribers receive a [redisx.Gap], because each may have
+// missed messages.
+package hub
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A Config is a client of a namespace, as far as a hub and its relays need it.
+type Config struct {
+	Redis  redis.UniversalClient
+	Prefix string // of the namespace's channels and keys
+	Worker string // the name of the client's worker
+
+	// Warn logs an error, with further attributes.
+	Warn func(message string, err error, attributes ...any)
+
+	// Do runs a command of the script. It is used by relays.
+	Do func(ctx context.Context, command string, args ...any) (any, error)
+}
+
+// Idle is a channel on which nothing is published. The connection begins with it, so subscribing to
+// it only keeps the connection.
+const Idle = "x:waits"
+
+// A Subscriber receives the messages of channels.
+type Subscriber interface {
+	// Notify is called with each message of the channels, when the server begins to send those of a
+	// channel, and after a gap, in which messages of all may have been lost. It returns at once,
+	// because one goroutine calls all subscribers, which holds no mutex.
+	Notify(notice redisx.Notice)
+}
+
+// A Hub is a subscription to channels. It has a connection while there are subscribers.
+type Hub struct {
+	config Config
+	made   time.Time
+
+	mu      sync.Mutex
+	members map[string]map[Subscriber]bool // by channel
+	feed    *feed                          // nil if there are no subscribers
+	relays  map[string]*Relay              // by namespace
+}
+
+// New returns a hub without subscribers.
+func New(config Config) *Hub {
+	return &Hub{
+		config: config, made: time.Now(),
+		members: map[string]map[Subscriber]bool{}, relays: map[string]*Relay{},
+	}
+}
+
+// Subscribe adds a subscriber to channels. It is notified when the server sends the messages of
+// each.
+func (h *Hub) Subscribe(s Subscriber, channels ...string) {
+	for _, channel := range h.add(s, channels) {
+		s.Notify(redisx.Notice{Kind: redisx.Subscribed, Channel: channel})
+	}
+}
+
+// add adds a subscriber to channels, and returns those whose messages the server sends already.
+func (h *Hub) add(s Subscriber, channels []string) (confirmed []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.feed == nil {
+		h.feed = newFeed(h)
+		go h.feed.run()
+	}
+	for _, channel := range channels {
+		if h.members[channel] == nil {
+			h.members[channel] = map[Subscriber]bool{}
+			h.feed.change(channel)
+		}
+		h.members[channel][s] = true
+		if _, is := h.feed.confirmed[channel]; is {
+			confirmed = append(confirmed, channel)
+		}
+	}
+	return confirmed
+}
+
+// Unsubscribe removes a subscriber from channels. If no subscriber is left, it returns a channel
+// that is closed when the connection is, else nil.
+func (h *Hub) Unsubscribe(s Subscriber, channels ...string) (closed <-chan struct{}) {
+	if f := h.remove(s, channels); f != nil && f.ctx.Err() != nil {
+		return f.done
+	}
+	return nil
+}
+
+// remove removes a subscriber from channels, and returns the feed that passes that on to the
+// server, or nil. If no subscriber is left, the feed ends.
+func (h *Hub) remove(s Subscriber, channels []string) *feed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := h.feed
+	if f == nil {
+		return nil
+	}
+	for _, channel := range channels {
+		delete(h.members[channel], s)
+		if len(h.members[channel]) == 0 {
+			delete(h.members, channel)
+			f.change(channel)
+		}
+	}
+	if len(h.members) == 0 {
+		f.cancel()
+		h.feed = nil
+	}
+	return f
+}
+
+// Join subscribes a user of the relay of a client's namespace to channels, and returns the relay.
+// There is one for all users, because the server counts connections that relay.
+func (h *Hub) Join(config Config, s Subscriber, channels ...string) *Relay {
+	r := h.relayOf(config)
+	h.Subscribe(s, channels...)
+	return r
+}
+
+// relayOf returns the relay of a client's namespace, for one more user.
+func (h *Hub) relayOf(config Config) *Relay {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.relays[config.Prefix]
+	if r == nil {
+		r = startRelay(h, config)
+		h.relays[config.Prefix] = r
+	}
+	r.users++
+	return r
+}
+
+// Leave removes a user of a relay from channels. It returns when the server knows that, or the
+// context has ended, and reports whether another relay has to take over.
+func (h *Hub) Leave(
+	ctx context.Context, s Subscriber, r *Relay, channels ...string,
+) (relayed bool) {
+	relayed = h.leaveRelay(ctx, r)
+	h.remove(s, channels).settled(ctx)
+	return relayed
+}
+
+// leaveRelay is called when a user of a relay ends. It reports whether a relay has ended, so that
+// another one has to take its place.
+func (h *Hub) leaveRelay(ctx context.Context, r *Relay) (relayed bool) {
+	h.mu.Lock()
+	r.users--
+	last := r.users == 0
+	if last {
+		delete(h.relays, r.config.Prefix)
+	}
+	h.mu.Unlock()
+	return last && r.stop(ctx)
+}
+
+// Restart has the subscription begin again on another connection, if it has had a channel since
+// before a time: the server, which knows no subscriber, is not the one that it reaches.
+func (h *Hub) Restart(channel string, before time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.feed == nil {
+		return
+	}
+	if since, is := h.feed.confirmed[channel]; is && since.Before(before) {
+		h.feed.subscription.Cancel()
+	}
+}
+
+// InStep shortens the time until a worker's next regular call, by a tenth of the interval at most,
+// so that many workers of a hub call together: that costs the server little more than half as much.
+// Workers that began together do not always call together.
+func (h *Hub) InStep(wait, interval time.Duration) time.Duration {
+	early := time.Duration(rand.IntN(2)) * interval / steps
+	return inStep(time.Since(h.made), wait-early, interval)
+}
+
+// steps is how often in an interval the workers of a hub come together.
+const steps = 20
+
+// inStep shortens a time that begins now, so that it ends with a step.
+func inStep(now, wait, interval time.Duration) time.Duration {
+	return (now + wait).Truncate(interval/steps) - now
+}

@@ -1,0 +1,198 @@
+package docs
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// checked are the extensions of the files whose words are checked.
+var checked = []string{".go", ".lua"}
+
+// readers return the lines of prose of a file's text, by its extension.
+var readers = map[string]func(text string) []proseLine{
+	".go":  goProse,
+	".lua": luaProse,
+	".md":  pageProse,
+}
+
+// rules are patterns of unclear sentences, with the advice for each. A paragraph is one line here.
+var rules = []struct {
+	pattern *regexp.Regexp
+	advice  string
+}{
+	{regexp.MustCompile(`(?:^|[.:;] )What [^?]*?(?:[.:;]|$)`), "begin with a noun"},
+	{regexp.MustCompile(`\b[Tt]hose (?:that|which|who)\b`), `name them, as in "the jobs that"`},
+	{regexp.MustCompile(`\b[Ss]omebody\b`), "name the actor: a user, a worker, a caller"},
+	{regexp.MustCompile(`\b(?:is|are) to be\b`), `write "must be", or "the jobs to put"`},
+	{regexp.MustCompile(`\bgoes on\b`), `write "continues", "moves to" or "keeps running"`},
+	{regexp.MustCompile(`\bfor good\b`), "leave it out"},
+}
+
+func TestWordsArePlain(t *testing.T) {
+	for _, path := range files(t) {
+		for _, problem := range wordProblems(path, read(t, path)) {
+			t.Error(problem)
+		}
+	}
+}
+
+func TestUnclearWordsAreFound(t *testing.T) {
+	for path, text := range map[string]string{
+		"a.go":  "package a\n\n// A job that is to\n// be put, of those that wait. What now?\nvar x int // it goes on\n",
+		"a.lua": "-- What is left.\nlocal n = 1 -- of those who ask\n--\n-- deleted for good\n",
+		"a.md":  "# A\n\nHere\nsomebody waits.\n\n```go\n// somebody\n```\nWhat remains, goes on\n",
+	} {
+		require.Len(t, wordProblems(path, text), 3, path)
+	}
+	require.Empty(t, wordProblems("a.go", "package a\n\nvar s = `\n// for good\n`\n"))
+}
+
+func TestCommentsAreNotTooLong(t *testing.T) {
+	for _, path := range files(t) {
+		if filepath.Ext(path) == ".md" {
+			continue // see TestLinesAreNotTooLong
+		}
+		for _, line := range readers[filepath.Ext(path)](read(t, path)) {
+			if line.columns > maxColumns {
+				t.Errorf("%s:%d: the comment has more than %d columns", path, line.number, maxColumns)
+			}
+		}
+	}
+}
+
+// files returns the paths of all files whose words are checked, from the root.
+func files(t *testing.T) []string {
+	t.Helper()
+	var paths []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules"):
+			return filepath.SkipDir
+		case entry.Type().IsRegular() && slices.Contains(checked, filepath.Ext(name)):
+			path, err = filepath.Rel(root, path)
+			paths = append(paths, path)
+		}
+		return err
+	}))
+	require.NotEmpty(t, paths)
+	return paths
+}
+
+// A proseLine is a line of a page, or the comment of a line of code.
+type proseLine struct {
+	number  int
+	text    string
+	columns int // of the whole line; 0 if it also has code
+}
+
+// wordProblems returns the places of a file's text that match a rule, with the rule's advice.
+func wordProblems(path, text string) []string {
+	var problems []string
+	for _, paragraph := range paragraphs(readers[filepath.Ext(path)](text)) {
+		for _, rule := range rules {
+			for _, found := range rule.pattern.FindAllString(paragraph.text, -1) {
+				problems = append(problems,
+					fmt.Sprintf("%s:%d: %q: %s", path, paragraph.number, found, rule.advice))
+			}
+		}
+	}
+	return problems
+}
+
+// paragraphs joins adjacent lines. An empty line separates paragraphs.
+func paragraphs(lines []proseLine) []proseLine {
+	var joined []proseLine
+	last := -1 // the line before is part of the last paragraph if it has this number
+	for _, line := range lines {
+		line.text = strings.TrimSpace(line.text)
+		switch {
+		case line.text == "":
+			last = -1
+			continue
+		case last == line.number-1 && last > 0:
+			joined[len(joined)-1].text += " " + line.text
+		default:
+			joined = append(joined, line)
+		}
+		last = line.number
+	}
+	return joined
+}
+
+// goProse returns the comments of a Go file, without the output of examples.
+func goProse(text string) []proseLine {
+	var (
+		found    []proseLine
+		s        scanner.Scanner
+		isOutput bool
+		lines    = strings.Split(text, "\n")
+		file     = token.NewFileSet().AddFile("", -1, len(text))
+	)
+	s.Init(file, []byte(text), nil, scanner.ScanComments)
+	for {
+		pos, kind, literal := s.Scan()
+		comment, ok := strings.CutPrefix(literal, "//")
+		switch {
+		case kind == token.EOF:
+			return found
+		case kind != token.COMMENT:
+			isOutput = isOutput && kind == token.SEMICOLON
+		case ok:
+			line := proseLine{number: file.Line(pos), text: comment}
+			whole := lines[line.number-1]
+			if strings.TrimSpace(whole) == literal {
+				line.columns = utf8.RuneCountInString(whole)
+			}
+			isOutput = isOutput || strings.TrimSpace(comment) == "Output:"
+			if !isOutput {
+				found = append(found, line)
+			}
+		}
+	}
+}
+
+var luaComment = regexp.MustCompile(`^(.*?)(?:^|\s)--(?:\s(.*))?$`)
+
+// luaProse returns the comments of a Lua file.
+func luaProse(text string) []proseLine {
+	var found []proseLine
+	for i, whole := range strings.Split(text, "\n") {
+		if match := luaComment.FindStringSubmatch(whole); match != nil {
+			line := proseLine{number: i + 1, text: match[2]}
+			if strings.TrimSpace(match[1]) == "" {
+				line.columns = utf8.RuneCountInString(whole)
+			}
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// pageProse returns the lines of a page, without its blocks of code.
+func pageProse(text string) []proseLine {
+	var found []proseLine
+	isCode := false
+	for i, whole := range strings.Split(text, "\n") {
+		if strings.HasPrefix(strings.TrimSpace(whole), "```") {
+			isCode = !isCode
+			whole = ""
+		}
+		if !isCode {
+			found = append(found, proseLine{number: i + 1, text: whole})
+		}
+	}
+	return found
+}

@@ -1,0 +1,152 @@
+package qless
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/leases"
+	"github.com/qless/qless-go/internal/queues"
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// Channels of workers.
+const (
+	channelWake   = "x:wake:"  // followed by the worker's name: a job is ready
+	channelQueues = "x:queues" // the name of a queue that has appeared
+)
+
+// wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
+// that name has schedules look more often than they need to.
+const wakeClock = "clock"
+
+// A listener receives the messages for a worker: that a job is ready, that a lock was lost, that a
+// queue is new. It shares the client's subscription with others, and keeps nobody waiting.
+type listener struct {
+	client    *Client
+	locks     *leases.Keeper[*activeJob]
+	patterns  queues.Patterns
+	jobsReady func()     // asks for jobs
+	recheck   func()     // has the schedules look at the clock
+	wakes     string     // the channel where the worker is woken
+	relay     *hub.Relay // set by begin
+
+	mu   sync.Mutex
+	news queueEvents // of queues that the patterns may match
+}
+
+func newListener(
+	client *Client, locks *leases.Keeper[*activeJob], patterns queues.Patterns,
+	jobsReady, recheck func(),
+) *listener {
+	return &listener{
+		client: client, locks: locks, patterns: patterns, jobsReady: jobsReady, recheck: recheck,
+		wakes: client.prefix + channelWake + client.worker,
+	}
+}
+
+// begin begins to listen.
+func (l *listener) begin() {
+	l.relay = l.client.hub.Join(l.client.hubConfig(), l, l.channels()...)
+}
+
+// end ends listening. It returns when the server was told of that, or the context has ended, and
+// reports whether another worker has to relay.
+func (l *listener) end(ctx context.Context) (relayed bool) {
+	return l.client.hub.Leave(ctx, l, l.relay, l.channels()...)
+}
+
+// channels returns what the worker listens to. The server sends the messages of all when it sends
+// those of the first, as they are subscribed to together.
+func (l *listener) channels() []string {
+	channels := []string{l.wakes, l.client.prefix + "w:" + l.client.worker}
+	if l.patterns.Watch() {
+		channels = append(channels, l.client.prefix+channelQueues)
+	}
+	return channels
+}
+
+// resubscribe is called when the server says that this worker is not subscribed. If it has been
+// since before the question, it is, on a cluster, at a former master.
+func (l *listener) resubscribe(asked time.Time) { l.client.hub.Restart(l.wakes, asked) }
+
+// Notify acts on a message for the worker.
+func (l *listener) Notify(notice redisx.Notice) {
+	switch {
+	case notice.Kind == redisx.Published && notice.Channel == l.wakes:
+		l.woken(notice.Payload)
+	case notice.Kind == redisx.Published && notice.Channel == l.client.prefix+channelQueues:
+		l.queueAppeared(notice.Payload)
+	case notice.Kind == redisx.Published:
+		l.lost(l.client.decodeEvent(notice.Channel, notice.Payload))
+	case notice.Kind == redisx.Gap || notice.Channel == l.wakes:
+		l.missed()
+	}
+}
+
+// missed is called when the worker receives its events again, or for the first time. It may have
+// missed that jobs, queues or schedules are due, or that jobs were canceled or lost.
+func (l *listener) missed() {
+	l.missedQueues()
+	l.recheck()
+	l.locks.SuspectAll()
+}
+
+// lost is called with an event of a job that the worker holds, or has held.
+func (l *listener) lost(event Event) {
+	switch event.Kind {
+	case EventLockLost:
+		l.locks.Suspect(event.JID, ErrLockLost)
+	case EventCanceled:
+		l.locks.Suspect(event.JID, ErrCanceled)
+	}
+}
+
+// woken asks for jobs. The payload is a queue, or says that the clock was moved.
+func (l *listener) woken(payload string) {
+	if payload == wakeClock {
+		l.recheck()
+	}
+	if l.patterns.Watch() { // it may have waited for more queues than it asks now
+		l.mu.Lock()
+		l.note(&l.news.woken, payload)
+		l.mu.Unlock()
+	}
+	l.jobsReady()
+}
+
+// queueAppeared notes that there is a new queue, and asks for jobs if it is one of the worker's.
+func (l *listener) queueAppeared(queue string) {
+	l.mu.Lock()
+	l.note(&l.news.appeared, queue)
+	l.mu.Unlock()
+	if l.patterns.Find(queue) >= 0 {
+		l.jobsReady()
+	}
+}
+
+// note adds a queue to a list of news, which it bounds. The mutex is held.
+func (l *listener) note(list *[]string, queue string) {
+	if len(*list) == maxReserve {
+		*list, l.news.missed = nil, true
+	}
+	*list = append(*list, queue)
+}
+
+// missedQueues notes that there may be new queues, or jobs.
+func (l *listener) missedQueues() {
+	l.mu.Lock()
+	l.news.missed = true
+	l.mu.Unlock()
+	l.jobsReady()
+}
+
+// takeNews returns the news of queues, and forgets them.
+func (l *listener) takeNews() queueEvents {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news := l.news
+	l.news = queueEvents{}
+	return news
+}

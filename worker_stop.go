@@ -1,0 +1,304 @@
+package qless
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// run is the life of a worker that was started. Each phase after the first has a limit: that of
+// Stop, then [leaveTimeout] for each.
+func (w *Worker) run(ctx context.Context) {
+	p := w.startParts()
+	w.take(ctx)
+	w.drain(p)
+	answered := w.report(p)
+	w.leave(p, answered)
+	w.close()
+}
+
+// A shutdown has what a worker waits for when it ends. Each is opened once.
+type shutdown struct {
+	stopping latch // no more jobs are taken
+	drained  latch // after that, all handlers have returned, and the server knows all outcomes
+	forced   latch // there is no more time: running jobs are released
+	closed   latch // everything has ended
+}
+
+func newShutdown() shutdown {
+	return shutdown{newLatch(), newLatch(), newLatch(), newLatch()}
+}
+
+// The parts of a worker are what runs beside its handlers.
+type parts struct {
+	all       context.Context // of all parts but the reporters
+	cancel    context.CancelFunc
+	loop      sync.WaitGroup // exchanges with the server
+	renewals  sync.WaitGroup // of locks
+	schedules sync.WaitGroup
+
+	reporters     sync.WaitGroup // tell the server of the worker
+	stopReporters context.CancelFunc
+}
+
+func (w *Worker) startParts() *parts {
+	p := &parts{}
+	p.all, p.cancel = context.WithCancel(w.base)
+	reporting, stop := context.WithCancel(p.all)
+	p.stopReporters = stop
+	w.listener.begin()
+	p.reporters.Go(func() { w.registry.run(reporting) })
+	p.reporters.Go(func() { w.rates.keep(reporting) })
+	p.reporters.Go(func() { w.settleDeferred(reporting) })
+	p.renewals.Go(func() { w.locks.Run(p.all) })
+	for _, schedule := range w.schedules {
+		p.schedules.Go(func() { w.follow(p.all, schedule) })
+	}
+	p.loop.Go(func() { w.loop.run(p.all) })
+	return p
+}
+
+// take waits while the worker takes jobs: until it is stopped, or the context ends.
+func (w *Worker) take(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		go func() { _ = w.Stop(context.Background()) }()
+		<-w.shutdown.stopping.c
+	case <-w.shutdown.stopping.c:
+	}
+}
+
+// drain waits until all handlers have returned, or there is no more time for them.
+func (w *Worker) drain(p *parts) {
+	w.releaseAhead(w.setState(workerStopping))
+	w.checkQuiet()
+	if !w.isQuiet() {
+		w.registry.again.Notify()
+	}
+	w.loop.due.Notify()
+	select {
+	case <-closedAfter(p.loop.Wait):
+	case <-w.shutdown.drained.c:
+	case <-w.shutdown.forced.c:
+		w.setUnfinished()
+		w.releaseAll()
+	}
+}
+
+// report waits until the loop has sent the last outcomes, and reports whether the server took them
+// in time. If it is away, their locks expire.
+func (w *Worker) report(p *parts) (answered bool) {
+	if within(leaveTimeout, closedAfter(p.loop.Wait)) {
+		return true
+	}
+	p.cancel()
+	return false
+}
+
+// leave removes the worker from the server, which has little time if it did not answer before.
+func (w *Worker) leave(p *parts, answered bool) {
+	patience := time.Duration(0)
+	if answered {
+		patience = leaveTimeout
+	}
+	p.stopReporters()
+	left := closedAfter(func() {
+		relayed := w.listener.end(p.all)
+		p.reporters.Wait()
+		w.rates.flush(p.all)
+		w.loop.leave(p.all, relayed)
+		p.schedules.Wait()
+		w.leaveSchedules(p.all)
+		p.cancel()
+		p.renewals.Wait()
+	})
+	if !within(patience, left) {
+		p.cancel()
+		within(cutTimeout, left)
+	}
+}
+
+// Stop stops the worker. It takes no new jobs, releases the jobs that it took ahead, and waits
+// until the running ones have ended and the server knows their outcomes, for up to the
+// ShutdownTimeout or until the context ends. Then it ends the contexts of the jobs that are still
+// running, and releases the jobs for other workers without using up a retry. It does not wait for
+// their handlers. A job that was canceled or lost counts as running until its handler returns.
+//
+// If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
+// the jobs whose handlers may still be running, or gives the number of outcomes that the server did
+// not accept. It wraps the error of the context if that ended first. Later calls return the same.
+//
+// If the server does not answer, Stop returns about a second after the last job has ended, or
+// when the connection's read timeout is over: the locks then expire. A worker that
+// was never started can't be started after Stop.
+func (w *Worker) Stop(ctx context.Context) error {
+	timer := time.NewTimer(w.cfg.ShutdownTimeout)
+	defer timer.Stop()
+	return w.end(ctx, timer.C)
+}
+
+// Drain stops the worker as [Worker.Stop] does, but without the ShutdownTimeout: it waits until the
+// running jobs or the context have ended.
+func (w *Worker) Drain(ctx context.Context) error {
+	return w.end(ctx, nil)
+}
+
+// end stops the worker. Running jobs have until the timeout or the end of the context to finish.
+func (w *Worker) end(ctx context.Context, timeout <-chan time.Time) error {
+	w.mu.Lock()
+	if w.state == workerNew {
+		w.state = workerClosed
+		w.shutdown.closed.open()
+	}
+	w.mu.Unlock()
+	w.shutdown.stopping.open()
+	select {
+	case <-w.shutdown.closed.c:
+	case <-timeout:
+		w.cut(nil)
+	case <-ctx.Done():
+		w.cut(ctx.Err())
+	}
+	return w.wait()
+}
+
+// cut has running jobs released. The cause is the error of the context, or nil for the timeout.
+func (w *Worker) cut(cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shutdown.forced.open() {
+		w.cutShort = cause
+	}
+}
+
+// wait waits until the worker has stopped, and returns the result of Stop.
+func (w *Worker) wait() error {
+	<-w.shutdown.closed.c
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopErr
+}
+
+// Closed returns a channel that is closed when the worker has stopped.
+func (w *Worker) Closed() <-chan struct{} { return w.shutdown.closed.c }
+
+// leaveTimeout limits each of a worker's last steps, reporting outcomes and deregistering, because
+// the server may be away.
+const leaveTimeout = time.Second
+
+// cutTimeout is how long to wait for the parts of a worker once their context has ended. A part
+// that waits for a reply can't be interrupted: go-redis waits until its read timeout.
+const cutTimeout = 100 * time.Millisecond
+
+// isQuiet reports whether no handler runs, no lock is held, and the server knows all outcomes. Jobs
+// move from the handlers and the lock keeper to the outbox, so they are checked in that order.
+func (w *Worker) isQuiet() bool {
+	return !w.runsHandlers() && w.locks.IsEmpty() && w.outbox.isEmpty()
+}
+
+func (w *Worker) runsHandlers() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.active) > 0
+}
+
+// checkQuiet ends the draining if nothing is left to wait for.
+func (w *Worker) checkQuiet() {
+	if w.currentState() == workerStopping && w.isQuiet() {
+		w.shutdown.drained.open()
+	}
+}
+
+// setState sets the state, and returns the jobs that were taken ahead: they are not started any
+// more.
+func (w *Worker) setState(state workerState) (ahead []*activeJob) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state = state
+	return w.ahead.takeAll()
+}
+
+// setUnfinished records, once, which handlers have not returned.
+func (w *Worker) setUnfinished() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unfinished != nil {
+		return
+	}
+	for a := range w.active {
+		w.unfinished = append(w.unfinished, a.jid)
+	}
+	slices.Sort(w.unfinished)
+}
+
+// close marks the worker as stopped.
+func (w *Worker) close() {
+	w.setState(workerClosed)
+	undelivered := w.outbox.close()
+	w.undone(undelivered, ErrStopped)
+	w.setUnfinished() // a handler that has lost its lock may still be running
+	w.mu.Lock()
+	w.stopErr = stopError(w.unfinished, len(undelivered), w.cutShort)
+	w.mu.Unlock()
+	w.freeName()
+	w.shutdown.closed.open()
+}
+
+// stopError returns the result of Stop.
+func stopError(unfinished []string, undelivered int, cause error) error {
+	var problems []string
+	if n := len(unfinished); n > 0 {
+		list := strings.Join(unfinished[:min(n, 10)], ", ")
+		if n > 10 {
+			list += fmt.Sprintf(" and %d more", n-10)
+		}
+		problems = append(problems, "the handlers of these jobs may still run: "+list)
+	}
+	if undelivered > 0 {
+		problems = append(problems,
+			fmt.Sprintf("outcomes that the server did not take: %d", undelivered))
+	}
+	if problems == nil {
+		return nil
+	}
+	return &Error{Op: "stop", Code: ErrStopped, Message: strings.Join(problems, "; "), Err: cause}
+}
+
+// closedAfter runs a function and returns a channel that is closed when it has returned.
+func closedAfter(run func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { run(); close(done) }()
+	return done
+}
+
+// within waits for a channel to be closed, and reports whether that happened within d.
+func within(d time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// A latch is a gate that is opened once.
+type latch struct {
+	c    chan struct{} // closed when the latch is open
+	once *sync.Once
+}
+
+func newLatch() latch { return latch{make(chan struct{}), &sync.Once{}} }
+
+// open opens the latch, and reports whether this call did so.
+func (l latch) open() (opened bool) {
+	l.once.Do(func() {
+		close(l.c)
+		opened = true
+	})
+	return opened
+}
