@@ -31,7 +31,7 @@ local function write_change(item, change) -- cold
   end
 end
 
--- Publishes that a job moves to its next queue. See docs/wake.md for the mark.
+-- Publishes that a job moves to its next queue. See docs/internals/wake-ups.md for the mark.
 local function publish_advance(item, woken) -- cold
   if woken or not classic then
     publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) ..

@@ -136,7 +136,7 @@ local function write_all(puts, group, idle, tracked, known_empty)
   local details = '{"q":' .. quoted .. '}'
   local text = entry(now, '"put"', details)
   local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-  if idle or not classic then -- see docs/wake.md
+  if idle or not classic then -- see docs/internals/wake-ups.md
     first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
   end
   place_all(puts, queue, group)

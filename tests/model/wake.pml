@@ -1,6 +1,6 @@
 /*
- * How idle workers are woken: a model for spin. docs/wake.md describes the protocol, and the
- * script spin beside this file checks it in several settings.
+ * How idle workers are woken: a model for spin. docs/internals/wake-ups.md describes the protocol,
+ * and the script spin beside this file checks it in several settings.
  *
  * Each atomic step is one script on the server, or one thing that happens to a worker. Anything
  * else may happen between two steps. Nobody ever polls: a job that only a poll would find
