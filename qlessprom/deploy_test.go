@@ -197,7 +197,7 @@ func TestThePageOfMetricsNamesAllThatIsExported(t *testing.T) {
 const shutdown = 20 * time.Second
 
 func TestTimesToStopLeaveAWorkerItsOwn(t *testing.T) {
-	require.Contains(t, readFile(t, "worker_config.go"),
+	require.Contains(t, readFile(t, "worker.go"),
 		"cmp.Or(c.ShutdownTimeout, "+strconv.Itoa(int(shutdown.Seconds()))+"*time.Second)")
 	pods, unit := workload(t).Spec.Template.Spec, unitFile(t)
 	grace := time.Duration(pods.TerminationGracePeriodSeconds) * time.Second

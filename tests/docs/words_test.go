@@ -16,7 +16,7 @@ import (
 )
 
 // checked are the extensions of the files whose words are checked.
-var checked = []string{".go", ".lua"}
+var checked = []string{".go", ".lua", ".md"}
 
 // readers return the lines of prose of a file's text, by its extension.
 var readers = map[string]func(text string) []proseLine{
