@@ -122,6 +122,9 @@ type Config struct {
 	client *Client
 }
 
+// Config returns the settings of the namespace, which all of its clients share.
+func (c *Client) Config() *Config { return &Config{client: c} }
+
 // Get returns a setting or its default, or the empty string if it has neither.
 func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	if err := checkName("config.get", "name", name); err != nil {
@@ -448,6 +451,3 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
-
-// Config returns the settings of the namespace, which all of its clients share.
-func (c *Client) Config() *Config { return &Config{client: c} }

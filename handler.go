@@ -58,6 +58,26 @@ func Typed[T any](work func(ctx context.Context, job *Job, data T) error) Handle
 	}
 }
 
+// TypedResult returns a handler as [Typed] does. The return value of work becomes the job's result
+// ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
+// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if work
+// is nil.
+func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
+	if work == nil {
+		panic("qless: TypedResult: nil function")
+	}
+	return Typed(func(ctx context.Context, job *Job, data T) error {
+		result, err := work(ctx, job, data)
+		if OutcomeOf(err).Action != ActionComplete {
+			return err
+		}
+		if err := job.SetResult(result); err != nil {
+			return FailWith(job.Klass+":result", err)
+		}
+		return err
+	})
+}
+
 // A Middleware wraps a handler. See [OutcomeOf] for what the handler's error means.
 type Middleware func(next Handler) Handler
 
@@ -65,6 +85,7 @@ type Middleware func(next Handler) Handler
 type HandleOption interface{ applyHandle(*route) }
 
 func (d MaxRunTime) applyHandle(r *route) { r.maxRunTime = time.Duration(d) }
+func (b Backoff) applyHandle(r *route)    { r.backoff = b }
 
 // A route is a handler with its options.
 type route struct {
@@ -279,25 +300,3 @@ func fieldOf(err *json.UnmarshalTypeError) string {
 	}
 	return err.Field
 }
-
-// TypedResult returns a handler as [Typed] does. The return value of work becomes the job's result
-// ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
-// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if work
-// is nil.
-func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
-	if work == nil {
-		panic("qless: HandleResult: nil function")
-	}
-	return Typed(func(ctx context.Context, job *Job, data T) error {
-		result, err := work(ctx, job, data)
-		if OutcomeOf(err).Action != ActionComplete {
-			return err
-		}
-		if err := job.SetResult(result); err != nil {
-			return FailWith(job.Klass+":result", err)
-		}
-		return err
-	})
-}
-
-func (b Backoff) applyHandle(r *route) { r.backoff = b }

@@ -136,6 +136,9 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	}
 }
 
+// maxReserve is the maximum number of queues that one call asks, and of jobs that one asks for.
+const maxReserve = 1000
+
 // checkCount checks how many jobs are wanted.
 func checkCount(op string, count int) error {
 	if count < 1 || count > math.MaxInt32 {
@@ -348,6 +351,3 @@ func checkSwept(queues []string) error {
 	}
 	return nil
 }
-
-// maxReserve is the maximum number of queues that one call asks, and of jobs that one asks for.
-const maxReserve = 1000
