@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go/internal/batch"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/script"
 )
 
@@ -447,7 +448,7 @@ func answer(calls []*waitingPut, found []conflict, err error) {
 
 // isSinglePut reports whether a batch was refused because of one of its puts or a damaged key.
 func isSinglePut(err error) bool {
-	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isServerWide(err)
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !redisx.IsServerWide(err)
 }
 
 // putError returns the error of one or several puts as that of one job.

@@ -324,7 +324,7 @@ func (c *Client) Decode(stored []byte) (json.RawMessage, error) {
 
 // warn logs an error of the client's hub.
 func (c *Client) warn(message string, err error, args ...any) {
-	c.logger.Warn("qless: "+message, withHint(err, args...)...)
+	c.logger.Warn("qless: "+message, redisx.WithHint(err, args...)...)
 }
 
 // hostName returns the name of this machine.

@@ -631,7 +631,7 @@ func (r *receiver) refused(err error) error {
 
 // mayHeal reports whether the same question may be answered some time later.
 func mayHeal(err error) bool {
-	switch refusalOf(err) {
+	switch redisx.Refusal(err) {
 	case "NOPERM", "NOAUTH", "WRONGPASS":
 		return false
 	}

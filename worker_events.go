@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A workerLog writes the log of a worker, with one method for each message. They are called without
@@ -20,7 +22,7 @@ type workerLog struct {
 // The server.
 
 func (l *workerLog) serverRefuses(err error) {
-	l.logger.Warn("qless: the server refuses", withHint(err)...)
+	l.logger.Warn("qless: the server refuses", redisx.WithHint(err)...)
 }
 
 func (l *workerLog) serverAway(err error) {
@@ -65,7 +67,7 @@ func (l *workerLog) isNews(klass string) bool {
 }
 
 func (l *workerLog) progressRefused(err error) {
-	l.logger.Warn("qless: the server refuses the progress of jobs", withHint(err)...)
+	l.logger.Warn("qless: the server refuses the progress of jobs", redisx.WithHint(err)...)
 }
 
 func (l *workerLog) renewalFailed(jobs int, err error) {
@@ -117,7 +119,7 @@ func (l *workerLog) notTaken(r *report, problem string) {
 
 func (l *workerLog) outcomeRefused(r *report, err error) {
 	l.logger.Warn("qless: the server refuses an outcome",
-		withHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
+		redisx.WithHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
 }
 
 // abandoned logs an outcome that the server never accepted. That is expected of a late one.
@@ -127,7 +129,7 @@ func (l *workerLog) abandoned(r *report, err error) {
 		level = slog.LevelInfo
 	}
 	l.logger.Log(context.Background(), level, "qless: gave up an outcome",
-		withHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
+		redisx.WithHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
 }
 
 func (l *workerLog) undelivered(outcomes int) {
@@ -137,11 +139,11 @@ func (l *workerLog) undelivered(outcomes int) {
 
 func (l *workerLog) cantRegister(err error) {
 	l.logger.Warn("qless: the worker can't register; it is listed without its queues",
-		withHint(err)...)
+		redisx.WithHint(err)...)
 }
 
 func (l *workerLog) ratesRefused(err error) {
-	l.logger.Warn("qless: the server does not take the rates of the worker's jobs", withHint(err)...)
+	l.logger.Warn("qless: the server does not take the rates of the worker's jobs", redisx.WithHint(err)...)
 }
 
 func (l *workerLog) cantDeregister(err error) {

@@ -367,7 +367,7 @@ func (l *workLoop) failed(ctx context.Context, err error) {
 	l.failures++
 	l.notBefore = time.Now().Add(redisx.WhileAway.After(l.failures))
 	l.w.health.failed(err)
-	kind := refusalOf(err)
+	kind := redisx.Refusal(err)
 	if ctx.Err() != nil || l.logged[kind] {
 		return
 	}

@@ -264,7 +264,7 @@ func (b *outbox) answered(reports []*report, reply any, err error, others bool) 
 	for _, r := range reports {
 		r.sent = true
 	}
-	switch general := isServerWide(err); {
+	switch general := redisx.IsServerWide(err); {
 	case !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
 		b.requeue(reports)
 		return err

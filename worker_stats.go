@@ -293,7 +293,7 @@ func (c *Client) sendRates(ctx context.Context, part *runs.Part) (settled bool, 
 	case !redisx.IsAnswer(err) && !errors.Is(err, ErrServer): // the server is away
 		return false, nil
 	}
-	return !isServerWide(err), err
+	return !redisx.IsServerWide(err), err
 }
 
 // registerInterval is how often a worker registers. The server forgets one that has not done so for

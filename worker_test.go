@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 func TestRefusalsOfAllCallsAndOfOne(t *testing.T) {
@@ -26,7 +27,7 @@ func TestRefusalsOfAllCallsAndOfOne(t *testing.T) {
 		"NOPERM this user has no permissions":                               true,
 		"WRONGTYPE Operation against a key holding the wrong kind of value": false,
 	} {
-		require.Equal(t, ofAll, isServerWide(serverAnswer(answer)), answer)
+		require.Equal(t, ofAll, redisx.IsServerWide(serverAnswer(answer)), answer)
 	}
 }
 
