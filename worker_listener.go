@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/qless/qless-go/internal/hub"
@@ -26,22 +25,19 @@ const wakeClock = "clock"
 type listener struct {
 	client    *Client
 	locks     *leases.Keeper[*activeJob]
-	patterns  queues.Patterns
+	watch     *queues.Watch
 	jobsReady func()     // asks for jobs
 	recheck   func()     // has the schedules look at the clock
 	wakes     string     // the channel where the worker is woken
 	relay     *hub.Relay // set by begin
-
-	mu   sync.Mutex
-	news queueEvents // of queues that the patterns may match
 }
 
 func newListener(
-	client *Client, locks *leases.Keeper[*activeJob], patterns queues.Patterns,
+	client *Client, locks *leases.Keeper[*activeJob], watch *queues.Watch,
 	jobsReady, recheck func(),
 ) *listener {
 	return &listener{
-		client: client, locks: locks, patterns: patterns, jobsReady: jobsReady, recheck: recheck,
+		client: client, locks: locks, watch: watch, jobsReady: jobsReady, recheck: recheck,
 		wakes: client.prefix + channelWake + client.worker,
 	}
 }
@@ -61,7 +57,7 @@ func (l *listener) end(ctx context.Context) (relayed bool) {
 // those of the first, as they are subscribed to together.
 func (l *listener) channels() []string {
 	channels := []string{l.wakes, l.client.prefix + "w:" + l.client.worker}
-	if l.patterns.Watch() {
+	if l.watch.Choice.Patterns.Watch() {
 		channels = append(channels, l.client.prefix+channelQueues)
 	}
 	return channels
@@ -108,45 +104,22 @@ func (l *listener) woken(payload string) {
 	if payload == wakeClock {
 		l.recheck()
 	}
-	if l.patterns.Watch() { // it may have waited for more queues than it asks now
-		l.mu.Lock()
-		l.note(&l.news.woken, payload)
-		l.mu.Unlock()
+	if l.watch.Choice.Patterns.Watch() { // it may have waited for more queues than it asks now
+		l.watch.Woken(payload)
 	}
 	l.jobsReady()
 }
 
 // queueAppeared notes that there is a new queue, and asks for jobs if it is one of the worker's.
 func (l *listener) queueAppeared(queue string) {
-	l.mu.Lock()
-	l.note(&l.news.appeared, queue)
-	l.mu.Unlock()
-	if l.patterns.Find(queue) >= 0 {
+	l.watch.Appeared(queue)
+	if l.watch.Choice.Patterns.Find(queue) >= 0 {
 		l.jobsReady()
 	}
 }
 
-// note adds a queue to a list of news, which it bounds. The mutex is held.
-func (l *listener) note(list *[]string, queue string) {
-	if len(*list) == maxReserve {
-		*list, l.news.missed = nil, true
-	}
-	*list = append(*list, queue)
-}
-
 // missedQueues notes that there may be new queues, or jobs.
 func (l *listener) missedQueues() {
-	l.mu.Lock()
-	l.news.missed = true
-	l.mu.Unlock()
+	l.watch.Missed()
 	l.jobsReady()
-}
-
-// takeNews returns the news of queues, and forgets them.
-func (l *listener) takeNews() queueEvents {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	news := l.news
-	l.news = queueEvents{}
-	return news
 }

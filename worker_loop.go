@@ -23,7 +23,8 @@ type workLoop struct {
 
 	// Used only by the goroutine of run.
 	reservation reservation
-	lookup      queueLookup
+	watch       *queues.Watch
+	tooMany     int // how many queues the patterns matched when that was last logged
 	appetite    appetite
 	alarm       *time.Timer     // fires when to ask again at the latest
 	failures    int             // consecutive exchanges that failed
@@ -59,10 +60,9 @@ func newWorkLoop(w *Worker) *workLoop {
 	l := &workLoop{
 		w: w, due: hub.NewSignal(),
 		reservation: reservation{order: w.cfg.Order},
-		lookup:      queueLookup{choice: queues.NewChoice(queues.NewPatterns(w.cfg.Queues))},
+		watch:       queues.NewWatch(queues.NewPatterns(w.cfg.Queues), queueSource{w.client}),
 		logged:      map[string]bool{},
 	}
-	l.lookup.choice.Reset(nil)
 	l.setAsked()
 	return l
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/jobopts"
-	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -215,41 +214,17 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	return reservedJob{job: job, heartbeat: heartbeat}
 }
 
-// relistAfter is how old the list of queues may be that a worker of patterns goes by.
-const relistAfter = 5 * time.Minute
-
-// A queueLookup is what a worker of patterns knows about the queues that exist. It reads the list
-// of all when it begins, and from time to time. In between, the server notifies it of new queues.
-// If there are others, because it has missed some or other clients publish nothing, their number is
-// not as expected.
-type queueLookup struct {
-	choice   *queues.Choice
-	known    queues.Names
-	count    int // how many queues the server should have
-	listedAt time.Time
-	lookedAt time.Time
-	tooMany  int // how many queues the patterns matched when that was last logged
-}
-
-// A queueEvents has the queue events that a worker of patterns has received.
-type queueEvents struct {
-	appeared []string
-	woken    []string // may have jobs
-	missed   bool     // others may have appeared
-}
-
 // resolve finds out which queues there are, if that is due. It reports whether it asked the server.
 // If it fails, it has the loop try again.
 func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
-	if !l.lookup.choice.Patterns.Watch() {
+	if !l.watch.Choice.Patterns.Watch() {
 		return false, nil
 	}
-	news := l.w.listener.takeNews()
-	changed := l.lookup.learn(news)
+	changed, missed := l.watch.Learn()
 	if changed { // others were notified of the new queue too, and it is enough if one looks
 		l.reservation.polls = true
 	}
-	if looked, err = l.look(ctx, news.missed); err != nil {
+	if looked, err = l.watch.Look(ctx, missed, l.w.cfg.PollInterval/2); err != nil {
 		l.w.listener.missedQueues()
 	}
 	if looked || changed {
@@ -258,61 +233,9 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	return looked, err
 }
 
-// learn adds the queues of the events. It reports whether the queues to ask have changed.
-func (q *queueLookup) learn(news queueEvents) (changed bool) {
-	for _, queue := range news.appeared {
-		if q.known.Add(queue) {
-			q.count++
-		}
-	}
-	for _, queue := range slices.Concat(news.appeared, news.woken) {
-		changed = q.choice.Add(queue) || changed
-	}
-	return changed
-}
-
-// look finds out whether there are other queues, and reads the list of all, if that is due.
-func (l *workLoop) look(ctx context.Context, missed bool) (looked bool, err error) {
-	q, c := &l.lookup, l.w.client
-	switch {
-	case time.Since(q.listedAt) >= relistAfter:
-		err = l.list(ctx)
-	case !missed && time.Since(q.lookedAt) < l.w.cfg.PollInterval/2:
-		return false, nil
-	default:
-		var count int
-		if count, err = c.countQueues(ctx); err == nil && count != q.count {
-			err = l.list(ctx)
-		}
-	}
-	if err == nil && q.choice.AreTooMany() {
-		var ready []string
-		if ready, err = c.readyQueues(ctx, q.choice.Matched()); err == nil {
-			q.choice.Limit(ready)
-		}
-	}
-	if err == nil {
-		q.lookedAt = time.Now()
-	}
-	return true, err
-}
-
-// list reads the list of all queues.
-func (l *workLoop) list(ctx context.Context) error {
-	known, err := l.w.client.knownQueues(ctx)
-	if err != nil {
-		return err
-	}
-	q := &l.lookup
-	q.choice.Reset(known)
-	q.known = queues.NewNames(known)
-	q.count, q.listedAt = len(known), time.Now()
-	return nil
-}
-
 // setAsked notes which queues are asked.
 func (l *workLoop) setAsked() {
-	asked := l.lookup.choice.Asked
+	asked := l.watch.Choice.Asked
 	l.reservation.ask(asked)
 	l.mu.Lock()
 	l.queues = slices.Clone(asked)
@@ -323,7 +246,7 @@ func (l *workLoop) setAsked() {
 // warnOfTooMany logs that the patterns match more queues than are asked, once unless their number
 // changes a lot.
 func (l *workLoop) warnOfTooMany() {
-	logged, matched := &l.lookup.tooMany, l.lookup.choice.Count()
+	logged, matched := &l.tooMany, l.watch.Choice.Count()
 	switch {
 	case matched <= maxReserve:
 		*logged = 0
@@ -333,8 +256,11 @@ func (l *workLoop) warnOfTooMany() {
 	}
 }
 
-// readyQueues returns those of the queues that have jobs for a worker, now or later.
-func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, error) {
+// A queueSource reads the queues of a client's namespace.
+type queueSource struct{ *Client }
+
+// Ready returns those of the queues that have jobs for a worker, now or later.
+func (c queueSource) Ready(ctx context.Context, queues []string) ([]string, error) {
 	var all []string
 	for some := range slices.Chunk(queues, maxReserve) {
 		reply, err := c.run(ctx, "queues.ready", "", anys(nil, some...)...)
@@ -350,9 +276,9 @@ func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, er
 	return all, nil
 }
 
-// knownQueues returns the names of the known queues, in the order in which they were first seen.
+// Names returns the names of the known queues, in the order in which they were first seen.
 // Queues that are not in the list that clients of other languages use come last.
-func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
+func (c queueSource) Names(ctx context.Context) ([]string, error) {
 	sent := time.Now()
 	listed, err := c.rdb.ZRange(ctx, c.prefix+"queues", 0, -1).Result()
 	if err == nil {
@@ -367,8 +293,8 @@ func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
 	return listed, err
 }
 
-// countQueues returns how many queues knownQueues returns.
-func (c *Client) countQueues(ctx context.Context) (int, error) {
+// Count returns the number of queues that Names returns.
+func (c queueSource) Count(ctx context.Context) (int, error) {
 	sent := time.Now()
 	counts, err := c.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.ZCard(ctx, c.prefix+"queues")
