@@ -10557,13 +10557,9 @@ elseif #command == 5 then
 	elseif command == 'sweep' then
 		var = {dropped = 0, made_last = 0, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 		library(stamp, now)
-		local function some_groups(cursor, first)
-			local reply, groups = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100), {}
-			for _, group in ipairs(reply[2] or {}) do
-				if group >= first then
-					groups[#groups + 1] = group
-				end
-			end
+		local function some_groups(cursor)
+			local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
+			local groups = reply[2] or {}
 			table.sort(groups)
 			return groups, reply[1] or '0'
 		end
@@ -10582,30 +10578,32 @@ elseif #command == 5 then
 		end
 		local function sweep_failures()
 			local sweep, left, done = prefix .. 'x:sweep', 100, 0
-			local at = try('hmget', sweep, 'cursor', 'group', 'from')
-			local cursor, first, from = at[1] or '0', at[2] or '', lib.finite(at[3], 0)
+			local at = try('hmget', sweep, 'cursor', 'groups', 'from')
+			local cursor, groups, from = at[1] or '0', lib.names_of(at[2]), lib.finite(at[3], 0)
 			local _, keep = lib.read_failing()
 			if keep and keep.seconds >= 0 then
 				done = lib.clear_list(keep.seconds)
 			end
+			if #groups == 0 then
+				groups, cursor = some_groups(cursor)
+			end
 			repeat
-				local groups, next_cursor = some_groups(cursor, first)
 				for i = 1, #groups do
-					local group = groups[i]
-					if group ~= first then
-						from = 0
-					end
-					local cleared = keep and lib.clear_group(group, keep, left) or 0
-					local told, looked = tell_group(group, from, left)
+					local cleared = keep and lib.clear_group(groups[i], keep, left) or 0
+					local told, looked = tell_group(groups[i], from, left)
 					done, left = done + cleared + told, left - math.max(cleared, looked, 1)
 					if left <= 0 or var.tellable <= 0 then
-						try('hset', sweep, 'cursor', cursor, 'group', group, 'from', from + looked)
+						try('hset', sweep, 'cursor', cursor, 'groups', cjson.encode({unpack(groups, i)}), 'from', from + looked)
 						return done
 					end
+					from = 0
 				end
-				cursor, first, from = next_cursor, '', 0
-			until cursor == '0'
-			try('hdel', sweep, 'cursor', 'group', 'from')
+				local ended = cursor == '0'
+				if not ended then
+					groups, cursor = some_groups(cursor)
+				end
+			until ended
+			try('hdel', sweep, 'cursor', 'groups', 'from')
 			return done
 		end
 		local room = 100

@@ -23,9 +23,9 @@
 --          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
--- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in
--- it, where the next sweep looks at failed jobs, and how many known queues, and tracked jobs, come
--- before the ones that it looks at.
+-- The hash x:sweep has the failure groups where the next sweep continues, as a JSON array, the place
+-- in the first of them, and the cursor of the groups after them; and how many known queues, and
+-- tracked jobs, come before the ones that it looks at.
 
 -- How many failed jobs a sweep looks at, and how many tracked ones.
 local LOOKED = 100
@@ -36,14 +36,10 @@ local MAX_DUE = 100
 -- How many of the known queues it looks at.
 local MAX_QUEUES = 100
 
--- Some of the failure groups, sorted, from the one named first on, and the cursor of the next ones.
-local function some_groups(cursor, first)
-  local reply, groups = try('sscan', prefix .. 'failures', cursor, 'COUNT', LOOKED), {}
-  for _, group in ipairs(reply[2] or {}) do
-    if group >= first then
-      groups[#groups + 1] = group
-    end
-  end
+-- Some of the failure groups, sorted, and the cursor of the next ones.
+local function some_groups(cursor)
+  local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', LOOKED)
+  local groups = reply[2] or {}
   table.sort(groups)
   return groups, reply[1] or '0'
 end
@@ -69,30 +65,33 @@ end
 -- Returns how many.
 local function sweep_failures()
   local sweep, left, done = prefix .. 'x:sweep', LOOKED, 0
-  local at = try('hmget', sweep, 'cursor', 'group', 'from')
-  local cursor, first, from = at[1] or '0', at[2] or '', finite(at[3], 0)
+  local at = try('hmget', sweep, 'cursor', 'groups', 'from')
+  local cursor, groups, from = at[1] or '0', names_of(at[2]), finite(at[3], 0)
   local _, keep = read_failing()
   if keep and keep.seconds >= 0 then
     done = clear_list(keep.seconds)
   end
+  if #groups == 0 then
+    groups, cursor = some_groups(cursor)
+  end
   repeat
-    local groups, next_cursor = some_groups(cursor, first)
     for i = 1, #groups do
-      local group = groups[i]
-      if group ~= first then
-        from = 0
-      end
-      local cleared = keep and clear_group(group, keep, left) or 0
-      local told, looked = tell_group(group, from, left)
+      local cleared = keep and clear_group(groups[i], keep, left) or 0
+      local told, looked = tell_group(groups[i], from, left)
       done, left = done + cleared + told, left - math.max(cleared, looked, 1)
       if left <= 0 or tellable <= 0 then
-        try('hset', sweep, 'cursor', cursor, 'group', group, 'from', from + looked)
+        try('hset', sweep, 'cursor', cursor, 'groups', cjson.encode({unpack(groups, i)}),
+          'from', from + looked)
         return done
       end
+      from = 0
     end
-    cursor, first, from = next_cursor, '', 0
-  until cursor == '0'
-  try('hdel', sweep, 'cursor', 'group', 'from')
+    local ended = cursor == '0'
+    if not ended then
+      groups, cursor = some_groups(cursor)
+    end
+  until ended
+  try('hdel', sweep, 'cursor', 'groups', 'from')
   return done
 end
 

@@ -118,7 +118,7 @@ func TestASweepIsBounded(t *testing.T) {
 			moved = append(moved, e.swept("*"))
 		}
 		require.Equal(t, []int{98, 100, 50, 0}, moved, "100 queues a call")
-		require.Empty(t, e.Redis.HGetAll(t.Context(), "ql:x:sweep").Val()["group"])
+		require.Empty(t, e.Redis.HGetAll(t.Context(), "ql:x:sweep").Val()["groups"])
 	})
 }
 
