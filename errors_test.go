@@ -30,38 +30,44 @@ const sha = "f_245d9a32ed7530278f0b5ec3ffb3667eec53d511"
 // dressed returns what servers make of an error that a script raised.
 func dressed(text string) map[string]string {
 	return map[string]string{
-		"Redis 7":   "ERR user_script:12: " + text + " script: " + sha[2:] + ", on @user_script:12.",
-		"Valkey 9":  "ERR user_script:12: " + text + " script: on @user_script:12.",
-		"Redis 6":   "ERR Error running script (call to " + sha + "): @user_script:12: user_script:12: " + text,
-		"miniredis": "ERR Error compiling script (new function): :9: " + text + " stack traceback:  [G]: in function 'error'  :9: in function 'reject'  [G]: ?",
+		"Redis 7":  "ERR user_script:12: " + text + " script: " + sha[2:] + ", on @user_script:12.",
+		"Valkey 9": "ERR user_script:12: " + text + " script: on @user_script:12.",
+		"Redis 6": "ERR Error running script (call to " + sha + "): @user_script:12: " +
+			"user_script:12: " + text,
+		"miniredis": "ERR Error compiling script (new function): :9: " + text +
+			" stack traceback:  [G]: in function 'error'  :9: in function 'reject'  [G]: ?",
 	}
 }
 
 func TestScriptErrorsByTheirText(t *testing.T) {
+	const (
+		left   = "a is a dependency of b but is not mentioned to be canceled"
+		handed = "has been handed out to another worker: "
+	)
 	for text, code := range map[string]qless.Code{
-		"Complete(): Job j does not exist":                                                                    qless.ErrNotFound,
-		"Track(): Job a (): odd jid does not exist":                                                           qless.ErrNotFound,
-		"Track(): Job does not exist":                                                                         qless.ErrNotFound,
-		"Recur(): No recurring job j":                                                                         qless.ErrNotFound,
-		"Complete(): Job j is not currently running: waiting":                                                 qless.ErrNotRunning,
-		"Heartbeat(): Job j not currently running: waiting":                                                   qless.ErrNotRunning,
-		"Timeout(): Job j not running":                                                                        qless.ErrNotRunning,
-		"Timeout(): Job j does not exist":                                                                     qless.ErrNotFound,
-		"Complete(): Job j has been handed out to another worker: w2":                                         qless.ErrLockLost,
-		"Fail(): Job j running with another worker: w2":                                                       qless.ErrLockLost,
-		"Heartbeat(): Job j given out to another worker: w2":                                                  qless.ErrLockLost,
-		"Retry(): Job j has been given to another worker: w2":                                                 qless.ErrLockLost,
-		"Complete(): Job j running in another queue: q2":                                                      qless.ErrWrongQueue,
-		"Depends(): Job j not in the depends state: waiting":                                                  qless.ErrNotDepending,
-		"Depends(): Job j not in the depends state: false":                                                    qless.ErrNotFound,
-		"Unfail.job(): Job j has not failed: waiting":                                                         qless.ErrNotFailed,
-		"Cancel(): a is a dependency of b but is not mentioned to be canceled":                                qless.ErrHasDependents,
-		"Put(): Arg \"data\" missing or not JSON: a is a dependency of b but is not mentioned to be canceled": qless.ErrInvalid,
-		"config.set(): Arg \"option\" missing":                                                                qless.ErrInvalid,
-		"Worker.deregister(): Arg \"worker\" missing":                                                         qless.ErrInvalid,
-		"Queue.forget(): anything":                                                                            qless.ErrInvalid,
-		"Put(): Arg \"data\" missing or not JSON: Job j does not exist, it says":                              qless.ErrInvalid,
-		"Fail(): Job j has been handed out to another worker: x does not exist é \"q\"":                       qless.ErrLockLost,
+		"Complete(): Job j does not exist":                                       qless.ErrNotFound,
+		"Track(): Job a (): odd jid does not exist":                              qless.ErrNotFound,
+		"Track(): Job does not exist":                                            qless.ErrNotFound,
+		"Recur(): No recurring job j":                                            qless.ErrNotFound,
+		"Complete(): Job j is not currently running: waiting":                    qless.ErrNotRunning,
+		"Heartbeat(): Job j not currently running: waiting":                      qless.ErrNotRunning,
+		"Timeout(): Job j not running":                                           qless.ErrNotRunning,
+		"Timeout(): Job j does not exist":                                        qless.ErrNotFound,
+		"Complete(): Job j " + handed + "w2":                                     qless.ErrLockLost,
+		"Fail(): Job j running with another worker: w2":                          qless.ErrLockLost,
+		"Heartbeat(): Job j given out to another worker: w2":                     qless.ErrLockLost,
+		"Retry(): Job j has been given to another worker: w2":                    qless.ErrLockLost,
+		"Complete(): Job j running in another queue: q2":                         qless.ErrWrongQueue,
+		"Depends(): Job j not in the depends state: waiting":                     qless.ErrNotDepending,
+		"Depends(): Job j not in the depends state: false":                       qless.ErrNotFound,
+		"Unfail.job(): Job j has not failed: waiting":                            qless.ErrNotFailed,
+		"Cancel(): " + left:                                                      qless.ErrHasDependents,
+		"Put(): Arg \"data\" missing or not JSON: " + left:                       qless.ErrInvalid,
+		"config.set(): Arg \"option\" missing":                                   qless.ErrInvalid,
+		"Worker.deregister(): Arg \"worker\" missing":                            qless.ErrInvalid,
+		"Queue.forget(): anything":                                               qless.ErrInvalid,
+		"Put(): Arg \"data\" missing or not JSON: Job j does not exist, it says": qless.ErrInvalid,
+		"Fail(): Job j " + handed + "x does not exist é \"q\"":                   qless.ErrLockLost,
 	} {
 		message := text[len("x(): "):]
 		for i := range text {
@@ -84,32 +90,40 @@ func TestScriptErrorsByTheirText(t *testing.T) {
 }
 
 func TestErrorsOfTheServer(t *testing.T) {
-	for text, want := range map[string]struct {
-		code     qless.Code
-		neverRan bool
-	}{
-		"OOM command not allowed when used memory > 'maxmemory'. script: " + sha[2:] + ", on @user_script:3.":                                      {qless.ErrServer, false},
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                                                  {qless.ErrServer, false},
-		"WRONGTYPE Operation against a key holding the wrong kind of value script: x, on @user_script:3.":                                          {qless.ErrServer, false},
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                         {qless.ErrServer, false},
-		"NOAUTH Authentication required.":                                                                                                          {qless.ErrServer, false},
-		"BUSY Redis is busy running a script.":                                                                                                     {qless.ErrUnavailable, true},
-		"MISCONF Redis is configured to save RDB snapshots":                                                                                        {qless.ErrServer, false},
-		"ERR user_script:3: attempt to index a nil value script: x, on @user_script:3.":                                                            {qless.ErrServer, false},
-		"READONLY You can't write against a read only replica.":                                                                                    {qless.ErrUnavailable, true},
-		"ERR Error running script (call to " + sha + "): @user_script:3: @user_script: 3: -READONLY You can't write against a read only replica. ": {qless.ErrUnavailable, true},
-		"LOADING Redis is loading the dataset in memory":                                                                                           {qless.ErrUnavailable, true},
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                         {qless.ErrUnavailable, true},
-		"CLUSTERDOWN The cluster is down":                                                                                                          {qless.ErrUnavailable, true},
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                  {qless.ErrUnavailable, true},
-		"ERR max number of clients reached":                                                                                                        {qless.ErrUnavailable, true},
+	const readOnly = "READONLY You can't write against a read only replica."
+	for code, texts := range map[qless.Code][]string{
+		qless.ErrServer: {
+			"OOM command not allowed when used memory > 'maxmemory'. script: " + sha[2:] +
+				", on @user_script:3.",
+			"OOM command not allowed when used memory > 'maxmemory'.",
+			"WRONGTYPE Operation against a key holding the wrong kind of value script: x, " +
+				"on @user_script:3.",
+			"NOPERM this user has no permissions to run the 'evalsha' command",
+			"NOAUTH Authentication required.",
+			"MISCONF Redis is configured to save RDB snapshots",
+			"ERR user_script:3: attempt to index a nil value script: x, on @user_script:3.",
+		},
+		qless.ErrUnavailable: {
+			"BUSY Redis is busy running a script.",
+			readOnly,
+			"ERR Error running script (call to " + sha + "): @user_script:3: @user_script: 3: -" +
+				readOnly + " ",
+			"LOADING Redis is loading the dataset in memory",
+			"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+			"CLUSTERDOWN The cluster is down",
+			"TRYAGAIN Multiple keys request during rehashing of slot",
+			"ERR max number of clients reached",
+		},
 	} {
-		err := qless.Wrap("pop", "", reply(text))
-		var own *qless.Error
-		require.ErrorAs(t, err, &own)
-		require.Equal(t, want.code, own.Code, text)
-		require.Equal(t, text, own.Message)
-		require.Equal(t, want.neverRan, redisx.NeverRan(reply(text)), text)
+		for _, text := range texts {
+			err := qless.Wrap("pop", "", reply(text))
+			var own *qless.Error
+			require.ErrorAs(t, err, &own)
+			require.Equal(t, code, own.Code, text)
+			require.Equal(t, text, own.Message)
+			neverRan := code == qless.ErrUnavailable
+			require.Equal(t, neverRan, redisx.NeverRan(reply(text)), text)
+		}
 	}
 }
 
@@ -134,12 +148,14 @@ func TestWrapLeavesItsOwnErrorsAlone(t *testing.T) {
 }
 
 func TestErrorText(t *testing.T) {
-	require.Equal(t, "qless: complete j: gone", (&qless.Error{Op: "complete", JID: "j", Message: "gone"}).Error())
+	own := &qless.Error{Op: "complete", JID: "j", Message: "gone"}
+	require.Equal(t, "qless: complete j: gone", own.Error())
 	require.Equal(t, "qless: pop: gone", (&qless.Error{Op: "pop", Message: "gone"}).Error())
 	require.Equal(t, "qless: no such job", qless.ErrNotFound.Error())
 }
 
-var codeConstant = regexp.MustCompile(`(?m)^\t(// Err\w+ means (?:.*\n)+?\t)Err(\w+) Code = "(\w+)"$`)
+var codeConstant = regexp.MustCompile(
+	`(?m)^\t(// Err\w+ means (?:.*\n)+?\t)Err(\w+) Code = "(\w+)"$`)
 
 // codes returns the codes that errors.go declares.
 func codes(t *testing.T) []qless.Code {

@@ -62,10 +62,11 @@ func ExampleClientConfig_observer() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Observer: func(ctx context.Context, call qless.Call) {
+	observe := func(ctx context.Context, call qless.Call) {
 		notRunning := errors.Is(call.Err, qless.ErrNotRunning)
 		fmt.Println(call.Command, call.Queue, call.Count, notRunning)
-	}})
+	}
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Observer: observe})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -24,7 +24,8 @@ func ExampleJob() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	config := &qless.ClientConfig{Clock: func() time.Time { return now }}
+	client, err := qless.New(server.Redis(), config)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -353,7 +354,9 @@ func ExampleClient_End() {
 		log.Fatal(err)
 	}
 
-	bounced := qless.End{State: qless.StateFailed, Group: "bounced", Message: "no such address", TryAgain: 2}
+	bounced := qless.End{
+		State: qless.StateFailed, Group: "bounced", Message: "no such address", TryAgain: 2,
+	}
 	for range 3 {
 		state, err := client.End(ctx, jid, bounced)
 		fmt.Println(state, errors.Is(err, qless.ErrFinished))

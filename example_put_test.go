@@ -50,7 +50,8 @@ func ExampleDelay() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	config := &qless.ClientConfig{Clock: func() time.Time { return now }}
+	client, err := qless.New(server.Redis(), config)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -283,7 +284,8 @@ func ExampleUniqueOption_Replace() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	config := &qless.ClientConfig{Clock: func() time.Time { return now }}
+	client, err := qless.New(server.Redis(), config)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -394,7 +396,8 @@ func ExampleStartBy() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	config := &qless.ClientConfig{Clock: func() time.Time { return now }}
+	client, err := qless.New(server.Redis(), config)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -132,7 +132,8 @@ func ExampleQueue_Recur() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: func() time.Time { return now }})
+	config := &qless.ClientConfig{Clock: func() time.Time { return now }}
+	client, err := qless.New(server.Redis(), config)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -188,7 +189,8 @@ func ExampleRecurringJob_Update() {
 	}
 	defer server.Close()
 	client := server.Client()
-	if _, err := client.Queue("reports").Recur(ctx, "Report", nil, time.Hour, qless.JID("hourly")); err != nil {
+	_, err = client.Queue("reports").Recur(ctx, "Report", nil, time.Hour, qless.JID("hourly"))
+	if err != nil {
 		log.Fatal(err)
 	}
 
@@ -221,7 +223,8 @@ func ExampleClient_Receive() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	go func() {
-		if _, err := client.Queue("mail").Put(ctx, "Welcome", map[string]string{"to": "ann"}); err != nil {
+		_, err := client.Queue("mail").Put(ctx, "Welcome", map[string]string{"to": "ann"})
+		if err != nil {
 			log.Print(err)
 		}
 	}()

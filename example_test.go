@@ -71,13 +71,14 @@ func ExampleClientConfig_headers() {
 	}
 	defer server.Close()
 	type traceKey struct{}
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Headers: func(ctx context.Context) map[string]string {
+	headers := func(ctx context.Context) map[string]string {
 		trace, ok := ctx.Value(traceKey{}).(string)
 		if !ok {
 			return nil
 		}
 		return map[string]string{"traceparent": trace}
-	}})
+	}
+	client, err := qless.New(server.Redis(), &qless.ClientConfig{Headers: headers})
 	if err != nil {
 		log.Fatal(err)
 	}

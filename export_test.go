@@ -36,7 +36,9 @@ func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
 }
 
 // DecodeEvent decodes a message published on a channel.
-func (c *Client) DecodeEvent(channel, payload string) Event { return c.decodeEvent(channel, payload) }
+func (c *Client) DecodeEvent(channel, payload string) Event {
+	return c.decodeEvent(channel, payload)
+}
 
 // DecodeReplies decodes a text as each of the other JSON replies, and returns the results or
 // errors.
@@ -49,8 +51,9 @@ func DecodeReplies(reply any) []any {
 	number, numberErr := decodeInt("test", reply)
 	names, namesErr := decodeStrings("test", reply)
 	return []any{
-		stats.Wait.summary(), stats.Run.summary(), statsErr, queue.counts(), queueErr, recurring.job(nil), recurringErr,
-		wire.Strings(tags), tagsErr, counts, countsErr, number, numberErr, names, namesErr,
+		stats.Wait.summary(), stats.Run.summary(), statsErr, queue.counts(), queueErr,
+		recurring.job(nil), recurringErr, wire.Strings(tags), tagsErr, counts, countsErr,
+		number, numberErr, names, namesErr,
 	}
 }
 

@@ -103,7 +103,8 @@ func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	const op = "cancel"
 	jids = unique(jids)
 	if len(jids) > changeBatchSize {
-		return invalid(op, "", "%d jobs are more than %d: package inspect cancels any number", len(jids), changeBatchSize)
+		return invalid(op, "", "%d jobs are more than %d: package inspect cancels any number",
+			len(jids), changeBatchSize)
 	}
 	if err := checkNames(op, "jid", jids); err != nil {
 		return err

@@ -66,7 +66,9 @@ func (o KeepFor) applyPut(given *jobopts.Options) {
 	given.KeepFor = span(given, "KeepFor", time.Duration(o))
 }
 
-func (o KeepFailedFor) applyPut(given *jobopts.Options) { given.KeepFailedFor = (*jobopts.Span)(&o) }
+func (o KeepFailedFor) applyPut(given *jobopts.Options) {
+	given.KeepFailedFor = (*jobopts.Span)(&o)
+}
 
 func (o MaxRunTime) applyPut(given *jobopts.Options) {
 	given.MaxRunTime = span(given, "MaxRunTime", time.Duration(o))

@@ -143,8 +143,11 @@ func (o Delay) applyNext(given *jobopts.Options) { given.Delay = (*time.Duration
 // [OnFailure] says something else. A jid that no job can have ([JID]) is [ErrInvalid].
 type DependsOn []string
 
-func (o DependsOn) applyPut(given *jobopts.Options)  { given.DependsOn = append(given.DependsOn, o...) }
-func (o DependsOn) applyNext(given *jobopts.Options) { given.DependsOn = append(given.DependsOn, o...) }
+func (o DependsOn) applyPut(given *jobopts.Options) {
+	given.DependsOn = append(given.DependsOn, o...)
+}
+
+func (o DependsOn) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
 // Backlog limits how many missed jobs of a recurring job are put when its queue was not popped for
 // a while. The default, 0, puts all of them.

@@ -388,7 +388,8 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 		return err
 	})
 	slices.SortFunc(existing, func(a, b conflict) int { return a.at - b.at })
-	return slices.DeleteFunc(jids, func(jid string) bool { return jid == "" }), manyError(existing, err)
+	jids = slices.DeleteFunc(jids, func(jid string) bool { return jid == "" })
+	return jids, manyError(existing, err)
 }
 
 // A shardPut is the part of a put that goes to one shard.

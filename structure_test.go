@@ -43,8 +43,8 @@ var lightImports = []string{
 
 const (
 	bottom = "internal/redisx internal/units internal/wire "
-	parts  = "internal/batch internal/cron internal/dial internal/histogram internal/hub internal/jobopts " +
-		"internal/leases internal/queues internal/runs internal/script "
+	parts  = "internal/batch internal/cron internal/dial internal/histogram internal/hub " +
+		"internal/jobopts internal/leases internal/queues internal/runs internal/script "
 )
 
 // A row names packages of the project and the packages of the project that they may import, tests
@@ -64,7 +64,8 @@ var mayImport = []row{
 	{"qlesstest qlessprom", ". inspect"},
 	{"doctor", bottom + ". inspect internal/luasrc lua"},
 	{"gateway/...", ". gateway/... inspect internal/hosts internal/redisx qlesstest"},
-	{"web web/...", ". doctor inspect internal/hosts internal/jobopts internal/units web/internal/..."},
+	{"web web/...",
+		". doctor inspect internal/hosts internal/jobopts internal/units web/internal/..."},
 	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/hosts internal/jobopts " +
 		"internal/luasrc internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect qlesstest web"},
@@ -156,7 +157,8 @@ func goFiles(t *testing.T) (files, tests []string) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && file != "." && (name[0] == '.' || name == "testdata" || name == "node_modules"):
+		case entry.IsDir() && file != "." &&
+			(name[0] == '.' || name == "testdata" || name == "node_modules"):
 			return fs.SkipDir
 		case strings.HasSuffix(name, "_test.go"):
 			tests = append(tests, filepath.ToSlash(file))

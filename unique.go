@@ -201,7 +201,8 @@ func conflictIn(reply any) (conflict, bool) {
 	if !ok || len(parts) != 2 {
 		return conflict{}, false
 	}
-	return conflict{jid: wire.AsString(parts[0]), state: State(wire.State(wire.AsString(parts[1])))}, true
+	state := State(wire.State(wire.AsString(parts[1])))
+	return conflict{jid: wire.AsString(parts[0]), state: state}, true
 }
 
 // conflictsIn returns the jobs that were there by the reply of put.many.

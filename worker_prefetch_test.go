@@ -208,7 +208,8 @@ func TestJobsThatWereTakenAheadRunInTheirOrder(t *testing.T) {
 	e.runs(takenAhead...)
 	for _, jid := range takenAhead {
 		testkit.Until(t, jid+" ends", func() bool { return len(e.eventsOf(jid)) == 2 })
-		require.Equal(t, []qless.JobEventKind{qless.JobEventStarted, qless.JobEventEnded}, e.eventsOf(jid))
+		ran := []qless.JobEventKind{qless.JobEventStarted, qless.JobEventEnded}
+		require.Equal(t, ran, e.eventsOf(jid))
 	}
 }
 
@@ -256,7 +257,9 @@ func TestNothingIsTakenAheadSoonAfterGivingBack(t *testing.T) {
 		e.put("K", fmt.Sprint("later", i))
 	}
 	e.end()
-	testkit.Until(t, "all jobs are complete", func() bool { return e.worker.Stats().Completed == 8+1+4+20 })
+	testkit.Until(t, "all jobs are complete", func() bool {
+		return e.worker.Stats().Completed == 8+1+4+20
+	})
 	require.Equal(t, ones(7), e.takeCounts()[:7], "until handlers were timed again")
 }
 
@@ -391,7 +394,9 @@ func TestStopReturnsThoughGivingBackFails(t *testing.T) {
 
 // worksOff has a worker of one slot work off some short jobs, and returns how many each reserve
 // returned.
-func worksOff(t *testing.T, config qless.WorkerConfig, set func(client *qless.Client)) (counts []int) {
+func worksOff(
+	t *testing.T, config qless.WorkerConfig, set func(client *qless.Client),
+) (counts []int) {
 	t.Helper()
 	const jobs = 200
 	var mu sync.Mutex

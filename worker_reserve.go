@@ -85,7 +85,8 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 	}
 	queues := r.queuesFor(count)
 	args := make([]any, 0, reserveArgs+len(pairs)+len(queues))
-	args = append(args, worker, strconv.Itoa(count), wire.FormatSeconds(poll), strconv.Itoa(len(pairs)))
+	args = append(args,
+		worker, strconv.Itoa(count), wire.FormatSeconds(poll), strconv.Itoa(len(pairs)))
 	return anys(anys(args, pairs...), queues...)
 }
 
@@ -197,7 +198,8 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	}
 	job.setRun(fields.text("time"), fields.number("put_at").Time())
 	var tags wire.List[wire.Text]
-	if raw := fields.text("tags"); raw != "" && raw != "[]" && json.Unmarshal([]byte(raw), &tags) == nil {
+	if raw := fields.text("tags"); raw != "" && raw != "[]" &&
+		json.Unmarshal([]byte(raw), &tags) == nil {
 		job.Tags = wire.Strings(tags)
 	}
 	var failure failureReply

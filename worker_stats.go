@@ -401,7 +401,8 @@ func (c *Client) register(ctx context.Context, info workerInfo, age time.Duratio
 	if err != nil {
 		return err
 	}
-	reply, err := c.run(ctx, "worker.register", "", c.worker, wire.FormatSeconds(max(age, 0)), string(text))
+	reply, err := c.run(ctx, "worker.register", "",
+		c.worker, wire.FormatSeconds(max(age, 0)), string(text))
 	switch reply {
 	case registeredRest:
 		c.settleDeferred(ctx)

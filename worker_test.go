@@ -51,7 +51,9 @@ type registerCall struct {
 
 // newTestRegistrar returns a registrar in a bubble, and a function that returns its calls. Each is
 // answered by the error that another function returns.
-func newTestRegistrar(answer func() error, paused *atomic.Bool) (*registrar, func() []registerCall) {
+func newTestRegistrar(
+	answer func() error, paused *atomic.Bool,
+) (*registrar, func() []registerCall) {
 	var mu sync.Mutex
 	var calls []registerCall
 	r := &registrar{
@@ -192,7 +194,8 @@ func TestASpecSaysWhenAJobIsDue(t *testing.T) {
 		{"30 6 * * *", "2024-01-02T12:00", "2024-01-03T06:30 2024-01-04T06:30"},
 		{"30 6 * * 1-5", "2024-01-05T06:29", "2024-01-05T06:30 2024-01-08T06:30"},
 		{"30 6 * * 1-5", "2024-01-05T06:30", "2024-01-08T06:30 2024-01-09T06:30"},
-		{"*/20 9-10 * * *", "2024-01-02T09:10", "2024-01-02T09:20 2024-01-02T09:40 2024-01-02T10:00 2024-01-02T10:20"},
+		{"*/20 9-10 * * *", "2024-01-02T09:10",
+			"2024-01-02T09:20 2024-01-02T09:40 2024-01-02T10:00 2024-01-02T10:20"},
 		{"0 0 1,15 * *", "2024-01-02T00:00", "2024-01-15T00:00 2024-02-01T00:00"},
 		{"0 0 29 feb *", "2023-01-01T00:00", "2024-02-29T00:00 2028-02-29T00:00"},
 		{"0 0 31 * *", "2024-01-31T00:00", "2024-03-31T00:00 2024-05-31T00:00"},
@@ -204,7 +207,8 @@ func TestASpecSaysWhenAJobIsDue(t *testing.T) {
 		{"@every 90s", "2024-01-02T12:00", "2024-01-02T12:01:30 2024-01-02T12:03:00"},
 		{"@every 90s", "2024-01-02T12:01", "2024-01-02T12:01:30 2024-01-02T12:03:00"},
 		{"@every 24h", "2024-01-02T12:01", "2024-01-03T00:00 2024-01-04T00:00"},
-		{"@every 168h", "2024-01-02T12:00", "2024-01-04T00:00 2024-01-11T00:00"}, // 1970 began on a Thursday
+		// 1970 began on a Thursday.
+		{"@every 168h", "2024-01-02T12:00", "2024-01-04T00:00 2024-01-11T00:00"},
 
 		{"CRON_TZ=Europe/Berlin 30 6 * * *", "2024-01-02T12:00", "2024-01-03T05:30 2024-01-04T05:30"},
 		{"TZ=Europe/Berlin 30 6 * * *", "2024-07-02T12:00", "2024-07-03T04:30 2024-07-04T04:30"},
@@ -214,7 +218,8 @@ func TestASpecSaysWhenAJobIsDue(t *testing.T) {
 		{"CRON_TZ=Europe/Berlin 0 6 * * *", "2024-03-30T12:00", "2024-03-31T04:00 2024-04-01T04:00"},
 		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2024-03-30T12:00", "2024-03-31T01:30 2024-04-01T00:30"},
 		{"CRON_TZ=Europe/Berlin 0 6 * * *", "2024-10-26T12:00", "2024-10-27T05:00 2024-10-28T05:00"},
-		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2024-10-26T12:00", "2024-10-27T00:30 2024-10-27T01:30 2024-10-28T01:30"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2024-10-26T12:00",
+			"2024-10-27T00:30 2024-10-27T01:30 2024-10-28T01:30"},
 	} {
 		from, wanted := times(t, c.from)[0], times(t, c.due)
 		s := scheduleOf(t, c.spec, MissedAll)

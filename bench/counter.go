@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,7 +46,7 @@ func startCounted(ctx context.Context, profile string, args ...string) (*server,
 	if c.folder, err = os.MkdirTemp("", "callgrind-"); err != nil {
 		return nil, err
 	}
-	s, err := startServer(ctx, c, append(quietSettings[:len(quietSettings):len(quietSettings)], args...)...)
+	s, err := startServer(ctx, c, slices.Concat(quietSettings, args)...)
 	if err != nil {
 		c.remove()
 		return nil, err

@@ -119,7 +119,9 @@ func (o *options) check(rest []string) error {
 
 // any reports whether one of the chosen workloads is as it is asked for.
 func (o *options) any(is func(w workload) bool) bool {
-	return slices.ContainsFunc(o.workloads, func(name string) bool { return is(workloads[workloadAt(name)]) })
+	return slices.ContainsFunc(o.workloads, func(name string) bool {
+		return is(workloads[workloadAt(name)])
+	})
 }
 
 // asked returns how many queues a worker asks that watches all of them by name.

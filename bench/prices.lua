@@ -250,7 +250,8 @@ if n == 100 then
   call('zremrangebyrank', 'work', '-100', '-1')
   for j = 1, 100 do
     local hash = jids[j] .. '-hash'
-    call('hmget', hash, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time')
+    call('hmget', hash, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags',
+      'time')
     call('rpush', jids[j], '[1700000000,"popped",{"worker":"w"}]')
     call('hset', hash, 'state', 'running', 'worker', 'w', 'expires', '1700000060.123456', 'time',
       '1700000000.123456')
@@ -307,7 +308,8 @@ call('exists', 'dependencies', 'dependents')
 call('lrange', list, '0', '-1')
 call('zadd', 'workers', stamp, 'w')
 call('hmget', hash, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
-call('hmget', 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', 'bench-max-concurrency')
+call('hmget', 'config', 'jobs-history', 'jobs-history-count', 'max-job-history',
+  'bench-max-concurrency')
 call('exists', 'tracked', 'dependents')
 call('zrem', 'locks', jid)
 call('zrem', 'worker', jid)

@@ -83,7 +83,8 @@ var optionsOf = []struct {
 		return []qless.PutOption{qless.Fair(tenant(i))}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
-		return []qless.PutOption{qless.Fair(tenant(i), qless.Weight(float64(1+i%3))), qless.Limits{"soak"}}
+		weight := qless.Weight(float64(1 + i%3))
+		return []qless.PutOption{qless.Fair(tenant(i), weight), qless.Limits{"soak"}}
 	}},
 }
 

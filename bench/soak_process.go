@@ -240,7 +240,8 @@ func (f *fellow) fromSystem(s size) error {
 
 // scrape adds what the metrics say of the process.
 func (f *fellow) scrape(ctx context.Context, s size) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.metrics+"/metrics", nil)
+	address := "http://" + f.metrics + "/metrics"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,8 @@ func extensions() []extension {
 	depends := []any{"depends", `["` + other + `"]`}
 	return []extension{
 		{name: "none", put: none},
-		stored("Header", `h|{"h":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}`),
+		stored("Header",
+			`h|{"h":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}`),
 		stored("LockTime", `l|{"l":60}`),
 		stored("OnLost", `q|{"q":"place"}`),
 		stored("StartBy", `s|{"s":3600}`),

@@ -173,7 +173,9 @@ func (l *lmstfyServer) with(ctx context.Context, do func() error) error {
 }
 
 // measureJobs measures the server and its Redis.
-func (l *lmstfyServer) measureJobs(ctx context.Context, r *report, jobs int, do func() error) error {
+func (l *lmstfyServer) measureJobs(
+	ctx context.Context, r *report, jobs int, do func() error,
+) error {
 	pid := l.process.command.Process.Pid
 	before, err := cpuOf(pid)
 	if err != nil {
@@ -363,7 +365,8 @@ func (c *lmstfyClient) expect(status int) ([]byte, error) {
 		}
 	}
 	body := make([]byte, length)
-	if _, err = io.ReadFull(c.in, body); err == nil && !slices.Contains(answered, strconv.Itoa(status)) {
+	_, err = io.ReadFull(c.in, body)
+	if err == nil && !slices.Contains(answered, strconv.Itoa(status)) {
 		err = fmt.Errorf("%v %s, and not %d", answered, body, status)
 	}
 	return body, err

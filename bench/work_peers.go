@@ -98,16 +98,18 @@ func (b *bench) restGroup() []group {
 	}})
 	l := load{concurrency: 1, workers: 16, payload: payloadOf(100)}
 	for _, p := range b.all {
-		if p.waits {
-			g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) (phases []sample, err error) {
-				s, _, err := b.openIdle(ctx, p, l)
-				if err != nil {
-					return nil, err
-				}
-				defer func() { err = errors.Join(err, s.close()) }()
-				return b.rest(ctx)
-			}})
+		if !p.waits {
+			continue
 		}
+		rest := func(ctx context.Context) (phases []sample, err error) {
+			s, _, err := b.openIdle(ctx, p, l)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, s.close()) }()
+			return b.rest(ctx)
+		}
+		g.runs = append(g.runs, run{peer: p.name, do: rest})
 	}
 	return []group{g}
 }
@@ -143,9 +145,10 @@ func (b *bench) memoryGroup() []group {
 				continue
 			}
 			seen[p.layout] = true
-			g.runs = append(g.runs, run{peer: p.layout, label: label, do: func(ctx context.Context) ([]sample, error) {
+			weigh := func(ctx context.Context) ([]sample, error) {
 				return b.weighWaiting(ctx, p, l, packed)
-			}})
+			}
+			g.runs = append(g.runs, run{peer: p.layout, label: label, do: weigh})
 		}
 	}
 	return []group{g}

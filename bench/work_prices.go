@@ -27,9 +27,9 @@ local function fill(key, count)
   end
 end
 local function job(key, data)
-  call('hset', key, 'jid', 'a2f5c', 'klass', 'Bench', 'data', data or '{}', 'priority', '0', 'tags', '[]',
-    'state', 'waiting', 'worker', '', 'expires', '0', 'queue', 'bench', 'retries', '5',
-    'remaining', '5', 'time', '1700000000.123456')
+  call('hset', key, 'jid', 'a2f5c', 'klass', 'Bench', 'data', data or '{}', 'priority', '0',
+    'tags', '[]', 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', 'bench',
+    'retries', '5', 'remaining', '5', 'time', '1700000000.123456')
 end
 %s
 collectgarbage()

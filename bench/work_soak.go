@@ -280,8 +280,9 @@ func (e *endurance) drained(ctx context.Context) (bool, error) {
 // leftover matches keys that may be there when all jobs have ended: settings, statistics, complete
 // jobs with their tags, tracked ones, known queues, workers, limits and schedules, the turns of
 // tenants, and notes about workers that were killed.
-var leftover = regexp.MustCompile(`^ql:(config|queues|workers|completed|s:(wait|run|stats):\d+:.+|` +
-	`j:.+|tags|t:.+|tracked|x:(empty|filled|looked.*|list.*|rates:.+|stats:.+|relay|worker:.+|idle|idle:.+|` +
+var leftover = regexp.MustCompile(`^ql:(config|queues|workers|completed|` +
+	`s:(wait|run|stats):\d+:.+|j:.+|tags|t:.+|tracked|` +
+	`x:(empty|filled|looked.*|list.*|rates:.+|stats:.+|relay|worker:.+|idle|idle:.+|` +
 	`due:.+|swept.*|limits|schedule.*|follow:.+|fair:.+))$`)
 
 // wellFindings are what the doctor may find: the server keeps no file, as it was started, and of

@@ -85,7 +85,8 @@ func hireForTenants(
 			c.rdbs = append(c.rdbs, s.dial(0))
 		}
 		rdb := c.rdbs[i%len(c.rdbs)]
-		if err := c.connect(rdb, qless.ClientConfig{Namespace: fmt.Sprintf("tenant-%04d:ql:", i)}); err != nil {
+		namespace := fmt.Sprintf("tenant-%04d:ql:", i)
+		if err := c.connect(rdb, qless.ClientConfig{Namespace: namespace}); err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,8 @@ func (l *look) causes() []Cause {
 	outside := [][]Cause{l.paused(), l.concurrency(), l.rate(), l.fullLimits()}
 	workers := [][]Cause{l.workersPaused(), l.noWorkers(), l.workersBusy(), l.noHandler()}
 	own := [][]Cause{
-		l.scheduledOnly(), l.untold(), l.failedDependencies(), l.openBatches(), l.dependencies(), l.recurring(),
+		l.scheduledOnly(), l.untold(), l.failedDependencies(),
+		l.openBatches(), l.dependencies(), l.recurring(),
 	}
 	locks := [][]Cause{l.grace(), l.stalledLocks()}
 	rest := [][]Cause{l.unhandled(), l.noCompletions()}
@@ -67,7 +68,8 @@ func (l *look) paused() []Cause {
 }
 
 func (l *look) concurrency() []Cause {
-	if l.settings.MaxConcurrency == 0 || l.counts.Running < l.settings.MaxConcurrency || l.counts.Waiting == 0 {
+	most := l.settings.MaxConcurrency
+	if most == 0 || l.counts.Running < most || l.counts.Waiting == 0 {
 		return nil
 	}
 	return []Cause{{
@@ -102,7 +104,8 @@ func (l *look) fullLimits() []Cause {
 }
 
 func (l *look) fullLimit(limit *inspect.LimitInfo) Cause {
-	c := Cause{Code: CodeLimit, Certain: true, Limit: limit, Sampled: l.counts.Scheduled > len(l.scheduled)}
+	isSample := l.counts.Scheduled > len(l.scheduled)
+	c := Cause{Code: CodeLimit, Certain: true, Limit: limit, Sampled: isSample}
 	for i := range l.scheduled {
 		if l.scheduled[i].Parked == limit.Name {
 			c.Jobs++
@@ -164,7 +167,9 @@ func (l *look) aboutSilent() string {
 
 // silentAtWork returns the unregistered workers that run jobs of the queue.
 func (l *look) silentAtWork() []string {
-	return slices.DeleteFunc(workersOf(l.running), func(name string) bool { return !l.workers.isSilent(name) })
+	return slices.DeleteFunc(workersOf(l.running), func(name string) bool {
+		return !l.workers.isSilent(name)
+	})
 }
 
 func (l *look) workersBusy() []Cause {
@@ -243,7 +248,7 @@ func (l *look) scheduledOnly() []Cause {
 		}
 	}
 	c := Cause{Code: CodeScheduled, Certain: true, Jobs: n - l.parked(), Until: due}
-	c.Sentence = fmt.Sprintf("%s for the time that it was put for.", verb(c.Jobs, "job", "waits", "wait"))
+	c.Sentence = verb(c.Jobs, "job", "waits", "wait") + " for the time that it was put for."
 	if c.Jobs > 1 {
 		c.Sentence = fmt.Sprintf("%d jobs wait for the times that they were put for.", c.Jobs)
 	}
@@ -281,8 +286,8 @@ func (l *look) otherwise() Cause {
 	}
 	slots, busy := l.workers.slots()
 	c.Code, c.Slots, c.Busy = CodeFlowing, slots, busy
-	c.Sentence = fmt.Sprintf("Nothing was found that keeps %s waiting: %s jobs from the queue, with %d of %s"+
-		" in use, and %s completed in the last hour.", count(c.Jobs, "job"),
+	c.Sentence = fmt.Sprintf("Nothing was found that keeps %s waiting: %s jobs from the queue,"+
+		" with %d of %s in use, and %s completed in the last hour.", count(c.Jobs, "job"),
 		verb(len(l.workers.takers), "worker", "takes", "take"), busy, count(slots, "slot"),
 		verb(c.Completed, "run", "was", "were"))
 	return c

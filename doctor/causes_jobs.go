@@ -78,7 +78,8 @@ func (l *look) failedDependencies() []Cause {
 // notified of it.
 func (l *look) untoldJobs() (jids []string) {
 	for _, job := range l.followed {
-		acts := job.Options.OnFailure == qless.OnFailureRun || job.Options.OnFailure == qless.OnFailureFail
+		do := job.Options.OnFailure
+		acts := do == qless.OnFailureRun || do == qless.OnFailureFail
 		if acts && slices.ContainsFunc(job.Dependencies, l.isFailed) {
 			jids = append(jids, job.JID)
 		}
@@ -169,8 +170,8 @@ func (l *look) grace() []Cause {
 		}
 	}
 	c.JIDs, c.Workers = first(c.JIDs), first(c.Workers)
-	c.Sentence = fmt.Sprintf("The locks on %s have ended, and the grace period lasts, the first until %s."+
-		" They belonged to %s.", count(c.Jobs, "job"), clock(c.Until), list(c.Workers))
+	c.Sentence = fmt.Sprintf("The locks on %s have ended, and the grace period lasts, the first until"+
+		" %s. They belonged to %s.", count(c.Jobs, "job"), clock(c.Until), list(c.Workers))
 	return []Cause{c}
 }
 
@@ -190,8 +191,8 @@ func (l *look) stalledLocks() []Cause {
 		return nil
 	}
 	workers := workersOf(l.stalled)
-	sentence := fmt.Sprintf("The locks on %s have ended, and nobody has asked the queue for jobs since."+
-		" They belong to %s.", count(l.counts.Stalled, "job"), list(workers))
+	sentence := fmt.Sprintf("The locks on %s have ended, and nobody has asked the queue for jobs"+
+		" since. They belong to %s.", count(l.counts.Stalled, "job"), list(workers))
 	gone := slices.DeleteFunc(slices.Clone(workers), func(name string) bool {
 		return l.workers.listed[name]
 	})
@@ -231,8 +232,8 @@ func (l *look) unhandled() []Cause {
 		return nil
 	}
 	c.Groups = first(c.Groups)
-	c.Sentence = fmt.Sprintf("%s failed in %s: workers of other languages fail jobs so when they do not"+
-		" find the code for a klass.", verb(c.Jobs, "job", "has", "have"), list(c.Groups))
+	c.Sentence = fmt.Sprintf("%s failed in %s: workers of other languages fail jobs so when they do"+
+		" not find the code for a klass.", verb(c.Jobs, "job", "has", "have"), list(c.Groups))
 	return []Cause{c}
 }
 
@@ -256,8 +257,8 @@ func (l *look) noCompletions() []Cause {
 			Code: CodeNoCompletions, Klass: klass, Jobs: len(jobs),
 			Sampled: l.counts.Waiting > len(l.waiting), JIDs: first(jobs),
 			Failed: rates.Failed, Retried: rates.Retried,
-			Sentence: fmt.Sprintf("No Go worker has completed a job of the klass %q of this queue in the last"+
-				" hour: %d failed and %d were retried.", klass, rates.Failed, rates.Retried),
+			Sentence: fmt.Sprintf("No Go worker has completed a job of the klass %q of this queue in the"+
+				" last hour: %d failed and %d were retried.", klass, rates.Failed, rates.Retried),
 		})
 	}
 	return found

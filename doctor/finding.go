@@ -174,10 +174,12 @@ var meanings = map[Kind]meaning{
 	KindNoHistory:  {Broken, "The job MEMBER has no history."},
 	KindOrphan:     {Broken, "KEY is the history of a job that has no record."},
 
-	KindNoWorker:     {Broken, "The job MEMBER runs, and names no worker."},
-	KindLockDiffers:  {Broken, "The job MEMBER, its queue and its worker do not agree on when its lock ends."},
-	KindLockUnlisted: {Leftover, "The job MEMBER runs, and is not among the jobs of its worker DETAILS."},
-	KindLockLeft:     {Leftover, "KEY has the job MEMBER (DETAILS), which the worker does not have."},
+	KindNoWorker: {Broken, "The job MEMBER runs, and names no worker."},
+	KindLockDiffers: {Broken, "The job MEMBER, its queue and its worker do not agree" +
+		" on when its lock ends."},
+	KindLockUnlisted: {Leftover, "The job MEMBER runs," +
+		" and is not among the jobs of its worker DETAILS."},
+	KindLockLeft: {Leftover, "KEY has the job MEMBER (DETAILS), which the worker does not have."},
 
 	KindDependencyOneSided: {Broken, "KEY has the dependency MEMBER, which DETAILS does not have."},
 	KindDependencyOver:     {Broken, "KEY has the dependency MEMBER on a job that is DETAILS."},
@@ -191,38 +193,44 @@ var meanings = map[Kind]meaning{
 	KindGroupEmpty:    {Broken, "The failure group MEMBER is listed, and has no jobs."},
 
 	KindDeadlineLacking: {Leftover, "The job MEMBER has a lifetime that no sweep would notice."},
-	KindParkedLacking:   {Broken, "The job MEMBER waits for the limit DETAILS, which does not know it."},
-	KindLimitDamaged:    {Broken, "The definition of the limit MEMBER can't be read: DETAILS."},
-	KindStatsDamaged:    {Broken, "The figure MEMBER of KEY can't be: DETAILS."},
-	KindRatesDamaged:    {Broken, "The rates MEMBER of KEY can't be read: DETAILS."},
-	KindShareDamaged:    {Broken, "The turn of the tenant MEMBER in KEY can't end at DETAILS."},
-	KindNoExpiry:        {Broken, "KEY should expire, and does not."},
-	KindScheduleEmpty:   {Broken, "The schedule MEMBER is registered, and nothing is known of it."},
-	KindWrongType:       {Broken, "KEY holds DETAILS."},
-	KindUnknownKey:      {Warning, "KEY is a key that no known program uses."},
+	KindParkedLacking: {Broken, "The job MEMBER waits for the limit DETAILS," +
+		" which does not know it."},
+	KindLimitDamaged:  {Broken, "The definition of the limit MEMBER can't be read: DETAILS."},
+	KindStatsDamaged:  {Broken, "The figure MEMBER of KEY can't be: DETAILS."},
+	KindRatesDamaged:  {Broken, "The rates MEMBER of KEY can't be read: DETAILS."},
+	KindShareDamaged:  {Broken, "The turn of the tenant MEMBER in KEY can't end at DETAILS."},
+	KindNoExpiry:      {Broken, "KEY should expire, and does not."},
+	KindScheduleEmpty: {Broken, "The schedule MEMBER is registered, and nothing is known of it."},
+	KindWrongType:     {Broken, "KEY holds DETAILS."},
+	KindUnknownKey:    {Warning, "KEY is a key that no known program uses."},
 
 	KindTrackedGone: {Leftover, "The job MEMBER is tracked, and is gone."},
-	KindUntold: {Leftover, "The job MEMBER was not told that DETAILS, for which it waits, has failed:" +
-		" a sweep tells it."},
-	KindDeadlineLeft: {Leftover, "The end of the job MEMBER is noted, which has no lifetime or is gone."},
-	KindFiledLeft:    {Leftover, "The job MEMBER is filed as failed, and is DETAILS."},
-	KindClaimLeft:    {Leftover, "KEY is a claim that holds nothing any more."},
-	KindSlotLeft:     {Leftover, "KEY has a slot of the job MEMBER, which does not run: it is DETAILS."},
-	KindParkedLeft:   {Leftover, "KEY has the job MEMBER, which does not wait for the limit: it is DETAILS."},
-	KindShareLeft:    {Leftover, "KEY has the turns of tenants of whom no job waits."},
-	KindIdleDead:     {Leftover, "KEY has the idle worker MEMBER, which is gone."},
-	KindClaimDead:    {Leftover, "KEY is a claim of the worker DETAILS, which is gone."},
+	KindUntold: {Leftover, "The job MEMBER was not told that DETAILS, for which it waits," +
+		" has failed: a sweep tells it."},
+	KindDeadlineLeft: {Leftover, "The end of the job MEMBER is noted," +
+		" which has no lifetime or is gone."},
+	KindFiledLeft: {Leftover, "The job MEMBER is filed as failed, and is DETAILS."},
+	KindClaimLeft: {Leftover, "KEY is a claim that holds nothing any more."},
+	KindSlotLeft: {Leftover, "KEY has a slot of the job MEMBER," +
+		" which does not run: it is DETAILS."},
+	KindParkedLeft: {Leftover, "KEY has the job MEMBER," +
+		" which does not wait for the limit: it is DETAILS."},
+	KindShareLeft: {Leftover, "KEY has the turns of tenants of whom no job waits."},
+	KindIdleDead:  {Leftover, "KEY has the idle worker MEMBER, which is gone."},
+	KindClaimDead: {Leftover, "KEY is a claim of the worker DETAILS, which is gone."},
 
 	KindSettingUnknown:   {Warning, "No known client reads the setting MEMBER."},
 	KindSettingInvalid:   {Warning, "The value of the setting MEMBER, DETAILS, means nothing."},
 	KindSettingDangerous: {Warning, "The setting MEMBER is DETAILS."},
-	KindEviction: {Warning, "The server may delete any key when it is full: its maxmemory-policy is DETAILS," +
-		" not noeviction."},
+	KindEviction: {Warning, "The server may delete any key when it is full:" +
+		" its maxmemory-policy is DETAILS, not noeviction."},
 	KindNoPersistence:     {Warning, "The server keeps nothing on disk: a restart loses all jobs."},
 	KindPersistenceFailed: {Warning, "The server could not write to its disk: DETAILS."},
-	KindOldServer:         {Warning, "The server is Redis DETAILS, and 6.2 is the first one that works."},
-	KindReplica:           {Warning, "The server is a replica: it takes no writes."},
-	KindClockSkew:         {Warning, "The clock of the worker MEMBER is ahead of the server's by DETAILS."},
+	KindOldServer: {Warning, "The server is Redis DETAILS," +
+		" and 6.2 is the first one that works."},
+	KindReplica: {Warning, "The server is a replica: it takes no writes."},
+	KindClockSkew: {Warning, "The clock of the worker MEMBER is ahead" +
+		" of the server's by DETAILS."},
 }
 
 // newFinding returns the finding of a check: about a key, without the prefix, and perhaps a member.

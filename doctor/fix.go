@@ -34,7 +34,8 @@ func Fix(
 		return nil, err
 	}
 	findings = slices.Clone(findings)
-	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
+	byRank := func(a, b Finding) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) }
+	slices.SortStableFunc(findings, byRank)
 	var fixed []Finding
 	for i := range findings {
 		done, err := e.fix(&findings[i])

@@ -80,7 +80,8 @@ func (l *look) parked() int {
 // readKnown finds out whether the queue is a known one.
 func (l *look) readKnown() error {
 	all, err := l.client.Queues(l.ctx)
-	l.known = slices.ContainsFunc(all, func(c qless.QueueCounts) bool { return c.Name == l.queue.Name() })
+	name := l.queue.Name()
+	l.known = slices.ContainsFunc(all, func(c qless.QueueCounts) bool { return c.Name == name })
 	return err
 }
 

@@ -70,13 +70,16 @@ func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Fin
 	for _, row := range rows {
 		fields, ok := row.([]any)
 		if !ok || len(fields) != 5 {
-			return nil, &qless.Error{Op: op, Code: qless.ErrServer, Message: fmt.Sprintf("unexpected reply: %.100v", row)}
+			message := fmt.Sprintf("unexpected reply: %.100v", row)
+			return nil, &qless.Error{Op: op, Code: qless.ErrServer, Message: message}
 		}
 		var texts [5]string
 		for i := range texts {
 			texts[i] = wire.AsString(fields[i])
 		}
-		found = append(found, newFinding(e.Namespace, Kind(texts[0]), texts[1], texts[2], texts[3], texts[4] == "1"))
+		kind, isFixable := Kind(texts[0]), texts[4] == "1"
+		found = append(found,
+			newFinding(e.Namespace, kind, texts[1], texts[2], texts[3], isFixable))
 	}
 	return found, nil
 }

@@ -102,7 +102,8 @@ func (e *exam) clocks() error {
 	}
 	for _, worker := range ahead {
 		name, _ := worker.Member.(string)
-		by := time.Duration((worker.Score - float64(now.Unix())) * float64(time.Second)).Round(time.Second)
+		seconds := worker.Score - float64(now.Unix())
+		by := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 		e.tell(newFinding(e.Namespace, KindClockSkew, "workers", name, by.String(), false))
 	}
 	return e.pace()

@@ -63,7 +63,7 @@ func (w *workforce) handles(klass string) bool {
 
 // isSilent reports whether a worker is listed, but not registered.
 func (w *workforce) isSilent(name string) bool {
-	return slices.ContainsFunc(w.silent, func(worker inspect.Worker) bool { return worker.Name == name })
+	return slices.Contains(names(w.silent), name)
 }
 
 // namesOf returns the names of workers, at most maxNamed.

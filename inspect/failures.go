@@ -33,7 +33,7 @@ func (in *Inspector) FailureGroups(ctx context.Context) (map[string]int, error) 
 // A FailureSummary counts the failed jobs of a group.
 type FailureSummary struct {
 	Klasses []KlassFailures `json:"klasses"` // most failures first
-	Looked  int             `json:"looked"`  // the number of jobs looked at, from the latest failure on
+	Looked  int             `json:"looked"`  // the number of jobs looked at, the latest first
 	Total   int             `json:"total"`   // the number of jobs of the group
 }
 
@@ -53,7 +53,9 @@ const summarizedByDefault = 1000
 // Failures counts the latest failed jobs of a group by klass, at most limit of them, 1000 in a
 // step. A limit of 0 means 1000; -1 means all: jobs that leave the group meanwhile may then be
 // missed, or counted twice.
-func (in *Inspector) Failures(ctx context.Context, group string, limit int) (FailureSummary, error) {
+func (in *Inspector) Failures(
+	ctx context.Context, group string, limit int,
+) (FailureSummary, error) {
 	const command = "failures"
 	if err := checkName(command, "group", group); err != nil {
 		return FailureSummary{}, err

@@ -21,11 +21,11 @@ type OverviewQuery struct {
 // An Overview holds the figures of a namespace at one time.
 type Overview struct {
 	Time          time.Time              `json:"time"`              // by the clock of the server
-	Queues        []QueueOverview        `json:"queues"`            // in the order in which they were first seen
+	Queues        []QueueOverview        `json:"queues"`            // the earliest seen first
 	Total         int                    `json:"total"`             // the number of all queues
 	Stats         map[string]qless.Stats `json:"stats"`             // of today (UTC), by queue
 	Workers       int                    `json:"workers"`           // seen within ConfigMaxWorkerAge
-	FailureGroups map[string]int         `json:"failure_groups"`    // the number of jobs in each, at most 1000
+	FailureGroups map[string]int         `json:"failure_groups"`    // the sizes of at most 1000
 	Limits        []LimitOverview        `json:"limits"`            // the first 100, by name
 	Damaged       []string               `json:"damaged,omitempty"` // keys that could not be read
 }

@@ -311,7 +311,8 @@ func (s Selection) JIDs(ctx context.Context, r Range) (Page[string], error) {
 	if err != nil {
 		return Page[string]{}, err
 	}
-	return Page[string]{Items: append([]string{}, wire.Strings(found.Items)...), Total: found.Total}, nil
+	jids := append([]string{}, wire.Strings(found.Items)...)
+	return Page[string]{Items: jids, Total: found.Total}, nil
 }
 
 // bounds checks a range of the selection.

@@ -21,7 +21,7 @@ import (
 type Result struct {
 	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
 	Left    int                     `json:"left"`          // jobs that could not be changed
-	Why     map[string]*qless.Error `json:"why,omitempty"` // the reasons, by jid, for at most 10,000 of those left
+	Why     map[string]*qless.Error `json:"why,omitempty"` // the reasons by jid, at most 10,000
 }
 
 // maxReasons is the largest number of reasons in a Result.

@@ -232,7 +232,8 @@ func (r *scheduleReply) followers(now time.Time) []ScheduleFollower {
 			all = append(all, f)
 		}
 	}
-	slices.SortFunc(all, func(a, b ScheduleFollower) int { return strings.Compare(a.Worker, b.Worker) })
+	byWorker := func(a, b ScheduleFollower) int { return strings.Compare(a.Worker, b.Worker) }
+	slices.SortFunc(all, byWorker)
 	return all
 }
 

@@ -69,11 +69,12 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.callDuration, all[4] = meter.Float64Histogram("qless.client.call.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long commands took."),
 		metric.WithExplicitBucketBoundaries(callBounds...))
-	m.slots, all[5] = meter.Int64ObservableUpDownCounter("qless.worker.slots", metric.WithUnit("{job}"),
-		metric.WithDescription("How many jobs the workers can run at once."))
+	m.slots, all[5] = meter.Int64ObservableUpDownCounter("qless.worker.slots",
+		metric.WithUnit("{job}"), metric.WithDescription("How many jobs the workers can run at once."))
 	m.busy, all[6] = meter.Int64ObservableUpDownCounter("qless.worker.busy", metric.WithUnit("{job}"),
 		metric.WithDescription("How many jobs the workers run."))
-	m.oldest, all[7] = meter.Float64ObservableGauge("qless.worker.oldest_running", metric.WithUnit("s"),
+	m.oldest, all[7] = meter.Float64ObservableGauge("qless.worker.oldest_running",
+		metric.WithUnit("s"),
 		metric.WithDescription("How long the job that began first has been running."))
 	m.lastTurn, all[8] = meter.Float64ObservableGauge("qless.worker.last_turn", metric.WithUnit("s"),
 		metric.WithDescription("When the server last answered, of the worker for which that is longest "+

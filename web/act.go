@@ -70,7 +70,9 @@ func (s *site) readRequest(w http.ResponseWriter, r *http.Request) (*actions.Req
 
 // answer answers a request with the result of a run, or if it takes long, by a page that shows its
 // progress.
-func (s *site) answer(w http.ResponseWriter, r *http.Request, q *actions.Request, run *actions.Run) {
+func (s *site) answer(
+	w http.ResponseWriter, r *http.Request, q *actions.Request, run *actions.Run,
+) {
 	if run.IsLong {
 		s.answerRun(w, r, run)
 		return

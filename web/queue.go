@@ -96,7 +96,9 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data.Settings, err = sampledFor(ctx, &s.samples, settingsAge, "queue settings "+q.name,
-		func(ctx context.Context) (qless.QueueSettings, error) { return s.Client.Queue(q.name).Settings(ctx) })
+		func(ctx context.Context) (qless.QueueSettings, error) {
+			return s.Client.Queue(q.name).Settings(ctx)
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -172,4 +172,6 @@ func (d *serverData) Clock() string {
 }
 
 // Took is the time that an answer takes.
-func (d *serverData) Took() string { return words.Took(time.Duration(d.Ping * float64(time.Second))) }
+func (d *serverData) Took() string {
+	return words.Took(time.Duration(d.Ping * float64(time.Second)))
+}

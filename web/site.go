@@ -174,7 +174,8 @@ func (s *site) Sub(kind, name, page string) string {
 // nameOf returns the name that a link was made for.
 func nameOf(r *http.Request) string {
 	query := r.URL.Query()
-	if name, err := url.QueryUnescape(query.Get("name" + actions.EscapedMark)); err == nil && name != "" {
+	name, err := url.QueryUnescape(query.Get("name" + actions.EscapedMark))
+	if err == nil && name != "" {
 		return name
 	}
 	if query.Has("name") {

@@ -17,7 +17,9 @@ import (
 const (
 	// script takes the first due id of a scheduled queue. The protocol identifies it by the digest of
 	// exactly these bytes.
-	script    = "local item = redis.call('ZRANGEBYSCORE', KEYS[1], 0, ARGV[1], 'LIMIT', 0, 1); if (#item > 0) then redis.call('ZREM', KEYS[1], item[1]); return { KEYS[1],  item[1] }; end"
+	script = "local item = redis.call('ZRANGEBYSCORE', KEYS[1], 0, ARGV[1], 'LIMIT', 0, 1); " +
+		"if (#item > 0) then redis.call('ZREM', KEYS[1], item[1]); " +
+		"return { KEYS[1],  item[1] }; end"
 	scriptSHA = "5231827cd49b540660ef44969b38cc858f157824"
 
 	popTimeout = time.Second // of a worker's BRPOP

@@ -44,10 +44,11 @@ func run(ctx context.Context) error {
 	}
 	done := make(chan string, 1)
 	type image struct{ File string }
-	worker.Handle("Image::Thumbnail", qless.Typed(func(ctx context.Context, job *qless.Job, data image) error {
+	thumbnail := func(ctx context.Context, job *qless.Job, data image) error {
 		done <- data.File
 		return nil
-	}))
+	}
+	worker.Handle("Image::Thumbnail", qless.Typed(thumbnail))
 	if err := worker.Start(ctx); err != nil {
 		return err
 	}

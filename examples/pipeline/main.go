@@ -32,7 +32,8 @@ func main() {
 func run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	client, disconnect, err := connect.Client(ctx, os.Stdout, &qless.ClientConfig{Namespace: "pipeline:ql:"})
+	config := &qless.ClientConfig{Namespace: "pipeline:ql:"}
+	client, disconnect, err := connect.Client(ctx, os.Stdout, config)
 	if err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func (p *pipeline) tidy(ctx context.Context) error {
 	var err error
 	if len(p.jids) > 0 {
 		jids := slices.Clone(p.jids)
-		slices.Reverse(jids)                                     // the report first, which depends on the others
+		slices.Reverse(jids)                                     // the report depends on the others
 		_, err = inspect.New(p.client).JIDs(jids...).Cancel(ctx) // completed ones are left alone
 	}
 	for _, stage := range stages {

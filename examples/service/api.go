@@ -28,7 +28,8 @@ func newAPI(client *qless.Client, worker *qless.Worker, m *metrics) http.Handler
 // signUp accepts a signup and replies with the jid of its job.
 func (a *api) signUp(w http.ResponseWriter, r *http.Request) {
 	var data signup
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&data); err != nil || data.Email == "" {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&data)
+	if err != nil || data.Email == "" {
 		http.Error(w, `want {"email": "..."}`, http.StatusBadRequest)
 		return
 	}

@@ -87,10 +87,11 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 	worker.Use(logged)
 
 	// The data is decoded into the handler's own type; data that doesn't fit fails the job at once.
-	worker.Handle("Welcome", qless.Typed(func(ctx context.Context, job *qless.Job, data welcome) error {
+	greet := func(ctx context.Context, job *qless.Job, data welcome) error {
 		done <- "Welcome to " + data.To
 		return nil
-	}))
+	}
+	worker.Handle("Welcome", qless.Typed(greet))
 
 	// An error retries the job later. Here the third attempt succeeds.
 	worker.Handle("Flaky", func(ctx context.Context, job *qless.Job) error {

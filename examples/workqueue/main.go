@@ -78,7 +78,7 @@ func workUntilDone(
 ) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	handler := workqueue.JSONHandler(func(ctx context.Context, item *workqueue.Item, t thumbnail) error {
+	handler := workqueue.JSONHandler(func(_ context.Context, _ *workqueue.Item, t thumbnail) error {
 		fmt.Fprintf(out, "worked: %s, %d pixels\n", t.Of, t.Width)
 		if items--; items == 0 {
 			stop()

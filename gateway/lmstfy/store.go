@@ -255,7 +255,8 @@ func (s *store) dead(ctx context.Context, queue string) (size int, head string, 
 	if err != nil || page.Total < 2 {
 		return page.Total, first(page.Items), err
 	}
-	last, err := inspect.New(s.client).Failed(group).JIDs(ctx, inspect.Range{Offset: page.Total - 1, Limit: 1})
+	end := inspect.Range{Offset: page.Total - 1, Limit: 1}
+	last, err := inspect.New(s.client).Failed(group).JIDs(ctx, end)
 	if err == nil && len(last.Items) == 0 { // there are fewer now
 		return s.dead(ctx, queue)
 	}
@@ -280,7 +281,8 @@ func (s *store) respawn(
 	if ttl > 0 {
 		options = append(options, qless.TTL(ttl))
 	}
-	result, err := inspect.New(s.client).Failed(deadGroup(queue)).AtMost(int(limit)).Unfail(ctx, options...)
+	dead := inspect.New(s.client).Failed(deadGroup(queue)).AtMost(int(limit))
+	result, err := dead.Unfail(ctx, options...)
 	return result.Changed, err
 }
 

@@ -221,7 +221,8 @@ func (c *conn) listed(
 		if len(jids) == limit {
 			break
 		}
-		page, err := inspect.New(c.server.client).Queue(queue, list).JIDs(ctx, inspect.Range{Offset: offset, Limit: limit - len(jids)})
+		part := inspect.Range{Offset: offset, Limit: limit - len(jids)}
+		page, err := inspect.New(c.server.client).Queue(queue, list).JIDs(ctx, part)
 		if err != nil {
 			return nil, err
 		}

@@ -141,7 +141,8 @@ func (c *firstLook) Read(p []byte) (int, error) {
 	case n > 0 && p[0] == alert:
 		c.dialer.giveUp(&Problem{Message: "the server answers with TLS: " + hint})
 	case n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		c.dialer.giveUp(&Problem{"the server closed the connection; if this is a port with TLS, " + hint, err})
+		message := "the server closed the connection; if this is a port with TLS, " + hint
+		c.dialer.giveUp(&Problem{message, err})
 	}
 	c.seen = n > 0
 	return n, err

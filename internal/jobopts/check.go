@@ -199,7 +199,8 @@ func checkFair(o *Options) error {
 	}
 	switch {
 	case len(tenant) > maxTenant:
-		return fmt.Errorf("the tenant of Fair has %d bytes, which is more than %d", len(tenant), maxTenant)
+		return fmt.Errorf("the tenant of Fair has %d bytes, which is more than %d",
+			len(tenant), maxTenant)
 	case !(weight >= minWeight && weight <= maxWeight):
 		return fmt.Errorf("the Weight %v of Fair is not from %v to %v", weight, minWeight, maxWeight)
 	case o.Priority != nil && (*o.Priority < -maxFairPriority || *o.Priority > maxFairPriority):
@@ -233,7 +234,8 @@ func CheckLimit(name string) error {
 		return err
 	}
 	if len(name) > maxLimitName {
-		return fmt.Errorf("the name of a limit has %d bytes, which is more than %d", len(name), maxLimitName)
+		return fmt.Errorf("the name of a limit has %d bytes, which is more than %d",
+			len(name), maxLimitName)
 	}
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if strings.ContainsFunc(name, odd) {

@@ -122,7 +122,9 @@ func (o *Options) given() (letters string, values map[string]any) {
 }
 
 // stored has the rows of the options that the server stores and Go reads.
-var stored = rowsWith(func(r *Row) bool { return r.Letter != "" && (r.stored != nil || r.value != nil) })
+var stored = rowsWith(func(r *Row) bool {
+	return r.Letter != "" && (r.stored != nil || r.value != nil)
+})
 
 // fieldOf returns a pointer to the value of a row's letter.
 func (r *Row) fieldOf(o *Options) any {

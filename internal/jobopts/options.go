@@ -221,5 +221,6 @@ func (o *Options) policy() *Policy {
 // Remembered reports whether the record of a new job exists for at least a time.
 func (o *Options) Remembered(d time.Duration) bool {
 	short := func(s *Span) bool { return s != nil && *s != Forever && time.Duration(*s) < d }
-	return !short(o.KeepFor) && !short(o.KeepFailedFor) && (o.TTL == nil || o.TTL.IsTime || o.TTL.Seconds.Duration() >= d)
+	return !short(o.KeepFor) && !short(o.KeepFailedFor) &&
+		(o.TTL == nil || o.TTL.IsTime || o.TTL.Seconds.Duration() >= d)
 }

@@ -165,7 +165,9 @@ func (t *tree) calls(src *source) []string {
 }
 
 // callers are the functions that are given the name of a Redis command, first or after one of them.
-var callers = map[string]bool{"call": true, "try": true, "run": true, "write_first": true, "each_slice": true}
+var callers = map[string]bool{
+	"call": true, "try": true, "run": true, "write_first": true, "each_slice": true,
+}
 
 // calledBy returns the Redis command that a call is of, or nothing.
 func calledBy(c *call) string {

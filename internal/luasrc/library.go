@@ -53,7 +53,8 @@ func readAll(sources, own fs.FS) (*tree, error) {
 		return nil, err
 	}
 	for _, command := range t.names {
-		if t.commands[command], err = readFile(sources, path.Join("commands", command+".lua")); err != nil {
+		file := path.Join("commands", command+".lua")
+		if t.commands[command], err = readFile(sources, file); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +119,7 @@ func (t *tree) resolve() error {
 	for _, src := range append([]*source{t.prologue}, t.library...) {
 		for _, sym := range src.syms {
 			if other := t.shared[sym.name]; other != nil {
-				return &Problem{sym.file, sym.line, fmt.Sprintf("%s is in %s:%d, too", sym.name, other.file, other.line)}
+				return repeated(sym, other)
 			}
 			if globals[sym.name] || sym.name == libName || sym.name == stateName {
 				return &Problem{sym.file, sym.line, "the name " + sym.name + " is taken"}
@@ -167,7 +168,8 @@ func (t *tree) resolveIn(src *source) error {
 	declares(src.body, func(sym *symbol) {
 		other := t.shared[sym.name]
 		if problem == nil && other != nil && other != sym {
-			problem = &Problem{src.file, sym.line, fmt.Sprintf("%s hides that of %s:%d", sym.name, other.file, other.line)}
+			text := fmt.Sprintf("%s hides that of %s:%d", sym.name, other.file, other.line)
+			problem = &Problem{src.file, sym.line, text}
 		}
 		if problem == nil && sym.kind == inBlock && sym.name != "_" && !sym.isParam && !sym.used {
 			problem = &Problem{src.file, sym.line, "nothing uses " + sym.name}
@@ -232,6 +234,12 @@ func mentions(code any, sym *symbol) bool {
 		return !found
 	})
 	return found
+}
+
+// repeated returns the problem of a name that is defined twice.
+func repeated(sym, other *symbol) *Problem {
+	text := fmt.Sprintf("%s is in %s:%d, too", sym.name, other.file, other.line)
+	return &Problem{sym.file, sym.line, text}
 }
 
 // declares calls visit for each symbol that some code declares.

@@ -150,7 +150,7 @@ func (p *parser) statements() []stat {
 		if p.has(";") {
 			continue
 		}
-		if p.ahead().kind == endToken || p.is("end") || p.is("else") || p.is("elseif") || p.is("until") {
+		if p.atEnd() {
 			return all
 		}
 		last := p.is("return") || p.is("break")
@@ -160,6 +160,12 @@ func (p *parser) statements() []stat {
 			return all
 		}
 	}
+}
+
+// atEnd reports whether a block ends here.
+func (p *parser) atEnd() bool {
+	return p.ahead().kind == endToken ||
+		p.is("end") || p.is("else") || p.is("elseif") || p.is("until")
 }
 
 func (p *parser) statement() stat {
@@ -192,7 +198,7 @@ func (p *parser) statement() stat {
 		p.want("end")
 		return &block{body}
 	case p.has("return"):
-		if p.is("end") || p.is("else") || p.is("elseif") || p.is("until") || p.is(";") || p.ahead().kind == endToken {
+		if p.atEnd() || p.is(";") {
 			return &ret{}
 		}
 		return &ret{p.exprs()}
@@ -428,7 +434,8 @@ func (p *parser) table() expr {
 			p.want("]")
 			p.want("=")
 			t.items = append(t.items, item{key, p.expr()})
-		case p.ahead().kind == nameToken && p.tokens[p.at+1].text == "=" && p.tokens[p.at+1].kind == signToken:
+		case p.ahead().kind == nameToken &&
+			p.tokens[p.at+1].text == "=" && p.tokens[p.at+1].kind == signToken:
 			key := &text{p.take().text}
 			p.take()
 			t.items = append(t.items, item{key, p.expr()})

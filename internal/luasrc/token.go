@@ -38,7 +38,8 @@ type token struct {
 var keywords = map[string]bool{
 	"and": true, "break": true, "do": true, "else": true, "elseif": true, "end": true, "false": true,
 	"for": true, "function": true, "if": true, "in": true, "local": true, "nil": true, "not": true,
-	"or": true, "repeat": true, "return": true, "then": true, "true": true, "until": true, "while": true,
+	"or": true, "repeat": true, "return": true, "then": true, "true": true, "until": true,
+	"while": true,
 }
 
 // signs are the signs of Lua, longer ones first.

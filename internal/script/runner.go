@@ -30,7 +30,9 @@ const guardKey = "x:guard"
 
 // NewRunner returns a runner. The scripts use the time of the clock, or the server's time if it is
 // nil.
-func NewRunner(script *Script, rdb redis.UniversalClient, prefix string, clock func() time.Time) *Runner {
+func NewRunner(
+	script *Script, rdb redis.UniversalClient, prefix string, clock func() time.Time,
+) *Runner {
 	r := &Runner{script: script, rdb: rdb, prefix: prefix, clock: clock}
 	r.cluster, _ = rdb.(*redis.ClusterClient)
 	return r

@@ -33,7 +33,8 @@ local defaults = {
 
 -- Some of the settings that are set, from a cursor on.
 local function settings_from(cursor) -- cold
-  local found = call('hscan', prefix .. 'config', scan_cursor('Config.get', cursor), 'COUNT', SCANNED)
+  local found = call('hscan', prefix .. 'config', scan_cursor('Config.get', cursor),
+    'COUNT', SCANNED)
   local set, some = {}, found[2]
   for i = 1, #some, 2 do
     set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])

@@ -28,7 +28,8 @@ end
 if ARGV[6] == 'from' then
   local cursor = scan_cursor('Failed', required('Failed', 'cursor', ARGV[7]))
   local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', SCANNED)
-  return '{"cursor":' .. cjson.encode(next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+  return '{"cursor":' .. cjson.encode(next_part(found)) ..
+    ',"groups":' .. counts_of(found[2]) .. '}'
 elseif group then
   local key = prefix .. 'f:' .. group
   local jids = call('lrange', key, start, start + limit - 1)

@@ -29,5 +29,5 @@ local filters = read_filters('Find', 9, #ARGV)
 local jids, looked, next_cursor = search('Find', list, cursor, count, limit, filters)
 local items = ARGV[8] == 'jid' and array(jids) or
   summaries(list, jids, none, whole('Find', 'shown', ARGV[8]))
-return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items ..
-  '}'
+return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) ..
+  ',"items":' .. items .. '}'

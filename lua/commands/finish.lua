@@ -34,11 +34,13 @@ local worker = required('Finish', 'worker', ARGV[3])
 -- Reads the pairs of an action, from ARGV[first] to ARGV[last]. Jobs to complete have no action.
 local function read_details(item, action, first, last) -- cold
   local given = options('Finish', first, last)
-  item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
+  item.action, item.since, item.result =
+    action ~= 'complete' and action or nil, given.since, given.result
   item.delay = number('Finish', 'delay', given.delay or 0)
   if action == 'complete' then
     item.next, item.checked = given.next, true
-    item.depends, item.change = read_dependencies('Finish', given.depends), read_change('Finish', given)
+    item.depends, item.change =
+      read_dependencies('Finish', given.depends), read_change('Finish', given)
   elseif action == 'fail' then
     item.group, item.message = required('Finish', 'group', given.group), given.message or ''
   elseif action == 'retry' then

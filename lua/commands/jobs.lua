@@ -25,7 +25,8 @@ local MAX_LOOKED_UP = 1000
 
 -- Reads offset and count, from ARGV[first] on.
 local function page(first)
-  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
+  return integer('Jobs', 'offset', ARGV[first] or 0),
+    integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 
 -- Whether there is, or was, such a queue.

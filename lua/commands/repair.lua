@@ -61,7 +61,8 @@ local function without_strays(jids)
       leave_out(jids[i], 'server', job.err)
     else
       strays[#strays + 1] = jids[i]
-      leave_out(jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. list.name)
+      leave_out(jids[i], job[1] and 'not_failed' or 'not_found',
+        'it has not failed in ' .. list.name)
     end
   end
   return failed
@@ -114,8 +115,8 @@ local function add_moved(puts, items, jid)
   end
   local given = options('Repair', last + 1, #ARGV) -- which each job gets for itself
   local item = {
-    queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false,
-    delay = given.delay and number('Repair', 'delay', given.delay) or 0,
+    queue = value, jid = jid, klass = job[1], data = job[2], checked = '1',
+    key = false, state = false, delay = given.delay and number('Repair', 'delay', given.delay) or 0,
   }
   add_given(puts, item, given)
   items[#items + 1] = item

@@ -23,7 +23,8 @@ local SWEPT = 300
 local worker = named('Worker.register', 'worker', ARGV[3])
 local started = now - number('Worker.register', 'age', ARGV[4])
 json('Worker.register', 'json', ARGV[5])
-call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[5], 'EX', REGISTERED)
+call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[5],
+  'EX', REGISTERED)
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
   local _, more = settle_rest()

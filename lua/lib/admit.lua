@@ -119,7 +119,8 @@ local function settle_limits() -- cold
     if limit.passed then
       try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
     end
-    if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
+    if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or
+      limit.room <= 0 then
       returned = returned + return_parked(limit)
     end
   end

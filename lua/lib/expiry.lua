@@ -52,8 +52,8 @@ end
 -- Ends the life of a job if its time has come; as is the state that it would have next, if that is
 -- not the one it has. Else corrects when that will be. Returns whether the job's life has ended.
 local function end_life(jid, as) -- cold
-  local job = try('hmget', job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
-    'time')
+  local job = try('hmget', job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o',
+    'priority', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)

@@ -97,7 +97,8 @@ local function others_idle(ask) -- cold
   if #others == 0 then
     return false
   end
-  local flags = try('smismember', idle_key(), unpack(others)) -- most that were woken are no longer idle
+  -- Most that were woken are no longer idle.
+  local flags = try('smismember', idle_key(), unpack(others))
   for i = 1, #others do
     if flags[i] ~= 0 then
       return true

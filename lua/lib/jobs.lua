@@ -106,5 +106,6 @@ local function job_json(job, tracked, more, newest)
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or empty_list) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history .. related_jobs ..
-    (job[OPTIONS] and extra_members(jid, job[OPTIONS], job[STATE], job[TIME]) or '') .. (more or '') .. '}'
+    (job[OPTIONS] and extra_members(jid, job[OPTIONS], job[STATE], job[TIME]) or '') ..
+    (more or '') .. '}'
 end

@@ -52,7 +52,8 @@ end
 local function end_of_life(jid, stored, state, since) -- cold
   local _, values = split_options(stored)
   local ends = end_in_state(values, state, since)
-  if ends and ends <= now and (values[START_BY] or values[TTL]) and not is_last_put(jid, values.put) then
+  if ends and ends <= now and (values[START_BY] or values[TTL]) and
+    not is_last_put(jid, values.put) then
     values[START_BY], values[TTL] = nil, nil
     ends = end_in_state(values, state, since)
   end
@@ -109,7 +110,8 @@ end
 -- How many seconds are left until a time at which the lifetime s or t ends.
 local function left_until(area, letter, ends) -- cold
   if ends <= now then
-    reject(area, lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+    reject(area, lifetime_name(letter) .. ' was over ' ..
+      string.format('%.3f', now - ends) .. ' s ago')
   end
   return ends - now
 end

@@ -77,7 +77,8 @@ local function may_start(jid, job, ready, settings, run) -- cold
     return false
   end
   if not run then
-    drop_slots(jid, stored, settings.most or 1) -- the job has lost its lock, and is admitted like any other
+    -- The job has lost its lock, and is admitted like any other.
+    drop_slots(jid, stored, settings.most or 1)
   end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
@@ -219,7 +220,8 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   end
   if run then
     local first = count == 1 and '-1' or string.format('%d', -count)
-    if count == 0 or type(run('zremrangebyrank', queue_key(queue, 'work'), first, '-1')) == 'table' then
+    if count == 0 or
+      type(run('zremrangebyrank', queue_key(queue, 'work'), first, '-1')) == 'table' then
       settings.stopped = true
       return
     end

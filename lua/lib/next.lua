@@ -63,7 +63,8 @@ local function advance(item, cap) -- cold
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
     local stored = item.change and item.change.o or item.stored
-    if stored and (has_option(stored, POLICY) or item.stored and has_option(item.stored, POLICY)) then
+    if stored and (has_option(stored, POLICY) or
+      item.stored and has_option(item.stored, POLICY)) then
       watch(jid, job_ended)
       return call('hget', item.key, 'state')
     end

@@ -37,7 +37,8 @@ end
 -- first, or takes turns.
 local function own_place(text) -- cold
   local _, values = split_options(text)
-  return not values[FAIR] and (values[ON_LOST] == 'place' or values[ON_LOST] == 'last') and values[ON_LOST] or nil
+  return not values[FAIR] and (values[ON_LOST] == 'place' or values[ON_LOST] == 'last') and
+    values[ON_LOST] or nil
 end
 
 -- The options text with one more letter, which has no value.
@@ -116,7 +117,8 @@ end
 
 -- The seconds that each lock on a job with the options text lasts, or nil if they don't set it.
 local function own_lock_time(text)
-  local ok, values = pcall(cjson.decode, string.match(text, '^%a*' .. LOCK_TIME .. '%a*|(.*)$') or '')
+  local ok, values = pcall(cjson.decode,
+    string.match(text, '^%a*' .. LOCK_TIME .. '%a*|(.*)$') or '')
   local seconds = ok and type(values) == 'table' and tonumber(values[LOCK_TIME]) or 0
   return seconds > 0 and seconds < math.huge and seconds or nil
 end

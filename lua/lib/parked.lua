@@ -19,7 +19,8 @@ end
 -- Puts a parked job back into work. Returns whether it was where it should be.
 local function unpark(jid, queue, score) -- cold
   local work = queue_key(queue, 'work')
-  if type(try('zcard', work)) == 'table' or try('zrem', queue_key(queue, 'scheduled'), jid) ~= 1 then
+  if type(try('zcard', work)) == 'table' or
+    try('zrem', queue_key(queue, 'scheduled'), jid) ~= 1 then
     return false
   end
   call('zadd', work, score, jid)

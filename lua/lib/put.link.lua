@@ -25,7 +25,8 @@ local function leave(item, worker) -- cold
     call('hdel', item.key, 'grace')
   end
   local keeps_turn = item.score and item.given.share
-  if old.stored and has_option(old.stored, FAIR) and old.state == 'waiting' and queue and not keeps_turn then
+  if old.stored and has_option(old.stored, FAIR) and old.state == 'waiting' and
+    queue and not keeps_turn then
     leave_turns(queue, old.priority)
   end
   if old.limits then

@@ -262,7 +262,8 @@ local function read_before(puts, item, before, claims)
       reject('Put', 'Job ' .. item.jid .. ' is named twice')
     end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left_alone(condition, found[1]) and (new or not is_gone(item.jid, found)) then
+    if condition and is_left_alone(condition, found[1]) and
+      (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
       if new and item.given.claim then
         claims[item.given.claim.k] = item

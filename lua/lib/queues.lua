@@ -4,7 +4,9 @@
 -- cursor of that list.
 
 local function queues_of(key) -- cold
-  return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
+  return {
+    kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0),
+  }
 end
 
 -- Calls visit with at most count queues after a cursor, until it returns true. Returns the cursor

@@ -1,8 +1,8 @@
 -- Taking jobs from one of a worker's queues, and what the worker gets of each job.
 
 -- The names of the values of a job.
-local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure ' ..
-  'spawned_from_jid x:o'
+local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat ' ..
+  'failure spawned_from_jid x:o'
 
 -- The byte between the values of a job in one text.
 local BETWEEN = '\1'

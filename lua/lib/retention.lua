@@ -34,7 +34,8 @@ local function delete_failed(jid, forced) -- cold
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, KEEP_FAILED) or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and has_option(stored, KEEP_FAILED) or
+    try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])

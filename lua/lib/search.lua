@@ -60,7 +60,8 @@ local function matches(filter, key, jid)
     end
   end
   local data = filter.data and data_of(key)
-  return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
+  return not filter.data or
+    type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
 end
 
 -- Whether a job of a list matches all filters. One that a worker has lost does not count as its

@@ -20,12 +20,14 @@ local function failure_summary(text) -- cold
   local message = type(failure.message) == 'string' and failure.message or ''
   return {
     group = failure.group, message = string.sub(message, 1, SHOWN_MESSAGE),
-    when = finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil,
+    when = finite(failure.when, 0),
+    worker = type(failure.worker) == 'string' and failure.worker or nil,
   }
 end
 
 local function recurring_summary(jid, score) -- cold
-  local job = try('hmget', recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
+  local job = try('hmget', recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries',
+    'interval')
   return {
     jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = names_of(job[4]),
     retries = job[5], interval = job[6], due = score, fell_due = finite(score, math.huge) <= now,
@@ -40,7 +42,8 @@ local function job_summary(list, jid, score)
   local shown = {
     jid = jid, klass = job[1], queue = job[2], state = state, priority = job[4],
     tags = tags and #tags > 2 and names_of(tags) or nil, retries = job[6], remaining = job[7],
-    worker = job[8], since = job[10], parked_by = job[12] and parked_by(state, job[10], job[12]) or nil,
+    worker = job[8], since = job[10],
+    parked_by = job[12] and parked_by(state, job[10], job[12]) or nil,
     failure = failure and failure ~= '{}' and failure_summary(failure) or nil,
     expires = is_locked and score or state == 'running' and job[9] or nil,
   }

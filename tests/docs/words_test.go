@@ -57,17 +57,39 @@ func TestUnclearWordsAreFound(t *testing.T) {
 	require.Empty(t, wordProblems("a.go", "package a\n\nvar s = `\n// for good\n`\n"))
 }
 
-func TestCommentsAreNotTooLong(t *testing.T) {
+func TestLinesOfCodeAreNotTooLong(t *testing.T) {
 	for _, path := range files(t) {
-		if filepath.Ext(path) == ".md" {
-			continue // see TestLinesAreNotTooLong
+		text := read(t, path)
+		if filepath.Ext(path) == ".md" || generated.MatchString(text) {
+			continue // for pages, see TestLinesAreNotTooLong
 		}
-		for _, line := range readers[filepath.Ext(path)](read(t, path)) {
-			if line.columns > maxColumns {
-				t.Errorf("%s:%d: the comment has more than %d columns", path, line.number, maxColumns)
-			}
+		for _, number := range longLines(path, text) {
+			t.Errorf("%s:%d: the line has more than %d characters", path, number, maxColumns)
 		}
 	}
+}
+
+// generated matches the text of a generated file.
+var generated = regexp.MustCompile(`^(?://|--) Code generated .* DO NOT EDIT\.\n`)
+
+// longLines returns the numbers of the lines of code that are too long. In a test, only comments
+// count.
+func longLines(path, text string) []int {
+	var long []int
+	if strings.HasSuffix(path, "_test.go") {
+		for _, line := range goProse(text) {
+			if line.columns > maxColumns {
+				long = append(long, line.number)
+			}
+		}
+		return long
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if utf8.RuneCountInString(line) > maxColumns {
+			long = append(long, i+1)
+		}
+	}
+	return long
 }
 
 // files returns the paths of all files whose words are checked, from the root.
@@ -95,7 +117,7 @@ func files(t *testing.T) []string {
 type proseLine struct {
 	number  int
 	text    string
-	columns int // of the whole line; 0 if it also has code
+	columns int // of the whole line, in Go; 0 if it also has code
 }
 
 // wordProblems returns the places of a file's text that match a rule, with the rule's advice.
@@ -164,18 +186,14 @@ func goProse(text string) []proseLine {
 	}
 }
 
-var luaComment = regexp.MustCompile(`^(.*?)(?:^|\s)--(?:\s(.*))?$`)
+var luaComment = regexp.MustCompile(`(?:^|\s)--(?:\s(.*))?$`)
 
 // luaProse returns the comments of a Lua file.
 func luaProse(text string) []proseLine {
 	var found []proseLine
 	for i, whole := range strings.Split(text, "\n") {
 		if match := luaComment.FindStringSubmatch(whole); match != nil {
-			line := proseLine{number: i + 1, text: match[2]}
-			if strings.TrimSpace(match[1]) == "" {
-				line.columns = utf8.RuneCountInString(whole)
-			}
-			found = append(found, line)
+			found = append(found, proseLine{number: i + 1, text: match[1]})
 		}
 	}
 	return found

@@ -40,7 +40,8 @@ end
 local function check_shares(key, priority, queue)
   priority = finite(priority)
   local work = queue and try('type', queue_key(queue, 'work')).ok
-  if priority and (work == 'none' or work == 'zset') and is_there(key) and not waits(priority, queue) then
+  if priority and (work == 'none' or work == 'zset') and is_there(key) and
+    not waits(priority, queue) then
     diagnose('share_left', key, '', '', function()
       call('del', key)
     end)

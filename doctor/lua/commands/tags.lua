@@ -6,7 +6,8 @@ local function check_counter(tag)
   local count = try('zcard', prefix .. 't:' .. tag)
   local told = score_at(prefix .. 'tags', tag)
   if type(count) == 'number' and count ~= (told or 0) then
-    diagnose('tag_count', prefix .. 'tags', tag, (told or 'no') .. ' instead of ' .. count, function()
+    local details = (told or 'no') .. ' instead of ' .. count
+    diagnose('tag_count', prefix .. 'tags', tag, details, function()
       if count > 0 then
         call('zadd', prefix .. 'tags', count, tag)
       else

@@ -65,8 +65,8 @@ local function group_in(key)
 end
 
 local FIELDS = {
-  'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o',
-  'x:parked', 'scheduled', 'x:undelayed', 'history',
+  'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace',
+  'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history',
 }
 
 -- The fields of a job by name, or nil if there is no such job.
@@ -95,7 +95,8 @@ local function state_of(jid)
 end
 
 local PARTS = {
-  waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends',
+  waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled',
+  depends = 'depends',
 }
 
 -- The key that a job belongs into by its state, or nil.

@@ -90,7 +90,9 @@ func Run(ctx context.Context, rdb *redis.Client, namespace string, at time.Time,
 }
 
 // RunAt is Run with the text of a time.
-func RunAt(ctx context.Context, rdb *redis.Client, namespace, at, command string, args ...any) (any, error) {
+func RunAt(
+	ctx context.Context, rdb *redis.Client, namespace, at, command string, args ...any,
+) (any, error) {
 	args = append([]any{command, at}, args...)
 	reply, err := script().Run(ctx, rdb, []string{namespace}, args...).Result()
 	if errors.Is(err, redis.Nil) {

@@ -222,16 +222,17 @@ func repair(t testing.TB, c *qless.Client) {
 	require.NoError(t, err)
 	require.NoError(t, job.Reschedule(ctx, time.Minute))
 	require.NoError(t, errOf(inspect.New(c).JIDs(job.JID).Promote(ctx)))
-	require.NoError(t, errOf(inspect.New(c).Queue(queue.Name(), inspect.Waiting).WithData(9).List(ctx, inspect.Range{})))
-	found, err := inspect.New(c).Queue(queue.Name(), inspect.Waiting).Where(inspect.Filter{Klass: "K"}).AtMost(1).Find(ctx, "")
+	waiting := inspect.New(c).Queue(queue.Name(), inspect.Waiting)
+	require.NoError(t, errOf(waiting.WithData(9).List(ctx, inspect.Range{})))
+	found, err := waiting.Where(inspect.Filter{Klass: "K"}).AtMost(1).Find(ctx, "")
 	require.NoError(t, err)
-	require.NoError(t, errOf(inspect.New(c).Queue(queue.Name(), inspect.Waiting).Find(ctx, found.Next)))
+	require.NoError(t, errOf(waiting.Find(ctx, found.Next)))
 	require.NoError(t, errOf(inspect.New(c).Latency(ctx, queue.Name())))
 	jobs, err := queue.Pop(ctx, 1)
 	require.NoError(t, err)
 	require.NoError(t, jobs[0].Fail(ctx, "repair", "why"))
 	did(bulk.Unfail(ctx))
-	did(inspect.New(c).Queue(queue.Name(), inspect.Waiting).Cancel(ctx))
+	did(waiting.Cancel(ctx))
 }
 
 // lostLock pops a job, and again when its lock has ended.

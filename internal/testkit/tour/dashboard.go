@@ -28,8 +28,8 @@ func Furnish(t testing.TB, c *qless.Client) {
 	do(jobs[1].Fail(ctx, "group", "why"))
 	do(jobs[2].Complete(ctx))
 	for jid, option := range map[string]qless.PutOption{
-		"waiting": qless.Priority(1), "scheduled": qless.Delay(time.Hour), "due": qless.Delay(time.Microsecond),
-		"depends": qless.DependsOn{"running"},
+		"waiting": qless.Priority(1), "scheduled": qless.Delay(time.Hour),
+		"due": qless.Delay(time.Microsecond), "depends": qless.DependsOn{"running"},
 	} {
 		_, err := queue.Put(ctx, "K", nil, qless.JID(jid), option)
 		do(err)
@@ -73,7 +73,9 @@ func Dashboard(t testing.TB, c *qless.Client) {
 		_, err = in.Queue("shown", list).JIDs(ctx, inspect.Range{})
 		do(err)
 	}
-	for _, list := range []inspect.List{inspect.Waiting, inspect.Running, inspect.Scheduled, inspect.Recurring} {
+	for _, list := range []inspect.List{
+		inspect.Waiting, inspect.Running, inspect.Scheduled, inspect.Recurring,
+	} {
 		do(errOf(in.Queue("shown", list).WithData(10).List(ctx, inspect.Range{})))
 		found, err := in.Queue("shown", list).AtMost(1).Find(ctx, "")
 		do(err)

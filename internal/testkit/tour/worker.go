@@ -87,7 +87,8 @@ func crowd(t testing.TB, c, other *qless.Client) {
 		_, err := other.Queue(fmt.Sprint("crowd-", i)).Put(ctx, "K", nil)
 		require.NoError(t, err)
 	}
-	w, err := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{"crowd-*"}, PollInterval: time.Hour})
+	config := qless.WorkerConfig{Queues: []string{"crowd-*"}, PollInterval: time.Hour}
+	w, err := qless.NewWorker(c, config)
 	require.NoError(t, err)
 	done := make(chan struct{}, 1001)
 	w.Handle("K", func(context.Context, *qless.Job) error {

@@ -35,9 +35,7 @@ func jobActions() []*Info {
 			Name: "job.retry", Label: "Retry", Done: "retried", Primary: true,
 			Hint:   "Each goes back into its own queue, with fresh retries.",
 			States: []qless.State{qless.StateFailed},
-			Action: bulkWith(func(ctx context.Context, s inspect.Selection, _ *Form) (inspect.Result, error) {
-				return s.Unfail(ctx)
-			}),
+			Action: bulkWith(retry),
 		},
 		{
 			Name: "job.promote", Label: "Promote", Done: "promoted", Primary: true,
@@ -77,21 +75,15 @@ func jobActions() []*Info {
 			Name: "job.priority", Label: "Set priority", Done: "changed", States: unended,
 			Fields: []Field{{Name: "priority", Label: "Priority", Kind: Number,
 				Hint: "The highest is popped first."}},
-			Action: bulkWith(func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
-				return s.SetPriority(ctx, f.number("priority"))
-			}),
+			Action: bulkWith(setPriority),
 		},
 		{
 			Name: "job.tag", Label: "Tag", Done: "tagged", Fields: []Field{tags},
-			Action: bulkWith(func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
-				return s.Tag(ctx, f.tags("tags")...)
-			}),
+			Action: bulkWith(tag),
 		},
 		{
 			Name: "job.untag", Label: "Untag", Done: "untagged", Fields: []Field{tags},
-			Action: bulkWith(func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
-				return s.Untag(ctx, f.tags("tags")...)
-			}),
+			Action: bulkWith(untag),
 		},
 		{
 			Name: "job.track", Label: "Track", Done: "tracked", Action: bulk(inspect.Selection.Track),
@@ -146,6 +138,22 @@ func move(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, er
 		options = append(options, qless.Delay(f.duration("delay")))
 	}
 	return s.Move(ctx, f.Get("to"), options...)
+}
+
+func retry(ctx context.Context, s inspect.Selection, _ *Form) (inspect.Result, error) {
+	return s.Unfail(ctx)
+}
+
+func setPriority(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+	return s.SetPriority(ctx, f.number("priority"))
+}
+
+func tag(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+	return s.Tag(ctx, f.tags("tags")...)
+}
+
+func untag(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+	return s.Untag(ctx, f.tags("tags")...)
 }
 
 func undepend(ctx context.Context, r *Run, job *qless.Job) error {

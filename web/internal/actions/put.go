@@ -142,7 +142,8 @@ func putJob(ctx context.Context, r *Run) error {
 	queue := r.Space.Client.Queue(r.Form.Get("queue"))
 	jid, err := queue.Put(ctx, spec.Klass, spec.Data, spec.Options...)
 	var refused *qless.Error
-	if once != "" && errors.As(err, &refused) && refused.Code == qless.ErrExists && refused.JID == once {
+	if once != "" && errors.As(err, &refused) &&
+		refused.Code == qless.ErrExists && refused.JID == once {
 		jid, err = once, nil
 	}
 	return r.put(jid, err)

@@ -196,7 +196,9 @@ func (t *restoring) level(jid string) int {
 }
 
 // waitsFor returns the jids of the jobs that a job waits for.
-func waitsFor(job *qless.Job) []string { return slices.Concat(job.Options.Parents, job.Dependencies) }
+func waitsFor(job *qless.Job) []string {
+	return slices.Concat(job.Options.Parents, job.Dependencies)
+}
 
 // putAll puts the jobs page by page. A page has jobs of one queue, none of which waits for another.
 func (t *restoring) putAll(ctx context.Context, jobs []*qless.Job) error {

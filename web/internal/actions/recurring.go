@@ -92,7 +92,8 @@ func fillRecurring(ctx context.Context, s *Space, f *Form) error {
 // setRecurring changes the fields that the form has.
 func setRecurring(ctx context.Context, r *Run, job *qless.RecurringJob) error {
 	f := r.Form
-	if interval := f.duration("interval"); f.has("interval") && words.Exact(interval) != words.Exact(job.Interval) {
+	interval := f.duration("interval")
+	if f.has("interval") && words.Exact(interval) != words.Exact(job.Interval) {
 		job.Interval = interval
 	}
 	for name, field := range map[string]*int{

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	doneAtOnce   = 500       // the number of jobs that are changed in one step, and while a browser waits
+	doneAtOnce   = 500       // the number of jobs changed in one step, and while a browser waits
 	readAtOnce   = 25        // the number of jobs read by one script, since their data may be long
 	maxCollected = 1_000_000 // the largest number of jobs of a run
 )

@@ -235,9 +235,10 @@ func (g *Graph) setRows() {
 		node.row = len(layers[node.layer])
 		layers[node.layer] = append(layers[node.layer], node)
 	}
+	byMiddle := func(a, b *Node) int { return cmp.Compare(a.middle(), b.middle()) }
 	for range orderings {
 		for i := range len(layers) {
-			slices.SortStableFunc(layers[i], func(a, b *Node) int { return cmp.Compare(a.middle(), b.middle()) })
+			slices.SortStableFunc(layers[i], byMiddle)
 			for row, node := range layers[i] {
 				node.row = row
 			}

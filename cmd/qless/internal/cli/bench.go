@@ -22,8 +22,8 @@ func (a *app) benchCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how fast the server is with jobs",
-		Long: "Measure how fast the server is with jobs, for a few seconds and from where this runs, and\n" +
-			"tell which of its settings cost time or jobs. The jobs are in a namespace of their own,\n" +
+		Long: "Measure how fast the server is with jobs, for a few seconds and from where this runs,\n" +
+			"and tell which of its settings cost time or jobs. The jobs are in a namespace of their own,\n" +
 			"which is deleted afterwards. Others who use the server notice the load.",
 		Example: "  qless bench\n  qless bench --duration 10s --concurrency 50 --json",
 		Args:    cobra.NoArgs,
@@ -35,7 +35,8 @@ func (a *app) benchCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.DurationVar(&b.duration, "duration", 2*time.Second, "how long each of the measurements takes")
+	flags.DurationVar(&b.duration, "duration", 2*time.Second,
+		"how long each of the measurements takes")
 	flags.IntVar(&b.concurrency, "concurrency", 10,
 		"how many goroutines put at once, and how many jobs the worker runs at once")
 	return command

@@ -49,8 +49,9 @@ func warnings(settings map[string]string, roundTrip float64) []string {
 		}
 		return n
 	}
-	major, err := strconv.Atoi(strings.Split(settings["redis_version"], ".")[0])
-	warn(err == nil && major < 7, "Redis %s is old, and gets no more repairs", settings["redis_version"])
+	version := settings["redis_version"]
+	major, err := strconv.Atoi(strings.Split(version, ".")[0])
+	warn(err == nil && major < 7, "Redis %s is old, and gets no more repairs", version)
 	warn(settings["appendonly"] == "yes" && settings["appendfsync"] == "always",
 		"appendfsync is always: each write waits for the disk; everysec loses a second at most")
 	policy := settings["maxmemory-policy"]

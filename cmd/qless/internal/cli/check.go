@@ -78,9 +78,9 @@ func (a *app) checkCommand() *cobra.Command {
 	c := &checker{app: a}
 	command := group("check", "Check queues, workers, failures and the server, for a monitor",
 		c.queueCommand(), c.workersCommand(), c.failuresCommand(), c.serverCommand())
-	command.Long = "Check something against thresholds, for a monitor. The exit status is 0 for OK,\n" +
-		"1 for WARNING, 2 for CRITICAL and 3 for UNKNOWN: when there is no server, too. 3 is also the\n" +
-		"status of a wrong use, but for a check that does not exist or is not named: that is 2.\n\n" +
+	command.Long = "Check something against thresholds, for a monitor. The exit status is 0 for\n" +
+		"OK, 1 for WARNING, 2 for CRITICAL and 3 for UNKNOWN: when there is no server, too. 3 is also\n" +
+		"the status of a wrong use, but for a check that does not exist or is not named: that is 2.\n\n" +
 		"--format nagios prints a line with performance data, as Nagios and Icinga want it;\n" +
 		"--format prometheus prints metrics for the textfile collector of the node exporter."
 	command.SetFlagErrorFunc(misused)
@@ -227,7 +227,8 @@ func (r *checkResult) prometheus() string {
 	write("qless_check_status", "0 OK, 1 warning, 2 critical, 3 unknown.",
 		append([][2]string{{"check", r.Check}}, labels...), float64(r.Status))
 	for _, m := range r.Metrics {
-		write("qless_check_"+r.Check+"_"+m.Name+suffixes[m.Unit], "As of the last check.", labels, m.Value)
+		name := "qless_check_" + r.Check + "_" + m.Name + suffixes[m.Unit]
+		write(name, "As of the last check.", labels, m.Value)
 	}
 	return lines.String()
 }

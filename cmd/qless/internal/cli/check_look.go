@@ -225,7 +225,8 @@ func newFailures(
 ) (found, looked int, err error) {
 	const step = 100
 	for offset := 0; offset < min(failuresOfGroup, left); offset += step {
-		page, err := inspect.New(client).Failed(group).List(ctx, inspect.Range{Offset: offset, Limit: step})
+		part := inspect.Range{Offset: offset, Limit: step}
+		page, err := inspect.New(client).Failed(group).List(ctx, part)
 		if err != nil {
 			return 0, 0, err
 		}

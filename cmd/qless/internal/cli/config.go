@@ -59,8 +59,8 @@ func (a *app) configSetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set NAME VALUE",
 		Short: "Change a setting",
-		Long: "Change a setting. Times are in seconds, or like 90s and 2h. A queue has settings of its\n" +
-			"own: NAME-heartbeat, NAME-max-concurrency and NAME-max-rate.",
+		Long: "Change a setting. Times are in seconds, or like 90s and 2h. A queue has settings of\n" +
+			"its own: NAME-heartbeat, NAME-max-concurrency and NAME-max-rate.",
 		Example: "  qless config set heartbeat 2m --yes\n  qless config set mail-max-concurrency 5",
 		Args:    cobra.ExactArgs(2),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
@@ -76,10 +76,10 @@ func (a *app) configLoadCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Make settings, paused queues and limits as qless config dump has printed them",
-		Long: "Make settings, paused queues and limits as qless config dump has printed them, and print\n" +
-			"what is changed for that. Whatever is not in the file stays, unless there is --clear: then\n" +
-			"other settings are unset, other queues unpaused and other limits deleted. A part that the\n" +
-			"file does not have at all (settings, paused or limits) is left alone.",
+		Long: "Make settings, paused queues and limits as qless config dump has printed them, and\n" +
+			"print what is changed for that. Whatever is not in the file stays, unless there is --clear:\n" +
+			"then other settings are unset, other queues unpaused and other limits deleted. A part that\n" +
+			"the file does not have at all (settings, paused or limits) is left alone.",
 		Example: "  qless config load qless.json --dry-run\n" +
 			"  qless config dump --context staging | qless config load - --context production --yes",
 		Args: cobra.ExactArgs(1),

@@ -40,7 +40,9 @@ func (a *app) contextCommand() *cobra.Command {
 			Example:           "  qless context rm staging --yes",
 			Args:              cobra.ExactArgs(1),
 			ValidArgsFunction: a.completeContext,
-			RunE:              func(_ *cobra.Command, args []string) error { return a.removeContext(args[0]) },
+			RunE: func(_ *cobra.Command, args []string) error {
+				return a.removeContext(args[0])
+			},
 		},
 	)
 }
@@ -50,8 +52,8 @@ func (a *app) contextSetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Add a context, or change one",
-		Long: "Add a context, or change one, with the URL of --redis, the prefix of --namespace, and a\n" +
-			"description. What is not given stays as it was. With --redis -, the URL is read from the\n" +
+		Long: "Add a context, or change one, with the URL of --redis, the prefix of --namespace, and\n" +
+			"a description. What is not given stays as it was. With --redis -, the URL is read from the\n" +
 			"standard input, so that its password is in no history of a shell.",
 		Example: "  qless context set production --redis rediss://ops@redis.internal:6380 \\\n" +
 			"    --description 'look, but do not touch'\n" +
@@ -69,9 +71,10 @@ func (a *app) contextSetCommand() *cobra.Command {
 func (a *app) contextUseCommand() *cobra.Command {
 	var none bool
 	command := &cobra.Command{
-		Use:               "use NAME",
-		Short:             "Have further commands use a context, unless a flag or the environment names a server",
-		Example:           "  qless context use staging\n  qless context use --none",
+		Use:   "use NAME",
+		Short: "Have further commands use a context, unless a flag or the environment names a server",
+		Example: "  qless context use staging\n" +
+			"  qless context use --none",
 		ValidArgsFunction: a.completeContext,
 		Args: func(_ *cobra.Command, args []string) error {
 			if none != (len(args) == 0) || len(args) > 1 {

@@ -158,31 +158,35 @@ func limitChanges(there, wanted []dumpedLimit, clear bool) []configChange {
 }
 
 func setting(name, from, to string, raw bool) configChange {
-	return configChange{"set", name, from, to, func(ctx context.Context, client *qless.Client) error {
+	set := func(ctx context.Context, client *qless.Client) error {
 		if raw {
 			_, err := client.Do(ctx, "config.set", name, to)
 			return err
 		}
 		return client.Config().Set(ctx, name, settingValue(name, to))
-	}}
+	}
+	return configChange{"set", name, from, to, set}
 }
 
 func unsetting(name, from, to string) configChange {
-	return configChange{"unset", name, from, to, func(ctx context.Context, client *qless.Client) error {
+	unset := func(ctx context.Context, client *qless.Client) error {
 		return client.Config().Unset(ctx, name)
-	}}
+	}
+	return configChange{"unset", name, from, to, unset}
 }
 
 func pausing(queue string) configChange {
-	return configChange{"pause", queue, "", "", func(ctx context.Context, client *qless.Client) error {
+	pause := func(ctx context.Context, client *qless.Client) error {
 		return client.Queue(queue).Pause(ctx)
-	}}
+	}
+	return configChange{"pause", queue, "", "", pause}
 }
 
 func unpausing(queue string) configChange {
-	return configChange{"unpause", queue, "", "", func(ctx context.Context, client *qless.Client) error {
+	resume := func(ctx context.Context, client *qless.Client) error {
 		return client.Queue(queue).Resume(ctx)
-	}}
+	}
+	return configChange{"unpause", queue, "", "", resume}
 }
 
 func defining(limit dumpedLimit, from string) configChange {

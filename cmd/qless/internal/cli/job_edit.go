@@ -22,10 +22,10 @@ func (a *app) jobEditCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "edit JID",
 		Short: "Change the data of a job, with an editor",
-		Long: "Change the data of a job: in $VISUAL or $EDITOR, or to what --data says. The job is put\n" +
-			"again into its queue, with all that it had: a waiting one becomes the last of its priority,\n" +
-			"a scheduled one stays due when it was, one that waits for others goes on waiting, and one\n" +
-			"that has failed is tried again. Running and complete jobs are left.",
+		Long: "Change the data of a job: in $VISUAL or $EDITOR, or to what --data says. The job is\n" +
+			"put again into its queue, with all that it had: a waiting one becomes the last of its\n" +
+			"priority, a scheduled one stays due when it was, one that waits for others goes on waiting,\n" +
+			"and one that has failed is tried again. Running and complete jobs are left.",
 		Example: "  qless job edit 4b0f1c\n" +
 			"  qless job edit 4b0f1c --data '{\"to\": \"bob@example.com\"}'\n" +
 			"  jq .data job.json | qless job edit 4b0f1c --data - --yes",

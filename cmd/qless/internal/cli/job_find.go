@@ -71,9 +71,9 @@ func (a *app) jobFindCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "find",
 		Short: "Look for jobs by klass, tag, jid or data",
-		Long: "Look for jobs by klass, tag, jid or data: in the queues, or all of them, and among failed\n" +
-			"jobs. Only --state completed looks among completed jobs. Unless there is a --tag and nothing\n" +
-			"else says where to look, each job is looked at.",
+		Long: "Look for jobs by klass, tag, jid or data: in the queues, or all of them, and among\n" +
+			"failed jobs. Only --state completed looks among completed jobs. Unless there is a --tag and\n" +
+			"nothing else says where to look, each job is looked at.",
 		Example: "  qless job find --klass Mail --data ann@example.com\n" +
 			"  qless job find -q mail -s waiting,scheduled --tag urgent\n" +
 			"  qless job find --group timeout --limit -1 --jids | qless job retry - --yes",

@@ -15,8 +15,8 @@ func (a *app) jobGraphCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "graph JID",
 		Short: "Print the jobs that a job waits for, and the jobs that wait for it",
-		Long: "Print the jobs that a job waits for, and the jobs that wait for it, as trees. A job that is in\n" +
-			"several places is followed in one of them.",
+		Long: "Print the jobs that a job waits for, and the jobs that wait for it, as trees. A job\n" +
+			"that is in several places is followed in one of them.",
 		Example: "  qless job graph 4b0f1c\n  qless job graph 4b0f1c --depth 2 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {

@@ -50,13 +50,13 @@ type wrongLine struct {
 	Error string `json:"error"`
 }
 
-const putFromLong = `With --from, each line of a file is a job: an object with klass, and possibly queue, data, and options
-named as the flags below, with _ for - (and tags, headers, tenant and depends for --tag, --header,
---fair and --depends-on). Times are seconds, or text such as "90s"; -1 is for ever. QUEUE and KLASS are
-for lines without them. Lines that "qless job show --json" prints are taken as well, so that canceled
-jobs can be put again with all their options. The whole file is read first, and jobs are put after the
-jobs in it that they wait for. A job whose jid exists already is left alone, so the same file can be put
-again.`
+const putFromLong = `With --from, each line of a file is a job: an object with klass, and possibly
+queue, data, and options named as the flags below, with _ for - (and tags, headers, tenant and
+depends for --tag, --header, --fair and --depends-on). Times are seconds, or text such as "90s";
+-1 is for ever. QUEUE and KLASS are for lines without them. Lines that "qless job show --json"
+prints are taken as well, so that canceled jobs can be put again with all their options. The whole
+file is read first, and jobs are put after the jobs in it that they wait for. A job whose jid
+exists already is left alone, so the same file can be put again.`
 
 // addPutFrom gives a command that puts one job the flag --from, with which it puts those of a file.
 func (a *app) addPutFrom(command *cobra.Command) {
@@ -160,8 +160,9 @@ func (p *putFrom) wrong(job *fileJob, err error) {
 // putAll puts jobs page by page. A page has jobs of one queue, none of which waits for another.
 func (p *putFrom) putAll(ctx context.Context, jobs []*fileJob) error {
 	for len(jobs) > 0 {
-		n := 1
-		for n < min(len(jobs), putPage) && jobs[n].Queue == jobs[0].Queue && jobs[n].level == jobs[0].level {
+		n, first := 1, jobs[0]
+		for n < min(len(jobs), putPage) &&
+			jobs[n].Queue == first.Queue && jobs[n].level == first.level {
 			n++
 		}
 		if err := p.putPage(ctx, jobs[:n]); err != nil {

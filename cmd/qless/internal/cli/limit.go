@@ -107,8 +107,8 @@ func (a *app) limitSetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Define a limit, or change what the flags say",
-		Long: "Define a limit, or change what the flags say. 0 stands for any number. The definition of\n" +
-			"shopify is also that of shopify/42, unless that has one of its own.",
+		Long: "Define a limit, or change what the flags say. 0 stands for any number. The definition\n" +
+			"of shopify is also that of shopify/42, unless that has one of its own.",
 		Example: "  qless limit set shopify --concurrency 4\n" +
 			"  qless limit set shopify --rate 100 --per 1m",
 		Args: cobra.ExactArgs(1),

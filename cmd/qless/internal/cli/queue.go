@@ -205,7 +205,8 @@ func (d queueDetails) table() *table {
 		t.add("runs at most", d.MaxConcurrency)
 	}
 	if d.MaxRate > 0 {
-		t.add("starts at most", fmt.Sprintf("%d in %s", d.MaxRate, units.Duration(inSeconds(d.MaxRatePer))))
+		per := units.Duration(inSeconds(d.MaxRatePer))
+		t.add("starts at most", fmt.Sprintf("%d in %s", d.MaxRate, per))
 	}
 	return t
 }

@@ -60,8 +60,8 @@ func (a *app) queueMoveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "move FROM TO",
 		Short: "Move the waiting jobs of a queue, or those of another state, into another queue",
-		Long: "Move the waiting jobs of a queue, or those of another state, into another queue, where they\n" +
-			"can be popped at once. The jobs are the ones in the queue when the command begins.",
+		Long: "Move the waiting jobs of a queue, or those of another state, into another queue, where\n" +
+			"they can be popped at once. The jobs are the ones in the queue when the command begins.",
 		Example: "  qless queue move mail slow --klass Newsletter\n" +
 			"  qless queue move mail slow -s waiting,scheduled --dry-run",
 		Args: cobra.ExactArgs(2),
@@ -112,8 +112,9 @@ func (a *app) queueWaitCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "wait QUEUE...",
 		Short: "Wait until queues have no jobs",
-		Long: "Wait until queues have no jobs in some states: by default, none at all but recurring ones.\n" +
-			"Failed and complete jobs are in no queue. Without --timeout it waits for as long as it takes.",
+		Long: "Wait until queues have no jobs in some states: by default, none at all but recurring\n" +
+			"ones. Failed and complete jobs are in no queue. Without --timeout it waits for as long as\n" +
+			"it takes.",
 		Example: "  qless queue wait mail --timeout 10m\n" +
 			"  qless queue wait mail -s waiting,running",
 		Args: cobra.MinimumNArgs(1),

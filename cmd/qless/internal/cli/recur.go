@@ -160,8 +160,8 @@ func (a *app) recurPutCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "put QUEUE KLASS [DATA]",
 		Short: "Put a recurring job into a queue, and print its jid",
-		Long: "Put a recurring job into a queue, and print its jid. The data is JSON; - stands for that of\n" +
-			"the standard input. A recurring job that has the --jid already is changed.",
+		Long: "Put a recurring job into a queue, and print its jid. The data is JSON; - stands for\n" +
+			"that of the standard input. A recurring job that has the --jid already is changed.",
 		Example: "  qless recur put reports Hourly --every 1h --jid hourly-report\n" +
 			"  qless recur put mail Digest '{\"to\": \"all\"}' --every 24h --offset 6h",
 		Args: cobra.RangeArgs(2, 3),

@@ -19,12 +19,13 @@ func (a *app) scriptCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "script",
 		Short: "Print the script that clients of other languages load in place of their own",
-		Long: "Print the script that clients of other languages load in place of their own qless.lua, to\n" +
-			"run on current servers and to share queues with clients in Go. With --load, load it into the\n" +
-			"server instead, and print its SHA-1. With --classic, it has only the commands that these clients\n" +
-			"send, which makes it smaller.",
-		Example: "  qless script > qless.lua\n  qless script --load\n  qless script --classic > qless.lua",
-		Args:    cobra.NoArgs,
+		Long: "Print the script that clients of other languages load in place of their own qless.lua,\n" +
+			"to run on current servers and to share queues with clients in Go. With --load, load it into\n" +
+			"the server instead, and print its SHA-1. With --classic, it has only the commands that\n" +
+			"these clients send, which makes it smaller.",
+		Example: "  qless script > qless.lua\n  qless script --load\n" +
+			"  qless script --classic > qless.lua",
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, args []string) error {
 			text := qless.DropInScript()
 			if classic {

@@ -21,8 +21,8 @@ func (a *app) serveCommand() *cobra.Command {
 	var o serveOptions
 	command := group("serve", "Run servers for other protocols, the dashboard, and metrics",
 		a.serveWorkqCommand(), a.serveLmstfyCommand())
-	command.Long = `Run servers in one process: for clients of other protocols, the dashboard, and metrics. Each prints a
-line when it listens.
+	command.Long = `Run servers in one process: for clients of other protocols, the dashboard,
+and metrics. Each prints a line when it listens.
 
 The dashboard authenticates nobody: anyone who can reach it may do what its flags allow. With
 --web-user, it asks for that user and the password in QLESS_WEB_PASSWORD.
@@ -142,8 +142,8 @@ func (a *app) serveWorkqCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "workq",
 		Short: "Serve Workq's protocol over TCP",
-		Long: "Serve Workq's protocol over TCP. Jobs are kept in memory, and lost at the end, unless a\n" +
-			"Redis server is named.",
+		Long: "Serve Workq's protocol over TCP. Jobs are kept in memory, and lost at the end, unless\n" +
+			"a Redis server is named.",
 		Example: "  qless serve workq --listen 127.0.0.1:9922 --redis redis://localhost:6379",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -177,8 +177,8 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lmstfy",
 		Short: "Serve lmstfy's protocol over HTTP",
-		Long: "Serve lmstfy's protocol over HTTP. Jobs are kept in memory, and lost at the end, unless a\n" +
-			"Redis server is named here or in the configuration file.",
+		Long: "Serve lmstfy's protocol over HTTP. Jobs are kept in memory, and lost at the end,\n" +
+			"unless a Redis server is named here or in the configuration file.",
 		Example: "  qless serve lmstfy --listen 127.0.0.1:7777 --redis redis://localhost:6379\n" +
 			"  qless serve lmstfy -c config.toml",
 		Args: cobra.NoArgs,

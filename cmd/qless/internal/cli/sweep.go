@@ -17,10 +17,10 @@ func (a *app) sweepCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep [QUEUE...]",
 		Short: "Clear away what nobody else has come across",
-		Long: "Clear away what nobody else has come across: end the lives of jobs that are over, delete\n" +
-			"failed jobs that are too old or too many by the settings, and tell jobs with an OnFailure of\n" +
-			"failures that they have not heard of. In queues that are named, also move the jobs that have\n" +
-			"fallen due, and those whose locks have ended; \"*\" stands for all queues.",
+		Long: "Clear away what nobody else has come across: end the lives of jobs that are over,\n" +
+			"delete failed jobs that are too old or too many by the settings, and tell jobs with an\n" +
+			"OnFailure of failures that they have not heard of. In queues that are named, also move the\n" +
+			"jobs that have fallen due, and those whose locks have ended; \"*\" stands for all queues.",
 		Example:           "  qless sweep\n  qless sweep mail sms\n  qless sweep '*' --json",
 		RunE:              a.run(a.sweep),
 		ValidArgsFunction: a.completeNames(queuesKnown),

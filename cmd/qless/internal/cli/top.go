@@ -25,8 +25,8 @@ func (a *app) topCommand() *cobra.Command {
 			"pause it. The key ? tells the keys.\n\n" +
 			"What is shown is read every 2 s (--every). Reading the queues runs about 16 commands on the\n" +
 			"server for each queue, 3 for each worker, 1 for each failure group and 6 for each of up to\n" +
-			"50 limits; a list of jobs runs 2 for each of up to 100. Readings take no more than a twentieth\n" +
-			"of the time: the longer one takes, the later is the next one.",
+			"50 limits; a list of jobs runs 2 for each of up to 100. Readings take no more than a\n" +
+			"twentieth of the time: the longer one takes, the later is the next one.",
 		Example: "  qless top\n  qless top --every 10s\n  qless top --queue mail",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

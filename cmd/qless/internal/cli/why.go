@@ -17,9 +17,9 @@ func (a *app) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why QUEUE",
 		Short: "Tell what a queue waits for, and what to do",
-		Long: "Tell what keeps the jobs of a queue waiting, the likeliest cause first, and what to do.\n\n" +
-			"It looks at 100 jobs of each state and runs up to 2000 commands on the server. It changes\n" +
-			"nothing.",
+		Long: "Tell what keeps the jobs of a queue waiting, the likeliest cause first, and what to do." +
+			"\n\nIt looks at 100 jobs of each state and runs up to 2000 commands on the server. It\n" +
+			"changes nothing.",
 		Example: "  qless why mail\n  qless why mail --json | jq -r '.causes[0].code'",
 		Args:    cobra.ExactArgs(1),
 		RunE:    a.run(a.explain),
@@ -116,7 +116,8 @@ func adviceFor(queue string, cause *doctor.Cause) advice {
 		return advice{"Deploy workers that have a handler for it. A job of that klass:",
 			showJob(cause.JIDs)}
 	case doctor.CodeScheduled:
-		return advice{"Wait, or look at when they are due.", "qless job ls -q " + quoted + " -s scheduled"}
+		return advice{"Wait, or look at when they are due.",
+			"qless job ls -q " + quoted + " -s scheduled"}
 	case doctor.CodeRecurring:
 		return advice{"Wait, or look at when it is due.", "qless recur ls"}
 	case doctor.CodeDepends:
