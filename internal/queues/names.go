@@ -11,7 +11,7 @@ type Names []uint64
 // hashSeed is what all hashes begin with.
 var hashSeed = maphash.MakeSeed()
 
-// NewNames returns the names with these texts.
+// NewNames returns some names.
 func NewNames(texts []string) Names {
 	h := make(Names, len(texts))
 	for i, text := range texts {

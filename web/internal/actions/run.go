@@ -16,6 +16,24 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
+const (
+	doneAtOnce   = 500       // the number of jobs that are changed in one step, and while a browser waits
+	readAtOnce   = 25        // the number of jobs read by one script, since their data may be long
+	maxCollected = 1_000_000 // the largest number of jobs of a run
+)
+
+// The time that the server may take for one step of a run, and for all of one that takes long and
+// has no steps of its own.
+const (
+	stepTimeout = time.Minute
+	longTimeout = time.Hour
+)
+
+var (
+	errStale   = errors.New("the job has changed since the page was shown")
+	errStopped = errors.New("stopped: the rest was left as it was")
+)
+
 // A Run does an action, in steps.
 type Run struct {
 	ID     string
@@ -38,24 +56,6 @@ type Run struct {
 	selected int      // the number of jobs that it is about
 	logged   []string // the jids of some of them
 }
-
-const (
-	doneAtOnce   = 500       // the number of jobs that are changed in one step, and while a browser waits
-	readAtOnce   = 25        // the number of jobs read by one script, since their data may be long
-	maxCollected = 1_000_000 // the largest number of jobs of a run
-)
-
-// The time that the server may take for one step of a run, and for all of one that takes long and
-// has no steps of its own.
-const (
-	stepTimeout = time.Minute
-	longTimeout = time.Hour
-)
-
-var (
-	errStale   = errors.New("the job has changed since the page was shown")
-	errStopped = errors.New("stopped: the rest was left as it was")
-)
 
 // NewRun returns a run that does what is asked for. It logs to a logger.
 func NewRun(q *Request, log *slog.Logger) *Run {
