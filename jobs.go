@@ -9,9 +9,6 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// withDue asks for when jobs are due, which the JSON for other clients does not say.
-const withDue = "x:due"
-
 // Job returns a job, or [ErrNotFound].
 func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	if err := checkName("get", "jid", jid); err != nil {
@@ -36,6 +33,9 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	}
 	return job, nil
 }
+
+// withDue asks for when jobs are due, which the JSON for other clients does not say.
+const withDue = "x:due"
 
 // How many jobs a script pops, and how many it reads by their jids: fewer if their data is large.
 const (

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Progress is how far a job is, as its worker said last: see [Job.SetProgress].
+// A Progress is the progress of a job that its worker reported last: see [Job.SetProgress].
 type Progress struct {
 	// Done is how much is done, of Total.
 	Done int `json:"done"`

@@ -10,16 +10,6 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// Channels of workers.
-const (
-	channelWake   = "x:wake:"  // followed by the worker's name: a job is ready
-	channelQueues = "x:queues" // the name of a queue that has appeared
-)
-
-// wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
-// that name has schedules look more often than they need to.
-const wakeClock = "clock"
-
 // A listener receives the messages for a worker: that a job is ready, that a lock was lost, that a
 // queue is new. It shares the client's subscription with others, and keeps nobody waiting.
 type listener struct {
@@ -31,6 +21,16 @@ type listener struct {
 	wakes     string     // the channel where the worker is woken
 	relay     *hub.Relay // set by begin
 }
+
+// Channels of workers.
+const (
+	channelWake   = "x:wake:"  // followed by the worker's name: a job is ready
+	channelQueues = "x:queues" // the name of a queue that has appeared
+)
+
+// wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
+// that name has schedules look more often than they need to.
+const wakeClock = "clock"
 
 func newListener(
 	client *Client, locks *leases.Keeper[*activeJob], watch *queues.Watch,

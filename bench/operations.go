@@ -12,9 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed load.lua
-var loadScript string
-
 // operations runs single commands of one implementation, many per pipeline, so that their cost is
 // nearly all of the server's work. After an error, it does nothing.
 type operations struct {
@@ -29,6 +26,9 @@ type operations struct {
 	phases  []sample
 	err     error // the first one
 }
+
+//go:embed load.lua
+var loadScript string
 
 // pipelined is how many commands are sent in one round trip.
 const pipelined = 100

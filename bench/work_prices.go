@@ -7,6 +7,21 @@ import (
 	"strings"
 )
 
+// pricesGroup measures what commands and pieces of Lua cost inside a script.
+func (b *bench) pricesGroup() []group {
+	return []group{{
+		workload: "prices", label: "inside a script; a job is one of them",
+		runs: []run{{peer: "server", do: b.priceEverything}},
+	}}
+}
+
+// A price is an entry of the price list.
+type price struct {
+	name, prepare, loop string
+}
+
+// priceList is the text of all entries.
+//
 //go:embed prices.lua
 var priceList string
 
@@ -38,11 +53,7 @@ for i = 1, tonumber(ARGV[1]) do
 end
 return 1`
 
-// A price is an entry of the price list.
-type price struct {
-	name, prepare, loop string
-}
-
+// readPrices returns the entries of the price list.
 func readPrices() []price {
 	var prices []price
 	for _, entry := range strings.Split(priceList, "\n-- price: ")[1:] {
@@ -51,14 +62,6 @@ func readPrices() []price {
 		prices = append(prices, price{name: name, prepare: prepare, loop: loop})
 	}
 	return prices
-}
-
-// pricesGroup measures what commands and pieces of Lua cost inside a script.
-func (b *bench) pricesGroup() []group {
-	return []group{{
-		workload: "prices", label: "inside a script; a job is one of them",
-		runs: []run{{peer: "server", do: b.priceEverything}},
-	}}
 }
 
 func (b *bench) priceEverything(ctx context.Context) ([]sample, error) {

@@ -10,9 +10,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// openBatch is the jid that the callback of an open batch depends on, which no job has.
-const openBatch = "x:open"
-
 // dependents returns the jobs that were looked at which wait for another one, if some do.
 func (l *look) dependents(waitsFor func(jid string) bool) (jobs []string) {
 	for _, job := range l.followed {
@@ -22,6 +19,9 @@ func (l *look) dependents(waitsFor func(jid string) bool) (jobs []string) {
 	}
 	return jobs
 }
+
+// openBatch is the jid that the callback of an open batch depends on, which no job has.
+const openBatch = "x:open"
 
 // blockers returns the jobs that others wait for and that are of a kind, the ones that hold up most
 // first.

@@ -9,12 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// order is the order of repairs: what others need comes first. Kinds that are not named come last.
-var order = []Kind{
-	KindClaimDead, KindDependencyOneSided, KindDependencyLeft, KindDependencyOver, KindWaitsForNothing,
-	KindLost, KindMisplaced, KindGhost, KindTagLacking, KindTagExtra, KindTagCount,
-}
-
 // Fix repairs findings, and returns the repaired ones. Each is repaired by one script, which checks
 // first whether it is still there: a finding that is gone, that no longer applies, or that is not
 // Fixable is left alone.
@@ -45,6 +39,12 @@ func Fix(
 		}
 	}
 	return fixed, nil
+}
+
+// order is the order of repairs: what others need comes first. Kinds that are not named come last.
+var order = []Kind{
+	KindClaimDead, KindDependencyOneSided, KindDependencyLeft, KindDependencyOver, KindWaitsForNothing,
+	KindLost, KindMisplaced, KindGhost, KindTagLacking, KindTagExtra, KindTagCount,
 }
 
 // rank returns the place of a kind among the repairs.

@@ -2,29 +2,8 @@ package doctor
 
 import "strings"
 
-// The suffixes of the keys of a job's lists.
-const (
-	historySuffix      = "-history"
-	dependentsSuffix   = "-dependents"
-	dependenciesSuffix = "-dependencies"
-)
-
-// Members of items that are none of the key's.
-const (
-	inGroup = "group" // of a job: look into its failure group
-	twice   = "2x"    // before a jid: look for it twice
-)
-
-// The types of keys.
-const (
-	typeString = "string"
-	typeHash   = "hash"
-	typeList   = "list"
-	typeSet    = "set"
-	typeZSet   = "zset"
-)
-
-// A class is what there is to know of keys of a kind.
+// A class describes the keys of one kind, such as the hashes of jobs: their type, and the checks
+// that examine them.
 type class struct {
 	kind    string // the type; empty if the key is of no known kind
 	check   check  // of each member; empty if the members are not checked
@@ -126,6 +105,28 @@ func patternOf(key string) class {
 	}
 	return class{}
 }
+
+// The suffixes of the keys of a job's lists.
+const (
+	historySuffix      = "-history"
+	dependentsSuffix   = "-dependents"
+	dependenciesSuffix = "-dependencies"
+)
+
+// Members of items that are none of the key's.
+const (
+	inGroup = "group" // of a job: look into its failure group
+	twice   = "2x"    // before a jid: look for it twice
+)
+
+// The types of keys.
+const (
+	typeString = "string"
+	typeHash   = "hash"
+	typeList   = "list"
+	typeSet    = "set"
+	typeZSet   = "zset"
+)
 
 // own returns the item for a key by itself.
 func (c class) own(key string) item { return item{key, c.seconds} }

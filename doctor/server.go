@@ -10,10 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// oldest is the first version of Redis that works.
-var oldest = []int{6, 2}
-
-// server looks at the server.
+// server reports dangers of the Redis server itself: its version, its role, its eviction policy and
+// its persistence.
 func (e *exam) server() error {
 	text, err := e.rdb.Info(e.ctx).Result()
 	if err != nil {
@@ -50,6 +48,9 @@ func (e *exam) tellServer(info map[string]string) {
 		}
 	}
 }
+
+// oldest is the first version of Redis that works.
+var oldest = []int{6, 2}
 
 // isOlder reports whether a version is older than the first that works.
 func isOlder(version string) bool {

@@ -10,9 +10,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// statusWindow is the time that the rates of a status are of.
-const statusWindow = 5 * time.Minute
-
 // A Status is what a namespace does at the moment.
 type Status struct {
 	Time      time.Time `json:"time"`
@@ -55,6 +52,9 @@ func (s *Status) Failed() int {
 	}
 	return sum
 }
+
+// statusWindow is the time that the rates of a status are of.
+const statusWindow = 5 * time.Minute
 
 // A QueueStatus is a queue with its rates, and how many workers are known to take its jobs.
 type QueueStatus struct {

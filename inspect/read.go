@@ -16,11 +16,6 @@ type Range struct {
 	Limit  int // defaults to 25; -1 means all, at most 100,000
 }
 
-const (
-	defaultLimit = 25
-	maxLimit     = 100_000
-)
-
 // bounds returns the offset and the limit, none of which is negative.
 func (r Range) bounds(command string) (offset, limit int, err error) {
 	if r.Offset < 0 || r.Offset > math.MaxInt32 {
@@ -37,6 +32,11 @@ func (r Range) bounds(command string) (offset, limit int, err error) {
 	}
 	return r.Offset, r.Limit, nil
 }
+
+const (
+	defaultLimit = 25
+	maxLimit     = 100_000
+)
 
 // A Page is a part of a list.
 type Page[T any] struct {

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-//go:embed prologue.lua lib/*.lua commands/*.lua
-var sources embed.FS
-
 // Sources returns prologue.lua, lib and commands.
 func Sources() fs.FS { return sources }
+
+//go:embed prologue.lua lib/*.lua commands/*.lua
+var sources embed.FS

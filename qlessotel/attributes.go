@@ -11,6 +11,15 @@ import (
 	"github.com/qless/qless-go"
 )
 
+// An operation is what a span or a measurement is about. Fields that are empty are left out.
+type operation struct {
+	name  string
+	kind  messagingconv.OperationTypeAttr
+	queue string
+	klass string
+	jid   string
+}
+
 // system is the value of messaging.system.
 const system messagingconv.SystemAttr = "qless"
 
@@ -22,15 +31,6 @@ const (
 	waitKey        = attribute.Key("messaging.qless.wait")
 	spawnedFromKey = attribute.Key("messaging.qless.spawned_from")
 )
-
-// An operation is what a span or a measurement is about. Fields that are empty are left out.
-type operation struct {
-	name  string
-	kind  messagingconv.OperationTypeAttr
-	queue string
-	klass string
-	jid   string
-}
 
 // spanName returns the name of the operation's span.
 func (o *operation) spanName() string {

@@ -12,15 +12,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-const (
-	// maxCarried is how many bytes of headers a job is given at most. Baggage that makes it more is
-	// left out, as a put with too many headers would be refused.
-	maxCarried = 4 << 10
-
-	// maxHeaders is how many bytes of headers a job can have.
-	maxHeaders = 8 << 10
-)
-
 // Headers returns the headers that carry the context of a trace, and its baggage, to a job.
 // [Instrumentation.Configure] has every put and every [qless.Job.Next] ask it; it is exported for
 // calls without that hook, such as [qless.Job.Move]. Baggage is left out if they would have more
@@ -34,6 +25,15 @@ func (i *Instrumentation) Headers(ctx context.Context) map[string]string {
 	}
 	return carrier
 }
+
+const (
+	// maxCarried is how many bytes of headers a job is given at most. Baggage that makes it more is
+	// left out, as a put with too many headers would be refused.
+	maxCarried = 4 << 10
+
+	// maxHeaders is how many bytes of headers a job can have.
+	maxHeaders = 8 << 10
+)
 
 func sizeOf(headers map[string]string) int {
 	size := 0

@@ -14,25 +14,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// The labels of the metrics that only qless has, which are those of the metrics for Prometheus.
-const (
-	queueLabel   = attribute.Key("queue")
-	klassLabel   = attribute.Key("klass")
-	outcomeLabel = attribute.Key("outcome")
-	commandLabel = attribute.Key("command")
-	codeLabel    = attribute.Key("code")
-)
-
-var (
-	// callBounds are the bounds that the conventions advise for operations, in seconds.
-	callBounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
-
-	// jobBounds are those for jobs, which may take longer.
-	jobBounds = []float64{
-		.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400,
-	}
-)
-
 // metrics are the instruments.
 type metrics struct {
 	jobDuration  metric.Float64Histogram
@@ -52,6 +33,25 @@ type metrics struct {
 	operationDuration messagingconv.ClientOperationDuration
 	processDuration   messagingconv.ProcessDuration
 }
+
+// The labels of the metrics that only qless has, which are those of the metrics for Prometheus.
+const (
+	queueLabel   = attribute.Key("queue")
+	klassLabel   = attribute.Key("klass")
+	outcomeLabel = attribute.Key("outcome")
+	commandLabel = attribute.Key("command")
+	codeLabel    = attribute.Key("code")
+)
+
+var (
+	// callBounds are the bounds that the conventions advise for operations, in seconds.
+	callBounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+
+	// jobBounds are those for jobs, which may take longer.
+	jobBounds = []float64{
+		.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400,
+	}
+)
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{}

@@ -17,6 +17,40 @@ import (
 	"github.com/qless/qless-go"
 )
 
+// Observe records what happens to the jobs of workers. It is the Observer of their
+// [qless.WorkerConfig], or is called by it.
+//
+// It makes the metrics, and ends the spans that [Instrumentation.Middleware] begins when it is
+// known what has become of the job. Without the middleware it makes the spans too, but handlers
+// can't use them.
+func (i *Instrumentation) Observe(event qless.JobEvent) {
+	key := runKey{event.Worker, event.JID, event.PoppedAt.UnixNano()}
+	if event.Kind == qless.JobEventStarted {
+		i.mu.Lock()
+		i.runs[key] = &run{started: event.Time}
+		i.mu.Unlock()
+		i.metrics.started(event)
+		return
+	}
+	i.mu.Lock()
+	r := i.runs[key]
+	if event.Kind == qless.JobEventEnded {
+		delete(i.runs, key)
+	}
+	i.mu.Unlock()
+	if r == nil {
+		return
+	}
+	switch event.Kind {
+	case qless.JobEventEnded:
+		i.ended(r, event)
+	case qless.JobEventPanicked:
+		r.event(semconv.ExceptionEventName, event.Time, exception(event.Err)...)
+	default:
+		r.event(string(event.Kind), event.Time)
+	}
+}
+
 // A runKey identifies a run among those of all jobs.
 type runKey struct {
 	worker, jid string
@@ -69,40 +103,6 @@ func (r *run) event(name string, at time.Time, attributes ...attribute.KeyValue)
 	r.mu.Unlock()
 	if span != nil {
 		span.AddEvent(name, trace.WithTimestamp(at), trace.WithAttributes(attributes...))
-	}
-}
-
-// Observe records what happens to the jobs of workers. It is the Observer of their
-// [qless.WorkerConfig], or is called by it.
-//
-// It makes the metrics, and ends the spans that [Instrumentation.Middleware] begins when it is
-// known what has become of the job. Without the middleware it makes the spans too, but handlers
-// can't use them.
-func (i *Instrumentation) Observe(event qless.JobEvent) {
-	key := runKey{event.Worker, event.JID, event.PoppedAt.UnixNano()}
-	if event.Kind == qless.JobEventStarted {
-		i.mu.Lock()
-		i.runs[key] = &run{started: event.Time}
-		i.mu.Unlock()
-		i.metrics.started(event)
-		return
-	}
-	i.mu.Lock()
-	r := i.runs[key]
-	if event.Kind == qless.JobEventEnded {
-		delete(i.runs, key)
-	}
-	i.mu.Unlock()
-	if r == nil {
-		return
-	}
-	switch event.Kind {
-	case qless.JobEventEnded:
-		i.ended(r, event)
-	case qless.JobEventPanicked:
-		r.event(semconv.ExceptionEventName, event.Time, exception(event.Err)...)
-	default:
-		r.event(string(event.Kind), event.Time)
 	}
 }
 

@@ -11,12 +11,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// drainTimeout turns a hang of Drain into a failure.
-var drainTimeout = time.Minute
-
-// drainPoll is how often Drain looks at its workers.
-const drainPoll = time.Millisecond
-
 // Drain waits until a worker, or all those of a [qless.WorkerGroup], have nothing left to do: every
 // schedule has put the jobs that were due when Drain was called, no job is ready that they may
 // take, none is running, and the server knows all outcomes. Jobs that are not due by the clock stay
@@ -40,6 +34,12 @@ type drain struct {
 	workers  []*qless.Worker
 	deadline time.Time
 }
+
+// drainTimeout turns a hang of Drain into a failure.
+var drainTimeout = time.Minute
+
+// drainPoll is how often Drain looks at its workers.
+const drainPoll = time.Millisecond
 
 // start starts a worker that is not running.
 func (d *drain) start(w *qless.Worker) {

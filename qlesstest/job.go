@@ -6,9 +6,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// jobQueue is where the jobs of Job are.
-const jobQueue = "test"
-
 // Job returns a running job, for a handler. It is in the queue "test" of an in-memory server of its
 // own, so all of its methods work. The test fails if the job can't run, because it has a
 // [qless.Delay] or [qless.DependsOn].
@@ -27,3 +24,6 @@ func Job(t testing.TB, klass string, data any, options ...qless.PutOption) *qles
 	}
 	return jobs[0]
 }
+
+// jobQueue is where the jobs of Job are.
+const jobQueue = "test"

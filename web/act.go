@@ -12,9 +12,6 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-// maxForm is the longest form: some thousand jids, or the data of a job.
-const maxForm = 8 << 20
-
 // act does the action of a form on a page: at once, after a question, or while a page shows its
 // progress. The page that asks has a URL of its own, so that a link leads there.
 func (s *site) act(w http.ResponseWriter, r *http.Request) {
@@ -42,6 +39,9 @@ func (s *site) act(w http.ResponseWriter, r *http.Request) {
 	}
 	s.answer(w, r, q, run)
 }
+
+// maxForm is the longest form: some thousand jids, or the data of a job.
+const maxForm = 8 << 20
 
 // readRequest reads what a form asks for, unless it is not allowed.
 func (s *site) readRequest(w http.ResponseWriter, r *http.Request) (*actions.Request, error) {

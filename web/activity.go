@@ -12,13 +12,6 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// The number of events that a feed keeps, and how long it subscribes after the last view.
-const (
-	eventsKept = 200
-	feedIdle   = 8               // in intervals between two updates of a page
-	feedBegins = 3 * time.Second // how long the first page waits for the subscription
-)
-
 // A feed subscribes to the events of a namespace while a page shows them. All viewers share one
 // subscription.
 type feed struct {
@@ -29,6 +22,13 @@ type feed struct {
 	problem string      // why there is no subscription
 	kept    []happening // the latest first
 }
+
+// The number of events that a feed keeps, and how long it subscribes after the last view.
+const (
+	eventsKept = 200
+	feedIdle   = 8               // in intervals between two updates of a page
+	feedBegins = 3 * time.Second // how long the first page waits for the subscription
+)
 
 // A happening is an event, and when the dashboard got it.
 type happening struct {

@@ -12,18 +12,6 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// The limits of what the pages about failures read, so that many failed jobs cost no more than a
-// few.
-const (
-	groupsShown   = 20  // groups on a page
-	groupsAtOnce  = 5   // of these, how many are looked into with each view of the page
-	groupsLooked  = 10  // jobs of each of them: the latest
-	failureLooked = 200 // jobs of the group that has a page of its own
-)
-
-// groupAge is the age that a reading of the jobs of a group may have. Their number is newer.
-const groupAge = 10 * time.Second
-
 // A failuresData is a part of the failure groups.
 type failuresData struct {
 	Jobs   int        `json:"jobs"`  // in all groups
@@ -48,6 +36,18 @@ type groupRow struct {
 	Looked  int                     `json:"looked"`            // how many these are
 	Growth  *growing                `json:"growth,omitempty"`
 }
+
+// The limits of what the pages about failures read, so that many failed jobs cost no more than a
+// few.
+const (
+	groupsShown   = 20  // groups on a page
+	groupsAtOnce  = 5   // of these, how many are looked into with each view of the page
+	groupsLooked  = 10  // jobs of each of them: the latest
+	failureLooked = 200 // jobs of the group that has a page of its own
+)
+
+// groupAge is the age that a reading of the jobs of a group may have. Their number is newer.
+const groupAge = 10 * time.Second
 
 // maxKnownGroups is the number of groups that are kept.
 const maxKnownGroups = 1000

@@ -13,18 +13,18 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-const (
-	growthTime  = 10 * time.Minute // how far back the sizes of failure groups are kept
-	growthStep  = 30 * time.Second // how far they are apart
-	growthShown = 5                // how many groups the first page names
-)
-
 // growth keeps how large the failure groups were at recent views: in the last minutes, or else at
 // the last one.
 type growth struct {
 	mu    sync.Mutex
 	sizes []sizes // in the order of time; the last one may be of this moment
 }
+
+const (
+	growthTime  = 10 * time.Minute // how far back the sizes of failure groups are kept
+	growthStep  = 30 * time.Second // how far they are apart
+	growthShown = 5                // how many groups the first page names
+)
 
 // sizes are how many jobs each failure group had at a time.
 type sizes struct {

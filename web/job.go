@@ -15,9 +15,6 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// maxRelated is the largest number of jobs of each kind that are shown with a job.
-const maxRelated = 50
-
 // A jobData is a job, with what leads from it.
 type jobData struct {
 	*qless.Job
@@ -28,6 +25,9 @@ type jobData struct {
 
 	now time.Time
 }
+
+// maxRelated is the largest number of jobs of each kind that are shown with a job.
+const maxRelated = 50
 
 // MarshalJSON writes the fields of the job, too.
 func (j *jobData) MarshalJSON() ([]byte, error) {

@@ -8,18 +8,18 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// The most that the pages about limits show. Each row costs a call.
-const (
-	limitsShown    = 20
-	limitJobsShown = 25
-)
-
 // A limitsData is a part of the limits that have a definition.
 type limitsData struct {
 	Total  int                 `json:"total"`
 	Limits []inspect.LimitInfo `json:"limits"`
 	Rows   rows                `json:"-"`
 }
+
+// The most that the pages about limits show. Each row costs a call.
+const (
+	limitsShown    = 20
+	limitJobsShown = 25
+)
 
 // limits lists the limits that have a definition.
 func (s *site) limits(ctx context.Context, q query) (*view, error) {

@@ -13,6 +13,15 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
+// A jobList is a part of a list of jobs: from a row on, or what was found in it.
+type jobList struct {
+	Jobs   []inspect.Row `json:"jobs"`
+	Total  int           `json:"total"` // of the list, whatever is looked for
+	Filter jobFilter     `json:"filter,omitzero"`
+	Search *search       `json:"search,omitempty"`
+	Rows   rows          `json:"-"`
+}
+
 // pageSize is the number of rows of a page.
 const pageSize = 50
 
@@ -22,15 +31,6 @@ type jobFilter struct {
 	Tag   string `json:"tag,omitempty"`
 	JID   string `json:"jid,omitempty"`
 	Data  string `json:"data,omitempty"`
-}
-
-// A jobList is a part of a list of jobs: from a row on, or what was found in it.
-type jobList struct {
-	Jobs   []inspect.Row `json:"jobs"`
-	Total  int           `json:"total"` // of the list, whatever is looked for
-	Filter jobFilter     `json:"filter,omitzero"`
-	Search *search       `json:"search,omitempty"`
-	Rows   rows          `json:"-"`
 }
 
 // A search is the progress of the search of a list.

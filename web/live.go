@@ -13,16 +13,16 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-const (
-	maxStreams     = 1000             // how many pages are updated at a time
-	streamPatience = 30 * time.Second // how long a browser may take for an update
-)
-
 // streams counts the pages that are updated.
 type streams struct {
 	open atomic.Int64
 	most int64
 }
+
+const (
+	maxStreams     = 1000             // how many pages are updated at a time
+	streamPatience = 30 * time.Second // how long a browser may take for an update
+)
 
 // live sends the changing part of a page whenever it has changed, as server-sent events, for as
 // long as it is open. All pages are updated at the same times: when a turn of the samples begins.

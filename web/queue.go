@@ -14,19 +14,6 @@ import (
 	"github.com/qless/qless-go/web/internal/rates"
 )
 
-// How old what is read of a queue besides its jobs may be.
-const (
-	settingsAge = 5 * time.Second
-	whyAge      = 5 * time.Second
-	statsAge    = 10 * time.Second
-)
-
-// queues lists all queues.
-func (s *site) queues(ctx context.Context, _ query) (*view, error) {
-	status, err := s.status(ctx)
-	return &view{Title: "Queues", Data: status}, err
-}
-
 // A queueData is a queue, with one of its lists.
 type queueData struct {
 	queueCounts
@@ -39,6 +26,12 @@ type queueData struct {
 	Day      string                    `json:"day"`
 	Stats    qless.Stats               `json:"statistics"`
 	Days     []string                  `json:"-"`
+}
+
+// queues lists all queues.
+func (s *site) queues(ctx context.Context, _ query) (*view, error) {
+	status, err := s.status(ctx)
+	return &view{Title: "Queues", Data: status}, err
 }
 
 // queueCounts are the figures of a queue that all its lists have.
@@ -112,6 +105,13 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 		Title: q.name, Data: data, isStill: data.Search != nil, isPart: data.Rates.HasMore,
 	}, nil
 }
+
+// How old what is read of a queue besides its jobs may be.
+const (
+	settingsAge = 5 * time.Second
+	whyAge      = 5 * time.Second
+	statsAge    = 10 * time.Second
+)
 
 func (s *site) readCounts(ctx context.Context, queue string) (counts queueCounts, err error) {
 	if counts.QueueCounts, err = s.Client.Queue(queue).Counts(ctx); err != nil {

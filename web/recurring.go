@@ -13,13 +13,6 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// The most that the pages about recurring jobs show. Each row costs a call.
-const (
-	recurringShown = 25 // recurring jobs
-	schedulesShown = 20 // schedules below them
-	childrenShown  = 10 // jobs that a recurring job has put
-)
-
 // A recurringData is a part of the recurring jobs, and the first schedules.
 type recurringData struct {
 	Queue     string                         `json:"queue,omitempty"` // only those of this one
@@ -28,6 +21,13 @@ type recurringData struct {
 	Schedules inspect.Page[inspect.Schedule] `json:"schedules"`
 	Rows      rows                           `json:"-"`
 }
+
+// The most that the pages about recurring jobs show. Each row costs a call.
+const (
+	recurringShown = 25 // recurring jobs
+	schedulesShown = 20 // schedules below them
+	childrenShown  = 10 // jobs that a recurring job has put
+)
 
 // A recurringRow is a recurring job, and the number of jobs that it has put.
 type recurringRow struct {

@@ -12,17 +12,6 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-var (
-	errDenied   = errors.New("this is not allowed here")
-	errReadOnly = fmt.Errorf("%w: the dashboard is read-only", errDenied)
-	errNoPerm   = fmt.Errorf("%w: Redis does not permit it to the dashboard's user", errDenied)
-)
-
-// May reports whether an action is offered to the viewer.
-func (f *frame) May(action string) bool {
-	return f.Site.refusal(f.Request, Action(action)) == nil
-}
-
 // refusal returns why the user who makes a request may not do something, or nil.
 func (s *site) refusal(r *http.Request, action Action) error {
 	options := &s.handler.options
@@ -38,6 +27,12 @@ func (s *site) refusal(r *http.Request, action Action) error {
 	return nil
 }
 
+var (
+	errDenied   = errors.New("this is not allowed here")
+	errReadOnly = fmt.Errorf("%w: the dashboard is read-only", errDenied)
+	errNoPerm   = fmt.Errorf("%w: Redis does not permit it to the dashboard's user", errDenied)
+)
+
 // check returns why the user who makes a request may not do something, and logs it, or nil.
 func (s *site) check(r *http.Request, action string) error {
 	err := s.refusal(r, Action(action))
@@ -45,6 +40,11 @@ func (s *site) check(r *http.Request, action string) error {
 		s.log(r, action).Warn("dashboard: an action was refused", "error", err)
 	}
 	return err
+}
+
+// May reports whether an action is offered to the viewer.
+func (f *frame) May(action string) bool {
+	return f.Site.refusal(f.Request, Action(action)) == nil
 }
 
 // denials are the actions that the server has refused because of its user.

@@ -7,11 +7,6 @@ import (
 	"time"
 )
 
-const (
-	sampleTurn    = 1750 * time.Millisecond
-	sampleTimeout = 10 * time.Second // of a reading
-)
-
 // samples keeps the last readings, so that all viewers of a page share them. Time passes in turns:
 // a sample is valid until the end of its turn, or for its own maximal age if that is longer. The
 // pages that are shown are updated when a turn begins, and so none shows what was read before that.
@@ -21,6 +16,11 @@ type samples struct {
 	mu    sync.Mutex
 	all   map[string]*sample
 }
+
+const (
+	sampleTurn    = 1750 * time.Millisecond
+	sampleTimeout = 10 * time.Second // of a reading
+)
 
 type sample struct {
 	done   chan struct{} // closed when value and err are there

@@ -10,6 +10,22 @@ import (
 	"github.com/qless/qless-go/web/internal/charts"
 )
 
+// A weekData is what was completed and what has failed today and on the days before.
+type weekData struct {
+	Days    []dayData `json:"days"`              // today first
+	Queues  int       `json:"queues"`            // of so many queues
+	Total   int       `json:"total"`             // of all that there are
+	HasMore bool      `json:"has_more,omitzero"` // some of it is not read yet
+}
+
+// A dayData is a day.
+type dayData struct {
+	Date      string `json:"date"`
+	Completed int    `json:"completed"`
+	Failed    int    `json:"failed"`
+	HasMore   bool   `json:"has_more,omitzero"`
+}
+
 const (
 	weekDays    = 7   // before today
 	weekQueues  = 100 // of how many queues the days are read
@@ -31,22 +47,6 @@ type queueDay struct {
 
 // A dayCount is what was counted on a day.
 type dayCount struct{ completed, failed int }
-
-// A weekData is what was completed and what has failed today and on the days before.
-type weekData struct {
-	Days    []dayData `json:"days"`              // today first
-	Queues  int       `json:"queues"`            // of so many queues
-	Total   int       `json:"total"`             // of all that there are
-	HasMore bool      `json:"has_more,omitzero"` // some of it is not read yet
-}
-
-// A dayData is a day.
-type dayData struct {
-	Date      string `json:"date"`
-	Completed int    `json:"completed"`
-	Failed    int    `json:"failed"`
-	HasMore   bool   `json:"has_more,omitzero"`
-}
 
 // week returns what was counted in the last days. It reads a part of what is not known, or of what
 // is about today and was read first.

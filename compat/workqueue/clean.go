@@ -11,14 +11,14 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// cleanBatch limits how many ids one script handles.
-const cleanBatch = 200
-
 // Cleaned is the result of a cleaning.
 type Cleaned struct {
 	Dropped []string // ids without data that were removed from the processing list
 	Reset   []string // items that were requeued
 }
+
+// cleanBatch limits how many ids one script handles.
+const cleanBatch = 200
 
 // LightClean requeues the items in the processing list that have no lease, at the end of the queue,
 // and removes ids without data from the list. It starts with the items that have been there

@@ -11,13 +11,6 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// waitSlice limits each blocking command, because a server can't be made to stop waiting when a
-// context ends.
-const waitSlice = time.Second
-
-// hangTimeout is how much longer than waitSlice the end of a context waits for a server that hangs.
-const hangTimeout = 750 * time.Millisecond
-
 // Lease takes the next item and leases it for the given time. If the lease ends before the item is
 // completed, the next cleaning requeues the item. Lease returns nil if there is no item.
 //
@@ -48,6 +41,13 @@ func (q *Queue) Lease(
 	found, err := q.lease(ctx, db, block, timeout, lease)
 	return found.item, err
 }
+
+// waitSlice limits each blocking command, because a server can't be made to stop waiting when a
+// context ends.
+const waitSlice = time.Second
+
+// hangTimeout is how much longer than waitSlice the end of a context waits for a server that hangs.
+const hangTimeout = 750 * time.Millisecond
 
 // lease is Lease, and returns the earliest time at which the lease may have begun.
 func (q *Queue) lease(

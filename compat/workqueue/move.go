@@ -7,9 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// moveLease is how long an item is leased while it is being moved.
-const moveLease = time.Minute
-
 // Move takes the waiting items out of the queue, one after the other, and passes each to put, which
 // puts it somewhere else, such as in a qless queue. It returns the number of items moved when no
 // more are waiting, or at the first error. Leased items are left alone; they return to the queue if
@@ -48,3 +45,6 @@ func (q *Queue) Move(
 		moved++
 	}
 }
+
+// moveLease is how long an item is leased while it is being moved.
+const moveLease = time.Minute

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// handling is the handling of one lease of an item.
+// A handling is an item with the lease under which this worker handles it.
 type handling struct {
 	*Item
 	ctx    context.Context // of the handler

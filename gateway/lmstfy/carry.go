@@ -9,12 +9,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// defaultCarried are the headers that carry the context of a trace.
-var defaultCarried = []string{"traceparent", "tracestate", "baggage"}
-
-// maxHeaders is how many bytes of headers a job can have.
-const maxHeaders = 8 << 10
-
 // carried returns the attributes of a job to be published, and the headers of the request that it
 // carries along, in lower case. Headers that do not fit are left out.
 func (r *request) carried(attributes map[string]string) map[string]string {
@@ -38,6 +32,12 @@ func (r *request) carried(attributes map[string]string) map[string]string {
 	}
 	return all
 }
+
+// defaultCarried are the headers that carry the context of a trace.
+var defaultCarried = []string{"traceparent", "tracestate", "baggage"}
+
+// maxHeaders is how many bytes of headers a job can have.
+const maxHeaders = 8 << 10
 
 // giveBack adds the headers that a job carries to the answer to a consumer.
 func (r *request) giveBack(header http.Header, job *qless.Job) {

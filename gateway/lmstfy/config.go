@@ -12,9 +12,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// DefaultPool is the name of the pool of tokens that name none.
-const DefaultPool = "default"
-
 // A Config configures a [Server]. Pools and Admin are required. In numbers and times, 0 is the
 // default.
 type Config struct {
@@ -81,6 +78,9 @@ type Config struct {
 	// system.
 	PeerTimeout time.Duration
 }
+
+// DefaultPool is the name of the pool of tokens that name none.
+const DefaultPool = "default"
 
 // A Pool is a place where jobs are kept.
 type Pool struct {

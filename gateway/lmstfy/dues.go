@@ -6,6 +6,13 @@ import (
 	"time"
 )
 
+// dues are the queues in which delays or times to run end, so that they can be swept in time: jobs
+// then come back in the order in which they were due.
+type dues struct {
+	mu     sync.Mutex
+	queues map[string]span
+}
+
 // How often queues are swept in which something is due, and how often some of all the known ones.
 const (
 	sweepInterval    = 250 * time.Millisecond
@@ -14,13 +21,6 @@ const (
 
 // maxSwept is how many queues a sweep may name.
 const maxSwept = 1000
-
-// dues are the queues in which delays or times to run end, so that they can be swept in time: jobs
-// then come back in the order in which they were due.
-type dues struct {
-	mu     sync.Mutex
-	queues map[string]span
-}
 
 // A span has the first and the last due time.
 type span struct{ next, last time.Time }

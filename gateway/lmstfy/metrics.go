@@ -13,6 +13,59 @@ import (
 	"time"
 )
 
+// metrics are what is counted. They have the names that lmstfy's own server gives them.
+type metrics struct {
+	mu         sync.Mutex
+	namespaces map[string]bool // that are named: see name
+
+	latencies, codes, limited *family
+
+	publish, consumeMulti, poolAdd, poolGet, poolDelete   *family
+	timerAdd, timerDue, directPush, queuePop, respawned   *family
+	timerFull, redisLatencies, redisCommands              *family
+	publishQueue, consumeQueue, jobElapsed, jobAckElapsed *family
+}
+
+// The beginnings of the names of metrics.
+const (
+	httpMetric  = "infra_lmstfy_http_"
+	redisMetric = "infra_lmstfy_redis_"
+)
+
+func newMetrics() *metrics {
+	counter := func(name string, labels ...string) *family {
+		return newFamily("counter", redisMetric+name, append(labels, "pool")...)
+	}
+	elapsedOf := func(name string) *family {
+		return newHistogram(redisMetric+name, 15, 3.5, 7, "namespace", "pool", "queue")
+	}
+	queueCounter := func(name string) *family {
+		return newFamily("counter", redisMetric+name, "namespace", "pool", "queue")
+	}
+	return &metrics{
+		namespaces: map[string]bool{},
+
+		latencies: newHistogram(httpMetric+"latency_milliseconds", 15, 2.5, 9,
+			"api", "method", "namespace", "pool"),
+		codes: newFamily("counter", httpMetric+"http_codes",
+			"api", "code", "method", "namespace", "pool"),
+		limited: newFamily("counter", httpMetric+"rate_limit", "action", "namespace", "pool"),
+
+		publish: counter("publish_jobs"), consumeMulti: counter("consume_multi_jobs"),
+		poolAdd: counter("pool_add_jobs"), poolGet: counter("pool_get_jobs"),
+		poolDelete: counter("pool_delete_jobs"), timerAdd: counter("timer_add_jobs"),
+		timerDue: counter("timer_due_jobs"), timerFull: counter("timer_full_batches"),
+		directPush: counter("queue_direct_push_jobs"), queuePop: counter("queue_pop_jobs"),
+		respawned:    counter("deadletter_respawn_jobs"),
+		publishQueue: queueCounter("publish_queue_jobs"),
+		consumeQueue: queueCounter("consume_queue_jobs"),
+		jobElapsed:   elapsedOf("job_elapsed_ms"), jobAckElapsed: elapsedOf("job_ack_elapsed_ms"),
+
+		redisLatencies: newHistogram(redisMetric+"latency", 1, 2, 16, "command", "node", "status"),
+		redisCommands:  newFamily("counter", redisMetric+"qps", "command", "node", "status"),
+	}
+}
+
 // maxSeries is how many series a metric has at most. Later ones count as one, with empty labels:
 // names of queues come from clients.
 const maxSeries = 20_000
@@ -28,6 +81,7 @@ type family struct {
 	series map[string]*series
 }
 
+// A series is the value, or the histogram, of a family for some values of its labels.
 type series struct {
 	labels  string // as they are written
 	value   float64
@@ -154,58 +208,6 @@ func decimal(n float64) string {
 		return "+Inf"
 	}
 	return strconv.FormatFloat(n, 'g', -1, 64)
-}
-
-// metrics are what is counted. They have the names that lmstfy's own server gives them.
-type metrics struct {
-	mu         sync.Mutex
-	namespaces map[string]bool // that are named: see name
-
-	latencies, codes, limited *family
-
-	publish, consumeMulti, poolAdd, poolGet, poolDelete   *family
-	timerAdd, timerDue, directPush, queuePop, respawned   *family
-	timerFull, redisLatencies, redisCommands              *family
-	publishQueue, consumeQueue, jobElapsed, jobAckElapsed *family
-}
-
-const (
-	httpMetric  = "infra_lmstfy_http_"
-	redisMetric = "infra_lmstfy_redis_"
-)
-
-func newMetrics() *metrics {
-	counter := func(name string, labels ...string) *family {
-		return newFamily("counter", redisMetric+name, append(labels, "pool")...)
-	}
-	elapsedOf := func(name string) *family {
-		return newHistogram(redisMetric+name, 15, 3.5, 7, "namespace", "pool", "queue")
-	}
-	queueCounter := func(name string) *family {
-		return newFamily("counter", redisMetric+name, "namespace", "pool", "queue")
-	}
-	return &metrics{
-		namespaces: map[string]bool{},
-
-		latencies: newHistogram(httpMetric+"latency_milliseconds", 15, 2.5, 9,
-			"api", "method", "namespace", "pool"),
-		codes: newFamily("counter", httpMetric+"http_codes",
-			"api", "code", "method", "namespace", "pool"),
-		limited: newFamily("counter", httpMetric+"rate_limit", "action", "namespace", "pool"),
-
-		publish: counter("publish_jobs"), consumeMulti: counter("consume_multi_jobs"),
-		poolAdd: counter("pool_add_jobs"), poolGet: counter("pool_get_jobs"),
-		poolDelete: counter("pool_delete_jobs"), timerAdd: counter("timer_add_jobs"),
-		timerDue: counter("timer_due_jobs"), timerFull: counter("timer_full_batches"),
-		directPush: counter("queue_direct_push_jobs"), queuePop: counter("queue_pop_jobs"),
-		respawned:    counter("deadletter_respawn_jobs"),
-		publishQueue: queueCounter("publish_queue_jobs"),
-		consumeQueue: queueCounter("consume_queue_jobs"),
-		jobElapsed:   elapsedOf("job_elapsed_ms"), jobAckElapsed: elapsedOf("job_ack_elapsed_ms"),
-
-		redisLatencies: newHistogram(redisMetric+"latency", 1, 2, 16, "command", "node", "status"),
-		redisCommands:  newFamily("counter", redisMetric+"qps", "command", "node", "status"),
-	}
 }
 
 func (m *metrics) families() []*family {

@@ -25,11 +25,11 @@ type sizes struct {
 	jobs map[string]float64 // by pool: jobs that have become due, as far as is known
 }
 
-const sizesInterval = 5 * time.Second
-
 func newSizes(config *Config) *sizes {
 	return &sizes{config: config, jobs: map[string]float64{}}
 }
+
+const sizesInterval = 5 * time.Second
 
 // write returns the metrics. They are up to sizesInterval old.
 func (s *sizes) write(ctx context.Context) []byte {

@@ -9,12 +9,6 @@ import (
 	"strings"
 )
 
-// Limits of the protocol.
-const (
-	maxLine    = 1<<20 + 10_000 // bytes of a line, with its end
-	maxPayload = 1 << 20        // bytes of a payload or a result
-)
-
 // A command is a line of a client, with the payload that follows some.
 type command struct {
 	name    string
@@ -22,6 +16,12 @@ type command struct {
 	flags   map[string]string // by name
 	payload []byte
 }
+
+// Limits of the protocol.
+const (
+	maxLine    = 1<<20 + 10_000 // bytes of a line, with its end
+	maxPayload = 1 << 20        // bytes of a payload or a result
+)
 
 // errClosed means that the line has no answer: the connection is closed.
 var errClosed = errors.New("the line is no command")

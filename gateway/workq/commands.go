@@ -9,8 +9,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-var replyOK = []byte("+OK\r\n")
-
 // add carries out add and schedule.
 func (c *conn) add(request *command) ([]byte, error) {
 	s, err := parseAdd(request)
@@ -25,6 +23,9 @@ func (c *conn) add(request *command) ([]byte, error) {
 	}
 	return replyOK, nil
 }
+
+// replyOK is the answer to a command that has no other.
+var replyOK = []byte("+OK\r\n")
 
 // put puts a job.
 func (c *conn) put(s *spec, life time.Duration) error {

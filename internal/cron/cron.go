@@ -10,12 +10,6 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// Lateness is how late a job may be put without counting as missed.
-const Lateness = 10 * time.Second
-
-// CheckInterval is how long a worker relies on its own clock before it asks for the server's time.
-const CheckInterval = time.Minute
-
 // A Schedule gives the times when jobs are due.
 type Schedule = cron.Schedule
 
@@ -68,3 +62,9 @@ func Zone(spec string) string {
 	}
 	return "UTC"
 }
+
+// Lateness is how late a job may be put without counting as missed.
+const Lateness = 10 * time.Second
+
+// CheckInterval is how long a worker relies on its own clock before it asks for the server's time.
+const CheckInterval = time.Minute

@@ -9,9 +9,6 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// feedBuffer is how many messages may wait for the feed, which is quick.
-const feedBuffer = 256
-
 // A feed passes messages on to the subscribers of a hub, until its context ends. It keeps a
 // connection that is subscribed to their channels.
 type feed struct {
@@ -35,6 +32,9 @@ func newFeed(h *Hub) *feed {
 		changed: NewSignal(), settle: make(chan chan struct{}), pending: map[string]bool{},
 	}
 }
+
+// feedBuffer is how many messages may wait for the feed, which is quick.
+const feedBuffer = 256
 
 // change has a channel added or removed. The hub's mutex is held.
 func (f *feed) change(channel string) {

@@ -15,22 +15,6 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// relays is how many workers of a namespace should relay.
-const relays = 2
-
-// relayLease is how long a relay that begins or ends keeps others from doing so. By then, the
-// server has counted it.
-const relayLease = 2 * time.Second
-
-// keyRelay is held by the relay that begins or ends.
-const keyRelay = "x:relay"
-
-// Channels of relays.
-const (
-	channelListen = "x:listen" // nothing is published: its subscribers are counted
-	channelLog    = "log"
-)
-
 // A Relay wakes workers for jobs that were put by the scripts of other qless clients, which wake
 // nobody, if too few others do. Two in a namespace are enough: one receives the messages that the
 // other misses while its connection is broken. The workers and receivers of a hub have one for each
@@ -54,6 +38,22 @@ type Relay struct {
 	wakeAny    bool            // it may have missed some
 	wakeQueues map[string]bool // queues whose new jobs woke no worker
 }
+
+// relays is how many workers of a namespace should relay.
+const relays = 2
+
+// relayLease is how long a relay that begins or ends keeps others from doing so. By then, the
+// server has counted it.
+const relayLease = 2 * time.Second
+
+// keyRelay is held by the relay that begins or ends.
+const keyRelay = "x:relay"
+
+// Channels of relays.
+const (
+	channelListen = "x:listen" // nothing is published: its subscribers are counted
+	channelLog    = "log"
+)
 
 // startRelay makes a relay, which begins when that is needed.
 func startRelay(h *Hub, config Config) *Relay {

@@ -8,10 +8,6 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// IdleAfter is the time for which a part that calls share, such as a connection, is kept after the
-// last call.
-const IdleAfter = 10 * time.Second
-
 // A Waiter waits for the end of a job, and perhaps for its progress.
 type Waiter struct {
 	// Doubted says that messages may be about an earlier end of the job. Then they only mean that it
@@ -26,6 +22,10 @@ type Waiter struct {
 	progress string // the last one about its progress
 	ask      bool   // it is time to ask
 }
+
+// IdleAfter is the time for which a part that calls share, such as a connection, is kept after the
+// last call.
+const IdleAfter = 10 * time.Second
 
 // Listen returns the next message about the end of the job, and calls progress with each about its
 // progress. It returns false if it is time to ask, because there is none for so long or the context

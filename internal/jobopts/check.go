@@ -11,6 +11,19 @@ import (
 	"unicode/utf8"
 )
 
+// Check returns an error if an option is invalid, or does not go with another one.
+func (o *Options) Check() error {
+	for _, row := range checked {
+		if err := row.check(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checked has the rows with a check.
+var checked = rowsWith(func(r *Row) bool { return r.check != nil })
+
 // The ranges of options.
 const (
 	minPriority     = math.MinInt32
@@ -36,19 +49,6 @@ const (
 
 var ifNames = map[string]string{
 	ifAbsent: "IfAbsent", ifFinished: "IfFinished", ifNotRunning: "IfNotRunning",
-}
-
-// checked has the rows with a check.
-var checked = rowsWith(func(r *Row) bool { return r.check != nil })
-
-// Check returns an error if an option is invalid, or does not go with another one.
-func (o *Options) Check() error {
-	for _, row := range checked {
-		if err := row.check(o); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // CheckName returns an error if the name of a queue, a jid, a klass, a tag or the like is empty, or

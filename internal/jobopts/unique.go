@@ -11,9 +11,6 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// maxUniqueKey is the largest number of bytes of a unique key.
-const maxUniqueKey = 512
-
 // A Unique is a unique key as a put gives it.
 type Unique struct {
 	Parts        []any
@@ -25,6 +22,9 @@ type Unique struct {
 	KeepDue      bool
 	Within       *time.Duration
 }
+
+// maxUniqueKey is the largest number of bytes of a unique key.
+const maxUniqueKey = 512
 
 // unique returns the unique key of the options, to be changed.
 func (o *Options) unique() *Unique {

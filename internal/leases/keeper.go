@@ -8,13 +8,24 @@ import (
 	"time"
 )
 
-// renewBatch is the maximum number of leases that are renewed together.
-const renewBatch = 500
+// A Keeper keeps leases, by ID.
+type Keeper[T any] struct {
+	config Config[T]
+	due    chan struct{} // has room for one: a lease may be due earlier than the keeper knows
 
-// A Renewal is the server's answer for one lease.
-type Renewal struct {
-	Lasts   time.Duration // from the question on
-	Problem string        // why it was not renewed; empty if it was
+	mu      sync.Mutex
+	leases  map[string]*Lease[T]
+	leaving map[*Lease[T]]bool // taken, and not reported yet
+	closed  bool               // no further leases are tracked
+	next    time.Time          // when the keeper looks again unless notified
+}
+
+// NewKeeper returns a keeper without leases.
+func NewKeeper[T any](config Config[T]) *Keeper[T] {
+	return &Keeper[T]{
+		config: config, due: make(chan struct{}, 1),
+		leases: map[string]*Lease[T]{}, leaving: map[*Lease[T]]bool{},
+	}
 }
 
 // A Config is what a keeper needs. All fields are required.
@@ -41,25 +52,14 @@ type Config[T any] struct {
 	Lost func(holder T)
 }
 
-// A Keeper keeps leases, by ID.
-type Keeper[T any] struct {
-	config Config[T]
-	due    chan struct{} // has room for one: a lease may be due earlier than the keeper knows
-
-	mu      sync.Mutex
-	leases  map[string]*Lease[T]
-	leaving map[*Lease[T]]bool // taken, and not reported yet
-	closed  bool               // no further leases are tracked
-	next    time.Time          // when the keeper looks again unless notified
+// A Renewal is the server's answer for one lease.
+type Renewal struct {
+	Lasts   time.Duration // from the question on
+	Problem string        // why it was not renewed; empty if it was
 }
 
-// NewKeeper returns a keeper without leases.
-func NewKeeper[T any](config Config[T]) *Keeper[T] {
-	return &Keeper[T]{
-		config: config, due: make(chan struct{}, 1),
-		leases: map[string]*Lease[T]{}, leaving: map[*Lease[T]]bool{},
-	}
-}
+// renewBatch is the maximum number of leases that are renewed together.
+const renewBatch = 500
 
 // notify has the keeper look for due leases.
 func (k *Keeper[T]) notify() {

@@ -1,15 +1,5 @@
 package luasrc
 
-// symbolKind is where a symbol is declared.
-type symbolKind int
-
-const (
-	inBlock symbolKind = iota
-	atTop              // of a file
-	inPrologue
-	inLibrary
-)
-
 // A symbol is what a name stands for: a variable, a parameter or a function.
 type symbol struct {
 	name     string
@@ -22,6 +12,16 @@ type symbol struct {
 	fn       *function // if it was declared as a function
 	value    expr      // what a variable at the top of a file begins with; nil for nil
 }
+
+// symbolKind is where a symbol is declared.
+type symbolKind int
+
+const (
+	inBlock symbolKind = iota
+	atTop              // of a file
+	inPrologue
+	inLibrary
+)
 
 // An expr is an expression.
 type expr interface{}

@@ -9,6 +9,50 @@ import (
 	"time"
 )
 
+// A Reporter counts the runs of a worker's jobs, and sends the counts to the server. It sends a
+// part whose answer was lost again, with the same number.
+type Reporter struct {
+	config ReporterConfig
+	run    string
+	again  chan struct{} // has an element if it must send now
+
+	// Used only by the goroutine that sends.
+	sent    int  // the number of parts that were sent
+	refused bool // the last call was
+
+	mu      sync.Mutex
+	current *Part   // nil if nothing was counted
+	closed  []*Part // oldest first
+	asked   bool    // to send now
+}
+
+// A ReporterConfig configures a Reporter.
+type ReporterConfig struct {
+	Now func() time.Time
+
+	// Send sends a part, and reports whether that is settled. Otherwise it is sent again. An error is
+	// an answer of the server.
+	Send func(ctx context.Context, part *Part) (settled bool, refused error)
+
+	// Refused is called with the first refusal after a part that was not refused.
+	Refused func(err error)
+}
+
+// NewReporter returns a reporter. [Reporter.Run] has it send.
+func NewReporter(config ReporterConfig) *Reporter {
+	return &Reporter{config: config, run: rand.Text(), again: make(chan struct{}, 1)}
+}
+
+// A Part has the counts of some time, to be sent at once.
+type Part struct {
+	Run    string        // of the reporter, by which the server tells it from others
+	Number int           // its place among the parts of the reporter, from 1
+	Age    time.Duration // since it began
+	Counts map[Key]*Counts
+
+	began time.Time
+}
+
 const (
 	// interval is the time between two reports.
 	interval = 15 * time.Second
@@ -22,16 +66,6 @@ const (
 	// maxName is how long the names of a queue and a klass may be together to be counted apart.
 	maxName = 512
 )
-
-// A Part has the counts of some time, to be sent at once.
-type Part struct {
-	Run    string        // of the reporter, by which the server tells it from others
-	Number int           // its place among the parts of the reporter, from 1
-	Age    time.Duration // since it began
-	Counts map[Key]*Counts
-
-	began time.Time
-}
 
 // of returns the counts of a queue and a klass.
 func (p *Part) of(key Key) *Counts {
@@ -55,40 +89,6 @@ func (p *Part) merge(later *Part) {
 	for key, counts := range later.Counts {
 		p.of(key).Merge(counts)
 	}
-}
-
-// A ReporterConfig configures a Reporter.
-type ReporterConfig struct {
-	Now func() time.Time
-
-	// Send sends a part, and reports whether that is settled. Otherwise it is sent again. An error is
-	// an answer of the server.
-	Send func(ctx context.Context, part *Part) (settled bool, refused error)
-
-	// Refused is called with the first refusal after a part that was not refused.
-	Refused func(err error)
-}
-
-// A Reporter counts the runs of a worker's jobs, and sends the counts to the server. It sends a
-// part whose answer was lost again, with the same number.
-type Reporter struct {
-	config ReporterConfig
-	run    string
-	again  chan struct{} // has an element if it must send now
-
-	// Used only by the goroutine that sends.
-	sent    int  // the number of parts that were sent
-	refused bool // the last call was
-
-	mu      sync.Mutex
-	current *Part   // nil if nothing was counted
-	closed  []*Part // oldest first
-	asked   bool    // to send now
-}
-
-// NewReporter returns a reporter. [Reporter.Run] has it send.
-func NewReporter(config ReporterConfig) *Reporter {
-	return &Reporter{config: config, run: rand.Text(), again: make(chan struct{}, 1)}
 }
 
 // Count counts a run of a job, which has waited and run for some time, in the counter that ended

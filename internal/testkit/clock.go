@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Noon is when the clocks of tests begin.
-var Noon = time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
-
 // A Clock stands still until a test moves it, except for a microsecond at each look, so that
 // jobs keep the order in which they were put.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
+
+// Noon is when the clocks of tests begin.
+var Noon = time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 
 // NewClock returns a clock that begins at Noon.
 func NewClock() *Clock { return &Clock{now: Noon} }

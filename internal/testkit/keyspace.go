@@ -6,6 +6,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// A Keyspace is what keys hold, by key.
+type Keyspace map[string]any
+
 // dumpScript returns every key of a pattern with its type and its values in a stable order.
 const dumpScript = `
 local all = {}
@@ -19,9 +22,6 @@ for _, key in ipairs(redis.call('keys', ARGV[1])) do
   all[#all + 1] = {key, kind, value}
 end
 return all`
-
-// A Keyspace is what keys hold, by key.
-type Keyspace map[string]any
 
 // Dump reads the keys that a pattern matches, to be compared with another dump.
 func Dump(t testing.TB, rdb *redis.Client, pattern string) Keyspace {

@@ -6,9 +6,6 @@ import (
 	"sync/atomic"
 )
 
-// chunkSize is above what tests send in a request, so that they come in one piece.
-const chunkSize = 1 << 18
-
 // link is one client's connection through a proxy.
 type link struct {
 	client, server net.Conn
@@ -20,6 +17,9 @@ type link struct {
 	ended          chan struct{}        // closed with the connection
 	end            sync.Once
 }
+
+// chunkSize is above what tests send in a request, so that they come in one piece.
+const chunkSize = 1 << 18
 
 func newLink(client, server net.Conn, most *atomic.Int64) *link {
 	return &link{client: client, server: server, most: most, ended: make(chan struct{})}

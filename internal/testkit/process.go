@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// errPortTaken means that the server could not listen on its port.
-var errPortTaken = errors.New("the port is taken")
-
 // process is one run of the server program.
 type process struct {
 	command   *exec.Cmd
 	done      chan struct{} // closed when it has ended
 	suspended bool
 }
+
+// errPortTaken means that the server could not listen on its port.
+var errPortTaken = errors.New("the port is taken")
 
 // startProcess starts the server program and waits until it reports that it is ready.
 func startProcess(log *serverLog, binary string, args ...string) (*process, error) {

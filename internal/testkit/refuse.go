@@ -10,9 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Refusals are what [Server.Refuse] can have a server say.
-var Refusals = []string{"BUSY", "MISCONF", "NOREPLICAS", "OOM"}
-
 // Refuse makes the server refuse commands that change anything, with an error that begins with one
 // of the Refusals, until the returned function is called. Nothing else may disturb the server
 // meanwhile.
@@ -43,6 +40,9 @@ func (s *Server) Refuse(t testing.TB, refusal string) (allow func()) {
 	t.Fatalf("unknown refusal %q", refusal)
 	return nil
 }
+
+// Refusals are what [Server.Refuse] can have a server say.
+var Refusals = []string{"BUSY", "MISCONF", "NOREPLICAS", "OOM"}
 
 // beBusy runs a script that does not end by itself.
 func (s *Server) beBusy(

@@ -9,9 +9,6 @@ import (
 	"testing"
 )
 
-// MasterName is the name of the master that sentinels look after.
-const MasterName = "jobs"
-
 // StartSentinel starts a sentinel for a test, and stops it when the test ends. It looks after the
 // master at an address, which is down when two sentinels agree. The sentinel is at addr, or on a
 // free loopback port if that is empty, and program comes before it, as in [LaunchUnder].
@@ -50,3 +47,6 @@ sentinel failover-timeout %[3]s 5000
 	})
 	return addr
 }
+
+// MasterName is the name of the master that sentinels look after.
+const MasterName = "jobs"

@@ -17,10 +17,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// patience is how long a server may take to start or to end. It is far more than a
-// healthy one needs: it turns a hang into a failure.
-const patience = 30 * time.Second
-
 // Server is a Redis server on a loopback port, with a folder of its own.
 //
 // Its methods may be used from any goroutine, except that the server is started, ended and
@@ -59,6 +55,10 @@ func Start(t testing.TB, args ...string) *Server {
 	})
 	return s
 }
+
+// patience is how long a server may take to start or to end. It is far more than a
+// healthy one needs: it turns a hang into a failure.
+const patience = 30 * time.Second
 
 // Launch is Start for code that has no test at hand, such as TestMain: the caller has to
 // call Stop.

@@ -6,9 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the deepest nesting of JSON that Lua can decode.
-const maxDepth = 1000
-
 // Unreadable returns what our scripts, or those of other clients, can't read in valid JSON, or the
 // empty string if they can read it. It saves the server that check.
 func Unreadable(raw []byte) string {
@@ -40,6 +37,9 @@ func Unreadable(raw []byte) string {
 	}
 	return ""
 }
+
+// maxDepth is the deepest nesting of JSON that Lua can decode.
+const maxDepth = 1000
 
 // unescaped returns the character of an escape such as \u00e9 at the beginning of text, or 0 if
 // there is none.

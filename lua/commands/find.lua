@@ -3,10 +3,13 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, list, name, cursor, count, limit, shown, then filters: klass, tag, text in
---          the jid, text in the data list, name, shown: as in list; or worker, a worker; jids, a
---          JSON array cursor: what the last call returned, or '' count: how many jobs to look at,
---          at most 1000, fewer if they have more than 2 MiB of data to search; limit: when to stop,
---          or 0 an empty klass, tag or text matches all; a job has to match all filters
+--          the jid, text in the data
+--          list, name, shown  as in list; or worker, a worker; jids, a JSON array
+--          cursor   what the last call returned, or ''
+--          count    how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of
+--                   data to search
+--          limit    how many jobs to find before it stops, or 0
+--          filters  a job has to match all; an empty one matches all jobs
 -- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the
 --          end of the list, and the items found, as in list
 -- Errors   Find(), Queue()

@@ -2,10 +2,11 @@
 -- have fallen due are shown where they are.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), shown list, and what is named:
---          waiting, running, stalled, scheduled, depends, recurring, a queue; failed, a group;
---          tagged, a tag; complete, tracked, nothing shown: how many bytes to show of the data of
---          each; or 'jid', with a count of at most 5000
+-- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), shown
+--          list, name  waiting, running, stalled, scheduled, depends or recurring, a queue; failed,
+--                      a group; tagged, a tag; complete or tracked, nothing
+--          shown       how many bytes to show of the data of each; or 'jid', with a count of at
+--                      most 5000
 -- Returns  JSON {total, items}, with fewer items than wanted if they have more than 2 MiB of data
 --          to show, but one if there is any: jid, klass, queue, state, priority, tags, retries,
 --          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size,

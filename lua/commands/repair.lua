@@ -3,12 +3,16 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are
---          the filters of find, pairs action, and its value: cancel, promote, timeout, track,
---          untrack, unfail, ''; priority, a number; tag or untag, a JSON array of tags; move, a
---          queue list, name: as in find, but not recurring; failed begins with the oldest failure,
---          and what is in the group by mistake leaves it cursor: what the last call returned, or ''
---          count: how many jobs to look at, at most 500; limit: when to stop, or 0 pairs, of
---          unfail: retries, n; ttl, seconds; of move: worker, delay, and those of put
+--          the filters of find, pairs
+--          action, value  cancel, promote, timeout, track, untrack or unfail, ''; priority, a
+--                         number; tag or untag, a JSON array of tags; move, a queue
+--          list, name     as in find, but not recurring; failed begins with the oldest failure, and
+--                         removes jobs that are in the group by mistake
+--          cursor         what the last call returned, or ''
+--          count          how many jobs to look at, at most 500
+--          limit          how many jobs to find before it stops, or 0
+--          pairs          of unfail: retries n, ttl seconds; of move: worker, delay, and those of
+--                         put
 -- Returns  JSON {count, left: [[jid, code, why], ...], looked, total, cursor}: how many were
 --          changed or needed no change, which were found and left, how many were looked at, how
 --          many the list had, and a cursor, which is empty at its end. Fewer than count are looked

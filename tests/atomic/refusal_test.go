@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// consumers are the calls of workers on the scene; the others are calls of producers.
+// consumes reports whether a call on the scene is one of a worker. The others are of producers.
 func consumes(line string) bool {
 	for _, command := range []string{"pop", "reserve", "complete", "fail", "retry", "release", "heartbeat", "renew",
 		"finish", "end", "forget", "sweep", "cancel", "timeout", "depart", "peek", "jobs", "queues", "unrecur"} {

@@ -1,40 +1,9 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
-
-// root is the folder of the module.
-const root = "../.."
-
-// pages returns the paths of all pages, from the root.
-func pages(t *testing.T) []string {
-	t.Helper()
-	var paths []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/internals/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		require.NoError(t, err)
-		for _, path := range found {
-			path, err = filepath.Rel(root, path)
-			require.NoError(t, err)
-			paths = append(paths, path)
-		}
-	}
-	require.NotEmpty(t, paths)
-	return paths
-}
-
-func read(t *testing.T, page string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, page))
-	require.NoError(t, err)
-	return string(text)
-}
 
 // A block is a piece of code of a page.
 type block struct {

@@ -14,6 +14,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// root is the folder of the module.
+const root = "../.."
+
+// pages returns the paths of all pages, from the root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var paths []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/internals/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		for _, path := range found {
+			path, err = filepath.Rel(root, path)
+			require.NoError(t, err)
+			paths = append(paths, path)
+		}
+	}
+	require.NotEmpty(t, paths)
+	return paths
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, page))
+	require.NoError(t, err)
+	return string(text)
+}
+
 // maxColumns is how long a line may be, except in a table, which can't be wrapped.
 const maxColumns = 100
 

@@ -11,6 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
+// Takes of jobs, and looks at some.
 var takeActions = []action{
 	{
 		name: "Pop", weight: 26,

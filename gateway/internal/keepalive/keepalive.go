@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// probes is how many probes are sent, one after the other, before a connection is given up.
-const probes = 3
-
 // Listener returns a listener whose TCP connections fail when the other host is silent for that
 // long: a silent one is probed, after half of the time for the first time. Written data may stay
 // unacknowledged for that long too, or for the time for writing if that is longer; if that is 0, as
@@ -27,6 +24,9 @@ func Listener(l net.Listener, silence, writing time.Duration) net.Listener {
 	}
 	return &listener{l, silence, unacknowledged}
 }
+
+// probes is how many probes are sent, one after the other, before a connection is given up.
+const probes = 3
 
 type listener struct {
 	net.Listener

@@ -7,12 +7,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// The number of runs that are remembered, and of long ones under way at a time.
-const (
-	maxRuns     = 200
-	maxLongRuns = 4
-)
-
 // A History has the last runs of a dashboard.
 type History struct {
 	// MaxReceipt is the largest size of a receipt.
@@ -23,6 +17,12 @@ type History struct {
 	receipts []*Receipt
 	underWay sync.WaitGroup
 }
+
+// The number of runs that are remembered, and of long ones under way at a time.
+const (
+	maxRuns     = 200
+	maxLongRuns = 4
+)
 
 // NewHistory returns an empty history.
 func NewHistory() *History {

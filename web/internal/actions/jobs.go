@@ -14,19 +14,6 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// The states of jobs that fit several actions.
-var (
-	unended = []qless.State{
-		qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateRunning,
-		qless.StateTimedOut, qless.StateFailed,
-	}
-	pending  = []qless.State{qless.StateWaiting, qless.StateScheduled, qless.StateTimedOut}
-	depends  = []qless.State{qless.StateDepends}
-	editable = []qless.State{
-		qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateFailed,
-	}
-)
-
 // jobActions are the actions on jobs that exist.
 func jobActions() []*Info {
 	tags := Field{Name: "tags", Label: "Tags", Kind: Tags}
@@ -130,6 +117,19 @@ func jobActions() []*Info {
 		},
 	}
 }
+
+// The states of jobs that fit several actions.
+var (
+	unended = []qless.State{
+		qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateRunning,
+		qless.StateTimedOut, qless.StateFailed,
+	}
+	pending  = []qless.State{qless.StateWaiting, qless.StateScheduled, qless.StateTimedOut}
+	depends  = []qless.State{qless.StateDepends}
+	editable = []qless.State{
+		qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateFailed,
+	}
+)
 
 // move puts jobs into a queue. The field has a name of its own, because a scope has a queue too.
 func move(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {

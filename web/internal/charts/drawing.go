@@ -1,7 +1,3 @@
-// Package charts draws numbers over time, the history of a job, and its dependencies, as SVG.
-//
-// A page has a table with the same numbers beside each chart. The style sheet has the colors;
-// patterns and titles say the same without.
 package charts
 
 import (

@@ -11,14 +11,6 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-const (
-	maxNodes    = 500 // the largest number of jobs of a graph
-	nodesAtOnce = 50  // the number of them that are read at once
-)
-
-// OpenBatch is the jid that the callback of an open batch depends on, which no job has.
-const OpenBatch = "x:open"
-
 // A Graph has a job's dependencies, its dependents, and the other jobs that its dependents wait
 // for.
 type Graph struct {
@@ -56,6 +48,14 @@ type Node struct {
 	isPlaced    bool
 	layer, row  int
 }
+
+// OpenBatch is the jid that the callback of an open batch depends on, which no job has.
+const OpenBatch = "x:open"
+
+const (
+	maxNodes    = 500 // the largest number of jobs of a graph
+	nodesAtOnce = 50  // the number of them that are read at once
+)
 
 // IsBatch reports whether it stands for a batch that is not committed.
 func (n *Node) IsBatch() bool { return n.JID == OpenBatch }

@@ -10,9 +10,6 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// maxVisits is how many visits of queues are drawn: the last ones.
-const maxVisits = 40
-
 // A timeline is the way of a job through its queues, one visit after another.
 type timeline struct {
 	from, to time.Time
@@ -56,6 +53,9 @@ func timelineOf(job *qless.Job, now time.Time) *timeline {
 	t.end(job, now)
 	return t
 }
+
+// maxVisits is how many visits of queues are drawn: the last ones.
+const maxVisits = 40
 
 func (t *timeline) add(entry *qless.HistoryEntry) {
 	t.to = entry.When

@@ -8,6 +8,22 @@ import (
 	"time"
 )
 
+// A tally has the rates of a span. They are read from the latest minute backwards: with the first
+// reading the minutes that may still change, and no others unless that was quick; with each of the
+// next ones a few more. Those of minutes that are over are kept.
+type tally struct {
+	span Span
+	read Reader
+	used time.Time
+
+	mu     sync.Mutex
+	past   []Part        // of minutes that are over, in order; none is in two cells
+	recent []Part        // of the ones that may still change
+	head   time.Time     // where recent begins
+	at     time.Time     // when recent was read
+	way    time.Duration // the shortest time that an answer took
+}
+
 const (
 	// rateLate is the time after its end in which a minute may still change. Workers report every
 	// 15 seconds.
@@ -28,22 +44,6 @@ const (
 // ReadTime is the time that a reading may take besides the way to the server and back. Tests
 // change it.
 var ReadTime = 400 * time.Microsecond
-
-// A tally has the rates of a span. They are read from the latest minute backwards: with the first
-// reading the minutes that may still change, and no others unless that was quick; with each of the
-// next ones a few more. Those of minutes that are over are kept.
-type tally struct {
-	span Span
-	read Reader
-	used time.Time
-
-	mu     sync.Mutex
-	past   []Part        // of minutes that are over, in order; none is in two cells
-	recent []Part        // of the ones that may still change
-	head   time.Time     // where recent begins
-	at     time.Time     // when recent was read
-	way    time.Duration // the shortest time that an answer took
-}
 
 // update reads what has changed, and some of what is not known yet.
 func (t *tally) update(ctx context.Context, now time.Time) (Known, error) {

@@ -8,14 +8,6 @@ import (
 	"time"
 )
 
-// shorthands are the specs with a name.
-var shorthands = map[string]string{
-	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
-	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
-}
-
-var timeZone = regexp.MustCompile(`^(CRON_)?TZ=\S+`)
-
 // Schedule writes the times of the spec of a schedule, or nothing for a spec of no common form. The
 // time zone is not part of it.
 func Schedule(spec string) string {
@@ -45,6 +37,14 @@ func Schedule(spec string) string {
 	}
 	return ""
 }
+
+// shorthands are the specs with a name.
+var shorthands = map[string]string{
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}
+
+var timeZone = regexp.MustCompile(`^(CRON_)?TZ=\S+`)
 
 // timesOf writes the times of a day: "at 06:30", "every 5 minutes".
 func timesOf(minute, hour string) string {

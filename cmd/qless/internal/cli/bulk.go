@@ -11,9 +11,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// inPage is the number of jobs that a dry run reads between two looks at the clock.
-const inPage = 500
-
 // A change is what a command does with many jobs.
 type change struct {
 	verb string // "cancel", as in "cancel 3 jobs"
@@ -25,6 +22,9 @@ type change struct {
 
 	do func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error)
 }
+
+// inPage is the number of jobs that a dry run reads between two looks at the clock.
+const inPage = 500
 
 // run returns what changes the jobs that are the arguments.
 func (c change) run(a *app) do {

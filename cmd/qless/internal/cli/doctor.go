@@ -16,12 +16,6 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// shownFindings is how many findings of each kind are printed.
-const shownFindings = 10
-
-// errBroken is why the status is 1 when something is broken. The findings have been printed.
-var errBroken = errors.New("something is broken")
-
 // An exam looks for damage, and prints what it finds.
 type exam struct {
 	*app
@@ -38,6 +32,12 @@ type examResult struct {
 	*doctor.Report
 	Fixed []doctor.Finding `json:"fixed"`
 }
+
+// shownFindings is how many findings of each kind are printed.
+const shownFindings = 10
+
+// errBroken is why the status is 1 when something is broken. The findings have been printed.
+var errBroken = errors.New("something is broken")
 
 func (a *app) doctorCommand() *cobra.Command {
 	e := &exam{app: a}

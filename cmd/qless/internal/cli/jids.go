@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// stdin stands for what is read from the standard input.
-const stdin = "-"
-
 // names returns the names in the arguments, each once. A "-" is replaced by the lines of the
 // standard input.
 func (a *app) names(args []string) ([]string, error) {
@@ -38,6 +35,9 @@ func (a *app) names(args []string) ([]string, error) {
 	}
 	return names, nil
 }
+
+// stdin stands for what is read from the standard input.
+const stdin = "-"
 
 // oneStdin refuses arguments that would read the standard input twice.
 func oneStdin(args ...string) error {

@@ -9,12 +9,6 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-const (
-	barWidth   = 24
-	barPause   = 100 * time.Millisecond // between two drawings
-	clearToEnd = "\x1b[K"
-)
-
 // A progress shows how far a long command is: a bar on a terminal, and nothing elsewhere.
 type progress struct {
 	out   io.Writer // nil where there is no terminal
@@ -24,6 +18,12 @@ type progress struct {
 	begun time.Time
 	drawn time.Time
 }
+
+const (
+	barWidth   = 24
+	barPause   = 100 * time.Millisecond // between two drawings
+	clearToEnd = "\x1b[K"
+)
 
 // newProgress returns a bar for a number of things, such as "job"s. End it before anything else is
 // printed.

@@ -18,9 +18,6 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// statusGroups is how many failure groups are shown.
-const statusGroups = 10
-
 func (a *app) statusCommand() *cobra.Command {
 	var old time.Duration
 	command := &cobra.Command{
@@ -40,6 +37,9 @@ func (a *app) statusCommand() *cobra.Command {
 		"from which age of its oldest job on a queue is late")
 	return command
 }
+
+// statusGroups is how many failure groups are shown.
+const statusGroups = 10
 
 func (a *app) showStatus(ctx context.Context, client *qless.Client, old time.Duration) error {
 	o, err := doctor.ReadStatus(ctx, client, old)

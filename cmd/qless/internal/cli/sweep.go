@@ -10,9 +10,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// sweptAtOnce is how many failed jobs, and failure groups, a call of Sweep looks at.
-const sweptAtOnce = 100
-
 func (a *app) sweepCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep [QUEUE...]",
@@ -26,6 +23,9 @@ func (a *app) sweepCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNames(queuesKnown),
 	}
 }
+
+// sweptAtOnce is how many failed jobs, and failure groups, a call of Sweep looks at.
+const sweptAtOnce = 100
 
 // sweep sweeps until all failed jobs were looked at, and nothing more is found.
 func (a *app) sweep(ctx context.Context, client *qless.Client, queues []string) error {

@@ -14,14 +14,6 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// eventKinds are the events that a person can ask for.
-var eventKinds = []qless.EventKind{
-	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
-	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
-	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTracked,
-	qless.EventUnfailed, qless.EventResumed, qless.EventUntracked,
-}
-
 // A tail prints events that pass a filter.
 type tail struct {
 	*app
@@ -29,6 +21,14 @@ type tail struct {
 	style                  text.Style
 	queues, klasses, kinds []string
 	tracked                bool
+}
+
+// eventKinds are the events that a person can ask for.
+var eventKinds = []qless.EventKind{
+	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
+	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
+	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTracked,
+	qless.EventUnfailed, qless.EventResumed, qless.EventUntracked,
 }
 
 func (a *app) tailCommand() *cobra.Command {

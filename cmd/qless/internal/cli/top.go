@@ -11,9 +11,6 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/top"
 )
 
-// topTimeout is when a server is taken to be away.
-const topTimeout = 5 * time.Second
-
 func (a *app) topCommand() *cobra.Command {
 	var every, old time.Duration
 	var queue string
@@ -56,3 +53,6 @@ func (a *app) topCommand() *cobra.Command {
 	flags.StringVar(&queue, "queue", "", "begin with the jobs of this queue")
 	return command
 }
+
+// topTimeout is when a server is taken to be away.
+const topTimeout = 5 * time.Second

@@ -30,7 +30,7 @@ func at(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05") + " UTC (" + since(t) + ")"
 }
 
-// elapsed formats a duration; zero is empty.
+// elapsed formats a duration; zero is a dash.
 func elapsed(d time.Duration) string {
 	if d == 0 {
 		return "-"

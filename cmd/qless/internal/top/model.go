@@ -11,6 +11,29 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
+// A model is what is known, and what the user looks at.
+type model struct {
+	source Source
+	config Config
+
+	width, height int
+	at            place
+	back          []place
+	turn          int // of the place: what was read for an earlier one is dropped
+	help          bool
+	question      *question
+	note          string // what was done last
+
+	status *doctor.Status
+	detail detail
+
+	lost error     // why the last reading failed
+	read time.Time // when the last one was there
+
+	sorted   map[page]sorting
+	selected map[page]string
+}
+
 // A page is what fills the screen.
 type page int
 
@@ -35,29 +58,6 @@ type place struct {
 var lists = []inspect.List{
 	inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled, inspect.Depends,
 	inspect.Recurring,
-}
-
-// A model is what is known, and what the user looks at.
-type model struct {
-	source Source
-	config Config
-
-	width, height int
-	at            place
-	back          []place
-	turn          int // of the place: what was read for an earlier one is dropped
-	help          bool
-	question      *question
-	note          string // what was done last
-
-	status *doctor.Status
-	detail detail
-
-	lost error     // why the last reading failed
-	read time.Time // when the last one was there
-
-	sorted   map[page]sorting
-	selected map[page]string
 }
 
 // A sorting is a column by which rows are sorted.

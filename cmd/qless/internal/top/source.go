@@ -9,17 +9,17 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// The limits of reads.
-const (
-	maxJobs     = 100
-	maxFailures = 1000
-)
-
 // A Server is the Source for a client.
 type Server struct {
 	Client *qless.Client
 	Old    time.Duration // from which age of its oldest job on a queue is late
 }
+
+// The limits of reads.
+const (
+	maxJobs     = 100
+	maxFailures = 1000
+)
 
 // Overview reads all queues, workers and failure groups.
 func (s Server) Overview(ctx context.Context) (*doctor.Status, error) {

@@ -9,14 +9,6 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// head is how many lines there are above the rows of a table, and foot how many below.
-const (
-	head = 5
-	foot = 1
-)
-
-const minWidth, minHeight = 40, 8
-
 // render returns the screen.
 func (m *model) render() string {
 	if m.width < minWidth || m.height < minHeight {
@@ -39,6 +31,14 @@ func (m *model) render() string {
 	lines = append(lines[:m.height-foot], m.footer())
 	return strings.Join(lines, "\n")
 }
+
+// head is how many lines there are above the rows of a table, and foot how many below.
+const (
+	head = 5
+	foot = 1
+)
+
+const minWidth, minHeight = 40, 8
 
 func (m *model) bodyHeight() int { return max(m.height-head-foot, 1) }
 
