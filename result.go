@@ -333,7 +333,8 @@ func (c *Client) waiting(ctx context.Context, jid string) error {
 
 // isPassing reports whether an error is not about the job, and may soon be over.
 func isPassing(err error) bool {
-	return (errors.Is(err, ErrUnavailable) || redisx.IsServerWide(err)) && !errors.Is(err, redis.ErrClosed)
+	passing := errors.Is(err, ErrUnavailable) || redisx.IsServerWide(err)
+	return passing && !errors.Is(err, redis.ErrClosed)
 }
 
 func canceled(jid string) error {

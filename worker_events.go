@@ -143,7 +143,8 @@ func (l *workerLog) cantRegister(err error) {
 }
 
 func (l *workerLog) ratesRefused(err error) {
-	l.logger.Warn("qless: the server does not take the rates of the worker's jobs", redisx.WithHint(err)...)
+	l.logger.Warn("qless: the server does not take the rates of the worker's jobs",
+		redisx.WithHint(err)...)
 }
 
 func (l *workerLog) cantDeregister(err error) {

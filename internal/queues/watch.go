@@ -89,8 +89,8 @@ func (w *Watch) Learn() (changed, missed bool) {
 	return changed, missed
 }
 
-// Look finds out whether there are other queues, and reads the list of all, if that is due: when some
-// were missed, or an interval is over. It reports whether it asked the source.
+// Look finds out whether there are other queues, and reads the list of all, if that is due: when
+// some were missed, or an interval is over. It reports whether it asked the source.
 func (w *Watch) Look(
 	ctx context.Context, missed bool, interval time.Duration,
 ) (looked bool, err error) {

@@ -23,9 +23,9 @@
 --          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
--- The hash x:sweep has the failure groups where the next sweep continues, as a JSON array, the place
--- in the first of them, and the cursor of the groups after them; and how many known queues, and
--- tracked jobs, come before the ones that it looks at.
+-- The hash x:sweep has the failure groups where the next sweep continues, as a JSON array, the
+-- place in the first of them, and the cursor of the groups after them; and how many known queues,
+-- and tracked jobs, come before the ones that it looks at.
 
 -- How many failed jobs a sweep looks at, and how many tracked ones.
 local LOOKED = 100
