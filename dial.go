@@ -62,17 +62,19 @@ func checkServer(ctx context.Context, options *redis.Options, namespace string) 
 
 // undialed is like wrap, for an error that itself begins with "dial", or a problem of the dialer.
 func undialed(err error) error {
-	wrapped := wrap("dial", "", err)
 	var problem *dial.Problem
-	switch own := (*Error)(nil); {
+	switch {
 	case errors.As(err, &problem) && problem.Err == nil:
 		return invalid("dial", "", "%s", problem.Message)
 	case errors.As(err, &problem):
 		return &Error{Op: "dial", Code: ErrUnavailable, Message: problem.Message, Err: problem.Err}
-	case errors.As(wrapped, &own):
+	}
+	err = wrap("dial", "", err)
+	var own *Error
+	if errors.As(err, &own) {
 		own.Message = strings.TrimPrefix(own.Message, "dial ")
 	}
-	return wrapped
+	return err
 }
 
 // isBefore reports whether a version is known and older than major.minor.

@@ -122,11 +122,11 @@ func (c *Client) startBatching() {
 // open. The client's workers go on with it, until they are stopped.
 func (c *Client) Close() error {
 	c.receiving.Do(func() {})
-	if c.receivers == nil {
-		c.waits.Close()
-	} else {
+	if c.receivers != nil {
 		c.receivers.close()
-		c.waits.Close()
+	}
+	c.waits.Close()
+	if c.receivers != nil {
 		c.receivers.wait()
 	}
 	if !c.owned {

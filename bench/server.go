@@ -42,7 +42,7 @@ func startFleet(ctx context.Context, o *options, args ...string) (*server, error
 	return startServer(ctx, nil, append(append(all, o.settings()...), args...)...)
 }
 
-// settings are those of the servers, as their arguments.
+// settings are the settings of the servers, as arguments.
 func (o *options) settings() []string {
 	var args []string
 	for _, setting := range o.redis {
@@ -168,7 +168,7 @@ func (s *server) sample(
 	return sample{phase: phase, jobs: jobs, cost: c}, nil
 }
 
-// read returns a reading, after the server has forgotten what was slow.
+// read returns a reading, and empties the server's slow log before it.
 func (s *server) read(ctx context.Context) (reading, error) {
 	if err := s.admin.SlowLogReset(ctx).Err(); err != nil {
 		return reading{}, err

@@ -272,7 +272,7 @@ const memberVariable = "QLESS_FLEET_MEMBER"
 type role struct {
 	Name   string
 	Redis  string // the address of the server
-	Lmstfy string // those of the gateways and of the dashboard
+	Lmstfy string // the addresses of the gateways and of the dashboard
 	Workq  string
 	Web    string
 	Rate   int           // jobs a second
@@ -407,7 +407,7 @@ func (m *member) note(err error) {
 }
 
 // every calls do a number of times a second while jobs are put, with the number of the call. It
-// does not make up for what is late.
+// does not catch up on late calls.
 func (m *member) every(rate float64, do func(ctx context.Context, i int) error) {
 	ticker := time.NewTicker(time.Duration(float64(time.Second) / rate))
 	defer ticker.Stop()

@@ -99,7 +99,7 @@ func (f *Form) spec() (spec qless.JobSpec) {
 			values[field.Name] = value
 		}
 	}
-	text, _ := json.Marshal(values) // what they are was checked
+	text, _ := json.Marshal(values) // they are valid JSON
 	err := spec.UnmarshalJSON(text)
 	if own := (*qless.Error)(nil); errors.As(err, &own) {
 		f.Refuse("", "%s", own.Message)

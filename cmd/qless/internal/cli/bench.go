@@ -118,7 +118,7 @@ func (b *bench) run(ctx context.Context) (failed error) {
 
 // connect connects to the server, in a namespace of its own.
 func (b *bench) connect(ctx context.Context) error {
-	if _, err := b.app.client(ctx); err != nil { // its error tells what is wrong with the server
+	if _, err := b.app.client(ctx); err != nil { // its error describes the server's problem
 		return err
 	}
 	options, err := redis.ParseURL(b.redisURL())

@@ -36,7 +36,7 @@ func (a *app) names(args []string) ([]string, error) {
 	return names, nil
 }
 
-// stdin stands for what is read from the standard input.
+// stdin stands for the lines of the standard input.
 const stdin = "-"
 
 // oneStdin refuses arguments that would read the standard input twice.

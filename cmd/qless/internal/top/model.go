@@ -146,7 +146,7 @@ func (m *model) View() tea.View {
 	return view
 }
 
-// take keeps what was read. The earlier data stays if the server did not answer.
+// take keeps a reading. The earlier data stays if the server did not answer.
 func (m *model) take(msg readMsg) {
 	m.lost = msg.err
 	if msg.err != nil {
