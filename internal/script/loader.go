@@ -2,7 +2,10 @@ package script
 
 import (
 	"context"
+	"strings"
 	"sync"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A loader sees to it that one of many callers sends the text of the script to a server that does
@@ -11,6 +14,25 @@ type loader struct {
 	mu      sync.Mutex
 	loads   int           // how many have ended
 	loading chan struct{} // closed when the one under way ends; nil if there is none
+}
+
+// loaders has the loaders of this process, by script and server.
+var loaders sync.Map
+
+// loaderOf returns the loader that all runners of the script share whose clients name the same
+// server or cluster. The masters of a cluster are given the script one after the other.
+func loaderOf(s *Script, rdb redis.UniversalClient) *loader {
+	key := struct{ sha, server string }{sha: s.sha}
+	switch client := rdb.(type) {
+	case *redis.Client:
+		key.server = client.Options().Network + " " + client.Options().Addr
+	case *redis.ClusterClient:
+		key.server = strings.Join(client.Options().Addrs, " ")
+	default:
+		return &loader{}
+	}
+	shared, _ := loaders.LoadOrStore(key, &loader{})
+	return shared.(*loader)
 }
 
 // seen returns how many loads have ended. Calls from now on find the script that they loaded.

@@ -19,7 +19,7 @@ type Runner struct {
 	clock  func() time.Time
 
 	cluster *redis.ClusterClient // nil unless rdb is one
-	loader  loader
+	loader  *loader
 }
 
 // guardKey is a key that never exists. While a cluster moves a slot, its keys are split between two
@@ -33,7 +33,9 @@ const guardKey = "x:guard"
 func NewRunner(
 	script *Script, rdb redis.UniversalClient, prefix string, clock func() time.Time,
 ) *Runner {
-	r := &Runner{script: script, rdb: rdb, prefix: prefix, clock: clock}
+	r := &Runner{
+		script: script, rdb: rdb, prefix: prefix, clock: clock, loader: loaderOf(script, rdb),
+	}
 	r.cluster, _ = rdb.(*redis.ClusterClient)
 	return r
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/internal/script"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestEveryCommandHasFacts(t *testing.T) {
@@ -62,32 +63,52 @@ func TestAServerThatDoesNotKnowAScriptIsGivenIt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// However many ask at once, a server is sent the text once: at first, and after it has forgotten
-// it.
+// However many ask at once, of however many clients of this process, a server is sent the text
+// once: at first, and after it has forgotten it.
 func TestOneOfManyCallersSendsTheText(t *testing.T) {
 	e := newEnv(t, small)
 	proxy, runner := e.proxied(small)
+	runners := []*script.Runner{runner}
+	for _, namespace := range []string{"one:", "two:"} {
+		rdb := redis.NewClient(testkit.Options(proxy.Addr()))
+		t.Cleanup(func() { _ = rdb.Close() })
+		for _, namespace := range []string{namespace + "a:", namespace + "b:"} {
+			runners = append(runners, script.NewRunner(small, rdb, namespace, nil))
+		}
+	}
 	for round := 1; round <= 3; round++ {
 		var callers sync.WaitGroup
-		errs := make([]error, 50)
+		errs := make([]error, 100)
 		for i := range errs {
-			callers.Go(func() {
-				if i%2 == 0 {
-					_, errs[i] = runner.Run(t.Context(), "echo")
-					return
-				}
-				p := runner.Pipeline()
-				p.Add("echo")
-				p.Add("nothing")
-				_, failures := p.Exec(t.Context())
-				errs[i] = errors.Join(failures...)
-			})
+			callers.Go(func() { errs[i] = callSomehow(t.Context(), runners[i%len(runners)], i) })
 		}
 		callers.Wait()
 		require.NoError(t, errors.Join(errs...))
 		require.Equal(t, round, proxy.Seen(small.Text()))
 		require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
 	}
+}
+
+// callSomehow runs commands in one of the ways in which that can be done, by number.
+func callSomehow(ctx context.Context, runner *script.Runner, way int) error {
+	switch way % 3 {
+	case 0:
+		_, err := runner.Run(ctx, "echo")
+		return err
+	case 1:
+		replicas := script.Replicas{Count: 1, Timeout: time.Millisecond}
+		_, err := runner.RunReplicated(ctx, replicas, "echo")
+		var missing *script.ReplicasError
+		if errors.As(err, &missing) {
+			return nil // it ran
+		}
+		return err
+	}
+	p := runner.Pipeline()
+	p.Add("echo")
+	p.Add("nothing")
+	_, failures := p.Exec(ctx)
+	return errors.Join(failures...)
 }
 
 func TestTheTextOfAnUnknownScriptIsNotSentTwice(t *testing.T) {
