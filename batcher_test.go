@@ -16,7 +16,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // A passing is a hook that lets connections and pipelines pass.

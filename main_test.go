@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/testbed"
+	"github.com/qless/qless-go/tests/testbed"
 )
 
 func TestMain(m *testing.M) {

@@ -54,7 +54,7 @@ type row struct{ packages, imports string }
 // mayImport has the lower packages first. The first row that names a package counts.
 var mayImport = []row{
 	{bottom, ""},
-	{"internal/hosts internal/luasrc lua tests/...", ""},
+	{"internal/hosts internal/luasrc lua", ""},
 	{"internal/runs", bottom + "internal/histogram"},
 	{parts, bottom},
 	{".", bottom + parts},
@@ -70,8 +70,8 @@ var mayImport = []row{
 		"internal/luasrc internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect qlesstest web"},
 	{"internal/cmd/...", "internal/luasrc"},
-	{"internal/testkit", "internal/redisx"},
-	{"internal/testkit/...", ". doctor inspect internal/luasrc internal/testkit/..."},
+	{"internal/testkit/...", "internal/redisx internal/testkit"},
+	{"tests/...", ". doctor inspect internal/luasrc internal/testkit tests/..."},
 	{"bench/...", ". bench/... doctor gateway/lmstfy inspect internal/luasrc internal/testkit"},
 }
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
-	"github.com/qless/qless-go/internal/testkit/repairs"
-	"github.com/qless/qless-go/internal/testkit/scripts"
-	"github.com/qless/qless-go/internal/testkit/tour"
+	"github.com/qless/qless-go/tests/repairs"
+	"github.com/qless/qless-go/tests/scripts"
+	"github.com/qless/qless-go/tests/tour"
 )
 
 func TestANamespaceWithJobsInAllStatesIsWell(t *testing.T) {

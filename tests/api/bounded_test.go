@@ -17,8 +17,8 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/repairs"
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/repairs"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // Other clients wait while the server runs a script. These tests run commands at sizes that would

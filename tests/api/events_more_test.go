@@ -11,7 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/repairs"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // failIn puts jobs and fails them in the group g.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/testkit/testbed"
+	"github.com/qless/qless-go/tests/testbed"
 )
 
 // length is how many items each list of the test has.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/testkit/repairs"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // oddData is data that Lua takes and Go does not: what other clients may put.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/testkit/repairs"
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/repairs"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // asPHP runs a line by the drop-in script, as the client of another language does: a command and

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit/repairs"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // sets sets the progress of a job that was popped.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/repairs"
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/repairs"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // proxied returns an env, and a client of it whose connection goes through a proxy.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit/repairs"
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/repairs"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // result returns the result of a job that has ended.

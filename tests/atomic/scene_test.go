@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // start is when the scene begins, in seconds.

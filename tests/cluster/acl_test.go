@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit/tour"
+	"github.com/qless/qless-go/tests/tour"
 )
 
 // The permissions that docs/security.md adds for a cluster, and for the wait for replicas, are

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit/scripts"
-	"github.com/qless/qless-go/internal/testkit/tour"
+	"github.com/qless/qless-go/tests/scripts"
+	"github.com/qless/qless-go/tests/tour"
 )
 
 func TestEveryCommandWorksOnACluster(t *testing.T) {

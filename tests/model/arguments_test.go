@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // The fuzz tests give commands what no client should send, and damage the options of jobs. A

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit/repairs"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // Actions of a worker on jobs that it has, or believes that it has.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // Puts that replace the job with their unique key. The library gives them random jids, so these go

@@ -7,7 +7,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/testkit/repairs"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // Changes of queues, settings, workers and the clock.

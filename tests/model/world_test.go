@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // noon is when the clock of a run begins.

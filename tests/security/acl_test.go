@@ -13,8 +13,8 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/scripts"
-	"github.com/qless/qless-go/internal/testkit/tour"
+	"github.com/qless/qless-go/tests/scripts"
+	"github.com/qless/qless-go/tests/tour"
 )
 
 func TestMain(m *testing.M) {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/tour"
+	"github.com/qless/qless-go/tests/tour"
 )
 
 // An authority signs certificates.

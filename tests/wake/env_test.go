@@ -11,7 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/testbed"
+	"github.com/qless/qless-go/tests/testbed"
 )
 
 func TestMain(m *testing.M) {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/scripts"
-	"github.com/qless/qless-go/internal/testkit/testbed"
+	"github.com/qless/qless-go/tests/scripts"
+	"github.com/qless/qless-go/tests/testbed"
 )
 
 func TestMain(m *testing.M) {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit/scripts"
-	"github.com/qless/qless-go/internal/testkit/testbed"
+	"github.com/qless/qless-go/tests/scripts"
+	"github.com/qless/qless-go/tests/testbed"
 )
 
 // schedule makes a schedule of jobs in the queue jobs.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/repairs"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // The workers of these tests ask again after an hour, unless something wakes them.

@@ -22,7 +22,7 @@ import (
 // Root is the folder of this module.
 var Root = func() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+	return filepath.Join(filepath.Dir(file), "..", "..")
 }()
 
 // Sources is the folder of the Lua sources.
