@@ -38,21 +38,13 @@ if not usual then
 	stamp = string.format('%.17g', now)
 end
 if command == 'heartbeat' then
-	local jid
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Job(): no jid provided')
-		end
-		jid = text
+	local jid = ARGV[3]
+	if not jid then
+		error('Job(): no jid provided')
 	end
-	local worker
-	do
-		local text = ARGV[4]
-		if not text then
-			error('Heartbeat(): Arg "worker" missing')
-		end
-		worker = text
+	local worker = ARGV[4]
+	if not worker then
+		error('Heartbeat(): Arg "worker" missing')
 	end
 	local data = ARGV[5]
 	local since = ARGV[6] ~= '' and ARGV[6]
@@ -87,13 +79,12 @@ if command == 'heartbeat' then
 	local seconds
 	do
 		local stored = job[5]
-		local seconds3
 		if stored then
 			local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
 			local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
-			seconds3 = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
+			seconds = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
 		end
-		if not seconds3 then
+		if not seconds then
 			local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 			local own, general = config[1], config[2]
 			local seconds2 = own and tonumber(own)
@@ -103,9 +94,8 @@ if command == 'heartbeat' then
 			if not seconds2 or seconds2 - seconds2 ~= 0 then
 				seconds2 = 60
 			end
-			seconds3 = seconds2
+			seconds = seconds2
 		end
-		seconds = seconds3
 	end
 	local text
 	repeat
@@ -117,7 +107,6 @@ if command == 'heartbeat' then
 			end
 		end
 		text = string.format('%.17g', now + seconds)
-		break
 	until true
 	local locks = prefix .. 'q:' .. queue .. '-locks'
 	if type(try('zadd', locks, text, jid)) == 'table' then
@@ -172,7 +161,6 @@ local function library(stamp, now)
 	var.large_bytes = var.large_bytes or 0
 	var.made_last = var.made_last or 0
 	var.none = var.none or {}
-	var.parked_here = var.parked_here or 0
 	var.tellable = var.tellable or 200
 	var.unheard = var.unheard or 0
 	local call = redis.call
@@ -187,16 +175,15 @@ local function library(stamp, now)
 				function lib.arm(jid, queue, at, paused)
 					local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
 					local due
-					repeat
+					do
 						local text, default = try('zscore', scheduled, jid)
 						local n = text and tonumber(text)
 						if n and n - n == 0 then
 							due = n
-							break
+						else
+							due = default
 						end
-						due = default
-						break
-					until true
+					end
 					if due and due > at then
 						try('zadd', scheduled, string.format('%.17g', at), jid)
 						if not paused and not lib.is_claimed(queue, at, '') then
@@ -233,7 +220,89 @@ local function library(stamp, now)
 					end
 					for g = 1, #groups do
 						if groups[g][1] then
-							lib.write_all(puts, groups[g], idle, tracked, known_empty)
+							local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+							local queue = group[1].queue
+							local quoted = cjson.encode(queue)
+							local details = '{"q":' .. quoted .. '}'
+							local text = lib.entry(now, '"put"', details)
+							local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+							if idle2 or not classic then
+								first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+							end
+							do
+								local first
+								if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+									first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+								end
+								local digits = first and #group > 1 and string.sub(first, 4) + 0
+								local work, n = var.none, 0
+								for i = 1, #group do
+									local item = group[i]
+									if item.waits then
+										call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+										item.state = 'depends'
+									elseif item.delay > 0 then
+										call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+										item.state = 'scheduled'
+									else
+										local score = item.score or item.at and lib.past_score(item) or false
+										local share = puts.turns and (item.share or item.given and item.given.share)
+										if share and not score then
+											score = lib.fair_score(queue, item.priority, share, puts.turns)
+										end
+										if not score and (item.priority or not first) then
+											score = lib.fractional_score(n, item.priority)
+										elseif not score then
+											score = n == 0 and first or string.format('-0.%016d', digits + n)
+										end
+										if n == 0 then
+											work = {score, item.jid}
+										else
+											work[2 * n + 1], work[2 * n + 2] = score, item.jid
+										end
+										n = n + 1
+										item.state = 'waiting'
+									end
+								end
+								local key, list = prefix .. 'q:' .. queue .. '-work', work
+								for from = 1, #list, 1000 do
+									call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+								end
+							end
+							for i = 1, #group do
+								local item = group[i]
+								do
+									local key, retries, tags = item.key, item.retries or '5', '[]'
+									lib.record(key, text)
+									if item.tags and #item.tags > 0 then
+										do
+											local jid, tags = item.jid, item.tags
+											for i = 1, #tags do
+												lib.add_tag(jid, tags[i])
+											end
+										end
+										tags = cjson.encode(item.tags)
+									end
+									call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
+									if item.waits then
+										lib.keep_delay(key, item.delay, item.checked)
+									end
+								end
+								try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+								if item.old and item.old.lost then
+									lib.lock_lost(item.jid, item.old.worker)
+								end
+							end
+							lib.know_queue(queue)
+							if tracked2 then
+								lib.publish_each_tracked('put', lib.jids_of(group))
+							end
+							if known_empty2 then
+								lib.note_filled(queue, true)
+							end
+							if idle2 then
+								lib.wake_several(queue, lib.soonest_of(group), #group)
+							end
 						end
 					end
 					if puts.watching or puts.batches then
@@ -246,25 +315,7 @@ local function library(stamp, now)
 				end
 			end
 		elseif length == 4 then
-			if name == 'deal' then
-				function lib.deal(ask, have, wanted)
-					local turns, shares, left, queues = {}, {}, 0, #ask.queues
-					for i = 1, queues do
-						left = left + (have[i] or 0)
-					end
-					while wanted > 0 and left > 0 do
-						local i = ask.cursor % queues + 1
-						local share = shares[i] or 0
-						if have[i] and have[i] > share then
-							shares[i] = share + 1
-							turns[#turns + 1] = i
-							wanted, left = wanted - 1, left - 1
-						end
-						ask.cursor = i % queues
-					end
-					return turns, shares
-				end
-			elseif name == 'fail' then
+			if name == 'fail' then
 				function lib.fail(worker, item)
 					local problem = lib.read_owned('Fail', item, worker) or lib.add_failure(item.jid, item.group)
 					if problem then
@@ -375,52 +426,107 @@ local function library(stamp, now)
 						if #jids > 500 then
 							some = {unpack(jids, first, math.min(first + 500 - 1, #jids))}
 						end
-						lib.lock_some(queue, some, worker, settings, show, out, run)
+						repeat
+							local jids = some
+							local cap = settings.cap
+							local expires = lib.later(settings.heartbeat)
+							local details = '{"worker":' .. cjson.encode(worker) .. '}'
+							local popped = lib.entry(now, '"popped"', details)
+							local jobs, waited, locks = jids[2] and {unpack(jids)} or {false}, jids[2] and {unpack(jids)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+							local n, count, limited, fair, common = 0, #jids, false, false, nil
+							for i = 1, count do
+								local key = prefix .. 'j:' .. jids[i]
+								local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+								jobs[i], waited[i] = job, key
+								local size = #(job[6] or '')
+								var.taken_bytes = var.taken_bytes + size
+								if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+									count, settings.stopped, var.dropped = i - 1, true, 1000
+									break
+								end
+								if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
+									limited = limited or string.find(job[9], '^%a*c') ~= nil
+									fair = fair or string.find(job[9], '^%a*g') ~= nil
+								end
+							end
+							if limited then
+								count, common = lib.admit_all(jids, count, jobs, #out, settings, run)
+								if not common then
+									lib.read_scores(queue, jids, count, jobs, settings, run)
+								end
+							end
+							if run then
+								local first = count == 1 and '-1' or string.format('%d', -count)
+								if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+									settings.stopped = true
+									break
+								end
+							end
+							if fair then
+								lib.leave_all_turns(queue, jobs, count)
+							end
+							local put_at, put_time
+							for i = 1, count do
+								local jid, job, key = jids[i], jobs[i], waited[i]
+								local stored = job[9]
+								local over = stored and string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting')
+								if limited and job.refused then
+									lib.put_aside(queue, jid, job, run)
+								elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
+									n = n + 1
+									local entries = lib.record(key, popped, cap)
+									if entries ~= 2 or string.find(jid, '-', 1, true) then
+										lib.read_rest(jid, key, job, popped, cap)
+									end
+									local ends = expires
+									if settings.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
+										ends = lib.lock_special(key, job, worker, settings)
+									else
+										call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+									end
+									if job[8] ~= put_at or n == 1 then
+										put_at, put_time = job[8], lib.finite(job[8], now)
+									end
+									jobs[n], jids[n], waited[n] = job, jid, now - put_time
+									locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+								else
+									call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+								end
+							end
+							for i = n + 1, #jids do
+								jids[i], waited[i] = nil, nil
+							end
+							if n == 0 then
+								break
+							end
+							if limited then
+								lib.note_all_started(jobs, n, locks, common)
+							end
+							if settings.rate then
+								lib.note_starts(settings.rate, n)
+							end
+							do
+								local n2 = n
+								local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+								call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
+								local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
+								if first == 1 then
+									call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+									if type(held) == 'number' then
+										call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+									end
+								end
+							end
+							lib.observe('wait', queue, waited)
+							local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
+							for i = 1, n do
+								if tracked[i] then
+									try('publish', prefix .. 'popped', jids[i])
+								end
+								out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+							end
+						until true
 					end
-				end
-			elseif name == 'park' then
-				function lib.park(queue, jid, limit, score, time)
-					local wait = prefix .. 'x:limit:' .. limit.name .. ':wait'
-					limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
-					local due = limit.opens
-					if limit.waiting > 0 then
-						due = now + 60 + limit.waiting / 100
-					end
-					limit.waiting = limit.waiting + 1
-					call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
-					call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
-					try('zadd', wait, score, jid)
-				end
-			elseif name == 'tell' then
-				function lib.tell(jid, other, group, ended)
-					local key = prefix .. 'j:' .. jid
-					local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-					local letters, values = lib.split_options(job[3])
-					local policy = values.f
-					if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-						return false
-					end
-					local runs = policy['do'] == 'run'
-					if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
-						return false
-					end
-					policy.failed = type(policy.failed) == 'table' and policy.failed or {}
-					policy.failed[other] = group
-					call('hset', key, 'x:o', lib.join_options(letters, values))
-					do
-						local text = job[4]
-						if text then
-							lib.move_history(jid, text)
-						end
-					end
-					lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-					if runs then
-						return true
-					end
-					local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-					local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-					lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
-					return true, job[3]
 				end
 			elseif name == 'wake' then
 				function lib.wake(queue)
@@ -456,23 +562,6 @@ local function library(stamp, now)
 						try('zadd', waiting, lapses, '\001' .. list)
 					end
 					return woken
-				end
-			elseif name == 'warn' then
-				function lib.warn(queue, jid, worker, grace, cap)
-					if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-						try('publish', prefix .. 'stalled', jid)
-					end
-					lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'), cap)
-					call('hset', prefix .. 'j:' .. jid, 'grace', 1)
-					lib.lock_lost(jid, worker)
-					call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', now + grace), jid)
-					do
-						local day = now - now % 86400
-						local key = lib.stats_key('stats', day, queue)
-						if try('hincrby', key, 'retries', 1) == 1 then
-							lib.expire_stats(key, day)
-						end
-					end
 				end
 			end
 		elseif length == 5 then
@@ -535,60 +624,6 @@ local function library(stamp, now)
 						end
 					end
 					return string.format('%.17g', now + seconds)
-				end
-			elseif name == 'leave' then
-				function lib.leave(item, worker)
-					local jid, old = item.jid, item.old
-					local queue, owner = old.queue, old.worker
-					do
-						local text = old.history
-						if text then
-							lib.move_history(jid, text)
-						end
-					end
-					if queue then
-						lib.leave_queue(queue, jid)
-					end
-					if owner and owner ~= '' then
-						try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
-						old.lost = owner ~= worker
-						if old.state == 'running' and queue then
-							if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-								lib.wake(queue)
-							end
-						end
-					end
-					if old.state == 'complete' then
-						try('zrem', prefix .. 'completed', jid)
-					elseif old.state == 'failed' then
-						local failure, count = old.failure
-						local details = lib.list_of(failure)
-						lib.leave_group(jid, details, count)
-						lib.uncount_failure(queue, details)
-						lib.unfile_failures({jid})
-					end
-					if old.grace then
-						call('hdel', item.key, 'grace')
-					end
-					local keeps_turn = item.score and item.given.share
-					if old.stored and string.find(old.stored, '^%a*g') ~= nil and old.state == 'waiting' and queue and not keeps_turn then
-						lib.leave_turns(queue, old.priority)
-					end
-					if old.limits then
-						lib.leave_limits(jid, old.limits)
-					end
-					if old.optionless then
-						call('hdel', item.key, 'x:o')
-					end
-					do
-						local tags = lib.difference(old.tags, item.tags, 1)
-						for i = 1, #tags do
-							lib.remove_tag(jid, tags[i])
-						end
-					end
-					for _, other in ipairs(old.ended) do
-						lib.undepend(jid, other)
-					end
 				end
 			elseif name == 'named' then
 				function lib.named(area, name, text)
@@ -673,18 +708,6 @@ local function library(stamp, now)
 						lib.stop_limited(item.jid, item.stored)
 					end
 				end
-			elseif name == 'spawn' then
-				function lib.spawn(queue, parent, child, job, at)
-					call('hset', prefix .. 'j:' .. child, 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', string.format('%.17g', at), 'spawned_from_jid', parent)
-					call('zadd', prefix .. 'q:' .. queue .. '-work', lib.finite(job.priority, 0) - at / 10000000000, child)
-					do
-						local tags = lib.names_of(job.tags)
-						for i = 1, #tags do
-							lib.add_tag(child, tags[i])
-						end
-					end
-					lib.record(prefix .. 'j:' .. child, lib.entry(at, '"put"', cjson.encode({q = queue})))
-				end
 			elseif name == 'tally' then
 				function lib.tally(day, queue, field, by)
 					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
@@ -728,7 +751,11 @@ local function library(stamp, now)
 				end
 			elseif name == 'whole' then
 				function lib.whole(area, name, text)
-					local amount = lib.integer(area, name, text)
+					local amount = lib.number(area, name, text)
+					if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+						local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+						error(area .. '(): ' .. message)
+					end
 					if amount < 0 then
 						local message = 'Arg "' .. name .. '" is negative: ' .. text
 						error(area .. '(): ' .. message)
@@ -737,29 +764,9 @@ local function library(stamp, now)
 				end
 			end
 		elseif length == 6 then
-			if name == 'counts' then
-				function lib.counts(name)
-					local key = prefix .. 'w:' .. name .. ':jobs'
-					return {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
-				end
-			elseif name == 'day_of' then
+			if name == 'day_of' then
 				function lib.day_of(at)
 					return at - at % 86400
-				end
-			elseif name == 'due_of' then
-				function lib.due_of(item, jid, queue, job)
-					local score = lib.score_in_work(jid, queue, job)
-					local due = not score and lib.finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-					if score then
-						local at, priority = lib.finite(score), lib.finite(job.priority, 0)
-						local in_work = at and (priority - at) * 10000000000 or 0
-						if in_work <= now or not item.given.share then
-							return in_work <= now and in_work or item.first
-						end
-						local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
-						return now, stays and string.find(job.stored, '^%a*g') ~= nil and score
-					end
-					return due or not job.undelayed and lib.finite(job.scheduled) or now
 				end
 			elseif name == 'expire' then
 				function lib.expire(queue, limit, settings)
@@ -793,16 +800,6 @@ local function library(stamp, now)
 						return n
 					end
 					return default
-				end
-			elseif name == 'follow' then
-				function lib.follow(item, jid)
-					local letters, values = lib.split_options(item.given.o)
-					values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
-					item.depends, item.watches, item.follows = {jid}, true, true
-					item.claim = item.given.claim
-					item.claim.a = jid
-					letters = string.find(letters, '^%a*f') ~= nil and letters or letters .. 'f'
-					item.options = lib.join_options(letters, values)
 				end
 			elseif name == 'forget' then
 				function lib.forget(old)
@@ -914,7 +911,23 @@ local function library(stamp, now)
 							call('hset', key, 'retries', given.retries)
 						end
 						if job.stored or given.o then
-							lib.restore(job, given)
+							local stored = job.stored or ''
+							local claim = lib.claim_again(job.jid, stored)
+							if claim then
+								lib.write_claim(job.jid, claim)
+							end
+							if given.o or string.find(stored, '^%a*[stkKn]') ~= nil then
+								do
+									local key, given2 = prefix .. 'j:' .. job.jid, {o = given.o, drop = 'stn'}
+									local text = lib.merge_options(stored, given2)
+									if text == '' then
+										call('hdel', key, 'x:o')
+									elseif text then
+										call('hset', key, 'x:o', text)
+									end
+								end
+								lib.note_life(job.jid, given.ends)
+							end
 						end
 					end
 					lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
@@ -923,17 +936,25 @@ local function library(stamp, now)
 						lib.note_filled(queues[i])
 						lib.wake(queues[i])
 					end
-					lib.publish_unfailed(jobs)
-				end
-			elseif name == 'unlock' then
-				function lib.unlock(queue, jids, ran, worker)
-					if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-						for i = 1, #jids do
-							lib.leave_queue(queue, jids[i])
+					do
+						local queues, events = {}, {}
+						for i = 1, #jobs do
+							local job = jobs[i]
+							local event = events[job.to]
+							if event then
+								event.count, event.jid = event.count + 1, nil
+							else
+								queues[#queues + 1] = job.to
+								events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
+							end
+						end
+						for i = 1, #queues do
+							do
+								local event = events[queues[i]]
+								lib.publish_ours('x:log', cjson.encode(event))
+							end
 						end
 					end
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-					lib.observe('run', queue, ran)
 				end
 			elseif name == 'unpark' then
 				function lib.unpark(jid, queue, score)
@@ -962,14 +983,42 @@ local function library(stamp, now)
 					lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
 					lib.know_queue(queue)
 					if item.change then
-						lib.write_change(item, item.change)
+						local change = item.change
+						call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+						if change.tags then
+							do
+								local jid, tags = item.jid, lib.difference(change.old_tags, change.tags, 1)
+								for i = 1, #tags do
+									lib.remove_tag(jid, tags[i])
+								end
+							end
+							do
+								local jid, tags = item.jid, change.tags
+								for i = 1, #tags do
+									lib.add_tag(jid, tags[i])
+								end
+							end
+							call('hset', item.key, 'tags', lib.array(change.tags))
+						end
+						if change.o or change.drop then
+							local key, old = item.key, call('hget', item.key, 'x:o')
+							local text = lib.merge_options(old, change)
+							if text == '' then
+								call('hdel', key, 'x:o')
+							elseif text then
+								call('hset', key, 'x:o', text)
+							end
+						end
 					end
 					if item.result then
 						local key = item.key
 						call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
 					end
 					if item.stored and string.find(item.stored, '^%a*[stkK]') ~= nil then
-						lib.renew_life(jid)
+						local text = lib.renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
+						call('hset', prefix .. 'j:' .. jid, 'x:o', text)
+						local _, values = lib.split_options(text)
+						lib.note_life(jid, lib.end_in_state(values, 'waiting'))
 					end
 					if part == 'depends' then
 						lib.settle(item, 'depends', queue)
@@ -994,30 +1043,6 @@ local function library(stamp, now)
 					lib.note_filled(queue)
 					lib.publish_advance(item, delay < 3600 and lib.wake(queue))
 					return state
-				end
-			elseif name == 'allowed' then
-				function lib.allowed(queue, settings, wanted)
-					if settings.max_concurrency > 0 then
-						local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-						wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
-					end
-					if settings.max_rate and wanted > 0 then
-						return lib.allowed_by_rate(queue, settings, wanted)
-					end
-					return wanted
-				end
-			elseif name == 'columns' then
-				function lib.columns(items)
-					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-					local began, time
-					for i = 1, #items do
-						local item = items[i]
-						if item.began ~= began or i == 1 then
-							began, time = item.began, lib.finite(item.began, now)
-						end
-						ids[i], ran[i] = item.jid, now - time
-					end
-					return ids, ran
 				end
 			elseif name == 'data_of' then
 				function lib.data_of(key)
@@ -1108,15 +1133,6 @@ local function library(stamp, now)
 					end
 					return groups
 				end
-			elseif name == 'integer' then
-				function lib.integer(area, name, text)
-					local value = lib.number(area, name, text)
-					if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-						local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-						error(area .. '(): ' .. message)
-					end
-					return value
-				end
 			elseif name == 'is_held' then
 				function lib.is_held(worker, jid)
 					local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
@@ -1145,7 +1161,16 @@ local function library(stamp, now)
 			elseif name == 'kept_by' then
 				function lib.kept_by(name, jid)
 					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-					local claim = lib.claim_on(name, job[1], job[2])
+					local claim
+					do
+						local state, stored = job[1], job[2]
+						local claim2 = lib.claim_of(stored)
+						if not claim2 or claim2.k ~= name or not state or state == 'complete' or state == 'failed' or claim2.m == 'start' and state == 'running' then
+							claim = nil
+						else
+							claim = claim2
+						end
+					end
 					if claim and not (string.find(job[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[2], job[1], now) or math.huge) <= now) then
 						return jid, job[1], claim
 					end
@@ -1192,7 +1217,36 @@ local function library(stamp, now)
 				function lib.observe(kind, queue, durations)
 					local day = now - now % 86400
 					local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
-					local asked, counts = lib.count_buckets(durations)
+					local asked, counts
+					do
+						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						for i = 1, #durations do
+							local seconds = durations[i]
+							if seconds >= 0 and seconds < 1 then
+								short = short + 1
+							else
+								local name
+								if seconds < 60 then
+									name = 's' .. math.floor(seconds)
+								elseif seconds < 3600 then
+									name = 'm' .. math.floor(seconds / 60)
+								elseif seconds < 86400 then
+									name = 'h' .. math.floor(seconds / 3600)
+								else
+									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+								end
+								if not seen[name] then
+									fields[#fields + 1] = name
+								end
+								seen[name] = (seen[name] or 0) + 1
+							end
+						end
+						if short == 0 then
+							table.remove(fields, 4)
+						end
+						seen.s0 = short
+						asked, counts = fields, seen
+					end
 					local values = try('hmget', key, unpack(asked))
 					local total = lib.finite(values[1], 0)
 					local mean = lib.finite(values[2], 0)
@@ -1239,20 +1293,195 @@ local function library(stamp, now)
 					end
 					return item.delay > 0 and 'scheduled' or 'work'
 				end
-			elseif name == 'pass_on' then
-				function lib.pass_on(ask)
-					for i = 1, #ask.queues do
-						if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
-							lib.wake(ask.queues[i])
-						end
-					end
-				end
 			elseif name == 'prepare' then
 				function lib.prepare(puts)
 					local before, claims, added, found = {}, {}, {}, {}
 					for i, item in ipairs(puts.items) do
 						item.depends, item.given = item.depends or var.none, item.given or var.none
-						lib.read_before(puts, item, before, claims)
+						repeat
+							if call('exists', item.key) == 1 then
+								local new = item.checked == 'new' or item.given.replace
+								local condition = new and 'new' or item.given['if']
+								if before[item.jid] then
+									local message = 'Job ' .. item.jid .. ' is named twice'
+									error('Put(): ' .. message)
+								end
+								local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
+								if condition and lib.is_left_alone(condition, found[1]) and (new or not (found[2] and (string.find(found[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, found[2], found[1], now) or math.huge) <= now))) then
+									item.left = found[1] or ''
+									if new and item.given.claim then
+										claims[item.given.claim.k] = item
+									end
+									break
+								end
+								local key, depends = item.key, item.depends
+								local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
+								item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
+								item.priority = item.priority or fields[1]
+								item.tags = item.tags or item.old.tags
+								item.retries = item.retries or fields[6]
+								if fields[10] then
+									local old, state = fields[10], fields[4]
+									local ended = state == 'complete' or state == 'failed'
+									local over = not ended and (string.find(old, '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, old, 'waiting', now) or math.huge) <= now)
+									if string.find(old, '^%a*u') ~= nil then
+										item.claimed = old
+										do
+											local given, old2 = item.given, lib.claim_of(old)
+											local claim = given.claim
+											if claim and old2 and old2.a and old2.k == claim.k then
+												claim.a = old2.a
+												given.o = lib.with_value(given.o, 'u', claim)
+											end
+										end
+										local again = ended or over or state == 'running'
+										item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
+									end
+									item.watches = string.find(old, '^%a*f') ~= nil
+									item.old.limits = string.find(old, '^%a*c') ~= nil and old
+									local given = item.given
+									local drop = given.drop or ''
+									if over then
+										drop = drop .. 'st'
+									end
+									if string.find(old, '^%a*p') ~= nil then
+										drop = drop .. 'p'
+									end
+									local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
+									if string.find(text or old, '^%a*[stkK]') ~= nil then
+										text = lib.renew_lifetimes(text or old)
+										puts.mortal = true
+									end
+									item.options = text or old
+									if text then
+										item.text = text
+										item.more = lib.more_fields(item.given.backoff, text)
+										item.old.optionless = text == ''
+									end
+									item.share = string.find(text or old, '^%a*g') ~= nil and (text or old)
+									puts.turns = puts.turns or item.share and {}
+								end
+								if #depends == 0 then
+									item.waits = call('scard', key .. '-dependencies') > 0
+								else
+									local before = call('smembers', key .. '-dependencies')
+									item.old.ended = lib.difference(before, depends, 1)
+									item.waits = #item.old.ended < #before
+								end
+							end
+							if item.given.claim then
+								do
+									local given = item.given
+									local claim, earlier = given.claim, claims[given.claim.k]
+									local holder, state, held = lib.holder_of(claim.k)
+									local known = given.replace and lib.known_as(item, earlier, holder, held)
+									if earlier and not earlier.left then
+										holder, held = earlier.jid, earlier.given.claim or earlier.claim
+										state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
+									end
+									if known then
+										item.left, item.holder = 'replaced', known
+									elseif not holder or holder == item.jid then
+										item.claim = claim
+									elseif not given.replace or not held or held.m == 'for' then
+										item.left, item.holder = state, holder
+									elseif earlier then
+										item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+										item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+										item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+										item.tags = item.tags or var.none
+										item.given.batch = item.given.batch or earlier.given.batch
+										lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
+										if item.given.replace == 'due' then
+											local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
+											lib.set_due(item, earlier.due or now + earlier.delay)
+											item.turn = stays and earlier.turn
+											item.score = item.turn or item.score
+										else
+											lib.set_due(item, now + item.delay)
+										end
+										earlier.left = 'replaced'
+									elseif state == 'running' then
+										local jid = holder
+										local letters, values = lib.split_options(item.given.o)
+										values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+										item.depends, item.watches, item.follows = {jid}, true, true
+										item.claim = item.given.claim
+										item.claim.a = jid
+										letters = string.find(letters, '^%a*f') ~= nil and letters or letters .. 'f'
+										item.options = lib.join_options(letters, values)
+									else
+										if before[holder] then
+											local message = 'Job ' .. holder .. ' is named twice'
+											error('Put(): ' .. message)
+										end
+										local jid, held2 = holder, held
+										local put_as, key = item.jid, prefix .. 'j:' .. jid
+										local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+										item.jid, item.key, item.replaces = jid, key, true
+										item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and string.find(job[7], '^%a*c') ~= nil and job[7], priority = job[9], stored = job[7]}
+										item.tags = item.tags or var.none
+										item.waits = call('scard', key .. '-dependencies') > 0
+										item.watches = string.find(job[7], '^%a*f') ~= nil
+										local first, last = string.match(type(held2.s) == 'string' and held2.s or '', '^(%S+) (%S+)$')
+										if last ~= job[8] then
+											first = job[8]
+										end
+										lib.set_options(item, job[7], lib.finite(first, now), put_as)
+										local due, turn = now + item.delay, false
+										if item.given.replace == 'due' and job[2] then
+											local queue, job2 = job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]}
+											local score
+											do
+												local limit = lib.parked_by(job2.state, job2.time, job2.parked)
+												score = call('zscore', limit and prefix .. 'x:limit:' .. limit .. ':wait' or prefix .. 'q:' .. queue .. '-work', jid)
+											end
+											local due2 = not score and lib.finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+											if score then
+												local at, priority = lib.finite(score), lib.finite(job2.priority, 0)
+												local in_work = at and (priority - at) * 10000000000 or 0
+												if in_work <= now or not item.given.share then
+													due, turn = in_work <= now and in_work or item.first
+												else
+													local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
+													due, turn = now, stays and string.find(job2.stored, '^%a*g') ~= nil and score
+												end
+											else
+												due, turn = due2 or not job2.undelayed and lib.finite(job2.scheduled) or now
+											end
+										end
+										lib.set_due(item, due)
+										item.turn = turn
+										item.score = turn or item.score
+									end
+									if known or not item.left then
+										claims[claim.k] = item
+									end
+									if item.replaces or item.follows then
+										item.more = lib.more_fields(given.backoff, item.options)
+									end
+								end
+								if item.left then
+									break
+								end
+							elseif item.claim then
+								local key = item.claim.k
+								if claims[key] then
+									item.claim = nil
+								else
+									claims[key] = item
+								end
+							end
+							if not item.others then
+								local others, problem = lib.needed(item.jid, item.depends, 1, before)
+								if problem then
+									error('Put(): ' .. problem)
+								end
+								item.others, item.waits = others, item.waits or #others > 0
+							end
+							item.watches = item.waits and (item.watches or item.given.watches)
+							puts.watching = puts.watching or item.watches
+						until true
 						if not item.left then
 							call('zcard', prefix .. 'q:' .. item.queue .. '-' .. lib.part_of(item))
 							before[item.jid] = 'put'
@@ -1266,7 +1495,23 @@ local function library(stamp, now)
 						lib.drop_left(puts.groups[g])
 					end
 					if puts.batches then
-						lib.read_batches('Put', puts.batches, puts.items)
+						local batches, items = puts.batches, puts.items
+						for _, item in ipairs(items) do
+							local jid = item.given.batch
+							if jid then
+								local batch = batches[jid]
+								batch.stored = batch.stored or lib.read_batch('Put', jid)
+								if lib.is_circle(item, jid, batch) then
+									local message = 'Job ' .. item.jid .. ' would wait for its own batch'
+									error('Put(): ' .. message)
+								end
+								batch.members[#batch.members + 1] = item.jid
+							end
+							if batches[item.jid] then
+								local message = 'Job ' .. item.jid .. ' is put together with its members'
+								error('Put(): ' .. message)
+							end
+						end
 					end
 					for _, item in ipairs(puts.items) do
 						do
@@ -1282,54 +1527,72 @@ local function library(stamp, now)
 					end
 					for _, item in ipairs(puts.items) do
 						if item.claim then
-							lib.change_claim(item)
+							lib.write_claim(item.jid, item.claim)
+							local before = lib.claim_of(item.claimed)
+							if before and before.k ~= item.claim.k then
+								lib.release_claim(item.jid, item.claimed, 'canceled')
+							end
 						end
 						if item.old then
-							lib.leave(item, puts.worker)
+							local worker = puts.worker
+							local jid, old = item.jid, item.old
+							local queue, owner = old.queue, old.worker
+							do
+								local text = old.history
+								if text then
+									lib.move_history(jid, text)
+								end
+							end
+							if queue then
+								lib.leave_queue(queue, jid)
+							end
+							if owner and owner ~= '' then
+								try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
+								old.lost = owner ~= worker
+								if old.state == 'running' and queue then
+									if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+										lib.wake(queue)
+									end
+								end
+							end
+							if old.state == 'complete' then
+								try('zrem', prefix .. 'completed', jid)
+							elseif old.state == 'failed' then
+								local failure, count = old.failure
+								local details = lib.list_of(failure)
+								lib.leave_group(jid, details, count)
+								lib.uncount_failure(queue, details)
+								lib.unfile_failures({jid})
+							end
+							if old.grace then
+								call('hdel', item.key, 'grace')
+							end
+							local keeps_turn = item.score and item.given.share
+							if old.stored and string.find(old.stored, '^%a*g') ~= nil and old.state == 'waiting' and queue and not keeps_turn then
+								lib.leave_turns(queue, old.priority)
+							end
+							if old.limits then
+								lib.leave_limits(jid, old.limits)
+							end
+							if old.optionless then
+								call('hdel', item.key, 'x:o')
+							end
+							do
+								local tags = lib.difference(old.tags, item.tags, 1)
+								for i = 1, #tags do
+									lib.remove_tag(jid, tags[i])
+								end
+							end
+							for _, other in ipairs(old.ended) do
+								lib.undepend(jid, other)
+							end
 						end
 					end
 					return found
 				end
-			elseif name == 'promote' then
-				function lib.promote(jids)
-					local queues, jobs, ready = lib.read_scheduled(jids)
-					for i = 1, #queues do
-						call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-						call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
-					end
-					for i = 1, #queues do
-						lib.release_scheduled(queues[i], jobs[queues[i]])
-						ready = ready + #jobs[queues[i]]
-					end
-					return ready
-				end
 			elseif name == 'publish' then
 				function lib.publish(channel, message)
 					return try('publish', prefix .. channel, message)
-				end
-			elseif name == 'put_off' then
-				function lib.put_off(queue, jid, delay)
-					try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-					call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + delay), jid)
-					call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-					call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
-					lib.wake_for(queue, delay)
-				end
-			elseif name == 'rank_of' then
-				function lib.rank_of(key, score, jid)
-					if call('zscore', key, jid) == score then
-						return call('zrank', key, jid), true
-					end
-					local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
-					while low < high do
-						local middle = math.floor((low + high) / 2)
-						if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
-							high = middle
-						else
-							low = middle + 1
-						end
-					end
-					return low, false
 				end
 			elseif name == 'related' then
 				function lib.related(jid, name, left_out)
@@ -1371,26 +1634,6 @@ local function library(stamp, now)
 						lib.stop_limited(item.jid, item.stored)
 					end
 				end
-			elseif name == 'restore' then
-				function lib.restore(job, given)
-					local stored = job.stored or ''
-					local claim = lib.claim_again(job.jid, stored)
-					if claim then
-						lib.write_claim(job.jid, claim)
-					end
-					if given.o or string.find(stored, '^%a*[stkKn]') ~= nil then
-						do
-							local key, given2 = prefix .. 'j:' .. job.jid, {o = given.o, drop = 'stn'}
-							local text = lib.merge_options(stored, given2)
-							if text == '' then
-								call('hdel', key, 'x:o')
-							elseif text then
-								call('hset', key, 'x:o', text)
-							end
-						end
-						lib.note_life(job.jid, given.ends)
-					end
-				end
 			elseif name == 'set_due' then
 				function lib.set_due(item, due)
 					local within = item.given.within
@@ -1412,21 +1655,22 @@ local function library(stamp, now)
 				end
 			end
 		elseif length == 8 then
-			if name == 'add_band' then
-				function lib.add_band(bands, work, priority, score)
-					if score > priority - 0.1 then
-						lib.add_some(bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', priority - 0.1), '8')
-					end
-					if score > priority - 0.5 then
-						lib.add_some(bands, work, string.format('%.17g', priority - 0.1), '(' .. string.format('%.17g', priority - 0.5), '1')
-					end
-					lib.add_some(bands, work, string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), '1')
-				end
-			elseif name == 'add_some' then
+			if name == 'add_some' then
 				function lib.add_some(bands, work, from, to, limit)
 					local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
 					for i = 1, #found, 2 do
-						local at, priority = lib.since_when(found[i], lib.finite(found[i + 1], math.huge))
+						local at, priority
+						do
+							local jid, score = found[i], lib.finite(found[i + 1], math.huge)
+							local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'time')
+							local priority2 = lib.finite(job[1], 0)
+							local at2 = (priority2 - score) * 10000000000
+							if at2 >= 0.1 * 10000000000 and at2 <= now + 1 then
+								at, priority = at2, priority2
+							else
+								at, priority = lib.finite(job[2], now), priority2
+							end
+						end
 						lib.add_wait(bands, priority, at)
 					end
 				end
@@ -1475,101 +1719,12 @@ local function library(stamp, now)
 					end
 					return queues
 				end
-			elseif name == 'announce' then
-				function lib.announce(items, special)
-					local queue, suffix
-					for i = 1, #items do
-						local item = items[i]
-						if item.queue ~= queue then
-							queue = item.queue
-							suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-						end
-						try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
-					end
-					if special and lib.any_dependents(items, prefix .. 'x:none') then
-						for i = 1, #items do
-							lib.release_dependents(items[i].jid)
-						end
-						local some = var.releasable < math.huge
-						local _, more = lib.settle_rest()
-						if some and more then
-							items[#items].state = 'complete+'
-						end
-					end
-				end
 			elseif name == 'claim_of' then
 				function lib.claim_of(text)
 					local _, values = lib.split_options(text)
 					local claim = values.u
 					if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
 						return claim
-					end
-				end
-			elseif name == 'claim_on' then
-				function lib.claim_on(name, state, stored)
-					local claim = lib.claim_of(stored)
-					if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
-						return
-					end
-					return claim
-				end
-			elseif name == 'complete' then
-				function lib.complete(worker, items)
-					local owned = lib.read_all(items, worker)
-					if #owned == 0 then
-						return
-					end
-					local queues = lib.items_by_queue(owned)
-					local config = lib.read_config(queues)
-					local cap = lib.finite(config[3], 100)
-					local special = lib.any_dependents(owned, prefix .. 'tracked')
-					for i = 1, #queues do
-						lib.unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
-					end
-					for i = 1, special and #queues or 0 do
-						lib.publish_each_tracked('completed', queues[i].jids)
-					end
-					local done, finished, forgetting = lib.entry(now, '"done"', nil), owned, false
-					for i = 1, #owned do
-						local item = owned[i]
-						if item.grace then
-							call('hdel', item.key, 'grace')
-						end
-						local entries = lib.record(item.key, done, cap)
-						if entries == 1 then
-							lib.adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
-						end
-						if item.next then
-							item.state = lib.advance(item, cap)
-							if finished == owned then
-								finished = {unpack(owned, 1, i - 1)}
-							end
-						else
-							item.state = 'complete'
-							lib.settle(item, 'complete', '')
-							if item.stored and string.find(item.stored, '^%a*[kruw]') ~= nil and lib.job_ended(item.jid, item.stored, 'complete') then
-								lib.delete_job(item.jid)
-								item.forgotten, forgetting = true, true
-							end
-							if finished ~= owned then
-								finished[#finished + 1] = item
-							end
-						end
-					end
-					if #finished > 0 then
-						local kept = forgetting and lib.remembered(finished) or finished
-						if #kept > 0 then
-							lib.keep_completed(kept, lib.finite(config[1], 604800), lib.finite(config[2], 50000))
-						end
-						lib.announce(finished, special)
-					end
-					for i = 1, #queues do
-						if lib.finite(config[3 + i], 0) > 0 then
-							lib.wake(queues[i].queue)
-						end
-					end
-					if var.frees_limits then
-						lib.stop_all_limited(owned)
 					end
 				end
 			elseif name == 'end_life' then
@@ -1582,11 +1737,28 @@ local function library(stamp, now)
 					local ends = state and lib.end_of_life(jid, stored, as or state, since)
 					if ends and ends <= now then
 						if state == 'complete' then
-							lib.delete_expired(jid, job[5])
+							do
+								local tags = job[5]
+								local key = prefix .. 'j:' .. jid
+								try('zrem', prefix .. 'completed', jid)
+								do
+									local tags2 = lib.names_of(tags)
+									for i = 1, #tags2 do
+										lib.remove_tag(jid, tags2[i])
+									end
+								end
+								call('del', key, key .. '-history', key .. '-dependencies')
+								lib.note_life(jid)
+							end
 							return true
 						elseif lib.expire_job(jid, job) then
 							if state ~= 'failed' then
-								lib.tally_expired(job[2] or '')
+								local queue = job[2] or ''
+								local day = now - now % 86400
+								local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+								if try('hincrby', key, 'expired', 1) == 1 then
+									lib.expire_stats(key, day)
+								end
 							end
 							return true
 						end
@@ -1596,20 +1768,6 @@ local function library(stamp, now)
 					end
 					lib.note_life(jid, ends)
 					return false
-				end
-			elseif name == 'find_job' then
-				function lib.find_job(run, jid, asks_due)
-					local job = lib.read_job(run, jid)
-					if not job[13] then
-						return
-					elseif not asks_due then
-						return lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-					end
-					local state, more = job[14], lib.set_beside(job)
-					if state == 'scheduled' or state == 'depends' then
-						more = more .. lib.due_member(jid, job[2], state)
-					end
-					return lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
 				end
 			elseif name == 'group_of' then
 				function lib.group_of(jid)
@@ -1688,8 +1846,44 @@ local function library(stamp, now)
 						priority = string.format('%.17g', (lib.finite(priority, 0)))
 					end
 					local encode = cjson.encode
-					local history = lib.history_json(jid, newest)
-					local related_jobs = lib.relations_json(jid)
+					local history
+					do
+						local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+						local n = #list
+						if newest and n > 0 then
+							list[n] = newest
+							n = n - 1
+						end
+						for i = 1, n do
+							local object
+							do
+								local text = list[i]
+								local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+								if when then
+									object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+								else
+									when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+									if when then
+										object = '{"when":' .. when .. ',"what":' .. what .. '}'
+									else
+										object = lib.unusual_entry(text)
+									end
+								end
+							end
+							list[i] = object
+						end
+						history = lib.joined(list)
+					end
+					local related_jobs
+					do
+						local dependents = prefix .. 'j:' .. jid .. '-dependents'
+						local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+						if call('exists', dependents, dependencies) > 0 then
+							related_jobs = lib.sets_json(jid)
+						else
+							related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+						end
+					end
 					return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.options_member(job[9]) .. lib.progress_member(jid, job[9]) .. lib.parked_member(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 				end
 			elseif name == 'known_as' then
@@ -1698,27 +1892,6 @@ local function library(stamp, now)
 						return earlier.holder or earlier.jid
 					end
 					return not earlier and held and held.j == item.jid and holder
-				end
-			elseif name == 'list_key' then
-				function lib.list_key(area, kind, name)
-					local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
-					if parts[kind] then
-						return prefix .. 'q:' .. lib.required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
-					elseif kind == 'failed' or kind == 'oldest' then
-						return prefix .. 'f:' .. lib.required(area, 'group', name ~= '' and name)
-					elseif kind == 'tagged' then
-						return prefix .. 't:' .. lib.required(area, 'tag', name ~= '' and name)
-					elseif kind == 'complete' then
-						return prefix .. 'completed'
-					elseif kind == 'tracked' then
-						return prefix .. 'tracked'
-					elseif kind == 'worker' then
-						return prefix .. 'w:' .. lib.required(area, 'worker', name ~= '' and name) .. ':jobs'
-					end
-					do
-						local message = 'Unknown list "' .. tostring(kind) .. '"'
-						error(area .. '(): ' .. message)
-					end
 				end
 			elseif name == 'names_of' then
 				function lib.names_of(text)
@@ -1741,7 +1914,19 @@ local function library(stamp, now)
 					if its.max_concurrency > 0 or its.max_rate then
 						ask.limit = ask.count
 					end
-					local wanted = lib.allowed(queue, its, math.max(0, ask.limit - n))
+					local wanted
+					do
+						local wanted2 = math.max(0, ask.limit - n)
+						if its.max_concurrency > 0 then
+							local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+							wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
+						end
+						if its.max_rate and wanted2 > 0 then
+							wanted = lib.allowed_by_rate(queue, its, wanted2)
+						else
+							wanted = wanted2
+						end
+					end
 					if wanted == 0 then
 						return var.none, 0
 					end
@@ -1750,7 +1935,19 @@ local function library(stamp, now)
 					end
 					its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
 					its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
-					local expired = lib.open_queue(queue, its, wanted)
+					local expired
+					do
+						local wanted2 = wanted
+						local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+						if its.tracked then
+							recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+						end
+						if lost or recur or scheduled then
+							expired = lib.take_due(queue, its, wanted2, lost, recur, scheduled)
+						else
+							expired = var.none
+						end
+					end
 					if its.left then
 						ask.left = true
 						if #expired > 0 then
@@ -1799,31 +1996,6 @@ local function library(stamp, now)
 					lib.wake_for(queue, 0)
 					return true
 				end
-			elseif name == 'read_all' then
-				function lib.read_all(items, worker)
-					local mine, seen = items, {}
-					for i = 1, #items do
-						local item = items[i]
-						local problem
-						if seen[item.jid] then
-							problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-						else
-							problem = lib.read_completed(item, worker)
-						end
-						if problem then
-							item.problem = problem
-							if mine == items then
-								mine = {unpack(items, 1, i - 1)}
-							end
-						elseif mine ~= items then
-							mine[#mine + 1] = item
-						end
-						if not problem and #items > 1 then
-							seen[item.jid] = true
-						end
-					end
-					return mine
-				end
 			elseif name == 'read_end' then
 				function lib.read_end(run, jid)
 					local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
@@ -1845,62 +2017,6 @@ local function library(stamp, now)
 			elseif name == 'read_job' then
 				function lib.read_job(run, jid)
 					return run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-				end
-			elseif name == 'read_old' then
-				function lib.read_old(puts, item)
-					local key, depends = item.key, item.depends
-					local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
-					item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
-					item.priority = item.priority or fields[1]
-					item.tags = item.tags or item.old.tags
-					item.retries = item.retries or fields[6]
-					if fields[10] then
-						lib.keep_options(puts, item, fields[10], fields[4])
-					end
-					if #depends == 0 then
-						item.waits = call('scard', key .. '-dependencies') > 0
-						return
-					end
-					local before = call('smembers', key .. '-dependencies')
-					item.old.ended = lib.difference(before, depends, 1)
-					item.waits = #item.old.ended < #before
-				end
-			elseif name == 'read_put' then
-				function lib.read_put(puts, queue, at, first, last, checked, before)
-					local klass, data = ARGV[at + 1], ARGV[at + 2]
-					if not klass then
-						error('Put(): Arg "klass" missing')
-					end
-					local given = var.none
-					if last == first + 1 and ARGV[first] == 'new' then
-						checked = 'new'
-					elseif last >= first then
-						given = lib.options('Put', first, last)
-						checked = given.new and 'new' or checked or given.checked
-					end
-					if not checked then
-						lib.json('Put', 'data', data)
-					end
-					local delay = 0
-					if ARGV[at + 3] ~= '0' then
-						delay = lib.number('Put', 'delay', ARGV[at + 3])
-					end
-					local jid = lib.required('Put', 'jid', ARGV[at] ~= '' and ARGV[at])
-					local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
-					if given == var.none then
-						return job
-					end
-					local o, retries = given.o, given.retries
-					if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
-						job.given, job.more, job.retries = before.given, before.more, before.retries
-					else
-						lib.add_given(puts, job, given)
-						given = job.given
-					end
-					if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
-						job.o, job.words = o, retries
-					end
-					return job
 				end
 			elseif name == 'readable' then
 				function lib.readable(text)
@@ -1952,12 +2068,26 @@ local function library(stamp, now)
 						repeat
 							if var.tellable <= 0 then
 								if minded > 0 or not again then
-									lib.leave_untold(jid, cursor)
+									local cursor2 = cursor
+									local reply = try('set', prefix .. 'x:rest:' .. jid, cursor2, 'NX')
+									if reply and not reply.err then
+										try('zadd', prefix .. 'x:rest', stamp, jid)
+									end
 								end
 								break
 							end
 							local dependents
-							dependents, cursor = lib.dependents_from(jid, cursor)
+							do
+								local cursor2 = cursor
+								local key = prefix .. 'j:' .. jid .. '-dependents'
+								local all = cursor2 == '0' and try('srandmember', key, var.tellable + 1)
+								if all and #all <= var.tellable then
+									dependents, cursor = all, '0'
+								else
+									local page = try('sscan', key, cursor2, 'COUNT', var.tellable)
+									dependents, cursor = page[2] or var.none, page[1] or '0'
+								end
+							end
 							minded = minded + lib.tell_each(dependents, jid, failed, ended)
 						until cursor == '0'
 						at, cursor = at + 1, '0'
@@ -1980,25 +2110,6 @@ local function library(stamp, now)
 						end
 					end
 					return found
-				end
-			elseif name == 'time_out' then
-				function lib.time_out(jid, job)
-					local queue = job[1]
-					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-					call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
-					do
-						local text = job[4]
-						if text then
-							lib.move_history(jid, text)
-						end
-					end
-					lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'))
-					call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
-					lib.lock_lost(jid, job[3] or '')
-					lib.wake(queue)
-					if job[5] then
-						lib.stop_limited(jid, job[5])
-					end
 				end
 			elseif name == 'undepend' then
 				function lib.undepend(jid, other)
@@ -2045,18 +2156,6 @@ local function library(stamp, now)
 					item.priority = given.priority and lib.number('Put', 'priority', given.priority)
 					item.retries = given.retries and lib.number('Put', 'retries', given.retries)
 					item.tags = given.tags and lib.names('Put', 'tags', given.tags)
-				end
-			elseif name == 'add_locks' then
-				function lib.add_locks(queue, worker, locks, n)
-					local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-					call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
-					local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
-					if first == 1 then
-						call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-						if type(held) == 'number' then
-							call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-						end
-					end
 				end
 			elseif name == 'admit_all' then
 				function lib.admit_all(jids, count, jobs, taken, settings, run)
@@ -2110,19 +2209,33 @@ local function library(stamp, now)
 						lib.spawn_all(queue, limit)
 					end
 					if scheduled then
-						lib.move_scheduled(queue, limit)
+						local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+						local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+						local work, turns = {}, {}
+						for n, jid in ipairs(due) do
+							local priority, stored
+							do
+								local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+								if job[1] then
+									priority, stored = job[1], job[2]
+								else
+									priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+								end
+							end
+							if priority then
+								call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+								work[#work + 1] = stored and string.find(stored, '^%a*c') ~= nil and lib.score_before(jid) or stored and string.find(stored, '^%a*q') ~= nil and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
+								work[#work + 1] = jid
+							end
+						end
+						for from = 1, #due, 1000 do
+							call('zrem', scheduled, unpack(due, from, math.min(from + 999, #due)))
+						end
+						local key = prefix .. 'q:' .. queue .. '-work'
+						for from = 1, #work, 1000 do
+							call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
+						end
 					end
-				end
-			elseif name == 'bucket_of' then
-				function lib.bucket_of(seconds)
-					if seconds < 60 then
-						return 's' .. math.floor(seconds)
-					elseif seconds < 3600 then
-						return 'm' .. math.floor(seconds / 60)
-					elseif seconds < 86400 then
-						return 'h' .. math.floor(seconds / 3600)
-					end
-					return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 				end
 			elseif name == 'cursor_at' then
 				function lib.cursor_at(list, offset, jid, score)
@@ -2176,45 +2289,6 @@ local function library(stamp, now)
 					end
 					return ended
 				end
-			elseif name == 'fail_lost' then
-				function lib.fail_lost(queue, jid, worker, own_queue, stored, settings)
-					lib.leave_queue(queue, jid)
-					local group = 'failed-retries-' .. (own_queue or queue)
-					local message = 'Job exhausted retries in queue "' .. queue .. '"'
-					lib.add_failure(jid, group)
-					lib.mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
-					try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message})))
-					if stored then
-						lib.job_ended(jid, stored, 'failed')
-					end
-					if settings.keep_failed then
-						lib.file_failure(jid, group, settings.keep_failed, stored)
-					end
-				end
-			elseif name == 'find_jobs' then
-				function lib.find_jobs(jids, first, asks_due)
-					local found = {}
-					var.related_left = asks_due and 4000
-					for i = first, #jids do
-						if asks_due and not lib.has_room(jids[i]) then
-							local text, rest = (lib.joined(found)), lib.array({unpack(jids, i)})
-							if not var.large and rest == '' then
-								return text
-							end
-							return {text, rest, unpack(var.large or var.none)}
-						end
-						local text = lib.find_job(try, jids[i], asks_due)
-						found[#found + 1] = text
-						var.large_text = var.large_text + #(text or '')
-					end
-					do
-						local text = lib.joined(found)
-						if not var.large and '' == '' then
-							return text
-						end
-						return {text, '', unpack(var.large or var.none)}
-					end
-				end
 			elseif name == 'holder_of' then
 				function lib.holder_of(name)
 					local ends, jid = lib.stored_claim(name)
@@ -2263,10 +2337,34 @@ local function library(stamp, now)
 					local mortal = string.find(stored, '^%a*[stkK]') ~= nil
 					local forgotten = mortal and lib.is_forgotten(stored, state)
 					if (state == 'complete' or state == 'failed') and string.find(stored, '^%a*r') ~= nil then
-						lib.keep_result(prefix .. 'j:' .. jid, state)
+						local key = prefix .. 'j:' .. jid
+						local job = call('hmget', key, 'time', 'x:result', 'x:o')
+						local belongs, stored = state .. '|' .. (job[1] or '') .. '|', job[2] or ''
+						local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+						if result and string.sub(stored, 1, #belongs) ~= belongs then
+							call('hset', key, 'x:result', belongs .. result)
+						end
+						local left
+						do
+							local text = job[3]
+							local letters, body = string.match(text, '^(%a+)(|.*)$')
+							letters = string.gsub(letters, 'r', '')
+							left = letters == '' and '' or letters .. body
+						end
+						if left == '' then
+							call('hdel', key, 'x:o')
+						else
+							call('hset', key, 'x:o', left)
+						end
 					end
 					if string.find(stored, '^%a*w') ~= nil then
-						lib.publish_end(jid, state, forgotten)
+						local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
+						if not message then
+							message = '{"state":"canceled","cause":"' .. state .. '"}'
+						elseif #message > 65536 and not forgotten then
+							message = '{"state":"' .. state .. '","more":true}'
+						end
+						try('publish', prefix .. 'x:done:' .. jid, message)
 					end
 					if string.find(stored, '^%a*u') ~= nil then
 						lib.release_claim(jid, stored, state)
@@ -2278,7 +2376,14 @@ local function library(stamp, now)
 						lib.tell_all({jid}, '0', lib.job_ended)
 					end
 					if mortal then
-						lib.keep_record(jid, stored, state, forgotten)
+						if not (state == 'complete' or state == 'failed') or forgotten and state == 'complete' then
+							lib.note_life(jid)
+						elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
+							lib.note_life(jid, now)
+						elseif not forgotten and string.find(stored, '^%a*' .. (state == 'complete' and 'k' or 'K')) ~= nil then
+							local _, values = lib.split_options(stored)
+							lib.note_life(jid, lib.end_in_state(values, state, now))
+						end
 					end
 					return forgotten and state == 'complete'
 				end
@@ -2298,7 +2403,7 @@ local function library(stamp, now)
 					local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
 					if not lost then
 						take = ask.known and try or call
-						jids = lib.best_of_work(take, queue, more)
+						jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
 					end
 					if #jids == 0 then
 						return not lost and its.parked and lib.bring_more(queue, its, more)
@@ -2313,95 +2418,6 @@ local function library(stamp, now)
 					local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
 					try('publish', prefix .. 'w:' .. worker, message)
 					try('publish', prefix .. 'log', message)
-				end
-			elseif name == 'lock_some' then
-				function lib.lock_some(queue, jids, worker, settings, show, out, run)
-					local cap = settings.cap
-					local expires = lib.later(settings.heartbeat)
-					local details = '{"worker":' .. cjson.encode(worker) .. '}'
-					local popped = lib.entry(now, '"popped"', details)
-					local jobs, waited, locks = jids[2] and {unpack(jids)} or {false}, jids[2] and {unpack(jids)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-					local n, count, limited, fair, common = 0, #jids, false, false, nil
-					for i = 1, count do
-						local key = prefix .. 'j:' .. jids[i]
-						local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-						jobs[i], waited[i] = job, key
-						local size = #(job[6] or '')
-						var.taken_bytes = var.taken_bytes + size
-						if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-							count, settings.stopped, var.dropped = i - 1, true, 1000
-							break
-						end
-						if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
-							limited = limited or string.find(job[9], '^%a*c') ~= nil
-							fair = fair or string.find(job[9], '^%a*g') ~= nil
-						end
-					end
-					if limited then
-						count, common = lib.admit_all(jids, count, jobs, #out, settings, run)
-						if not common then
-							lib.read_scores(queue, jids, count, jobs, settings, run)
-						end
-					end
-					if run then
-						local first = count == 1 and '-1' or string.format('%d', -count)
-						if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-							settings.stopped = true
-							return
-						end
-					end
-					if fair then
-						lib.leave_all_turns(queue, jobs, count)
-					end
-					local put_at, put_time
-					for i = 1, count do
-						local jid, job, key = jids[i], jobs[i], waited[i]
-						local stored = job[9]
-						local over = stored and string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting')
-						if limited and job.refused then
-							lib.put_aside(queue, jid, job, run)
-						elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
-							n = n + 1
-							local entries = lib.record(key, popped, cap)
-							if entries ~= 2 or string.find(jid, '-', 1, true) then
-								lib.read_rest(jid, key, job, popped, cap)
-							end
-							local ends = expires
-							if settings.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
-								ends = lib.lock_special(key, job, worker, settings)
-							else
-								call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-							end
-							if job[8] ~= put_at or n == 1 then
-								put_at, put_time = job[8], lib.finite(job[8], now)
-							end
-							jobs[n], jids[n], waited[n] = job, jid, now - put_time
-							locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-						else
-							call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-						end
-					end
-					for i = n + 1, #jids do
-						jids[i], waited[i] = nil, nil
-					end
-					if n == 0 then
-						return
-					end
-					if limited then
-						lib.note_all_started(jobs, n, locks, common)
-					end
-					if settings.rate then
-						lib.note_starts(settings.rate, n)
-					end
-					lib.add_locks(queue, worker, locks, n)
-					lib.observe('wait', queue, waited)
-					local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
-					for i = 1, n do
-						if tracked[i] then
-							try('publish', prefix .. 'popped', jids[i])
-						end
-						out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-					end
 				end
 			elseif name == 'lock_time' then
 				function lib.lock_time(own, general)
@@ -2427,7 +2443,12 @@ local function library(stamp, now)
 						return false
 					end
 					if not run then
-						lib.drop_slots(jid, stored, settings.most or 1)
+						local most = settings.most or 1
+						for _, limit in ipairs(lib.limits_named(stored, most)) do
+							if try('zrem', prefix .. 'x:limit:' .. limit.name .. ':held', jid) == 1 then
+								limit.room, limit.look = limit.room + 1, true
+							end
+						end
 					end
 					local found, refused = lib.admit(jid, stored, settings.most or 1)
 					if refused then
@@ -2473,7 +2494,26 @@ local function library(stamp, now)
 						local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
 						return {kind = kind, jids = jids, total = #jids}
 					end
-					local key = lib.list_key(area, kind, name)
+					local key
+					do
+						local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
+						if parts[kind] then
+							key = prefix .. 'q:' .. lib.required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
+						elseif kind == 'failed' or kind == 'oldest' then
+							key = prefix .. 'f:' .. lib.required(area, 'group', name ~= '' and name)
+						elseif kind == 'tagged' then
+							key = prefix .. 't:' .. lib.required(area, 'tag', name ~= '' and name)
+						elseif kind == 'complete' then
+							key = prefix .. 'completed'
+						elseif kind == 'tracked' then
+							key = prefix .. 'tracked'
+						elseif kind == 'worker' then
+							key = prefix .. 'w:' .. lib.required(area, 'worker', name ~= '' and name) .. ':jobs'
+						else
+							local message = 'Unknown list "' .. tostring(kind) .. '"'
+							error(area .. '(): ' .. message)
+						end
+					end
 					local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
 					if kind == 'failed' or kind == 'oldest' then
 						list.total = call('llen', key)
@@ -2497,58 +2537,25 @@ local function library(stamp, now)
 					local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
 					return state == 'scheduled' and since == (time or '') and name or nil
 				end
-			elseif name == 'parked_in' then
-				function lib.parked_in(jid, name)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
-					return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
-				end
-			elseif name == 'place_all' then
-				function lib.place_all(puts, queue, group)
-					local first = lib.score_text()
-					local digits = first and #group > 1 and string.sub(first, 4) + 0
-					local work, n = var.none, 0
-					for i = 1, #group do
-						local item = group[i]
-						if item.waits then
-							call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-							item.state = 'depends'
-						elseif item.delay > 0 then
-							call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-							item.state = 'scheduled'
-						else
-							local score = item.score or item.at and lib.past_score(item) or false
-							local share = puts.turns and (item.share or item.given and item.given.share)
-							if share and not score then
-								score = lib.fair_score(queue, item.priority, share, puts.turns)
-							end
-							if not score and (item.priority or not first) then
-								score = lib.fractional_score(n, item.priority)
-							elseif not score then
-								score = n == 0 and first or string.format('-0.%016d', digits + n)
-							end
-							if n == 0 then
-								work = {score, item.jid}
-							else
-								work[2 * n + 1], work[2 * n + 2] = score, item.jid
-							end
-							n = n + 1
-							item.state = 'waiting'
-						end
-					end
-					do
-						local key, list = prefix .. 'q:' .. queue .. '-work', work
-						for from = 1, #list, 1000 do
-							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-						end
-					end
-				end
 			elseif name == 'put_aside' then
 				function lib.put_aside(queue, jid, job, run)
 					if not run then
 						try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 						call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
 					end
-					lib.park(queue, jid, job.refused, job.score, job[8])
+					do
+						local limit, score, time = job.refused, job.score, job[8]
+						local wait = prefix .. 'x:limit:' .. limit.name .. ':wait'
+						limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
+						local due = limit.opens
+						if limit.waiting > 0 then
+							due = now + 60 + limit.waiting / 100
+						end
+						limit.waiting = limit.waiting + 1
+						call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+						call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
+						try('zadd', wait, score, jid)
+					end
 				end
 			elseif name == 'read_gift' then
 				function lib.read_gift(area, first, last)
@@ -2562,21 +2569,6 @@ local function library(stamp, now)
 						given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
 					end
 					return given
-				end
-			elseif name == 'read_jids' then
-				function lib.read_jids(area, first)
-					lib.required(area, 'jid', ARGV[first])
-					if #ARGV - first >= 500 then
-						local message = 'More than ' .. 500 .. ' jobs'
-						error(area .. '(): ' .. message)
-					end
-					local jids, seen = {}, {}
-					for i = first, #ARGV do
-						if not seen[ARGV[i]] then
-							jids[#jids + 1], seen[ARGV[i]] = ARGV[i], true
-						end
-					end
-					return jids
 				end
 			elseif name == 'read_list' then
 				function lib.read_list(list, offset, count)
@@ -2612,9 +2604,33 @@ local function library(stamp, now)
 						puts.claiming = puts.claiming or given.claim ~= nil
 						given.watches = lib.read_policy('Put', given.o)
 						given.share = lib.read_share('Put', given.o)
-						lib.read_limits('Put', given.o)
+						do
+							local text = given.o
+							if string.find(text, '^%a*c') ~= nil then
+								local _, values = lib.split_options(text)
+								local found = lib.limits_of(text)
+								for i = 1, #found do
+									lib.check_limit_name('Put', found[i])
+								end
+								if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+									local message = 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200)
+									error('Put(): ' .. message)
+								end
+							end
+						end
 						puts.turns = puts.turns or given.share and {}
-						lib.read_replace('Put', given)
+						repeat
+							local how, claim = given.replace, given.claim
+							if not how then
+								break
+							elseif how ~= 'delay' and how ~= 'due' then
+								local message = 'Arg "replace" is neither delay nor due: ' .. how
+								error('Put(): ' .. message)
+							elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+								error('Put(): Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+							end
+							given.within = given.within and lib.number('Put', 'within', given.within)
+						until true
 					end
 					if given.batch then
 						puts.batches = puts.batches or {}
@@ -2686,8 +2702,28 @@ local function library(stamp, now)
 					end
 					local count, spawned = lib.finite(fields[8], 0), 0
 					while at <= now and spawned < limit do
-						count = lib.next_child(parent, count)
-						lib.spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+						do
+							local count2 = count
+							local taken = 0
+							repeat
+								count2 = count2 + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+								local child = parent .. '-' .. string.format('%.0f', count2)
+								taken = taken + 1
+							until call('exists', prefix .. 'j:' .. child) == 0
+							count = count2
+						end
+						do
+							local child, at2 = parent .. '-' .. string.format('%.0f', count), at
+							call('hset', prefix .. 'j:' .. child, 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', string.format('%.17g', at2), 'spawned_from_jid', parent)
+							call('zadd', prefix .. 'q:' .. queue .. '-work', lib.finite(job.priority, 0) - at2 / 10000000000, child)
+							do
+								local tags = lib.names_of(job.tags)
+								for i = 1, #tags do
+									lib.add_tag(child, tags[i])
+								end
+							end
+							lib.record(prefix .. 'j:' .. child, lib.entry(at2, '"put"', cjson.encode({q = queue})))
+						end
 						at = at + interval
 						spawned = spawned + 1
 					end
@@ -2730,47 +2766,45 @@ local function library(stamp, now)
 					end
 					return lib.joined(shown)
 				end
-			elseif name == 'take_from' then
-				function lib.take_from(ask, i, out)
-					local expired, more = lib.open_safely(ask, i, #out)
-					lib.lock_from(ask, i, expired, 0, nil, out)
-					if var.dropped > 0 then
-						more = more + var.dropped < 1000 and more or 1000 - var.dropped
-					end
-					while more > 0 do
-						local before = #out
-						if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and ask.count, out) then
-							break
-						end
-						more = more - (#out - before)
-						if var.dropped > 0 then
-							more = more + var.dropped < 1000 and more or 1000 - var.dropped
-						end
-					end
-				end
-			elseif name == 'take_over' then
-				function lib.take_over(item, earlier)
-					item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
-					item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
-					item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
-					item.tags = item.tags or var.none
-					item.given.batch = item.given.batch or earlier.given.batch
-					lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
-					if item.given.replace == 'due' then
-						local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
-						lib.set_due(item, earlier.due or now + earlier.delay)
-						item.turn = stays and earlier.turn
-						item.score = item.turn or item.score
-					else
-						lib.set_due(item, now + item.delay)
-					end
-					earlier.left = 'replaced'
-				end
 			elseif name == 'tell_each' then
 				function lib.tell_each(jids, other, failed, ended)
 					local group, minded = lib.group_of(other), 0
 					for i = 1, #jids do
-						local minds, stored = lib.tell(jids[i], other, group, ended)
+						local minds, stored
+						do
+							local jid = jids[i]
+							local key = prefix .. 'j:' .. jid
+							local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+							local letters, values = lib.split_options(job[3])
+							local policy = values.f
+							if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+								minds, stored = false
+							else
+								local runs = policy['do'] == 'run'
+								if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
+									minds, stored = false
+								else
+									policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+									policy.failed[other] = group
+									call('hset', key, 'x:o', lib.join_options(letters, values))
+									do
+										local text = job[4]
+										if text then
+											lib.move_history(jid, text)
+										end
+									end
+									lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+									if runs then
+										minds, stored = true
+									else
+										local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+										local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+										lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+										minds, stored = true, job[3]
+									end
+								end
+							end
+						end
 						minded = minded + (minds and 1 or 0)
 						failed[#failed + 1] = stored and string.find(stored, '^%a*d') ~= nil and jids[i] or nil
 					end
@@ -2795,7 +2829,16 @@ local function library(stamp, now)
 			elseif name == 'watch_all' then
 				function lib.watch_all(puts)
 					if puts.batches then
-						lib.grow_batches(puts.batches)
+						local batches = puts.batches
+						for jid, batch in pairs(batches) do
+							if #batch.members > 0 then
+								local letters, values = lib.split_options(batch.stored)
+								local own = type(values.b) == 'table' and values.b or {}
+								own.n = lib.finite(own.n, 0) + batch.count
+								values.b = own
+								call('hset', prefix .. 'j:' .. jid, 'x:o', lib.join_options(letters, values))
+							end
+						end
 					end
 					for jid, batch in pairs(puts.batches or var.none) do
 						if batch.stored and string.find(batch.stored, '^%a*f') ~= nil then
@@ -2806,54 +2849,6 @@ local function library(stamp, now)
 						if puts.items[i].watches then
 							lib.watch(puts.items[i].jid, lib.job_ended)
 						end
-					end
-				end
-			elseif name == 'write_all' then
-				function lib.write_all(puts, group, idle, tracked, known_empty)
-					local queue = group[1].queue
-					local quoted = cjson.encode(queue)
-					local details = '{"q":' .. quoted .. '}'
-					local text = lib.entry(now, '"put"', details)
-					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-					if idle or not classic then
-						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-					end
-					lib.place_all(puts, queue, group)
-					for i = 1, #group do
-						local item = group[i]
-						lib.write_job(queue, item, text)
-						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-						if item.old and item.old.lost then
-							lib.lock_lost(item.jid, item.old.worker)
-						end
-					end
-					lib.know_queue(queue)
-					if tracked then
-						lib.publish_each_tracked('put', lib.jids_of(group))
-					end
-					if known_empty then
-						lib.note_filled(queue, true)
-					end
-					if idle then
-						lib.wake_several(queue, lib.soonest_of(group), #group)
-					end
-				end
-			elseif name == 'write_job' then
-				function lib.write_job(queue, item, text)
-					local key, retries, tags = item.key, item.retries or '5', '[]'
-					lib.record(key, text)
-					if item.tags and #item.tags > 0 then
-						do
-							local jid, tags = item.jid, item.tags
-							for i = 1, #tags do
-								lib.add_tag(jid, tags[i])
-							end
-						end
-						tags = cjson.encode(item.tags)
-					end
-					call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
-					if item.waits then
-						lib.keep_delay(key, item.delay, item.checked)
 					end
 				end
 			end
@@ -2871,16 +2866,6 @@ local function library(stamp, now)
 					end
 					lib.bring_due(queue, false, true, limit)
 					return call('exists', prefix .. 'q:' .. queue .. '-work') == 1
-				end
-			elseif name == 'buckets_of' then
-				function lib.buckets_of(key)
-					local buckets, fields = {}, try('hkeys', key)
-					for i = 1, #fields do
-						if string.find(fields[i], '^[smhd]%-?%d+$') then
-							buckets[#buckets + 1] = fields[i]
-						end
-					end
-					return buckets, #fields > 0
 				end
 			elseif name == 'cancel_job' then
 				function lib.cancel_job(jid, job, how, count)
@@ -2989,14 +2974,6 @@ local function library(stamp, now)
 					end
 					return call('del', prefix .. 'x:due:' .. ask.claim) == 1
 				end
-			elseif name == 'drop_slots' then
-				function lib.drop_slots(jid, stored, most)
-					for _, limit in ipairs(lib.limits_named(stored, most)) do
-						if try('zrem', prefix .. 'x:limit:' .. limit.name .. ':held', jid) == 1 then
-							limit.room, limit.look = limit.room + 1, true
-						end
-					end
-				end
 			elseif name == 'due_member' then
 				function lib.due_member(jid, queue, state)
 					local due
@@ -3006,16 +2983,15 @@ local function library(stamp, now)
 					else
 						due = queue and try('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid)
 					end
-					repeat
+					do
 						local text = type(due) == 'string' and due
 						local n = text and tonumber(text)
 						if n and n - n == 0 then
 							due = n
-							break
+						else
+							due = 0
 						end
-						due = 0
-						break
-					until true
+					end
 					return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 				end
 			elseif name == 'each_queue' then
@@ -3058,7 +3034,24 @@ local function library(stamp, now)
 						if state == 'failed' then
 							return false
 						end
-						return lib.fail_expired(jid, job)
+						local queue, worker = job[2], job[4] or ''
+						if not queue then
+							return false
+						end
+						local group = 'expired-' .. queue
+						lib.add_failure(jid, group)
+						call('hdel', prefix .. 'j:' .. jid, 'grace')
+						lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
+						if worker ~= '' then
+							try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+							lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
+						end
+						if job[1] == 'running' then
+							if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+								lib.wake(queue)
+							end
+						end
+						return true
 					end
 					job.dependencies = try('smembers', key .. '-dependencies')
 					lib.cancel_job(jid, job, 'expired')
@@ -3085,7 +3078,22 @@ local function library(stamp, now)
 					end
 					local last = waits and lib.finite(try('zscore', key, tenant), 0) or 0
 					local turn = math.min(math.max(first, last), 0.49)
-					lib.write_turn(key, tenant, string.format('%.17g', turn + lib.turn_step(priority) / weight), waits, passed)
+					do
+						local ends, waits2, passed2 = string.format('%.17g', turn + lib.turn_step(priority) / weight), waits, passed
+						try('zadd', key, ends, tenant)
+						if not waits2 then
+							if try('zcard', key) ~= 1 then
+								try('unlink', key)
+								try('zadd', key, ends, tenant)
+							end
+							try('expire', key, 604800)
+						end
+						for _, other in ipairs(passed2) do
+							if other ~= tenant then
+								try('zrem', key, other)
+							end
+						end
+					end
 					return string.format('%.17g', priority - 0.5 - turn)
 				end
 			elseif name == 'fair_share' then
@@ -3100,16 +3108,15 @@ local function library(stamp, now)
 				function lib.first_turn(queue, priority)
 					local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
 					local score
-					repeat
+					do
 						local text, default = first[2]
 						local n = text and tonumber(text)
 						if n and n - n == 0 then
 							score = n
-							break
+						else
+							score = default
 						end
-						score = default
-						break
-					until true
+					end
 					return score and math.max(priority - 0.5 - score, 0), first.err
 				end
 			elseif name == 'free_slots' then
@@ -3120,43 +3127,6 @@ local function library(stamp, now)
 							if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
 								lib.return_parked(lib.read_limit(name, 1))
 							end
-						end
-					end
-				end
-			elseif name == 'give_again' then
-				function lib.give_again(queue, jid, job, worker, settings)
-					local remaining = math.floor(lib.finite(job[3], 0)) - 1
-					call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
-					call('hdel', prefix .. 'j:' .. jid, 'grace')
-					if remaining < 0 then
-						lib.fail_lost(queue, jid, worker, job[5], job[9], settings)
-						return nil
-					end
-					if job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting') then
-						return nil
-					end
-					local delay
-					if job[7] or settings.initial_delay then
-						delay = lib.backoff_delay(job[7], job[8], remaining, settings)
-					end
-					if delay then
-						lib.put_off(queue, jid, delay)
-					elseif not (job[9] and string.find(job[9], '^%a*q') ~= nil and lib.put_back(queue, jid, job[9])) then
-						return jid
-					end
-					lib.stop_limited(jid, job[9])
-				end
-			elseif name == 'heal_limit' then
-				function lib.heal_limit(limit)
-					local held = prefix .. 'x:limit:' .. limit.name .. ':held'
-					limit.healed = true
-					local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
-					for i = 1, #ended do
-						local ends = lib.slot_ends(ended[i])
-						if ends and ends > now then
-							try('zadd', held, string.format('%.0f', math.ceil(ends)), ended[i])
-						elseif try('zrem', held, ended[i]) == 1 then
-							limit.room = limit.room + 1
 						end
 					end
 				end
@@ -3202,14 +3172,6 @@ local function library(stamp, now)
 					end
 					return true
 				end
-			elseif name == 'left_until' then
-				function lib.left_until(area, letter, ends)
-					if ends <= now then
-						local message = (letter == 's' and 'StartBy' or 'TTL') .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago'
-						error(area .. '(): ' .. message)
-					end
-					return ends - now
-				end
 			elseif name == 'look_ahead' then
 				function lib.look_ahead(ask, known, i, all)
 					local asked, parts = {}, {}
@@ -3230,57 +3192,19 @@ local function library(stamp, now)
 				function lib.looked_key(ask)
 					return prefix .. 'x:looked:' .. (#ask.queues > 16 and redis.sha1hex(ask.list) or ask.list)
 				end
-			elseif name == 'move_stage' then
-				function lib.move_stage(key, stage)
-					local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
-					local queue = cjson.encode({q = type(stage.q) == 'string' and stage.q or nil})
-					try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-					if popped then
-						local worker = cjson.encode({worker = type(stage.worker) == 'string' and stage.worker or nil})
-						try('rpush', key, lib.entry(popped, '"popped"', worker))
-					end
-					if failed then
-						try('rpush', key, lib.entry(failed, '"failed"'))
-					end
-					if done then
-						try('rpush', key, lib.entry(done, '"done"'))
-					end
-				end
-			elseif name == 'next_child' then
-				function lib.next_child(parent, count)
-					local taken = 0
-					repeat
-						count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-						local child = parent .. '-' .. string.format('%.0f', count)
-						taken = taken + 1
-					until call('exists', prefix .. 'j:' .. child) == 0
-					return count
-				end
 			elseif name == 'noted_time' then
 				function lib.noted_time(text)
 					local time
-					repeat
+					do
 						local default
 						local n = text and tonumber(text)
 						if n and n - n == 0 then
 							time = n
-							break
+						else
+							time = default
 						end
-						time = default
-						break
-					until true
+					end
 					return time and time <= now + 1 and time or nil
-				end
-			elseif name == 'open_queue' then
-				function lib.open_queue(queue, settings, wanted)
-					local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-					if settings.tracked then
-						recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-					end
-					if lost or recur or scheduled then
-						return lib.take_due(queue, settings, wanted, lost, recur, scheduled)
-					end
-					return var.none
 				end
 			elseif name == 'past_score' then
 				function lib.past_score(item)
@@ -3349,7 +3273,13 @@ local function library(stamp, now)
 				function lib.read_limit(name, most)
 					local family = string.match(name, '^([^/]+)/.') or name
 					local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-					local max, rate, per = lib.parse_limit(stored[1] or stored[3])
+					local max, rate, per
+					do
+						local text = stored[1] or stored[3]
+						local max2, rate2, per2 = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+						max2, rate2, per2 = lib.finite(max2, 0), lib.finite(rate2, 0), lib.finite(per2, 0)
+						max, rate, per = max2, per2 > 0 and rate2 or 0, per2
+					end
 					local hold = lib.finite(stored[2], 0)
 					local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = prefix .. 'x:limit:' .. name .. ':starts', room = math.huge, started = 0, noted = 0, held = {}}
 					if max > 0 then
@@ -3410,19 +3340,6 @@ local function library(stamp, now)
 						end
 					end
 				end
-			elseif name == 'renew_life' then
-				function lib.renew_life(jid)
-					local text = lib.renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
-					call('hset', prefix .. 'j:' .. jid, 'x:o', text)
-					local _, values = lib.split_options(text)
-					lib.note_life(jid, lib.end_in_state(values, 'waiting'))
-				end
-			elseif name == 'score_text' then
-				function lib.score_text()
-					if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-						return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-					end
-				end
 			elseif name == 'set_beside' then
 				function lib.set_beside(job)
 					local data = job[6]
@@ -3442,16 +3359,6 @@ local function library(stamp, now)
 					end
 					return string.sub(data, 1, bytes)
 				end
-			elseif name == 'since_when' then
-				function lib.since_when(jid, score)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'time')
-					local priority = lib.finite(job[1], 0)
-					local at = (priority - score) * 10000000000
-					if at >= 0.1 * 10000000000 and at <= now + 1 then
-						return at, priority
-					end
-					return lib.finite(job[2], now), priority
-				end
 			elseif name == 'soonest_of' then
 				function lib.soonest_of(group)
 					local delay = math.huge
@@ -3459,31 +3366,6 @@ local function library(stamp, now)
 						delay = math.min(delay, group[i].delay)
 					end
 					return delay
-				end
-			elseif name == 'take_turns' then
-				function lib.take_turns(ask, have, more, wanted, out)
-					local turns, shares = lib.deal(ask, have, wanted + var.dropped < 1000 and wanted or 1000 - var.dropped)
-					local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
-					local first, stopped = turns[1] or 1, nil
-					for n = first, first + #ask.queues - 1 do
-						local i = (n - 1) % #ask.queues + 1
-						if shares[i] then
-							taken[i] = {}
-							local found = var.dropped < 1000 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
-							more[i] = found and more[i] - #taken[i] or 0
-							stopped = stopped or var.dropped >= 1000 and i
-						end
-					end
-					if stopped then
-						ask.cursor = stopped % #ask.queues
-					end
-					local at, before = {}, #out
-					for turn = 1, #turns do
-						local i = turns[turn]
-						at[i] = (at[i] or 0) + 1
-						out[#out + 1] = taken[i][at[i]]
-					end
-					return #turns - (#out - before)
 				end
 			elseif name == 'tell_apart' then
 				function lib.tell_apart(known, asked, parts, first, last, n)
@@ -3524,22 +3406,6 @@ local function library(stamp, now)
 					values[letter] = value
 					return lib.join_options(letters, values)
 				end
-			elseif name == 'write_turn' then
-				function lib.write_turn(key, tenant, ends, waits, passed)
-					try('zadd', key, ends, tenant)
-					if not waits then
-						if try('zcard', key) ~= 1 then
-							try('unlink', key)
-							try('zadd', key, ends, tenant)
-						end
-						try('expire', key, 604800)
-					end
-					for _, other in ipairs(passed) do
-						if other ~= tenant then
-							try('zrem', key, other)
-						end
-					end
-				end
 			end
 		elseif length == 11 then
 			if name == 'add_failure' then
@@ -3560,16 +3426,15 @@ local function library(stamp, now)
 					for _ = 0, 16 do
 						local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
 						local score
-						repeat
+						do
 							local default
 							local n = head and tonumber(head)
 							if n and n - n == 0 then
 								score = n
-								break
+							else
+								score = default
 							end
-							score = default
-							break
-						until true
+						end
 						if not head or not score and string.sub(head, 1, 1) == '-' then
 							return false
 						elseif #bands >= 16 then
@@ -3579,7 +3444,13 @@ local function library(stamp, now)
 							from = string.format('%.17g', var.LARGEST)
 						else
 							local priority = math.ceil(score)
-							lib.add_band(bands, work, priority, score)
+							if score > priority - 0.1 then
+								lib.add_some(bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', priority - 0.1), '8')
+							end
+							if score > priority - 0.5 then
+								lib.add_some(bands, work, string.format('%.17g', priority - 0.1), '(' .. string.format('%.17g', priority - 0.5), '1')
+							end
+							lib.add_some(bands, work, string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), '1')
 							from = string.format('%.17g', priority - 1)
 						end
 					end
@@ -3608,30 +3479,12 @@ local function library(stamp, now)
 					if not ask.others or call('exists', prefix .. 'x:idle') == 0 then
 						return 2
 					end
-					lib.pass_on(ask)
+					for i = 1, #ask.queues do
+						if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
+							lib.wake(ask.queues[i])
+						end
+					end
 					return (lib.count_listeners(ask.worker))
-				end
-			elseif name == 'cancel_each' then
-				function lib.cancel_each(jids, count)
-					local among, jobs, canceled = {}, {}, 0
-					for i = 1, #jids do
-						among[jids[i]] = true
-					end
-					for i = 1, #jids do
-						if jobs[jids[i]] == nil then
-							jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
-						end
-					end
-					lib.spare_dependencies(jids, jobs)
-					lib.must_publish()
-					for i = 1, #jids do
-						local job = jobs[jids[i]]
-						if job then
-							lib.cancel_job(jids[i], job, nil, count)
-							canceled, jobs[jids[i]] = canceled + 1, false
-						end
-					end
-					return canceled
 				end
 			elseif name == 'change_tags' then
 				function lib.change_tags(jid, stored, adds, list, first)
@@ -3701,7 +3554,12 @@ local function library(stamp, now)
 						next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
 					end
 					for i = 1, #some do
-						local worker = lib.counts(some[i])
+						local worker
+						do
+							local name = some[i]
+							local key = prefix .. 'w:' .. name .. ':jobs'
+							worker = {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
+						end
 						worker.registered = lib.registered(some[i])
 						some[i] = cjson.encode(worker)
 					end
@@ -3785,10 +3643,69 @@ local function library(stamp, now)
 					try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
 					local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and string.find(job[9], '^%a*l') ~= nil)
 					if sudden or not warned then
-						lib.warn(queue, jid, worker, grace, settings.cap)
+						local cap = settings.cap
+						if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+							try('publish', prefix .. 'stalled', jid)
+						end
+						lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'), cap)
+						call('hset', prefix .. 'j:' .. jid, 'grace', 1)
+						lib.lock_lost(jid, worker)
+						call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', now + grace), jid)
+						local day = now - now % 86400
+						local key = lib.stats_key('stats', day, queue)
+						if try('hincrby', key, 'retries', 1) == 1 then
+							lib.expire_stats(key, day)
+						end
 					end
 					if sudden or warned then
-						return lib.give_again(queue, jid, job, worker, settings)
+						local remaining = math.floor(lib.finite(job[3], 0)) - 1
+						call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+						call('hdel', prefix .. 'j:' .. jid, 'grace')
+						if remaining < 0 then
+							do
+								local own_queue, stored = job[5], job[9]
+								lib.leave_queue(queue, jid)
+								local group = 'failed-retries-' .. (own_queue or queue)
+								local message = 'Job exhausted retries in queue "' .. queue .. '"'
+								lib.add_failure(jid, group)
+								lib.mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
+								try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message})))
+								if stored then
+									lib.job_ended(jid, stored, 'failed')
+								end
+								if settings.keep_failed then
+									lib.file_failure(jid, group, settings.keep_failed, stored)
+								end
+							end
+							return nil
+						end
+						if job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting') then
+							return nil
+						end
+						local delay
+						if job[7] or settings.initial_delay then
+							local text, retries = job[7], job[8]
+							local own = lib.list_of(text)
+							local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
+							if initial == 0 then
+								delay = nil
+							else
+								local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
+								delay = lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
+							end
+						end
+						if delay then
+							local delay2 = delay
+							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+							call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + delay2), jid)
+							call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+							call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
+							lib.wake_for(queue, delay2)
+						elseif not (job[9] and string.find(job[9], '^%a*q') ~= nil and lib.put_back(queue, jid, job[9])) then
+							return jid
+						end
+						lib.stop_limited(jid, job[9])
+						return
 					end
 				end
 			elseif name == 'is_followed' then
@@ -3847,32 +3764,6 @@ local function library(stamp, now)
 					shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
 					return shown
 				end
-			elseif name == 'keep_record' then
-				function lib.keep_record(jid, stored, state, forgotten)
-					if not (state == 'complete' or state == 'failed') or forgotten and state == 'complete' then
-						lib.note_life(jid)
-					elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
-						lib.note_life(jid, now)
-					elseif not forgotten and string.find(stored, '^%a*' .. (state == 'complete' and 'k' or 'K')) ~= nil then
-						local _, values = lib.split_options(stored)
-						lib.note_life(jid, lib.end_in_state(values, state, now))
-					end
-				end
-			elseif name == 'keep_result' then
-				function lib.keep_result(key, state)
-					local job = call('hmget', key, 'time', 'x:result', 'x:o')
-					local belongs, stored = state .. '|' .. (job[1] or '') .. '|', job[2] or ''
-					local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-					if result and string.sub(stored, 1, #belongs) ~= belongs then
-						call('hset', key, 'x:result', belongs .. result)
-					end
-					local left = lib.without_letter(job[3], 'r')
-					if left == '' then
-						call('hdel', key, 'x:o')
-					else
-						call('hset', key, 'x:o', left)
-					end
-				end
 			elseif name == 'kept_before' then
 				function lib.kept_before(name, stored)
 					local claim = lib.claim_of(stored)
@@ -3920,16 +3811,15 @@ local function library(stamp, now)
 				end
 			elseif name == 'leave_turns' then
 				function lib.leave_turns(queue, priority)
-					repeat
+					do
 						local text = priority
 						local n = text and tonumber(text)
 						if n and n - n == 0 then
 							priority = n
-							break
+						else
+							priority = 0
 						end
-						priority = 0
-						break
-					until true
+					end
 					local first, damaged = lib.first_turn(queue, priority)
 					local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
 					if first then
@@ -3944,7 +3834,17 @@ local function library(stamp, now)
 					if opens then
 						return opens
 					elseif limit.room <= 0 and not limit.healed then
-						lib.heal_limit(limit)
+						local held = prefix .. 'x:limit:' .. limit.name .. ':held'
+						limit.healed = true
+						local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+						for i = 1, #ended do
+							local ends = lib.slot_ends(ended[i])
+							if ends and ends > now then
+								try('zadd', held, string.format('%.0f', math.ceil(ends)), ended[i])
+							elseif try('zrem', held, ended[i]) == 1 then
+								limit.room = limit.room + 1
+							end
+						end
 					end
 					if limit.room > 0 then
 						return
@@ -3967,15 +3867,6 @@ local function library(stamp, now)
 						more[#more + 1] = text
 					end
 					return more
-				end
-			elseif name == 'move_parked' then
-				function lib.move_parked(jid, parked, score)
-					local name = string.match(parked, '^%S* (.+)$')
-					if name and try('zadd', prefix .. 'x:limit:' .. name .. ':wait', 'XX', 'CH', score, jid) == 1 then
-						if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-							lib.return_parked(lib.read_limit(name, 1))
-						end
-					end
 				end
 			elseif name == 'note_filled' then
 				function lib.note_filled(queue, known)
@@ -4028,7 +3919,16 @@ local function library(stamp, now)
 						for _, name in ipairs(waiting) do
 							if not seen[name] then
 								seen[name] = true
-								lib.append_waiting(name, others, seen)
+								if string.byte(name) ~= 1 then
+									others[#others + 1] = name
+								else
+									for _, member in ipairs(try('zrange', prefix .. 'x:list:' .. string.sub(name, 2), 0, 100 + 1)) do
+										if not seen[member] then
+											seen[member] = true
+											others[#others + 1] = member
+										end
+									end
+								end
 							end
 						end
 						if #others > 100 then
@@ -4046,12 +3946,6 @@ local function library(stamp, now)
 					end
 					return false
 				end
-			elseif name == 'parse_limit' then
-				function lib.parse_limit(text)
-					local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-					max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-					return max, per > 0 and rate or 0, per
-				end
 			elseif name == 'popped_json' then
 				function lib.popped_json(jid, job, tracked, worker, expires, more)
 					job[10], job[11] = job[10] or false, job[11] or false
@@ -4060,71 +3954,11 @@ local function library(stamp, now)
 					local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
 					return lib.job_json(job, tracked, more, newest)
 				end
-			elseif name == 'priority_of' then
-				function lib.priority_of(jid)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
-					if job[1] then
-						return job[1], job[2]
-					end
-					return not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
-				end
-			elseif name == 'publish_end' then
-				function lib.publish_end(jid, state, forgotten)
-					local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
-					if not message then
-						message = '{"state":"canceled","cause":"' .. state .. '"}'
-					elseif #message > 65536 and not forgotten then
-						message = '{"state":"' .. state .. '","more":true}'
-					end
-					try('publish', prefix .. 'x:done:' .. jid, message)
-				end
 			elseif name == 'rate_allows' then
 				function lib.rate_allows(limit, n)
 					local place = limit.rate - limit.started - n
 					local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
 					return place >= 0 and not (time and time + limit.per > now)
-				end
-			elseif name == 'read_before' then
-				function lib.read_before(puts, item, before, claims)
-					if call('exists', item.key) == 1 then
-						local new = item.checked == 'new' or item.given.replace
-						local condition = new and 'new' or item.given['if']
-						if before[item.jid] then
-							local message = 'Job ' .. item.jid .. ' is named twice'
-							error('Put(): ' .. message)
-						end
-						local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-						if condition and lib.is_left_alone(condition, found[1]) and (new or not (found[2] and (string.find(found[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, found[2], found[1], now) or math.huge) <= now))) then
-							item.left = found[1] or ''
-							if new and item.given.claim then
-								claims[item.given.claim.k] = item
-							end
-							return
-						end
-						lib.read_old(puts, item)
-					end
-					if item.given.claim then
-						lib.read_holder(item, before, claims)
-						if item.left then
-							return
-						end
-					elseif item.claim then
-						local key = item.claim.k
-						if claims[key] then
-							item.claim = nil
-						else
-							claims[key] = item
-						end
-					end
-					if not item.others then
-						local others, problem = lib.needed(item.jid, item.depends, 1, before)
-						if problem then
-							error('Put(): ' .. problem)
-						end
-						item.others, item.waits = others, item.waits or #others > 0
-					end
-					item.watches = item.waits and (item.watches or item.given.watches)
-					puts.watching = puts.watching or item.watches
 				end
 			elseif name == 'read_change' then
 				function lib.read_change(area, given)
@@ -4132,91 +3966,12 @@ local function library(stamp, now)
 						return lib.read_changes(area, given)
 					end
 				end
-			elseif name == 'read_config' then
-				function lib.read_config(queues)
-					local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-					for i = 1, #queues do
-						fields[3 + i] = queues[i].queue .. '-max-concurrency'
-					end
-					return try('hmget', prefix .. 'config', unpack(fields))
-				end
 			elseif name == 'read_failed' then
 				function lib.read_failed(jid, queue)
 					local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
 					if job[1] then
 						return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
 					end
-				end
-			elseif name == 'read_holder' then
-				function lib.read_holder(item, before, claims)
-					local given = item.given
-					local claim, earlier = given.claim, claims[given.claim.k]
-					local holder, state, held = lib.holder_of(claim.k)
-					local known = given.replace and lib.known_as(item, earlier, holder, held)
-					if earlier and not earlier.left then
-						holder, held = earlier.jid, earlier.given.claim or earlier.claim
-						state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
-					end
-					if known then
-						item.left, item.holder = 'replaced', known
-					elseif not holder or holder == item.jid then
-						item.claim = claim
-					elseif not given.replace or not held or held.m == 'for' then
-						item.left, item.holder = state, holder
-					elseif earlier then
-						lib.take_over(item, earlier)
-					elseif state == 'running' then
-						lib.follow(item, holder)
-					else
-						if before[holder] then
-							local message = 'Job ' .. holder .. ' is named twice'
-							error('Put(): ' .. message)
-						end
-						lib.replace_job(item, holder, held)
-					end
-					if known or not item.left then
-						claims[claim.k] = item
-					end
-					if item.replaces or item.follows then
-						item.more = lib.more_fields(given.backoff, item.options)
-					end
-				end
-			elseif name == 'read_limits' then
-				function lib.read_limits(area, text)
-					if not (string.find(text, '^%a*c') ~= nil) then
-						return
-					end
-					local _, values = lib.split_options(text)
-					local found = lib.limits_of(text)
-					for i = 1, #found do
-						lib.check_limit_name(area, found[i])
-					end
-					if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
-						local message = 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200)
-						error(area .. '(): ' .. message)
-					end
-				end
-			elseif name == 'read_listed' then
-				function lib.read_listed(name)
-					local fields = try('hgetall', prefix .. 'x:listed:' .. name)
-					local lapses, absent = 0, {}
-					for i = 1, #fields, 2 do
-						if fields[i] == '' then
-							repeat
-								local text = fields[i + 1]
-								local n = text and tonumber(text)
-								if n and n - n == 0 then
-									lapses = n
-									break
-								end
-								lapses = 0
-								break
-							until true
-						else
-							absent[#absent + 1] = fields[i]
-						end
-					end
-					return lapses, absent
 				end
 			elseif name == 'read_policy' then
 				function lib.read_policy(area, text)
@@ -4265,28 +4020,6 @@ local function library(stamp, now)
 					for i = 1, run and #refused or 0 do
 						jobs[refused[i]].score = call('zscore', prefix .. 'q:' .. queue .. '-work', jids[refused[i]])
 					end
-				end
-			elseif name == 'replace_job' then
-				function lib.replace_job(item, jid, held)
-					local put_as, key = item.jid, prefix .. 'j:' .. jid
-					local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
-					item.jid, item.key, item.replaces = jid, key, true
-					item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and string.find(job[7], '^%a*c') ~= nil and job[7], priority = job[9], stored = job[7]}
-					item.tags = item.tags or var.none
-					item.waits = call('scard', key .. '-dependencies') > 0
-					item.watches = string.find(job[7], '^%a*f') ~= nil
-					local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
-					if last ~= job[8] then
-						first = job[8]
-					end
-					lib.set_options(item, job[7], lib.finite(first, now), put_as)
-					local due, turn = now + item.delay, false
-					if item.given.replace == 'due' and job[2] then
-						due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
-					end
-					lib.set_due(item, due)
-					item.turn = turn
-					item.score = turn or item.score
 				end
 			elseif name == 'scan_cursor' then
 				function lib.scan_cursor(area, cursor)
@@ -4416,23 +4149,28 @@ local function library(stamp, now)
 					elseif list.kind == 'failed' then
 						return math.max(list.total - place, 0)
 					end
-					local rank, found = lib.rank_of(list.key, place, jid)
+					local rank, found
+					do
+						local key = list.key
+						if call('zscore', key, jid) == place then
+							rank, found = call('zrank', key, jid), true
+						else
+							local low, high = call('zcount', key, '-inf', '(' .. place), call('zcount', key, '-inf', place)
+							while low < high do
+								local middle = math.floor((low + high) / 2)
+								if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
+									high = middle
+								else
+									low = middle + 1
+								end
+							end
+							rank, found = low, false
+						end
+					end
 					if list.falls then
 						return list.total - rank
 					end
 					return math.max(rank + (found and 1 or 0) - list.from, 0)
-				end
-			elseif name == 'best_of_work' then
-				function lib.best_of_work(run, queue, limit)
-					return run('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
-				end
-			elseif name == 'change_claim' then
-				function lib.change_claim(item)
-					lib.write_claim(item.jid, item.claim)
-					local before = lib.claim_of(item.claimed)
-					if before and before.k ~= item.claim.k then
-						lib.release_claim(item.jid, item.claimed, 'canceled')
-					end
 				end
 			elseif name == 'drop_expired' then
 				function lib.drop_expired(jid, state)
@@ -4454,43 +4192,10 @@ local function library(stamp, now)
 					end
 					return gone
 				end
-			elseif name == 'entry_object' then
-				function lib.entry_object(text)
-					local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-					if when then
-						return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-					end
-					when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-					if when then
-						return '{"when":' .. when .. ',"what":' .. what .. '}'
-					end
-					return lib.unusual_entry(text)
-				end
 			elseif name == 'expire_stats' then
 				function lib.expire_stats(key, day)
 					local keep = day + 86400 * (1 + lib.finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-				end
-			elseif name == 'fail_expired' then
-				function lib.fail_expired(jid, job)
-					local queue, worker = job[2], job[4] or ''
-					if not queue then
-						return false
-					end
-					local group = 'expired-' .. queue
-					lib.add_failure(jid, group)
-					call('hdel', prefix .. 'j:' .. jid, 'grace')
-					lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
-					if worker ~= '' then
-						try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-						lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
-					end
-					if job[1] == 'running' then
-						if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-							lib.wake(queue)
-						end
-					end
-					return true
 				end
 			elseif name == 'fail_unasked' then
 				function lib.fail_unasked(jid, queue, group, message, stored, ended)
@@ -4523,36 +4228,10 @@ local function library(stamp, now)
 						lib.clear_group(group, keep, math.min(left, 10))
 					end
 				end
-			elseif name == 'grow_batches' then
-				function lib.grow_batches(batches)
-					for jid, batch in pairs(batches) do
-						if #batch.members > 0 then
-							local letters, values = lib.split_options(batch.stored)
-							local own = type(values.b) == 'table' and values.b or {}
-							own.n = lib.finite(own.n, 0) + batch.count
-							values.b = own
-							call('hset', prefix .. 'j:' .. jid, 'x:o', lib.join_options(letters, values))
-						end
-					end
-				end
 			elseif name == 'heartbeat_of' then
 				function lib.heartbeat_of(queue)
 					local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 					return lib.lock_time(config[1], config[2])
-				end
-			elseif name == 'history_json' then
-				function lib.history_json(jid, newest)
-					local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-					local n = #list
-					if newest and n > 0 then
-						list[n] = newest
-						n = n - 1
-					end
-					for i = 1, n do
-						local object = lib.entry_object(list[i])
-						list[i] = object
-					end
-					return lib.joined(list)
 				end
 			elseif name == 'is_forgotten' then
 				function lib.is_forgotten(stored, state)
@@ -4568,40 +4247,6 @@ local function library(stamp, now)
 					local ok, body = pcall(cjson.encode, values)
 					return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
 				end
-			elseif name == 'keep_options' then
-				function lib.keep_options(puts, item, old, state)
-					local ended = state == 'complete' or state == 'failed'
-					local over = not ended and (string.find(old, '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, old, 'waiting', now) or math.huge) <= now)
-					if string.find(old, '^%a*u') ~= nil then
-						item.claimed = old
-						lib.keep_followed(item.given, lib.claim_of(old))
-						local again = ended or over or state == 'running'
-						item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
-					end
-					item.watches = string.find(old, '^%a*f') ~= nil
-					item.old.limits = string.find(old, '^%a*c') ~= nil and old
-					local given = item.given
-					local drop = given.drop or ''
-					if over then
-						drop = drop .. 'st'
-					end
-					if string.find(old, '^%a*p') ~= nil then
-						drop = drop .. 'p'
-					end
-					local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
-					if string.find(text or old, '^%a*[stkK]') ~= nil then
-						text = lib.renew_lifetimes(text or old)
-						puts.mortal = true
-					end
-					item.options = text or old
-					if text then
-						item.text = text
-						item.more = lib.more_fields(item.given.backoff, text)
-						item.old.optionless = text == ''
-					end
-					item.share = string.find(text or old, '^%a*g') ~= nil and (text or old)
-					puts.turns = puts.turns or item.share and {}
-				end
 			elseif name == 'leave_limits' then
 				function lib.leave_limits(jid, stored)
 					try('hdel', prefix .. 'j:' .. jid, 'x:parked')
@@ -4611,13 +4256,6 @@ local function library(stamp, now)
 						if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
 							lib.return_parked(lib.read_limit(name, 1))
 						end
-					end
-				end
-			elseif name == 'leave_untold' then
-				function lib.leave_untold(jid, cursor)
-					local reply = try('set', prefix .. 'x:rest:' .. jid, cursor, 'NX')
-					if reply and not reply.err then
-						try('zadd', prefix .. 'x:rest', stamp, jid)
 					end
 				end
 			elseif name == 'limits_named' then
@@ -4668,7 +4306,19 @@ local function library(stamp, now)
 					call('hdel', prefix .. 'j:' .. jid, 'history')
 					for _, stage in ipairs(lib.list_of(text)) do
 						if type(stage) == 'table' then
-							lib.move_stage(key, stage)
+							local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
+							local queue = cjson.encode({q = type(stage.q) == 'string' and stage.q or nil})
+							try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
+							if popped then
+								local worker = cjson.encode({worker = type(stage.worker) == 'string' and stage.worker or nil})
+								try('rpush', key, lib.entry(popped, '"popped"', worker))
+							end
+							if failed then
+								try('rpush', key, lib.entry(failed, '"failed"'))
+							end
+							if done then
+								try('rpush', key, lib.entry(done, '"done"'))
+							end
 						end
 					end
 				end
@@ -4676,17 +4326,6 @@ local function library(stamp, now)
 				function lib.must_publish()
 					if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
 						error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-					end
-				end
-			elseif name == 'note_started' then
-				function lib.note_started(found, jid, score)
-					for i = 1, #found do
-						local limit = found[i]
-						limit.noted = limit.noted + 1
-						if limit.max > 0 then
-							limit.held[#limit.held + 1] = score
-							limit.held[#limit.held + 1] = jid
-						end
 					end
 				end
 			elseif name == 'of_this_life' then
@@ -4738,25 +4377,6 @@ local function library(stamp, now)
 						end
 					end
 					try('publish', prefix .. channel, message)
-				end
-			elseif name == 'read_batches' then
-				function lib.read_batches(area, batches, items)
-					for _, item in ipairs(items) do
-						local jid = item.given.batch
-						if jid then
-							local batch = batches[jid]
-							batch.stored = batch.stored or lib.read_batch(area, jid)
-							if lib.is_circle(item, jid, batch) then
-								local message = 'Job ' .. item.jid .. ' would wait for its own batch'
-								error(area .. '(): ' .. message)
-							end
-							batch.members[#batch.members + 1] = item.jid
-						end
-						if batches[item.jid] then
-							local message = 'Job ' .. item.jid .. ' is put together with its members'
-							error(area .. '(): ' .. message)
-						end
-					end
 				end
 			elseif name == 'read_changes' then
 				function lib.read_changes(area, given)
@@ -4815,19 +4435,6 @@ local function library(stamp, now)
 					end
 					return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
 				end
-			elseif name == 'read_replace' then
-				function lib.read_replace(area, given)
-					local how, claim = given.replace, given.claim
-					if not how then
-						return
-					elseif how ~= 'delay' and how ~= 'due' then
-						local message = 'Arg "replace" is neither delay nor due: ' .. how
-						error(area .. '(): ' .. message)
-					elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-						error(area .. '(): Arg "replace" needs a unique key, and no time for it, dependencies or condition')
-					end
-					given.within = given.within and lib.number(area, 'within', given.within)
-				end
 			elseif name == 'release_more' then
 				function lib.release_more(jid)
 					local dependents = prefix .. 'j:' .. jid .. '-dependents'
@@ -4882,7 +4489,17 @@ local function library(stamp, now)
 					end
 					try('hset', prefix .. 'j:' .. jid, 'priority', priority)
 					if job[3] then
-						lib.follow_priority(jid, job, score)
+						if job[4] then
+							local parked = job[4]
+							local name = string.match(parked, '^%S* (.+)$')
+							if name and try('zadd', prefix .. 'x:limit:' .. name .. ':wait', 'XX', 'CH', score, jid) == 1 then
+								if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
+									lib.return_parked(lib.read_limit(name, 1))
+								end
+							end
+						elseif string.find(job[3], '^%a*g') ~= nil and job[2] == 'waiting' then
+							lib.leave_turns(job[1], job[5])
+						end
 					end
 				end
 			elseif name == 'stop_limited' then
@@ -4907,7 +4524,24 @@ local function library(stamp, now)
 					local i = string.find(known.marks, known.chosen, 1, true)
 					while i do
 						local before = #out
-						lib.take_from(ask, i, out)
+						do
+							local i2 = i
+							local expired, more = lib.open_safely(ask, i2, #out)
+							lib.lock_from(ask, i2, expired, 0, nil, out)
+							if var.dropped > 0 then
+								more = more + var.dropped < 1000 and more or 1000 - var.dropped
+							end
+							while more > 0 do
+								local before = #out
+								if not lib.lock_from(ask, i2, nil, more, ask.limit > ask.count and ask.count, out) then
+									break
+								end
+								more = more - (#out - before)
+								if var.dropped > 0 then
+									more = more + var.dropped < 1000 and more or 1000 - var.dropped
+								end
+							end
+						end
 						giving = #out > before and giving + 1 or giving
 						ask.left = ask.left or giving >= 60
 						if math.max(0, ask.limit - #out) == 0 or var.dropped >= 1000 or ask.left then
@@ -4924,23 +4558,6 @@ local function library(stamp, now)
 						call('ltrim', key, -math.max(cap - 1, 1), -1)
 						call('lpush', key, first)
 					end
-				end
-			elseif name == 'unfail_group' then
-				function lib.unfail_group(group, count, queue, given)
-					if count == 0 then
-						return 0
-					end
-					local key = prefix .. 'f:' .. group
-					local jids, jobs = call('lrange', key, -count, -1), {}
-					for i = 1, #jids do
-						jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-					end
-					lib.unfail(jobs, given)
-					call('ltrim', key, 0, -count - 1)
-					if call('exists', prefix .. 'f:' .. group) == 0 then
-						try('srem', prefix .. 'failures', group)
-					end
-					return #jids
 				end
 			elseif name == 'untrack_gone' then
 				function lib.untrack_gone(limit)
@@ -4966,7 +4583,24 @@ local function library(stamp, now)
 					local name = redis.sha1hex(ask.list)
 					local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * ask.poll
 					try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker)
-					local lapses, absent = lib.read_listed(name)
+					local lapses, absent
+					do
+						local fields = try('hgetall', prefix .. 'x:listed:' .. name)
+						lapses, absent = 0, {}
+						for i = 1, #fields, 2 do
+							if fields[i] == '' then
+								local text = fields[i + 1]
+								local n = text and tonumber(text)
+								if n and n - n == 0 then
+									lapses = n
+								else
+									lapses = 0
+								end
+							else
+								absent[#absent + 1] = fields[i]
+							end
+						end
+					end
 					if lapses < now + 1800 + short then
 						lapses = now + 3600 + short
 						lib.enter_list(name, lapses, ask.queues)
@@ -5010,68 +4644,9 @@ local function library(stamp, now)
 					end
 					return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 				end
-			elseif name == 'write_change' then
-				function lib.write_change(item, change)
-					call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
-					if change.tags then
-						do
-							local jid, tags = item.jid, lib.difference(change.old_tags, change.tags, 1)
-							for i = 1, #tags do
-								lib.remove_tag(jid, tags[i])
-							end
-						end
-						do
-							local jid, tags = item.jid, change.tags
-							for i = 1, #tags do
-								lib.add_tag(jid, tags[i])
-							end
-						end
-						call('hset', item.key, 'tags', lib.array(change.tags))
-					end
-					if change.o or change.drop then
-						local key, old = item.key, call('hget', item.key, 'x:o')
-						local text = lib.merge_options(old, change)
-						if text == '' then
-							call('hdel', key, 'x:o')
-						elseif text then
-							call('hset', key, 'x:o', text)
-						end
-					end
-				end
 			end
 		elseif length == 13 then
-			if name == 'backoff_delay' then
-				function lib.backoff_delay(text, retries, remaining, settings)
-					local own = lib.list_of(text)
-					local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
-					if initial == 0 then
-						return nil
-					end
-					local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
-					return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
-				end
-			elseif name == 'count_buckets' then
-				function lib.count_buckets(durations)
-					local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-					for i = 1, #durations do
-						local seconds = durations[i]
-						if seconds >= 0 and seconds < 1 then
-							short = short + 1
-						else
-							local name = lib.bucket_of(seconds)
-							if not seen[name] then
-								fields[#fields + 1] = name
-							end
-							seen[name] = (seen[name] or 0) + 1
-						end
-					end
-					if short == 0 then
-						table.remove(fields, 4)
-					end
-					seen.s0 = short
-					return fields, seen
-				end
-			elseif name == 'delete_failed' then
+			if name == 'delete_failed' then
 				function lib.delete_failed(jid, forced)
 					local key = prefix .. 'j:' .. jid
 					local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
@@ -5142,14 +4717,6 @@ local function library(stamp, now)
 					end
 					return true
 				end
-			elseif name == 'keep_followed' then
-				function lib.keep_followed(given, old)
-					local claim = given.claim
-					if claim and old and old.a and old.k == claim.k then
-						claim.a = old.a
-						given.o = lib.with_value(given.o, 'u', claim)
-					end
-				end
 			elseif name == 'know_unlisted' then
 				function lib.know_unlisted(queue)
 					local listed = try('zscore', prefix .. 'queues', queue)
@@ -5201,16 +4768,15 @@ local function library(stamp, now)
 					local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
 					for i = 1, 4 do
 						local n
-						repeat
+						do
 							local text, default = values[i]
 							local n2 = text and tonumber(text)
 							if n2 and n2 - n2 == 0 then
 								n = n2
-								break
+							else
+								n = default
 							end
-							n = default
-							break
-						until true
+						end
 						if not n then
 							return
 						end
@@ -5277,7 +4843,12 @@ local function library(stamp, now)
 						if not jid then
 							return returned
 						end
-						local queue = lib.parked_in(jid, limit.name)
+						local queue
+						do
+							local name = limit.name
+							local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+							queue = lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+						end
 						local opens = queue and lib.limit_opens(limit)
 						if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
 							passed = passed + 1
@@ -5295,11 +4866,6 @@ local function library(stamp, now)
 						end
 					end
 					return returned
-				end
-			elseif name == 'score_in_work' then
-				function lib.score_in_work(jid, queue, job)
-					local limit = lib.parked_by(job.state, job.time, job.parked)
-					return call('zscore', limit and prefix .. 'x:limit:' .. limit .. ':wait' or prefix .. 'q:' .. queue .. '-work', jid)
 				end
 			elseif name == 'settings_from' then
 				function lib.settings_from(cursor)
@@ -5351,14 +4917,6 @@ local function library(stamp, now)
 					end
 					return '', {}
 				end
-			elseif name == 'tally_expired' then
-				function lib.tally_expired(queue)
-					local day = now - now % 86400
-					local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-					if try('hincrby', key, 'expired', 1) == 1 then
-						lib.expire_stats(key, day)
-					end
-				end
 			elseif name == 'unusual_entry' then
 				function lib.unusual_entry(text)
 					local item = lib.list_of(text)
@@ -5381,19 +4939,6 @@ local function library(stamp, now)
 					end
 					return lib.count_existing(keys) > 0
 				end
-			elseif name == 'append_waiting' then
-				function lib.append_waiting(name, others, seen)
-					if string.byte(name) ~= 1 then
-						others[#others + 1] = name
-						return
-					end
-					for _, member in ipairs(try('zrange', prefix .. 'x:list:' .. string.sub(name, 2), 0, 100 + 1)) do
-						if not seen[member] then
-							seen[member] = true
-							others[#others + 1] = member
-						end
-					end
-				end
 			elseif name == 'count_existing' then
 				function lib.count_existing(keys)
 					local count = 0
@@ -5401,59 +4946,6 @@ local function library(stamp, now)
 						count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
 					end
 					return count
-				end
-			elseif name == 'delete_expired' then
-				function lib.delete_expired(jid, tags)
-					local key = prefix .. 'j:' .. jid
-					try('zrem', prefix .. 'completed', jid)
-					do
-						local tags2 = lib.names_of(tags)
-						for i = 1, #tags2 do
-							lib.remove_tag(jid, tags2[i])
-						end
-					end
-					call('del', key, key .. '-history', key .. '-dependencies')
-					lib.note_life(jid)
-				end
-			elseif name == 'items_by_queue' then
-				function lib.items_by_queue(items)
-					local groups, found = {{queue = items[1].queue, items = items, jids = var.none, ran = var.none}}, nil
-					for i = 2, #items do
-						local queue = items[i].queue
-						if not found and queue ~= groups[1].queue then
-							groups[1].items = {unpack(items, 1, i - 1)}
-							found = {[groups[1].queue] = groups[1]}
-						end
-						if found then
-							local its = found[queue]
-							if not its then
-								its = {queue = queue, items = {}}
-								found[queue] = its
-								groups[#groups + 1] = its
-							end
-							its.items[#its.items + 1] = items[i]
-						end
-					end
-					for i = 1, #groups do
-						local jids, durations = lib.columns(groups[i].items)
-						groups[i].jids, groups[i].ran = jids, durations
-					end
-					return groups
-				end
-			elseif name == 'keep_completed' then
-				function lib.keep_completed(items, keep_seconds, keep_count)
-					local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
-					for i = 2, #items do
-						scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-					end
-					if type(try('zadd', completed, unpack(scored))) == 'table' then
-						return
-					end
-					local before = lib.later(-keep_seconds)
-					local excess = call('zcard', completed) - keep_count
-					if excess > 0 or call('zcount', completed, '0', before) > 0 then
-						lib.prune(before, excess, 100 + #items)
-					end
 				end
 			elseif name == 'kept_lock_time' then
 				function lib.kept_lock_time(seconds)
@@ -5465,16 +4957,15 @@ local function library(stamp, now)
 					local bytes = var.taken_bytes
 					for i = 1, #jids do
 						local size
-						repeat
+						do
 							local text = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
 							local n = text and tonumber(text)
 							if n and n - n == 0 then
 								size = n
-								break
+							else
+								size = 0
 							end
-							size = 0
-							break
-						until true
+						end
 						bytes = bytes + size
 						if bytes > var.most_bytes and bytes > size then
 							return i - 1
@@ -5492,29 +4983,6 @@ local function library(stamp, now)
 						try('publish', prefix .. 'failed', jid)
 					end
 				end
-			elseif name == 'move_scheduled' then
-				function lib.move_scheduled(queue, limit)
-					local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-					local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-					local work, turns = {}, {}
-					for n, jid in ipairs(due) do
-						local priority, stored = lib.priority_of(jid)
-						if priority then
-							call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-							work[#work + 1] = stored and string.find(stored, '^%a*c') ~= nil and lib.score_before(jid) or stored and string.find(stored, '^%a*q') ~= nil and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
-							work[#work + 1] = jid
-						end
-					end
-					for from = 1, #due, 1000 do
-						call('zrem', scheduled, unpack(due, from, math.min(from + 999, #due)))
-					end
-					do
-						local key = prefix .. 'q:' .. queue .. '-work'
-						for from = 1, #work, 1000 do
-							call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
-						end
-					end
-				end
 			elseif name == 'options_member' then
 				function lib.options_member(text)
 					local letters = lib.split_options(text)
@@ -5522,36 +4990,6 @@ local function library(stamp, now)
 						return ''
 					end
 					return ',"x":' .. string.match(text, '|(.*)$')
-				end
-			elseif name == 'progress_field' then
-				function lib.progress_field(done, total, attempt, time, note)
-					return string.format('%.17g', done) .. '|' .. string.format('%.17g', total) .. '|' .. string.format('%.17g', attempt) .. '|' .. string.format('%.17g', time) .. '|' .. note
-				end
-			elseif name == 'read_completed' then
-				function lib.read_completed(item, worker)
-					local jid = item.jid
-					local key = prefix .. 'j:' .. jid
-					local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-					local refusal = job.err
-					if not refusal and not item.anybody then
-						refusal = lib.not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-					end
-					if refusal then
-						return refusal
-					elseif item.queue ~= job[4] then
-						return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-					end
-					item.key, item.retries, item.began = key, job[3] or '5', job[5]
-					if item.anybody and job[2] ~= 'running' then
-						item.began = stamp
-					end
-					if job[6] or job[7] then
-						item.grace, item.stored = job[6], job[7]
-						var.frees_limits = var.frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
-					end
-					if item.next then
-						return lib.prepare_next(item)
-					end
 				end
 			elseif name == 'read_lifetimes' then
 				function lib.read_lifetimes(area, text, delay)
@@ -5565,7 +5003,12 @@ local function library(stamp, now)
 					for letter in string.gmatch(letters, '[stkK]') do
 						local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
 						if seconds and is_time and string.find(given, letter, 1, true) then
-							seconds = lib.left_until(area, letter, seconds)
+							local ends = seconds
+							if ends <= now then
+								local message = (letter == 's' and 'StartBy' or 'TTL') .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago'
+								error(area .. '(): ' .. message)
+							end
+							seconds = ends - now
 						end
 						local least = letter == 'K' and -1 or 0
 						if not seconds or seconds < least or seconds == 0 and is_time then
@@ -5579,46 +5022,6 @@ local function library(stamp, now)
 						values.put = is_time and math.floor(now) or values.put
 					end
 					return lib.join_options(letters, values)
-				end
-			elseif name == 'read_scheduled' then
-				function lib.read_scheduled(jids)
-					local queues, jobs, ready = {}, {}, 0
-					for i = 1, #jids do
-						local jid = jids[i]
-						local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-						local state, its = job[1], job[2]
-						if not state or not its then
-							local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-							var.left_alone[#var.left_alone + 1] = {jid, code, why}
-						elseif state == 'waiting' then
-							ready = ready + 1
-						elseif state ~= 'scheduled' then
-							local code, why = state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state
-							var.left_alone[#var.left_alone + 1] = {jid, code, why}
-						else
-							if not jobs[its] then
-								jobs[its], queues[#queues + 1] = {}, its
-							end
-							local parked = lib.parked_by(state, job[6], job[5])
-							jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
-						end
-					end
-					return queues, jobs, ready
-				end
-			elseif name == 'relations_json' then
-				function lib.relations_json(jid)
-					local dependents = prefix .. 'j:' .. jid .. '-dependents'
-					local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-					if call('exists', dependents, dependencies) > 0 then
-						return lib.sets_json(jid)
-					end
-					return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-				end
-			elseif name == 'without_letter' then
-				function lib.without_letter(text, letter)
-					local letters, body = string.match(text, '^(%a+)(|.*)$')
-					letters = string.gsub(letters, letter, '')
-					return letters == '' and '' or letters .. body
 				end
 			end
 		elseif length == 15 then
@@ -5634,35 +5037,10 @@ local function library(stamp, now)
 					end
 					return limit.started
 				end
-			elseif name == 'cancel_together' then
-				function lib.cancel_together(jids)
-					local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
-					local some = lib.within_reach(order, 250)
-					local jobs, canceled = lib.read_first(some), 0
-					lib.must_publish()
-					if #jobs == 0 then
-						lib.unlink_some(order[1])
-					end
-					for i = 1, #jobs do
-						lib.cancel_job(order[i], jobs[i])
-						canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
-					end
-					return canceled, {unpack(order, #jobs + 1)}
-				end
 			elseif name == 'count_listeners' then
 				function lib.count_listeners(worker)
 					local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
 					return counts[2], counts[4] > 0
-				end
-			elseif name == 'dependents_from' then
-				function lib.dependents_from(jid, cursor)
-					local key = prefix .. 'j:' .. jid .. '-dependents'
-					local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
-					if all and #all <= var.tellable then
-						return all, '0'
-					end
-					local page = try('sscan', key, cursor, 'COUNT', var.tellable)
-					return page[2] or var.none, page[1] or '0'
 				end
 			elseif name == 'failure_summary' then
 				function lib.failure_summary(text)
@@ -5672,14 +5050,6 @@ local function library(stamp, now)
 					end
 					local message = type(failure.message) == 'string' and failure.message or ''
 					return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
-				end
-			elseif name == 'follow_priority' then
-				function lib.follow_priority(jid, job, score)
-					if job[4] then
-						lib.move_parked(jid, job[4], score)
-					elseif string.find(job[3], '^%a*g') ~= nil and job[2] == 'waiting' then
-						lib.leave_turns(job[1], job[5])
-					end
 				end
 			elseif name == 'leave_all_turns' then
 				function lib.leave_all_turns(queue, jobs, count)
@@ -5706,24 +5076,6 @@ local function library(stamp, now)
 					else
 						try('publish', prefix .. 'log', (cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next})))
 					end
-				end
-			elseif name == 'read_all_failed' then
-				function lib.read_all_failed(jids)
-					local jobs = {}
-					for i = 1, #jids do
-						local job = lib.read_failed(jids[i])
-						if not job then
-							local jid = jids[i]
-							var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
-						elseif job.state ~= 'failed' then
-							local jid, why = jids[i], 'the job is ' .. tostring(job.state)
-							var.left_alone[#var.left_alone + 1] = {jid, 'not_failed', why}
-						else
-							job.after = #jids - i
-							jobs[#jobs + 1] = job
-						end
-					end
-					return jobs
 				end
 			elseif name == 'read_cancelable' then
 				function lib.read_cancelable(jid, among, n)
@@ -5765,16 +5117,15 @@ local function library(stamp, now)
 			elseif name == 'uncount_failure' then
 				function lib.uncount_failure(queue, failure)
 					local at
-					repeat
+					do
 						local text, default = failure.when
 						local n = text and tonumber(text)
 						if n and n - n == 0 then
 							at = n
-							break
+						else
+							at = default
 						end
-						at = default
-						break
-					until true
+					end
 					if at and queue then
 						local day, by = at - at % 86400, -1
 						local key = lib.stats_key('stats', day, queue)
@@ -5812,24 +5163,6 @@ local function library(stamp, now)
 					end
 					return name
 				end
-			elseif name == 'dependents_first' then
-				function lib.dependents_first(jids, dependents)
-					local order, looked = {}, {}
-					for i = 1, #jids do
-						local path = {not looked[jids[i]] and jids[i] or nil}
-						while path[1] do
-							local jid = path[#path]
-							looked[jid] = (looked[jid] or 0) + 1
-							local other = dependents[jid][looked[jid]]
-							if not other then
-								order[#order + 1], path[#path] = jid, nil
-							elseif not looked[other] then
-								path[#path + 1] = other
-							end
-						end
-					end
-					return order
-				end
 			elseif name == 'fractional_score' then
 				function lib.fractional_score(n, priority)
 					if n == 0 then
@@ -5847,7 +5180,15 @@ local function library(stamp, now)
 							score = string.format('%.0f', math.ceil((tonumber(ends))))
 						end
 						if found then
-							lib.note_started(found, locks[2 * i + 2], score)
+							local jid, score2 = locks[2 * i + 2], score
+							for i2 = 1, #found do
+								local limit = found[i2]
+								limit.noted = limit.noted + 1
+								if limit.max > 0 then
+									limit.held[#limit.held + 1] = score2
+									limit.held[#limit.held + 1] = jid
+								end
+							end
 						end
 					end
 				end
@@ -5861,7 +5202,17 @@ local function library(stamp, now)
 					end
 					local left = #keys > 0 and lib.count_existing(keys) or 0
 					for i = 1, left > 0 and #keys or 0 do
-						local buckets, exists = lib.buckets_of(keys[i])
+						local buckets, exists
+						do
+							local key = keys[i]
+							local buckets2, fields = {}, try('hkeys', key)
+							for i2 = 1, #fields do
+								if string.find(fields[i2], '^[smhd]%-?%d+$') then
+									buckets2[#buckets2 + 1] = fields[i2]
+								end
+							end
+							buckets, exists = buckets2, #fields > 0
+						end
 						if exists then
 							left = #buckets > 0 and left - 1 or 0
 							local key = keys[i]
@@ -5871,26 +5222,6 @@ local function library(stamp, now)
 						end
 						if left == 0 then
 							return
-						end
-					end
-				end
-			elseif name == 'publish_unfailed' then
-				function lib.publish_unfailed(jobs)
-					local queues, events = {}, {}
-					for i = 1, #jobs do
-						local job = jobs[i]
-						local event = events[job.to]
-						if event then
-							event.count, event.jid = event.count + 1, nil
-						else
-							queues[#queues + 1] = job.to
-							events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
-						end
-					end
-					for i = 1, #queues do
-						do
-							local event = events[queues[i]]
-							lib.publish_ours('x:log', cjson.encode(event))
 						end
 					end
 				end
@@ -5949,7 +5280,50 @@ local function library(stamp, now)
 								ready = ready + 1
 							end
 						end
-						local gone = lib.take_turns(ask, have, more, wanted or math.max(0, ask.limit - #out), out)
+						local gone
+						do
+							local wanted3 = wanted or math.max(0, ask.limit - #out)
+							local turns, shares
+							do
+								local wanted2 = wanted3 + var.dropped < 1000 and wanted3 or 1000 - var.dropped
+								local turns2, shares2, left, queues = {}, {}, 0, #ask.queues
+								for i = 1, queues do
+									left = left + (have[i] or 0)
+								end
+								while wanted2 > 0 and left > 0 do
+									local i = ask.cursor % queues + 1
+									local share = shares2[i] or 0
+									if have[i] and have[i] > share then
+										shares2[i] = share + 1
+										turns2[#turns2 + 1] = i
+										wanted2, left = wanted2 - 1, left - 1
+									end
+									ask.cursor = i % queues
+								end
+								turns, shares = turns2, shares2
+							end
+							local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
+							local first, stopped = turns[1] or 1, nil
+							for n = first, first + #ask.queues - 1 do
+								local i = (n - 1) % #ask.queues + 1
+								if shares[i] then
+									taken[i] = {}
+									local found = var.dropped < 1000 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+									more[i] = found and more[i] - #taken[i] or 0
+									stopped = stopped or var.dropped >= 1000 and i
+								end
+							end
+							if stopped then
+								ask.cursor = stopped % #ask.queues
+							end
+							local at, before = {}, #out
+							for turn = 1, #turns do
+								local i = turns[turn]
+								at[i] = (at[i] or 0) + 1
+								out[#out + 1] = taken[i][at[i]]
+							end
+							gone = #turns - (#out - before)
+						end
 					until gone == 0 or var.dropped >= 1000 or ask.left
 				end
 			end
@@ -5963,63 +5337,10 @@ local function library(stamp, now)
 					end
 					return run('srandmember', key, n + 1)
 				end
-			elseif name == 'dependents_of_all' then
-				function lib.dependents_of_all(jids)
-					local among, dependents, count = {}, {}, 0
-					for i = 1, #jids do
-						among[jids[i]] = true
-					end
-					for i = 1, #jids do
-						dependents[jids[i]] = lib.check_dependents(jids[i], among, #jids)
-						count = count + #dependents[jids[i]]
-						if count > 20000 then
-							local message = 'The jobs have more than ' .. 20000 .. ' dependents'
-							error('Cancel(): ' .. message)
-						end
-					end
-					return dependents
-				end
 			elseif name == 'recurring_summary' then
 				function lib.recurring_summary(jid, score)
 					local job = try('hmget', prefix .. 'r:' .. jid, 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
 					return {jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = lib.names_of(job[4]), retries = job[5], interval = job[6], due = score, fell_due = lib.finite(score, math.huge) <= now}
-				end
-			elseif name == 'release_scheduled' then
-				function lib.release_scheduled(queue, jobs)
-					local work, moved, due, turns = {}, {}, {}, {}
-					for i = 1, #jobs do
-						local job = jobs[i]
-						if job.parked then
-							due[#due + 1], due[#due + 2] = stamp, job.jid
-						else
-							work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
-							work[#work + 1] = job.jid
-							moved[#moved + 1] = job.jid
-						end
-					end
-					do
-						local key = prefix .. 'q:' .. queue .. '-work'
-						for from = 1, #work, 1000 do
-							call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
-						end
-					end
-					do
-						local key = prefix .. 'q:' .. queue .. '-scheduled'
-						for from = 1, #due, 1000 do
-							call('zadd', key, unpack(due, from, math.min(from + 999, #due)))
-						end
-					end
-					do
-						local key = prefix .. 'q:' .. queue .. '-scheduled'
-						for from = 1, #moved, 1000 do
-							call('zrem', key, unpack(moved, from, math.min(from + 999, #moved)))
-						end
-					end
-					for i = 1, #moved do
-						call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
-					end
-					lib.note_filled(queue)
-					lib.wake(queue)
 				end
 			end
 		elseif length == 18 then
@@ -6046,7 +5367,45 @@ local function library(stamp, now)
 				function lib.put_from_arguments(at)
 					local queue = lib.named('Queue', 'queue', ARGV[at + 1])
 					local puts = {worker = ARGV[at], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
-					local item = lib.read_put(puts, queue, at + 2, at + 6, #ARGV)
+					local item
+					do
+						local at2, first, last, checked, before = at + 2, at + 6, #ARGV
+						local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
+						if not klass then
+							error('Put(): Arg "klass" missing')
+						end
+						local given = var.none
+						if last == first + 1 and ARGV[first] == 'new' then
+							checked = 'new'
+						elseif last >= first then
+							given = lib.options('Put', first, last)
+							checked = given.new and 'new' or checked or given.checked
+						end
+						if not checked then
+							lib.json('Put', 'data', data)
+						end
+						local delay = 0
+						if ARGV[at2 + 3] ~= '0' then
+							delay = lib.number('Put', 'delay', ARGV[at2 + 3])
+						end
+						local jid = lib.required('Put', 'jid', ARGV[at2] ~= '' and ARGV[at2])
+						local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
+						if given == var.none then
+							item = job
+						else
+							local o, retries = given.o, given.retries
+							if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
+								job.given, job.more, job.retries = before.given, before.more, before.retries
+							else
+								lib.add_given(puts, job, given)
+								given = job.given
+							end
+							if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
+								job.o, job.words = o, retries
+							end
+							item = job
+						end
+					end
 					puts.items[1], puts.groups[1] = item, puts.items
 					local left = lib.put(puts)
 					if left and left[1] then
@@ -6079,22 +5438,6 @@ local function library(stamp, now)
 					call('del', dependents)
 					lib.release_some(jid, others, dependents)
 				end
-			elseif name == 'spare_dependencies' then
-				function lib.spare_dependencies(jids, jobs)
-					local changed
-					repeat
-						changed = false
-						for i = 1, #jids do
-							local job = jobs[jids[i]]
-							local other = job and lib.outsider(job.dependents, jobs)
-							if other then
-								jobs[jids[i]], changed = nil, true
-								local jid, why = jids[i], other .. ' depends on it'
-								var.left_alone[#var.left_alone + 1] = {jid, 'has_dependents', why}
-							end
-						end
-					until not changed
-				end
 			end
 		elseif length == 20 then
 			if name == 'publish_each_tracked' then
@@ -6113,33 +5456,8 @@ local function library(stamp, now)
 	return lib
 end
 
-if command == 'finish' then
+if command == 'finish' or command == 'complete' then
 	var = {none = {}, releasable = math.huge}
-	local function whole(area, name, text)
-		local amount
-		do
-			local value
-			do
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-					local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-					error(area .. '(): ' .. message)
-				end
-				value = n
-			end
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-				error(area .. '(): ' .. message)
-			end
-			amount = value
-		end
-		if amount < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return amount + 0
-	end
 	local frees_limits
 	local none = var.none
 	local function finite(text, default)
@@ -6257,16 +5575,15 @@ if command == 'finish' then
 				local jids, durations
 				do
 					local items = groups[i].items
-					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
 					local began, time
 					for i2 = 1, #items do
 						local item = items[i2]
 						if item.began ~= began or i2 == 1 then
 							began, time = item.began, finite(item.began, now)
 						end
-						ids[i2], ran[i2] = item.jid, now - time
+						jids[i2], durations[i2] = item.jid, now - time
 					end
-					jids, durations = ids, ran
 				end
 				groups[i].jids, groups[i].ran = jids, durations
 			end
@@ -6308,20 +5625,15 @@ if command == 'finish' then
 							short = short + 1
 						else
 							local name
-							repeat
-								if seconds < 60 then
-									name = 's' .. math.floor(seconds)
-									break
-								elseif seconds < 3600 then
-									name = 'm' .. math.floor(seconds / 60)
-									break
-								elseif seconds < 86400 then
-									name = 'h' .. math.floor(seconds / 3600)
-									break
-								end
+							if seconds < 60 then
+								name = 's' .. math.floor(seconds)
+							elseif seconds < 3600 then
+								name = 'm' .. math.floor(seconds / 60)
+							elseif seconds < 86400 then
+								name = 'h' .. math.floor(seconds / 3600)
+							else
 								name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-								break
-							until true
+							end
 							if not seen[name] then
 								fields[#fields + 1] = name
 							end
@@ -6379,11 +5691,10 @@ if command == 'finish' then
 			local entries
 			do
 				local key = item.key
-				local length = try('rpush', key .. '-history', done)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
+				entries = try('rpush', key .. '-history', done)
+				if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+					library(stamp, now).trim_history(key .. '-history', entries, cap)
 				end
-				entries = length
 			end
 			if entries == 1 then
 				library(stamp, now).adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
@@ -6406,28 +5717,27 @@ if command == 'finish' then
 					end
 				end
 				if item.stored and string.find(item.stored, '^%a*[kruw]') ~= nil and library(stamp, now).job_ended(item.jid, item.stored, 'complete') then
-					repeat
+					do
 						local jid = item.jid
 						local key = prefix .. 'j:' .. jid
 						local job = try('hmget', key, 'state', 'tags')
-						if job[1] ~= 'complete' then
-							break
-						end
-						do
-							local tags = library(stamp, now).names_of(job[2])
-							for i = 1, #tags do
-								do
-									local tag = tags[i]
-									if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-										if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-											call('zrem', prefix .. 'tags', tag)
+						if job[1] == 'complete' then
+							do
+								local tags = library(stamp, now).names_of(job[2])
+								for i = 1, #tags do
+									do
+										local tag = tags[i]
+										if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+											if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+												call('zrem', prefix .. 'tags', tag)
+											end
 										end
 									end
 								end
 							end
+							call('del', key, key .. '-history', key .. '-dependencies')
 						end
-						call('del', key, key .. '-history', key .. '-dependencies')
-					until true
+					end
 					item.forgotten, forgetting = true, true
 				end
 				if finished ~= owned then
@@ -6438,15 +5748,12 @@ if command == 'finish' then
 		if #finished > 0 then
 			local kept = forgetting and library(stamp, now).remembered(finished) or finished
 			if #kept > 0 then
-				repeat
-					local keep_seconds, keep_count = (finite(config[1], 604800)), finite(config[2], 50000)
-					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
-					for i = 2, #kept do
-						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-					end
-					if type(try('zadd', completed, unpack(scored))) == 'table' then
-						break
-					end
+				local keep_seconds, keep_count = (finite(config[1], 604800)), finite(config[2], 50000)
+				local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+				for i = 2, #kept do
+					scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+				end
+				if type(try('zadd', completed, unpack(scored))) ~= 'table' then
 					local before
 					repeat
 						local seconds = -keep_seconds
@@ -6458,13 +5765,12 @@ if command == 'finish' then
 							end
 						end
 						before = string.format('%.17g', now + seconds)
-						break
 					until true
 					local excess = call('zcard', completed) - keep_count
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
 						library(stamp, now).prune(before, excess, 100 + #kept)
 					end
-				until true
+				end
 			end
 			local items = finished
 			local queue, suffix
@@ -6496,129 +5802,210 @@ if command == 'finish' then
 			library(stamp, now).stop_all_limited(owned)
 		end
 	end
-	local worker
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Finish(): Arg "worker" missing')
-		end
-		worker = text
-	end
-	var.worker = worker
-	local function read_item(at)
-		local jid
-		do
-			local text = ARGV[at + 1]
-			if not text then
-				error('Finish(): Arg "jid" missing')
+	if command == 'finish' then
+		local function whole(area, name, text)
+			local amount = tonumber(text)
+			if not amount or amount - amount ~= 0 then
+				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+				error(area .. '(): ' .. message)
 			end
-			jid = text
-		end
-		local queue
-		do
-			local text = ARGV[at + 2]
-			if not text then
-				error('Finish(): Arg "queue" missing')
-			end
-			queue = text
-		end
-		local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
-		if item.data ~= '' then
-			local text = item.data
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Finish(): ' .. message)
-			end
-		end
-		local first = at + 5
-		if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
-			return item, first
-		end
-		local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-		library(stamp, now).read_details(item, ARGV[at], first, last)
-		return item, last + 1
-	end
-	local items, completed = {}, 0
-	local at, n = 4, 0
-	while at <= #ARGV do
-		n = n + 1
-		items[n], at = read_item(at)
-		if not items[n].action then
-			completed = completed + 1
-		end
-	end
-	if n > 1000 then
-		error('Finish(): More than 1000 jobs')
-	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-	end
-	var.releasable = math.max(250, n)
-	if completed == n then
-		complete(worker, items)
-	else
-		complete(worker, library(stamp, now).to_complete(items))
-		library(stamp, now).give(items)
-	end
-	local outcomes = items[2] and {unpack(items)} or {false}
-	for i = 1, n do
-		local item = items[i]
-		if item.problem then
-			outcomes[i] = '!' .. item.problem
-		else
-			outcomes[i] = item.state or tostring(item.remaining)
-		end
-	end
-	return outcomes
-elseif command == 'reserve' then
-	var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function number(area, name, text)
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-			error(area .. '(): ' .. message)
-		end
-		return n
-	end
-	local function whole(area, name, text)
-		local amount
-		do
-			local value = number(area, name, text)
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
 				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
 				error(area .. '(): ' .. message)
 			end
-			amount = value
+			if amount < 0 then
+				local message = 'Arg "' .. name .. '" is negative: ' .. text
+				error(area .. '(): ' .. message)
+			end
+			return amount + 0
 		end
-		if amount < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error(area .. '(): ' .. message)
+		local worker = ARGV[3]
+		if not worker then
+			error('Finish(): Arg "worker" missing')
 		end
-		return amount + 0
+		var.worker = worker
+		local function read_item(at)
+			local jid = ARGV[at + 1]
+			if not jid then
+				error('Finish(): Arg "jid" missing')
+			end
+			local queue = ARGV[at + 2]
+			if not queue then
+				error('Finish(): Arg "queue" missing')
+			end
+			local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
+			if item.data ~= '' then
+				local text = item.data
+				local ok, value, problem = pcall(cjson.decode, text)
+				if not ok or problem then
+					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+					error('Finish(): ' .. message)
+				end
+			end
+			local first = at + 5
+			if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+				return item, first
+			end
+			local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+			library(stamp, now).read_details(item, ARGV[at], first, last)
+			return item, last + 1
+		end
+		local items, completed = {}, 0
+		local at, n = 4, 0
+		while at <= #ARGV do
+			n = n + 1
+			items[n], at = read_item(at)
+			if not items[n].action then
+				completed = completed + 1
+			end
+		end
+		if n > 1000 then
+			error('Finish(): More than 1000 jobs')
+		end
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		end
+		var.releasable = math.max(250, n)
+		if completed == n then
+			complete(worker, items)
+		else
+			complete(worker, library(stamp, now).to_complete(items))
+			library(stamp, now).give(items)
+		end
+		local outcomes = items[2] and {unpack(items)} or {false}
+		for i = 1, n do
+			local item = items[i]
+			if item.problem then
+				outcomes[i] = '!' .. item.problem
+			else
+				outcomes[i] = item.state or tostring(item.remaining)
+			end
+		end
+		return outcomes
+	elseif command == 'complete' then
+		local function names(area, name, text)
+			if not text then
+				return none
+			end
+			local list
+			do
+				local ok, value, problem = pcall(cjson.decode, text)
+				if not ok or problem then
+					local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+					error(area .. '(): ' .. message)
+				end
+				list = value
+			end
+			if type(list) ~= 'table' then
+				local message = 'Arg "' .. name .. '" is not a JSON array'
+				error(area .. '(): ' .. message)
+			end
+			local members = 0
+			for _ in pairs(list) do
+				members = members + 1
+			end
+			if members ~= #list then
+				local message = 'Arg "' .. name .. '" is not a JSON array'
+				error(area .. '(): ' .. message)
+			end
+			for i = 1, #list do
+				if type(list[i]) == 'number' then
+					list[i] = tostring(list[i])
+				elseif type(list[i]) ~= 'string' then
+					local message = 'Arg "' .. name .. '" is not a JSON array of strings'
+					error(area .. '(): ' .. message)
+				end
+			end
+			return list
+		end
+		local jid = ARGV[3]
+		if not jid then
+			error('Job(): no jid provided')
+		end
+		local worker = ARGV[4]
+		if not worker then
+			error('Complete(): Arg "worker" missing')
+		end
+		local queue = ARGV[5]
+		if not queue then
+			error('Complete(): Arg "queue" missing')
+		end
+		local data = ARGV[6]
+		local given
+		do
+			local last = #ARGV
+			local found = {}
+			if last < 7 then
+				given = found
+			else
+				if (last - 7) % 2 == 0 or last > #ARGV then
+					error('Complete(): Odd number of additional args')
+				end
+				for i = 7, last, 2 do
+					found[ARGV[i]] = ARGV[i + 1]
+				end
+				given = found
+			end
+		end
+		if not given.checked then
+			do
+				local ok, value, problem = pcall(cjson.decode, data)
+				if not ok or problem then
+					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+					error('Complete(): ' .. message)
+				end
+			end
+			if given.result then
+				given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
+			end
+		end
+		if not given.next and (given.delay or given.depends) then
+			local option = given.delay and 'delay' or 'depends'
+			local message = '"' .. option .. '" cannot be used without a "next".'
+			error('Complete(): ' .. message)
+		end
+		local change
+		if given.priority or given.retries or given.tags or given.o or given.drop then
+			change = library(stamp, now).read_changes('Complete', given)
+		end
+		if change and not given.next then
+			error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
+		end
+		local depends, delay = none, 0
+		if given.depends then
+			depends = library(stamp, now).check_dependencies('Complete', names('Complete', 'depends', given.depends), 1)
+		end
+		if given.delay then
+			local text = given.delay
+			local n = tonumber(text)
+			if not n or n - n ~= 0 then
+				local message = 'Arg "delay" not a number: ' .. tostring(text)
+				error('Complete(): ' .. message)
+			end
+			delay = n
+		end
+		local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
+		if given.result then
+			item.result = given.result
+		end
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		end
+		if given.checked then
+			var.releasable = 250
+		end
+		complete(worker, {item})
+		if item.problem then
+			local message = item.problem
+			error('Complete(): ' .. message)
+		end
+		return item.state
 	end
+	return
+elseif command == 'reserve' or command == 'pop' then
+	var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
 	local none = var.none
-	local function is_empty(ask, i)
-		local known = ask.known
-		if not known then
-			return false
-		end
-		if known.empty[i] == nil then
-			library(stamp, now).look_ahead(ask, known, i)
-		end
-		if known.empty[i] then
-			known.found[#known.found + 1] = i
-		end
-		return known.empty[i]
-	end
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -6626,458 +6013,454 @@ elseif command == 'reserve' then
 		end
 		return default
 	end
-	local function open_one(ask, i, n)
-		local queue = ask.queues[i]
-		if ask.paused[i] == 1 or is_empty(ask, i) then
-			return none, 0
-		end
-		local its
-		do
-			local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-			local heartbeat
-			do
-				local own, general = values[1], values[2]
-				local seconds = own and tonumber(own)
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = general and tonumber(general)
-				end
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = 60
-				end
-				heartbeat = seconds
+	local function lock(queue, jids, worker, settings, show, out, run)
+		for first = 1, #jids, 500 do
+			local some = jids
+			if #jids > 500 then
+				some = {unpack(jids, first, math.min(first + 500 - 1, #jids))}
 			end
-			its = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-		end
-		ask.settings[i] = its
-		if its.max_concurrency > 0 or its.max_rate then
-			ask.limit = ask.count
-		end
-		local wanted
-		repeat
-			local wanted2 = math.max(0, ask.limit - n)
-			if its.max_concurrency > 0 then
-				local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-				wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
-			end
-			if its.max_rate and wanted2 > 0 then
-				wanted = library(stamp, now).allowed_by_rate(queue, its, wanted2)
-				break
-			end
-			wanted = wanted2
-			break
-		until true
-		if wanted == 0 then
-			return none, 0
-		end
-		if ask.known then
-			ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-		end
-		its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
-		its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
-		local expired
-		repeat
-			local wanted2 = wanted
-			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-			if its.tracked then
-				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-			end
-			if lost or recur or scheduled then
-				expired = library(stamp, now).take_due(queue, its, wanted2, lost, recur, scheduled)
-				break
-			end
-			expired = none
-			break
-		until true
-		if its.left then
-			ask.left = true
-			if #expired > 0 then
-				wanted = #expired
-			end
-		end
-		if ask.known and (expired ~= none or var.dropped > 0) then
-			ask.known.empty, ask.known.step = {}, 1
-		end
-		return expired, wanted - #expired
-	end
-	local function reserved_values(heartbeat)
-		local last = '\001' .. stamp .. '\001' .. heartbeat
-		return function(jid, job, _, _, ends)
-			local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
-			local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-			local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11] and not job[9]
-			if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time, '\001', 1, true) then
-				return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. last
-			end
-			return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, job[9] and string.format('%.17g', tonumber(ends) - now) or heartbeat, job[10] or false, job[11] or false, job[9] or nil}
-    end
-	end
-	local function lock_from(ask, i, lost, more, direct, out)
-		local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
-		if not lost then
-			take = ask.known and try or call
-			jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
-		end
-		if #jids == 0 then
-			return not lost and its.parked and library(stamp, now).bring_more(queue, its, more)
-		end
-		its.direct = direct
-		local values = reserved_values(string.format('%.17g', ask.lock_time or its.heartbeat))
-		do
-			local jids3, worker, run = jids, ask.owner, take
-			for first = 1, #jids3, 500 do
-				local some = jids3
-				if #jids3 > 500 then
-					some = {unpack(jids3, first, math.min(first + 500 - 1, #jids3))}
-				end
+			repeat
+				local jids = some
+				local cap = settings.cap
+				local expires
 				repeat
-					local jids2 = some
-					local cap = its.cap
-					local expires
-					repeat
-						local seconds = its.heartbeat
-						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-							if #digits == 10 and decimals ~= '.000000' then
-								expires = digits .. decimals
-								break
-							end
-						end
-						expires = string.format('%.17g', now + seconds)
-						break
-					until true
-					local details = '{"worker":' .. cjson.encode(worker) .. '}'
-					local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-					local jobs, waited, locks = jids2[2] and {unpack(jids2)} or {false}, jids2[2] and {unpack(jids2)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids2)}
-					local n, count, limited, fair, common = 0, #jids2, false, false, nil
-					for i = 1, count do
-						local key = prefix .. 'j:' .. jids2[i]
-						local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-						jobs[i], waited[i] = job, key
-						local size = #(job[6] or '')
-						var.taken_bytes = var.taken_bytes + size
-						if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-							count, its.stopped, var.dropped = i - 1, true, 1000
-							break
-						end
-						if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
-							limited = limited or string.find(job[9], '^%a*c') ~= nil
-							fair = fair or string.find(job[9], '^%a*g') ~= nil
-						end
-					end
-					if limited then
-						count, common = library(stamp, now).admit_all(jids2, count, jobs, #out, its, run)
-						if not common then
-							library(stamp, now).read_scores(queue, jids2, count, jobs, its, run)
-						end
-					end
-					if run then
-						local first = count == 1 and '-1' or string.format('%d', -count)
-						if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-							its.stopped = true
+					local seconds = settings.heartbeat
+					if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+						local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+						if #digits == 10 and decimals ~= '.000000' then
+							expires = digits .. decimals
 							break
 						end
 					end
-					if fair then
-						library(stamp, now).leave_all_turns(queue, jobs, count)
-					end
-					local put_at, put_time
-					for i = 1, count do
-						local jid, job, key = jids2[i], jobs[i], waited[i]
-						local stored = job[9]
-						local over = stored and string.find(stored, '^%a*[st]') ~= nil and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
-						if limited and job.refused then
-							library(stamp, now).put_aside(queue, jid, job, run)
-						elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
-							n = n + 1
-							local entries
-							do
-								local length = try('rpush', key .. '-history', popped)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-									library(stamp, now).trim_history(key .. '-history', length, cap)
-								end
-								entries = length
-							end
-							if entries ~= 2 or string.find(jid, '-', 1, true) then
-								library(stamp, now).read_rest(jid, key, job, popped, cap)
-							end
-							local ends = expires
-							if its.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
-								ends = library(stamp, now).lock_special(key, job, worker, its)
-							else
-								call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-							end
-							if job[8] ~= put_at or n == 1 then
-								put_at, put_time = job[8], finite(job[8], now)
-							end
-							jobs[n], jids2[n], waited[n] = job, jid, now - put_time
-							locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-						else
-							call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-						end
-					end
-					for i = n + 1, #jids2 do
-						jids2[i], waited[i] = nil, nil
-					end
-					if n == 0 then
-						break
-					end
-					if limited then
-						library(stamp, now).note_all_started(jobs, n, locks, common)
-					end
-					if its.rate then
-						library(stamp, now).note_starts(its.rate, n)
-					end
-					do
-						local n2 = n
-						local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-						call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-						local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-						if first == 1 then
-							call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-							if type(held) == 'number' then
-								call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-							end
-						end
-					end
-					do
-						local day = now - now % 86400
-						local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
-						local asked, counts
-						do
-							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-							for i = 1, #waited do
-								local seconds = waited[i]
-								if seconds >= 0 and seconds < 1 then
-									short = short + 1
-								else
-									local name
-									repeat
-										if seconds < 60 then
-											name = 's' .. math.floor(seconds)
-											break
-										elseif seconds < 3600 then
-											name = 'm' .. math.floor(seconds / 60)
-											break
-										elseif seconds < 86400 then
-											name = 'h' .. math.floor(seconds / 3600)
-											break
-										end
-										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-										break
-									until true
-									if not seen[name] then
-										fields[#fields + 1] = name
-									end
-									seen[name] = (seen[name] or 0) + 1
-								end
-							end
-							if short == 0 then
-								table.remove(fields, 4)
-							end
-							seen.s0 = short
-							asked, counts = fields, seen
-						end
-						local values2 = try('hmget', key, unpack(asked))
-						local total = finite(values2[1], 0)
-						local mean = finite(values2[2], 0)
-						local vk = finite(values2[3], 0)
-						local fresh = total == 0
-						if fresh then
-							mean, vk = 0, 0
-						end
-						for i = 1, #waited do
-							local value, before = waited[i], mean
-							total = total + 1
-							mean = mean + (value - mean) / total
-							vk = vk + (value - mean) * (value - before)
-						end
-						local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-						for i = 4, #asked do
-							update[2 * i - 1] = asked[i]
-							update[2 * i] = string.format('%d', finite(values2[i], 0) + counts[asked[i]])
-						end
-						try('hset', key, unpack(update))
-						if fresh then
-							library(stamp, now).begin_day('wait', day, queue)
-						end
-					end
-					local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(jids2)) or none
-					for i = 1, n do
-						if tracked[i] then
-							try('publish', prefix .. 'popped', jids2[i])
-						end
-						out[#out + 1] = values(jids2[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-					end
+					expires = string.format('%.17g', now + seconds)
 				until true
-			end
+				local details = '{"worker":' .. cjson.encode(worker) .. '}'
+				local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+				local jobs, waited, locks = jids[2] and {unpack(jids)} or {false}, jids[2] and {unpack(jids)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+				local n, count, limited, fair, common = 0, #jids, false, false, nil
+				for i = 1, count do
+					local key = prefix .. 'j:' .. jids[i]
+					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+					jobs[i], waited[i] = job, key
+					local size = #(job[6] or '')
+					var.taken_bytes = var.taken_bytes + size
+					if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+						count, settings.stopped, var.dropped = i - 1, true, 1000
+						break
+					end
+					if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
+						limited = limited or string.find(job[9], '^%a*c') ~= nil
+						fair = fair or string.find(job[9], '^%a*g') ~= nil
+					end
+				end
+				if limited then
+					count, common = library(stamp, now).admit_all(jids, count, jobs, #out, settings, run)
+					if not common then
+						library(stamp, now).read_scores(queue, jids, count, jobs, settings, run)
+					end
+				end
+				if run then
+					local first = count == 1 and '-1' or string.format('%d', -count)
+					if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+						settings.stopped = true
+						break
+					end
+				end
+				if fair then
+					library(stamp, now).leave_all_turns(queue, jobs, count)
+				end
+				local put_at, put_time
+				for i = 1, count do
+					local jid, job, key = jids[i], jobs[i], waited[i]
+					local stored = job[9]
+					local over = stored and string.find(stored, '^%a*[st]') ~= nil and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
+					if limited and job.refused then
+						library(stamp, now).put_aside(queue, jid, job, run)
+					elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
+						n = n + 1
+						local entries = try('rpush', key .. '-history', popped)
+						if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+							library(stamp, now).trim_history(key .. '-history', entries, cap)
+						end
+						if entries ~= 2 or string.find(jid, '-', 1, true) then
+							library(stamp, now).read_rest(jid, key, job, popped, cap)
+						end
+						local ends = expires
+						if settings.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
+							ends = library(stamp, now).lock_special(key, job, worker, settings)
+						else
+							call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+						end
+						if job[8] ~= put_at or n == 1 then
+							put_at, put_time = job[8], finite(job[8], now)
+						end
+						jobs[n], jids[n], waited[n] = job, jid, now - put_time
+						locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+					else
+						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+					end
+				end
+				for i = n + 1, #jids do
+					jids[i], waited[i] = nil, nil
+				end
+				if n == 0 then
+					break
+				end
+				if limited then
+					library(stamp, now).note_all_started(jobs, n, locks, common)
+				end
+				if settings.rate then
+					library(stamp, now).note_starts(settings.rate, n)
+				end
+				do
+					local n2 = n
+					local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+					call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
+					local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
+					if first == 1 then
+						call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+						if type(held) == 'number' then
+							call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+						end
+					end
+				end
+				do
+					local day = now - now % 86400
+					local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
+					local asked, counts
+					do
+						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						for i = 1, #waited do
+							local seconds = waited[i]
+							if seconds >= 0 and seconds < 1 then
+								short = short + 1
+							else
+								local name
+								if seconds < 60 then
+									name = 's' .. math.floor(seconds)
+								elseif seconds < 3600 then
+									name = 'm' .. math.floor(seconds / 60)
+								elseif seconds < 86400 then
+									name = 'h' .. math.floor(seconds / 3600)
+								else
+									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+								end
+								if not seen[name] then
+									fields[#fields + 1] = name
+								end
+								seen[name] = (seen[name] or 0) + 1
+							end
+						end
+						if short == 0 then
+							table.remove(fields, 4)
+						end
+						seen.s0 = short
+						asked, counts = fields, seen
+					end
+					local values = try('hmget', key, unpack(asked))
+					local total = finite(values[1], 0)
+					local mean = finite(values[2], 0)
+					local vk = finite(values[3], 0)
+					local fresh = total == 0
+					if fresh then
+						mean, vk = 0, 0
+					end
+					for i = 1, #waited do
+						local value, before = waited[i], mean
+						total = total + 1
+						mean = mean + (value - mean) / total
+						vk = vk + (value - mean) * (value - before)
+					end
+					local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+					for i = 4, #asked do
+						update[2 * i - 1] = asked[i]
+						update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+					end
+					try('hset', key, unpack(update))
+					if fresh then
+						library(stamp, now).begin_day('wait', day, queue)
+					end
+				end
+				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+				for i = 1, n do
+					if tracked[i] then
+						try('publish', prefix .. 'popped', jids[i])
+					end
+					out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+				end
+			until true
 		end
-		return not its.stopped
 	end
-	local function is_open(ask, i)
-		local known = ask.known
-		if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
-			library(stamp, now).look_ahead(ask, known, i, true)
+	if command == 'reserve' then
+		local function required(area, name, text)
+			if not text then
+				local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+				error(area .. '(): ' .. message)
+			end
+			return text
 		end
-		return ask.paused[i] ~= 1 and not (known and known.empty[i])
-	end
-	local function by_due(a, b)
-		return a.due < b.due
-	end
-	local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
-	local worker = required('Reserve', 'worker', ARGV[3])
-	local ask
-	do
-		local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
-		local last = 6 + whole('Reserve', 'n', ARGV[6])
-		local given
-		repeat
-			local found = {}
-			if last < 7 then
-				given = found
-				break
+		local function number(area, name, text)
+			local n = tonumber(text)
+			if not n or n - n ~= 0 then
+				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+				error(area .. '(): ' .. message)
 			end
-			if (last - 7) % 2 == 0 or last > #ARGV then
-				error('Reserve(): Odd number of additional args')
-			end
-			for i = 7, last, 2 do
-				found[ARGV[i]] = ARGV[i + 1]
-			end
-			given = found
-			break
-		until true
-		local queues, list = library(stamp, now).read_queues(last + 1)
-		local order, seconds = given.order or 'ordered', false
-		if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
-			local message = 'Unknown order "' .. order .. '"'
-			error('Reserve(): ' .. message)
+			return n
 		end
-		if given.lock then
-			seconds = number('Reserve', 'lock', given.lock)
-			if seconds < 0 then
-				local message = 'Arg "lock" is negative: ' .. given.lock
+		local function whole(area, name, text)
+			local amount = number(area, name, text)
+			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+				error(area .. '(): ' .. message)
+			end
+			if amount < 0 then
+				local message = 'Arg "' .. name .. '" is negative: ' .. text
+				error(area .. '(): ' .. message)
+			end
+			return amount + 0
+		end
+		local function is_empty(ask, i)
+			local known = ask.known
+			if not known then
+				return false
+			end
+			if known.empty[i] == nil then
+				library(stamp, now).look_ahead(ask, known, i)
+			end
+			if known.empty[i] then
+				known.found[#known.found + 1] = i
+			end
+			return known.empty[i]
+		end
+		local function finite(text, default)
+			local n = text and tonumber(text)
+			if n and n - n == 0 then
+				return n
+			end
+			return default
+		end
+		local function open_one(ask, i, n)
+			local queue = ask.queues[i]
+			if ask.paused[i] == 1 or is_empty(ask, i) then
+				return none, 0
+			end
+			local its
+			do
+				local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+				local heartbeat
+				do
+					local own, general = values[1], values[2]
+					heartbeat = own and tonumber(own)
+					if not heartbeat or heartbeat - heartbeat ~= 0 then
+						heartbeat = general and tonumber(general)
+					end
+					if not heartbeat or heartbeat - heartbeat ~= 0 then
+						heartbeat = 60
+					end
+				end
+				its = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+			end
+			ask.settings[i] = its
+			if its.max_concurrency > 0 or its.max_rate then
+				ask.limit = ask.count
+			end
+			local wanted
+			do
+				local wanted2 = math.max(0, ask.limit - n)
+				if its.max_concurrency > 0 then
+					local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+					wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
+				end
+				if its.max_rate and wanted2 > 0 then
+					wanted = library(stamp, now).allowed_by_rate(queue, its, wanted2)
+				else
+					wanted = wanted2
+				end
+			end
+			if wanted == 0 then
+				return none, 0
+			end
+			if ask.known then
+				ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+			end
+			its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
+			its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
+			local expired
+			do
+				local wanted2 = wanted
+				local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+				if its.tracked then
+					recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+				end
+				if lost or recur or scheduled then
+					expired = library(stamp, now).take_due(queue, its, wanted2, lost, recur, scheduled)
+				else
+					expired = none
+				end
+			end
+			if its.left then
+				ask.left = true
+				if #expired > 0 then
+					wanted = #expired
+				end
+			end
+			if ask.known and (expired ~= none or var.dropped > 0) then
+				ask.known.empty, ask.known.step = {}, 1
+			end
+			return expired, wanted - #expired
+		end
+		local function reserved_values(heartbeat)
+			local last = '\001' .. stamp .. '\001' .. heartbeat
+			return function(jid, job, _, _, ends)
+				local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+				local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+				local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11] and not job[9]
+				if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time, '\001', 1, true) then
+					return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. last
+				end
+				return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, job[9] and string.format('%.17g', tonumber(ends) - now) or heartbeat, job[10] or false, job[11] or false, job[9] or nil}
+      end
+		end
+		local function lock_from(ask, i, lost, more, direct, out)
+			local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
+			if not lost then
+				take = ask.known and try or call
+				jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+			end
+			if #jids == 0 then
+				return not lost and its.parked and library(stamp, now).bring_more(queue, its, more)
+			end
+			its.direct = direct
+			local values = reserved_values(string.format('%.17g', ask.lock_time or its.heartbeat))
+			lock(queue, jids, ask.owner, its, values, out, take)
+			return not its.stopped
+		end
+		local function is_open(ask, i)
+			local known = ask.known
+			if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
+				library(stamp, now).look_ahead(ask, known, i, true)
+			end
+			return ask.paused[i] ~= 1 and not (known and known.empty[i])
+		end
+		local function by_due(a, b)
+			return a.due < b.due
+		end
+		local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
+		local worker = required('Reserve', 'worker', ARGV[3])
+		local ask
+		do
+			local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
+			local last = 6 + whole('Reserve', 'n', ARGV[6])
+			local given
+			do
+				local found = {}
+				if last < 7 then
+					given = found
+				else
+					if (last - 7) % 2 == 0 or last > #ARGV then
+						error('Reserve(): Odd number of additional args')
+					end
+					for i = 7, last, 2 do
+						found[ARGV[i]] = ARGV[i + 1]
+					end
+					given = found
+				end
+			end
+			local queues, list = library(stamp, now).read_queues(last + 1)
+			local order, seconds = given.order or 'ordered', false
+			if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
+				local message = 'Unknown order "' .. order .. '"'
 				error('Reserve(): ' .. message)
 			end
-		end
-		ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', claim = given.claim or '', others = false, tracked = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
-	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-	end
-	if ask.polls and ask.claim == '' and ask.count > 0 then
-		local wait = library(stamp, now).stay_idle(ask)
-		if wait then
-			local counted, listens
-			do
-				local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-				counted, listens = counts[2], counts[4] > 0
-			end
-			return {ask.cursor, string.format('%.17g', wait), '', listens and counted or -1}
-		end
-	end
-	if ask.order == 'shuffled' then
-		library(stamp, now).shuffle(ask)
-	end
-	local existing = false
-	if not ask.known then
-		existing = call('exists', prefix .. 'paused_queues', prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'q:' .. ask.queues[1] .. '-recur', prefix .. 'q:' .. ask.queues[1] .. '-scheduled')
-	end
-	local others = 0
-	if existing ~= 0 then
-		others = call('exists', prefix .. 'paused_queues', prefix .. 'x:idle')
-	end
-	ask.tracked = existing and existing > others
-	ask.others = others > 0
-	ask.limit = ask.count
-	if ask.ahead > 0 and not (ask.others and library(stamp, now).others_idle(ask)) then
-		ask.limit = ask.count + ask.ahead
-	end
-	if ask.known or ask.limit == 0 then
-		call('del', prefix .. 'x:none')
-	end
-	if ask.others and (#ask.queues <= 16 or call('exists', prefix .. 'paused_queues') == 1) then
-		ask.paused = call('smismember', prefix .. 'paused_queues', unpack(ask.queues))
-	end
-	if ask.limit == 0 then
-		return {ask.cursor, '0', '', library(stamp, now).become_busy(ask)}
-	end
-	var.most_bytes = 2097152
-	local out = {}
-	local known = ask.order ~= 'shuffled' and ask.known
-	if known then
-		local stored = try('hget', prefix .. 'x:empty', ask.list)
-		if type(stored) == 'string' and #stored == #ask.queues then
-			local since = try('smembers', prefix .. 'x:filled')
-			if not since.err then
-				known.marks, known.filled = stored, since
-			end
-		end
-		if #known.filled > 0 then
-			local is_filled, bytes = {}, {string.byte(known.marks, 1, #known.marks)}
-			for i = 1, #known.filled do
-				is_filled[known.filled[i]] = true
-			end
-			for i = 1, #ask.queues do
-				if is_filled[ask.queues[i]] then
-					bytes[i] = 48
+			if given.lock then
+				seconds = number('Reserve', 'lock', given.lock)
+				if seconds < 0 then
+					local message = 'Arg "lock" is negative: ' .. given.lock
+					error('Reserve(): ' .. message)
 				end
 			end
-			known.marks = string.char(unpack(bytes))
+			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', claim = given.claim or '', others = false, tracked = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
 		end
-	end
-	if not ask.known then
-		local expired, more
-		repeat
-			local n = #out
-			if not ask.known then
-				expired, more = open_one(ask, 1, n)
-				break
-			end
-			local fine, expired2, more2 = pcall(open_one, ask, 1, n)
-			if fine then
-				expired, more = expired2, more2
-				break
-			end
-			expired, more = none, 0
-			break
-		until true
-		lock_from(ask, 1, expired, 0, nil, out)
-		if var.dropped > 0 then
-			more = more + var.dropped < 1000 and more or 1000 - var.dropped
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
 		end
-		while more > 0 do
-			local before = #out
-			if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
-				break
-			end
-			more = more - (#out - before)
-			if var.dropped > 0 then
-				more = more + var.dropped < 1000 and more or 1000 - var.dropped
+		if ask.polls and ask.claim == '' and ask.count > 0 then
+			local wait = library(stamp, now).stay_idle(ask)
+			if wait then
+				local counted, listens
+				do
+					local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+					counted, listens = counts[2], counts[4] > 0
+				end
+				return {ask.cursor, string.format('%.17g', wait), '', listens and counted or -1}
 			end
 		end
-	elseif ask.order == 'ordered' then
-		library(stamp, now).take_ordered(ask, out)
-	else
-		library(stamp, now).take_round_robin(ask, out)
-	end
-	local found = known and #known.found or 0
-	if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
-		known.chosen = '1'
+		if ask.order == 'shuffled' then
+			library(stamp, now).shuffle(ask)
+		end
+		local existing = false
+		if not ask.known then
+			existing = call('exists', prefix .. 'paused_queues', prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'q:' .. ask.queues[1] .. '-recur', prefix .. 'q:' .. ask.queues[1] .. '-scheduled')
+		end
+		local others = 0
+		if existing ~= 0 then
+			others = call('exists', prefix .. 'paused_queues', prefix .. 'x:idle')
+		end
+		ask.tracked = existing and existing > others
+		ask.others = others > 0
+		ask.limit = ask.count
+		if ask.ahead > 0 and not (ask.others and library(stamp, now).others_idle(ask)) then
+			ask.limit = ask.count + ask.ahead
+		end
+		if ask.known or ask.limit == 0 then
+			call('del', prefix .. 'x:none')
+		end
+		if ask.others and (#ask.queues <= 16 or call('exists', prefix .. 'paused_queues') == 1) then
+			ask.paused = call('smismember', prefix .. 'paused_queues', unpack(ask.queues))
+		end
+		if ask.limit == 0 then
+			return {ask.cursor, '0', '', library(stamp, now).become_busy(ask)}
+		end
+		var.most_bytes = 2097152
+		local out = {}
+		local known = ask.order ~= 'shuffled' and ask.known
+		if known then
+			local stored = try('hget', prefix .. 'x:empty', ask.list)
+			if type(stored) == 'string' and #stored == #ask.queues then
+				local since = try('smembers', prefix .. 'x:filled')
+				if not since.err then
+					known.marks, known.filled = stored, since
+				end
+			end
+			if #known.filled > 0 then
+				local is_filled, bytes = {}, {string.byte(known.marks, 1, #known.marks)}
+				for i = 1, #known.filled do
+					is_filled[known.filled[i]] = true
+				end
+				for i = 1, #ask.queues do
+					if is_filled[ask.queues[i]] then
+						bytes[i] = 48
+					end
+				end
+				known.marks = string.char(unpack(bytes))
+			end
+		end
 		if not ask.known then
 			local expired, more
-			repeat
+			do
 				local n = #out
 				if not ask.known then
 					expired, more = open_one(ask, 1, n)
-					break
+				else
+					local fine, expired2, more2 = pcall(open_one, ask, 1, n)
+					if fine then
+						expired, more = expired2, more2
+					else
+						expired, more = none, 0
+					end
 				end
-				local fine, expired2, more2 = pcall(open_one, ask, 1, n)
-				if fine then
-					expired, more = expired2, more2
-					break
-				end
-				expired, more = none, 0
-				break
-			until true
+			end
 			lock_from(ask, 1, expired, 0, nil, out)
 			if var.dropped > 0 then
 				more = more + var.dropped < 1000 and more or 1000 - var.dropped
@@ -7097,169 +6480,410 @@ elseif command == 'reserve' then
 		else
 			library(stamp, now).take_round_robin(ask, out)
 		end
-	end
-	local may_be_more = ask.left or var.dropped >= 1000
-	if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due(ask)) then
-		may_be_more = true
-	end
-	do
-		local key, score, member = prefix .. 'workers', stamp, ask.owner
-		local reply = try('zadd', key, score, member)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('zadd', key, score, member)
-		end
-	end
-	local wait, claimed, polled, listens = 0, '', false, true
-	local listeners
-	if #out < ask.count and not may_be_more then
-		do
-			local wait3, claimed4
-			do
-				local coming
+		local found = known and #known.found or 0
+		if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
+			known.chosen = '1'
+			if not ask.known then
+				local expired, more
 				do
-					local coming2, horizon = {}, now + ask.poll
-					for i = 1, #ask.queues do
-						local queue = ask.queues[i]
-						for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
-							local due
-							do
-								local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
-								local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
-								local due2 = tonumber(found[2])
-								if due2 and due2 > horizon then
-									due2 = library(stamp, now).try_parked(found[1], queue) and now
-								end
-								due = due2
-							end
-							if due then
-								coming2[#coming2 + 1] = {due = due, queue = queue}
-							end
-						end
-						local settings = ask.settings[i]
-						local opens = settings and settings.rate and library(stamp, now).rate_opens(settings.rate)
-						if opens and opens < horizon and library(stamp, now).is_ready(queue) then
-							coming2[#coming2 + 1] = {due = opens, queue = queue}
+					local n = #out
+					if not ask.known then
+						expired, more = open_one(ask, 1, n)
+					else
+						local fine, expired2, more2 = pcall(open_one, ask, 1, n)
+						if fine then
+							expired, more = expired2, more2
+						else
+							expired, more = none, 0
 						end
 					end
-					table.sort(coming2, by_due)
-					coming = coming2
 				end
-				local wait2, queue = ask.poll, ''
-				for i = 1, #coming do
-					local claimed3
+				lock_from(ask, 1, expired, 0, nil, out)
+				if var.dropped > 0 then
+					more = more + var.dropped < 1000 and more or 1000 - var.dropped
+				end
+				while more > 0 do
+					local before = #out
+					if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
+						break
+					end
+					more = more - (#out - before)
+					if var.dropped > 0 then
+						more = more + var.dropped < 1000 and more or 1000 - var.dropped
+					end
+				end
+			elseif ask.order == 'ordered' then
+				library(stamp, now).take_ordered(ask, out)
+			else
+				library(stamp, now).take_round_robin(ask, out)
+			end
+		end
+		local may_be_more = ask.left or var.dropped >= 1000
+		if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due(ask)) then
+			may_be_more = true
+		end
+		do
+			local key, score, member = prefix .. 'workers', stamp, ask.owner
+			local reply = try('zadd', key, score, member)
+			if type(reply) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply = try('zadd', key, score, member)
+			end
+		end
+		local wait, claimed, polled, listens = 0, '', false, true
+		local listeners
+		if #out < ask.count and not may_be_more then
+			do
+				local wait2, claimed4
+				do
+					local coming
+					do
+						local coming2, horizon = {}, now + ask.poll
+						for i = 1, #ask.queues do
+							local queue = ask.queues[i]
+							for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
+								local due
+								do
+									local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
+									local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
+									due = tonumber(found[2])
+									if due and due > horizon then
+										due = library(stamp, now).try_parked(found[1], queue) and now
+									end
+								end
+								if due then
+									coming2[#coming2 + 1] = {due = due, queue = queue}
+								end
+							end
+							local settings = ask.settings[i]
+							local opens = settings and settings.rate and library(stamp, now).rate_opens(settings.rate)
+							if opens and opens < horizon and library(stamp, now).is_ready(queue) then
+								coming2[#coming2 + 1] = {due = opens, queue = queue}
+							end
+						end
+						table.sort(coming2, by_due)
+						coming = coming2
+					end
+					wait2, claimed4 = ask.poll, ''
+					for i = 1, #coming do
+						local claimed3
+						do
+							local queue, due, worker = coming[i].queue, coming[i].due, ask.worker
+							local claimed2
+							do
+								local held = try('get', prefix .. 'x:due:' .. queue)
+								if type(held) ~= 'string' then
+									claimed2 = false
+								else
+									local until_then, holder = string.match(held, '^(%S+) (.*)$')
+									local at = tonumber(until_then)
+									claimed2 = at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
+								end
+							end
+							if claimed2 then
+								claimed3 = false
+							else
+								local ttl = math.ceil((due - now) * 1000) + 1000
+								call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+								claimed3 = true
+							end
+						end
+						if claimed3 then
+							wait2, claimed4 = math.max(coming[i].due - now, 0.001), coming[i].queue
+							break
+						end
+					end
+				end
+				if ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
+					library(stamp, now).wake(ask.claim)
+				end
+				local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
+				if #ask.queues <= 16 then
+					local lapses
 					repeat
-						local queue, due, worker = coming[i].queue, coming[i].due, ask.worker
-						local claimed2
-						repeat
-							local held = try('get', prefix .. 'x:due:' .. queue)
-							if type(held) ~= 'string' then
-								claimed2 = false
+						local seconds = 3 * math.max(ask.poll, 10)
+						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+							if #digits == 10 and decimals ~= '.000000' then
+								lapses = digits .. decimals
 								break
 							end
-							local until_then, holder = string.match(held, '^(%S+) (.*)$')
-							local at = tonumber(until_then)
-							claimed2 = at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
-							break
-						until true
-						if claimed2 then
-							claimed3 = false
-							break
 						end
-						local ttl = math.ceil((due - now) * 1000) + 1000
-						call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
-						claimed3 = true
-						break
+						lapses = string.format('%.17g', now + seconds)
 					until true
-					if claimed3 then
-						wait2, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
-						break
-					end
-				end
-				wait3, claimed4 = wait2, queue
-			end
-			if ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
-				library(stamp, now).wake(ask.claim)
-			end
-			local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
-			if #ask.queues <= 16 then
-				local lapses
-				repeat
-					local seconds = 3 * math.max(ask.poll, 10)
-					if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-						local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-						if #digits == 10 and decimals ~= '.000000' then
-							lapses = digits .. decimals
-							break
+					for i = 1, #ask.queues do
+						local waiting = prefix .. 'x:idle:' .. ask.queues[i]
+						try('zadd', waiting, lapses, ask.worker)
+						if again then
+							library(stamp, now).drop_lapsed(waiting)
 						end
 					end
-					lapses = string.format('%.17g', now + seconds)
-					break
-				until true
-				for i = 1, #ask.queues do
-					local waiting = prefix .. 'x:idle:' .. ask.queues[i]
-					try('zadd', waiting, lapses, ask.worker)
-					if again then
-						library(stamp, now).drop_lapsed(waiting)
+				else
+					library(stamp, now).wait_in_list(ask, again)
+				end
+				if again and ask.polls then
+					library(stamp, now).note_looked(ask)
+				end
+				wait, claimed, polled = wait2, claimed4, again
+			end
+			local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+			listeners, listens = counts[2], counts[4] > 0
+		else
+			listeners = library(stamp, now).become_busy(ask)
+		end
+		if found > 0 and not (polled and #ask.queues > 16) then
+			local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
+			for at = 1, found do
+				local i = known.found[at]
+				empty[at], bytes[i] = ask.queues[i], 49
+			end
+			known.marks = string.char(unpack(bytes))
+			local first = call('exists', key) == 0
+			try('hset', key, ask.list, known.marks)
+			if first then
+				call('expire', key, 1)
+				call('del', prefix .. 'x:filled')
+			elseif #known.filled > 0 then
+				call('srem', prefix .. 'x:filled', unpack(empty))
+			end
+		end
+		local reply = {ask.cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
+		if #out > 0 then
+			reply[5] = NAMES
+		end
+		for i = 1, #out do
+			reply[i + 5] = out[i]
+		end
+		return reply
+	elseif command == 'pop' then
+		local function finite(text, default)
+			local n = text and tonumber(text)
+			if n and n - n == 0 then
+				return n
+			end
+			return default
+		end
+		local function joined(texts)
+			if #texts == 0 then
+				return empty_list
+			elseif #texts == 1 then
+				return '[' .. texts[1] .. ']'
+			elseif #texts == 2 then
+				return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+			end
+			return '[' .. table.concat(texts, ',') .. ']'
+		end
+		local function popped_json(jid, job, tracked, worker, expires, more)
+			job[10], job[11] = job[10] or false, job[11] or false
+			job[12], job[13] = false, jid
+			job[14], job[15], job[16] = 'running', worker, expires
+			local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+			do
+				local jid, tags, failure = job[13], job[7], job[10]
+				do
+					local text = job[12]
+					if text then
+						library(stamp, now).move_history(jid, text)
 					end
 				end
+				local retries, remaining, priority = job[4], job[5], job[3]
+				if retries ~= '5' then
+					retries = finite(retries, 0)
+				end
+				if remaining ~= '5' then
+					remaining = math.floor(finite(remaining, 0))
+				end
+				if priority ~= '0' then
+					priority = string.format('%.17g', (finite(priority, 0)))
+				end
+				local encode = cjson.encode
+				local history
+				do
+					local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+					local n = #list
+					if newest and n > 0 then
+						list[n] = newest
+						n = n - 1
+					end
+					for i = 1, n do
+						local object
+						do
+							local text = list[i]
+							local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+							if when then
+								object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+							else
+								when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+								if when then
+									object = '{"when":' .. when .. ',"what":' .. what .. '}'
+								else
+									object = library(stamp, now).unusual_entry(text)
+								end
+							end
+						end
+						list[i] = object
+					end
+					history = joined(list)
+				end
+				local related_jobs
+				do
+					local dependents = prefix .. 'j:' .. jid .. '-dependents'
+					local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+					if call('exists', dependents, dependencies) > 0 then
+						related_jobs = library(stamp, now).sets_json(jid)
+					else
+						related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+					end
+				end
+				return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+			end
+		end
+		local large_text = 0
+		local function within_drops(wanted)
+			return wanted + var.dropped < 1000 and wanted or 1000 - var.dropped
+		end
+		local queue = ARGV[3]
+		if not queue then
+			error('Queue(): no queue name provided')
+		end
+		local worker = ARGV[4]
+		if not worker then
+			error('Pop(): Arg "worker" missing')
+		end
+		local count
+		do
+			local text = ARGV[5]
+			local amount = tonumber(text)
+			if not amount or amount - amount ~= 0 then
+				local message = 'Arg "count" missing or not a number: ' .. tostring(text)
+				error('Pop(): ' .. message)
+			end
+			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+				local message = 'Arg "count" is not a whole number: ' .. text
+				error('Pop(): ' .. message)
+			end
+			if amount < 0 then
+				local message = 'Arg "count" is negative: ' .. text
+				error('Pop(): ' .. message)
+			end
+			count = amount + 0
+		end
+		local timed = ARGV[6] == 'timed'
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		end
+		local settings
+		do
+			local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+			local heartbeat
+			do
+				local own, general = values[1], values[2]
+				heartbeat = own and tonumber(own)
+				if not heartbeat or heartbeat - heartbeat ~= 0 then
+					heartbeat = general and tonumber(general)
+				end
+				if not heartbeat or heartbeat - heartbeat ~= 0 then
+					heartbeat = 60
+				end
+			end
+			settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+		end
+		if timed then
+			var.related_left = 4000
+		end
+		settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+		if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
+			return empty_list
+		end
+		local out, show, at_once, is_left = {}, popped_json, count, false
+		if timed then
+			local function timed_json(jid, job, tracked, its_worker, expires)
+				local data = job[6]
+				local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
+				local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+				large_text = large_text + #text
+				return text
+			end
+			show, at_once, var.most_bytes = timed_json, 50, 2097152
+		end
+		do
+			local wanted = count
+			if settings.max_concurrency > 0 then
+				local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+				wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+			end
+			if settings.max_rate and wanted > 0 then
+				count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
 			else
-				library(stamp, now).wait_in_list(ask, again)
+				count = wanted
 			end
-			if again and ask.polls then
-				library(stamp, now).note_looked(ask)
+		end
+		if count > 0 then
+			settings.most = count
+			local run
+			local jids
+			do
+				local wanted = math.min(count, at_once)
+				local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+				if settings.tracked then
+					recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+				end
+				if lost or recur or scheduled then
+					jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+				else
+					jids = none
+				end
 			end
-			wait, claimed, polled = wait3, claimed4, again
+			is_left = settings.left or jids ~= none and at_once < count
+			while jids do
+				lock(queue, jids, worker, settings, show, out, run)
+				local more = within_drops(math.min(count - #out, at_once))
+				if is_left and out[1] or settings.stopped or large_text >= 262144 then
+					is_left = true
+					break
+				elseif more <= 0 then
+					break
+				end
+				jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+				if #jids == 0 and not (settings.parked and library(stamp, now).bring_more(queue, settings, more)) then
+					break
+				end
+			end
 		end
-		local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-		listeners, listens = counts[2], counts[4] > 0
-	else
-		listeners = library(stamp, now).become_busy(ask)
-	end
-	if found > 0 and not (polled and #ask.queues > 16) then
-		local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
-		for at = 1, found do
-			local i = known.found[at]
-			empty[at], bytes[i] = ask.queues[i], 49
+		if var.met_limits then
+			library(stamp, now).settle_limits()
+		elseif #out == 0 and settings.tracked then
+			local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
+			if coming[1] then
+				library(stamp, now).try_parked(coming[1], queue)
+			end
 		end
-		known.marks = string.char(unpack(bytes))
-		local first = call('exists', key) == 0
-		try('hset', key, ask.list, known.marks)
-		if first then
-			call('expire', key, 1)
-			call('del', prefix .. 'x:filled')
-		elseif #known.filled > 0 then
-			call('srem', prefix .. 'x:filled', unpack(empty))
+		do
+			local key, score = prefix .. 'workers', stamp
+			local reply = try('zadd', key, score, worker)
+			if type(reply) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply = try('zadd', key, score, worker)
+			end
 		end
+		if var.large or is_left then
+			return library(stamp, now).with_large(joined(out), is_left and out[1] and 'more' or '')
+		end
+		return joined(out)
 	end
-	local reply = {ask.cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
-	if #out > 0 then
-		reply[5] = NAMES
-	end
-	for i = 1, #out do
-		reply[i + 5] = out[i]
-	end
-	return reply
+	return
 elseif command == 'put.many' then
 	var = {none = {}}
 	local function whole(area, name, text)
-		local amount
-		do
-			local value
-			do
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-					local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-					error(area .. '(): ' .. message)
-				end
-				value = n
-			end
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-				error(area .. '(): ' .. message)
-			end
-			amount = value
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+			error(area .. '(): ' .. message)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+			error(area .. '(): ' .. message)
 		end
 		if amount < 0 then
 			local message = 'Arg "' .. name .. '" is negative: ' .. text
@@ -7290,7 +6914,7 @@ elseif command == 'put.many' then
 			last = last + whole('Put', 'n', ARGV[at + 5])
 		end
 		local item
-		repeat
+		do
 			local queue2, at2, last2, checked2, before = queue, at + 1, last, checked, items[n]
 			local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
 			if not klass then
@@ -7300,21 +6924,20 @@ elseif command == 'put.many' then
 			if last2 == first + 1 and ARGV[first] == 'new' then
 				checked2 = 'new'
 			elseif last2 >= first then
-				repeat
+				do
 					local found = {}
 					if last2 < first then
 						given = found
-						break
+					else
+						if (last2 - first) % 2 == 0 or last2 > #ARGV then
+							error('Put(): Odd number of additional args')
+						end
+						for i = first, last2, 2 do
+							found[ARGV[i]] = ARGV[i + 1]
+						end
+						given = found
 					end
-					if (last2 - first) % 2 == 0 or last2 > #ARGV then
-						error('Put(): Odd number of additional args')
-					end
-					for i = first, last2, 2 do
-						found[ARGV[i]] = ARGV[i + 1]
-					end
-					given = found
-					break
-				until true
+				end
 				checked2 = given.new and 'new' or checked2 or given.checked
 			end
 			if not checked2 then
@@ -7334,32 +6957,27 @@ elseif command == 'put.many' then
 				end
 				delay = n2
 			end
-			local jid
-			do
-				local text = ARGV[at2] ~= '' and ARGV[at2]
-				if not text then
-					error('Put(): Arg "jid" missing')
-				end
-				jid = text
+			local jid = ARGV[at2] ~= '' and ARGV[at2]
+			if not jid then
+				error('Put(): Arg "jid" missing')
 			end
 			local job = {queue = queue2, jid = jid, klass = klass, data = data, delay = delay, checked = checked2 or false, key = false, state = false}
 			if given == none then
 				item = job
-				break
-			end
-			local o, retries = given.o, given.retries
-			if before and before.o and o == before.o and retries == before.words and delay == before.delay and last2 == first + 3 then
-				job.given, job.more, job.retries = before.given, before.more, before.retries
 			else
-				library(stamp, now).add_given(puts, job, given)
-				given = job.given
+				local o, retries = given.o, given.retries
+				if before and before.o and o == before.o and retries == before.words and delay == before.delay and last2 == first + 3 then
+					job.given, job.more, job.retries = before.given, before.more, before.retries
+				else
+					library(stamp, now).add_given(puts, job, given)
+					given = job.given
+				end
+				if o and retries and last2 == first + 3 and not (given.claim or given.share or given.watches) then
+					job.o, job.words = o, retries
+				end
+				item = job
 			end
-			if o and retries and last2 == first + 3 and not (given.claim or given.share or given.watches) then
-				job.o, job.words = o, retries
-			end
-			item = job
-			break
-		until true
+		end
 		if seen[item.jid] then
 			local message = 'Job ' .. item.jid .. ' is named twice'
 			error('Put(): ' .. message)
@@ -7373,1082 +6991,12 @@ elseif command == 'put.many' then
 	end
 	if n > 0 then
 		puts.groups = several and library(stamp, now).grouped(items) or {items}
-		local left
-		do
-			local items, groups = puts.items, puts.groups
-			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-				error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-			end
-			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-			for i = 1, #items do
-				local item = items[i]
-				local key = prefix .. 'j:' .. item.jid
-				item.key, keys[i + 3] = key, key
-				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-					plain = false
-				end
-			end
-			local existing
-			do
-				local count = 0
-				for from = 1, #keys, 1000 do
-					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-				end
-				existing = count
-			end
-			local tracked, known_empty = false, false
-			if existing > 0 then
-				idle = call('exists', prefix .. 'x:idle') == 1
-				tracked = call('exists', prefix .. 'tracked') == 1
-				existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-				plain = plain and existing == (known_empty and 1 or 0)
-			end
-			local found
-			if not plain then
-				found = library(stamp, now).prepare(puts)
-			end
-			for g = 1, #groups do
-				if groups[g][1] then
-					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-					local queue = group[1].queue
-					local quoted = cjson.encode(queue)
-					local details = '{"q":' .. quoted .. '}'
-					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-					if idle2 or not classic then
-						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-					end
-					do
-						local first
-						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-						end
-						local digits = first and #group > 1 and string.sub(first, 4) + 0
-						local work, n = none, 0
-						for i = 1, #group do
-							local item = group[i]
-							if item.waits then
-								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-								item.state = 'depends'
-							elseif item.delay > 0 then
-								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-								item.state = 'scheduled'
-							else
-								local score = item.score or item.at and library(stamp, now).past_score(item) or false
-								local share = puts.turns and (item.share or item.given and item.given.share)
-								if share and not score then
-									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
-								end
-								if not score and (item.priority or not first) then
-									score = library(stamp, now).fractional_score(n, item.priority)
-								elseif not score then
-									score = n == 0 and first or string.format('-0.%016d', digits + n)
-								end
-								if n == 0 then
-									work = {score, item.jid}
-								else
-									work[2 * n + 1], work[2 * n + 2] = score, item.jid
-								end
-								n = n + 1
-								item.state = 'waiting'
-							end
-						end
-						local key, list = prefix .. 'q:' .. queue .. '-work', work
-						for from = 1, #list, 1000 do
-							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-						end
-					end
-					for i = 1, #group do
-						local item = group[i]
-						do
-							local key, retries, tags = item.key, item.retries or '5', '[]'
-							do
-								local cap
-								local length = try('rpush', key .. '-history', text)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-									library(stamp, now).trim_history(key .. '-history', length, cap)
-								end
-							end
-							if item.tags and #item.tags > 0 then
-								library(stamp, now).add_tags(item.jid, item.tags, 1)
-								tags = cjson.encode(item.tags)
-							end
-							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-							if item.waits then
-								library(stamp, now).keep_delay(key, item.delay, item.checked)
-							end
-						end
-						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-						if item.old and item.old.lost then
-							local jid, worker = item.jid, item.old.worker
-							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-							try('publish', prefix .. 'w:' .. worker, message)
-							try('publish', prefix .. 'log', message)
-						end
-					end
-					do
-						local queues = prefix .. 'queues'
-						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-							try('zrem', prefix .. 'x:queues', queue)
-							repeat
-								if classic then
-									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-									if not heard.err and heard[2] == 0 then
-										break
-									end
-								end
-								try('publish', prefix .. 'x:queues', queue)
-							until true
-						end
-					end
-					if tracked2 then
-						local jids = library(stamp, now).jids_of(group)
-						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-						for i = 1, #scores do
-							if scores[i] then
-								try('publish', prefix .. 'put', jids[i])
-							end
-						end
-					end
-					if known_empty2 then
-						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-							call('expire', prefix .. 'x:filled', 1)
-						end
-					end
-					if idle2 then
-						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
-					end
-				end
-			end
-			if puts.watching or puts.batches then
-				library(stamp, now).watch_all(puts)
-			end
-			if puts.mortal then
-				library(stamp, now).enter_lives(items)
-			end
-			left = found
-		end
+		local left = library(stamp, now).put(puts)
 		if left and left[1] then
 			return left
 		end
 	end
 	return
-elseif command == 'pop' then
-	var = {dropped = 0, none = {}, taken_bytes = 0}
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function joined(texts)
-		if #texts == 0 then
-			return empty_list
-		elseif #texts == 1 then
-			return '[' .. texts[1] .. ']'
-		elseif #texts == 2 then
-			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-		end
-		return '[' .. table.concat(texts, ',') .. ']'
-	end
-	local function popped_json(jid, job, tracked, worker, expires, more)
-		job[10], job[11] = job[10] or false, job[11] or false
-		job[12], job[13] = false, jid
-		job[14], job[15], job[16] = 'running', worker, expires
-		local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-		do
-			local jid, tags, failure = job[13], job[7], job[10]
-			do
-				local text = job[12]
-				if text then
-					library(stamp, now).move_history(jid, text)
-				end
-			end
-			local retries, remaining, priority = job[4], job[5], job[3]
-			if retries ~= '5' then
-				retries = finite(retries, 0)
-			end
-			if remaining ~= '5' then
-				remaining = math.floor(finite(remaining, 0))
-			end
-			if priority ~= '0' then
-				priority = string.format('%.17g', (finite(priority, 0)))
-			end
-			local encode = cjson.encode
-			local history
-			do
-				local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-				local n = #list
-				if newest and n > 0 then
-					list[n] = newest
-					n = n - 1
-				end
-				for i = 1, n do
-					local object
-					repeat
-						local text = list[i]
-						local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-						if when then
-							object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-							break
-						end
-						when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-						if when then
-							object = '{"when":' .. when .. ',"what":' .. what .. '}'
-							break
-						end
-						object = library(stamp, now).unusual_entry(text)
-						break
-					until true
-					list[i] = object
-				end
-				history = joined(list)
-			end
-			local related_jobs
-			repeat
-				local dependents = prefix .. 'j:' .. jid .. '-dependents'
-				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-				if call('exists', dependents, dependencies) > 0 then
-					related_jobs = library(stamp, now).sets_json(jid)
-					break
-				end
-				related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-				break
-			until true
-			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-		end
-	end
-	local large_text = 0
-	local none = var.none
-	local function within_drops(wanted)
-		return wanted + var.dropped < 1000 and wanted or 1000 - var.dropped
-	end
-	local queue
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Queue(): no queue name provided')
-		end
-		queue = text
-	end
-	local worker
-	do
-		local text = ARGV[4]
-		if not text then
-			error('Pop(): Arg "worker" missing')
-		end
-		worker = text
-	end
-	local count
-	do
-		local text = ARGV[5]
-		local amount
-		do
-			local value
-			do
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					local message = 'Arg "count" missing or not a number: ' .. tostring(text)
-					error('Pop(): ' .. message)
-				end
-				value = n
-			end
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				local message = 'Arg "count" is not a whole number: ' .. text
-				error('Pop(): ' .. message)
-			end
-			amount = value
-		end
-		if amount < 0 then
-			local message = 'Arg "count" is negative: ' .. text
-			error('Pop(): ' .. message)
-		end
-		count = amount + 0
-	end
-	local timed = ARGV[6] == 'timed'
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-	end
-	local settings
-	do
-		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-		local heartbeat
-		do
-			local own, general = values[1], values[2]
-			local seconds = own and tonumber(own)
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = general and tonumber(general)
-			end
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = 60
-			end
-			heartbeat = seconds
-		end
-		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-	end
-	if timed then
-		var.related_left = 4000
-	end
-	settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-	if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
-		return empty_list
-	end
-	local function timed_json(jid, job, tracked, its_worker, expires)
-		local data = job[6]
-		local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
-		local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
-		large_text = large_text + #text
-		return text
-	end
-	local out, show, at_once, is_left = {}, popped_json, count, false
-	if timed then
-		show, at_once, var.most_bytes = timed_json, 50, 2097152
-	end
-	repeat
-		local wanted = count
-		if settings.max_concurrency > 0 then
-			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-			wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
-		end
-		if settings.max_rate and wanted > 0 then
-			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
-			break
-		end
-		count = wanted
-		break
-	until true
-	if count > 0 then
-		settings.most = count
-		local run
-		local jids
-		repeat
-			local wanted = math.min(count, at_once)
-			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-			if settings.tracked then
-				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-			end
-			if lost or recur or scheduled then
-				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-				break
-			end
-			jids = none
-			break
-		until true
-		is_left = settings.left or jids ~= none and at_once < count
-		while jids do
-			do
-				local jids3, show2, run2 = jids, show, run
-				for first = 1, #jids3, 500 do
-					local some = jids3
-					if #jids3 > 500 then
-						some = {unpack(jids3, first, math.min(first + 500 - 1, #jids3))}
-					end
-					repeat
-						local jids2 = some
-						local cap = settings.cap
-						local expires
-						repeat
-							local seconds = settings.heartbeat
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									expires = digits .. decimals
-									break
-								end
-							end
-							expires = string.format('%.17g', now + seconds)
-							break
-						until true
-						local details = '{"worker":' .. cjson.encode(worker) .. '}'
-						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-						local jobs, waited, locks = jids2[2] and {unpack(jids2)} or {false}, jids2[2] and {unpack(jids2)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids2)}
-						local n, count, limited, fair, common = 0, #jids2, false, false, nil
-						for i = 1, count do
-							local key = prefix .. 'j:' .. jids2[i]
-							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-							jobs[i], waited[i] = job, key
-							local size = #(job[6] or '')
-							var.taken_bytes = var.taken_bytes + size
-							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
-								count, settings.stopped, var.dropped = i - 1, true, 1000
-								break
-							end
-							if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
-								limited = limited or string.find(job[9], '^%a*c') ~= nil
-								fair = fair or string.find(job[9], '^%a*g') ~= nil
-							end
-						end
-						if limited then
-							count, common = library(stamp, now).admit_all(jids2, count, jobs, #out, settings, run2)
-							if not common then
-								library(stamp, now).read_scores(queue, jids2, count, jobs, settings, run2)
-							end
-						end
-						if run2 then
-							local first = count == 1 and '-1' or string.format('%d', -count)
-							if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-								settings.stopped = true
-								break
-							end
-						end
-						if fair then
-							library(stamp, now).leave_all_turns(queue, jobs, count)
-						end
-						local put_at, put_time
-						for i = 1, count do
-							local jid, job, key = jids2[i], jobs[i], waited[i]
-							local stored = job[9]
-							local over = stored and string.find(stored, '^%a*[st]') ~= nil and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
-							if limited and job.refused then
-								library(stamp, now).put_aside(queue, jid, job, run2)
-							elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
-								n = n + 1
-								local entries
-								do
-									local length = try('rpush', key .. '-history', popped)
-									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-										library(stamp, now).trim_history(key .. '-history', length, cap)
-									end
-									entries = length
-								end
-								if entries ~= 2 or string.find(jid, '-', 1, true) then
-									library(stamp, now).read_rest(jid, key, job, popped, cap)
-								end
-								local ends = expires
-								if settings.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
-									ends = library(stamp, now).lock_special(key, job, worker, settings)
-								else
-									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-								end
-								if job[8] ~= put_at or n == 1 then
-									put_at, put_time = job[8], finite(job[8], now)
-								end
-								jobs[n], jids2[n], waited[n] = job, jid, now - put_time
-								locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-							else
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-							end
-						end
-						for i = n + 1, #jids2 do
-							jids2[i], waited[i] = nil, nil
-						end
-						if n == 0 then
-							break
-						end
-						if limited then
-							library(stamp, now).note_all_started(jobs, n, locks, common)
-						end
-						if settings.rate then
-							library(stamp, now).note_starts(settings.rate, n)
-						end
-						do
-							local n2 = n
-							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-							call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-							local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-							if first == 1 then
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-								if type(held) == 'number' then
-									call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-								end
-							end
-						end
-						do
-							local day = now - now % 86400
-							local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
-							local asked, counts
-							do
-								local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-								for i = 1, #waited do
-									local seconds = waited[i]
-									if seconds >= 0 and seconds < 1 then
-										short = short + 1
-									else
-										local name
-										repeat
-											if seconds < 60 then
-												name = 's' .. math.floor(seconds)
-												break
-											elseif seconds < 3600 then
-												name = 'm' .. math.floor(seconds / 60)
-												break
-											elseif seconds < 86400 then
-												name = 'h' .. math.floor(seconds / 3600)
-												break
-											end
-											name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-											break
-										until true
-										if not seen[name] then
-											fields[#fields + 1] = name
-										end
-										seen[name] = (seen[name] or 0) + 1
-									end
-								end
-								if short == 0 then
-									table.remove(fields, 4)
-								end
-								seen.s0 = short
-								asked, counts = fields, seen
-							end
-							local values = try('hmget', key, unpack(asked))
-							local total = finite(values[1], 0)
-							local mean = finite(values[2], 0)
-							local vk = finite(values[3], 0)
-							local fresh = total == 0
-							if fresh then
-								mean, vk = 0, 0
-							end
-							for i = 1, #waited do
-								local value, before = waited[i], mean
-								total = total + 1
-								mean = mean + (value - mean) / total
-								vk = vk + (value - mean) * (value - before)
-							end
-							local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-							for i = 4, #asked do
-								update[2 * i - 1] = asked[i]
-								update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-							end
-							try('hset', key, unpack(update))
-							if fresh then
-								library(stamp, now).begin_day('wait', day, queue)
-							end
-						end
-						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids2)) or none
-						for i = 1, n do
-							if tracked[i] then
-								try('publish', prefix .. 'popped', jids2[i])
-							end
-							out[#out + 1] = show2(jids2[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-						end
-					until true
-				end
-			end
-			local more = within_drops(math.min(count - #out, at_once))
-			if is_left and out[1] or settings.stopped or large_text >= 262144 then
-				is_left = true
-				break
-			elseif more <= 0 then
-				break
-			end
-			jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-			if #jids == 0 and not (settings.parked and library(stamp, now).bring_more(queue, settings, more)) then
-				break
-			end
-		end
-	end
-	if var.met_limits then
-		library(stamp, now).settle_limits()
-	elseif #out == 0 and settings.tracked then
-		local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
-		if coming[1] then
-			library(stamp, now).try_parked(coming[1], queue)
-		end
-	end
-	do
-		local key, score = prefix .. 'workers', stamp
-		local reply = try('zadd', key, score, worker)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('zadd', key, score, worker)
-		end
-	end
-	if var.large or is_left then
-		return library(stamp, now).with_large(joined(out), is_left and out[1] and 'more' or '')
-	end
-	return joined(out)
-elseif command == 'complete' then
-	var = {none = {}, releasable = math.huge}
-	local none = var.none
-	local function names(area, name, text)
-		if not text then
-			return none
-		end
-		local list
-		do
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error(area .. '(): ' .. message)
-			end
-			list = value
-		end
-		if type(list) ~= 'table' then
-			local message = 'Arg "' .. name .. '" is not a JSON array'
-			error(area .. '(): ' .. message)
-		end
-		local members = 0
-		for _ in pairs(list) do
-			members = members + 1
-		end
-		if members ~= #list then
-			local message = 'Arg "' .. name .. '" is not a JSON array'
-			error(area .. '(): ' .. message)
-		end
-		for i = 1, #list do
-			if type(list[i]) == 'number' then
-				list[i] = tostring(list[i])
-			elseif type(list[i]) ~= 'string' then
-				local message = 'Arg "' .. name .. '" is not a JSON array of strings'
-				error(area .. '(): ' .. message)
-			end
-		end
-		return list
-	end
-	local frees_limits
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function count_existing(keys)
-		local count = 0
-		for from = 1, #keys, 1000 do
-			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-		end
-		return count
-	end
-	local function any_dependents(items, more)
-		local keys = {more, prefix .. 'x:rest', unpack(items)}
-		for i = 1, #items do
-			keys[i + 2] = items[i].key .. '-dependents'
-		end
-		return count_existing(keys) > 0
-	end
-	local jid
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Job(): no jid provided')
-		end
-		jid = text
-	end
-	local worker
-	do
-		local text = ARGV[4]
-		if not text then
-			error('Complete(): Arg "worker" missing')
-		end
-		worker = text
-	end
-	local queue
-	do
-		local text = ARGV[5]
-		if not text then
-			error('Complete(): Arg "queue" missing')
-		end
-		queue = text
-	end
-	local data = ARGV[6]
-	local given
-	repeat
-		local last = #ARGV
-		local found = {}
-		if last < 7 then
-			given = found
-			break
-		end
-		if (last - 7) % 2 == 0 or last > #ARGV then
-			error('Complete(): Odd number of additional args')
-		end
-		for i = 7, last, 2 do
-			found[ARGV[i]] = ARGV[i + 1]
-		end
-		given = found
-		break
-	until true
-	if not given.checked then
-		do
-			local ok, value, problem = pcall(cjson.decode, data)
-			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-				error('Complete(): ' .. message)
-			end
-		end
-		if given.result then
-			given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
-		end
-	end
-	if not given.next and (given.delay or given.depends) then
-		local option = given.delay and 'delay' or 'depends'
-		local message = '"' .. option .. '" cannot be used without a "next".'
-		error('Complete(): ' .. message)
-	end
-	local change
-	if given.priority or given.retries or given.tags or given.o or given.drop then
-		change = library(stamp, now).read_changes('Complete', given)
-	end
-	if change and not given.next then
-		error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
-	end
-	local depends, delay = none, 0
-	if given.depends then
-		depends = library(stamp, now).check_dependencies('Complete', names('Complete', 'depends', given.depends), 1)
-	end
-	if given.delay then
-		local text = given.delay
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			local message = 'Arg "delay" not a number: ' .. tostring(text)
-			error('Complete(): ' .. message)
-		end
-		delay = n
-	end
-	local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
-	if given.result then
-		item.result = given.result
-	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-	end
-	if given.checked then
-		var.releasable = 250
-	end
-	repeat
-		local items = {item}
-		local owned
-		do
-			local mine, seen = items, {}
-			for i = 1, #items do
-				local item2 = items[i]
-				local problem
-				if seen[item2.jid] then
-					problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
-				else
-					repeat
-						local jid = item2.jid
-						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-						local refusal = job.err
-						if not refusal and not item2.anybody then
-							repeat
-								local owner, state, time, since = job[1], job[2], job[5], item2.since
-								if not state then
-									refusal = 'Job ' .. jid .. ' does not exist'
-									break
-								elseif state ~= 'running' then
-									refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
-									break
-								elseif owner ~= worker or since and since ~= time then
-									local again = owner == worker and ', at ' .. tostring(time) or ''
-									refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
-									break
-								end
-								refusal = nil
-							until true
-						end
-						if refusal then
-							problem = refusal
-							break
-						elseif item2.queue ~= job[4] then
-							problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-							break
-						end
-						item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
-						if item2.anybody and job[2] ~= 'running' then
-							item2.began = stamp
-						end
-						if job[6] or job[7] then
-							item2.grace, item2.stored = job[6], job[7]
-							frees_limits = frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
-						end
-						if item2.next then
-							problem = library(stamp, now).prepare_next(item2)
-							break
-						end
-						problem = nil
-					until true
-				end
-				if problem then
-					item2.problem = problem
-					if mine == items then
-						mine = {unpack(items, 1, i - 1)}
-					end
-				elseif mine ~= items then
-					mine[#mine + 1] = item2
-				end
-				if not problem and #items > 1 then
-					seen[item2.jid] = true
-				end
-			end
-			owned = mine
-		end
-		if #owned == 0 then
-			break
-		end
-		local queues
-		do
-			local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
-			for i = 2, #owned do
-				local queue = owned[i].queue
-				if not found and queue ~= groups[1].queue then
-					groups[1].items = {unpack(owned, 1, i - 1)}
-					found = {[groups[1].queue] = groups[1]}
-				end
-				if found then
-					local its = found[queue]
-					if not its then
-						its = {queue = queue, items = {}}
-						found[queue] = its
-						groups[#groups + 1] = its
-					end
-					its.items[#its.items + 1] = owned[i]
-				end
-			end
-			for i = 1, #groups do
-				local jids, durations
-				do
-					local items = groups[i].items
-					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-					local began, time
-					for i2 = 1, #items do
-						local item3 = items[i2]
-						if item3.began ~= began or i2 == 1 then
-							began, time = item3.began, finite(item3.began, now)
-						end
-						ids[i2], ran[i2] = item3.jid, now - time
-					end
-					jids, durations = ids, ran
-				end
-				groups[i].jids, groups[i].ran = jids, durations
-			end
-			queues = groups
-		end
-		local config
-		do
-			local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-			for i = 1, #queues do
-				fields[3 + i] = queues[i].queue .. '-max-concurrency'
-			end
-			config = try('hmget', prefix .. 'config', unpack(fields))
-		end
-		local cap = finite(config[3], 100)
-		local special = any_dependents(owned, prefix .. 'tracked')
-		for i = 1, #queues do
-			do
-				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-					for i5 = 1, #jids do
-						do
-							local jid = jids[i5]
-							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-							try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-						end
-					end
-				end
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-				local day = now - now % 86400
-				local key = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
-				local asked, counts
-				do
-					local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-					for i2 = 1, #ran do
-						local seconds = ran[i2]
-						if seconds >= 0 and seconds < 1 then
-							short = short + 1
-						else
-							local name
-							repeat
-								if seconds < 60 then
-									name = 's' .. math.floor(seconds)
-									break
-								elseif seconds < 3600 then
-									name = 'm' .. math.floor(seconds / 60)
-									break
-								elseif seconds < 86400 then
-									name = 'h' .. math.floor(seconds / 3600)
-									break
-								end
-								name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-								break
-							until true
-							if not seen[name] then
-								fields[#fields + 1] = name
-							end
-							seen[name] = (seen[name] or 0) + 1
-						end
-					end
-					if short == 0 then
-						table.remove(fields, 4)
-					end
-					seen.s0 = short
-					asked, counts = fields, seen
-				end
-				local values = try('hmget', key, unpack(asked))
-				local total = finite(values[1], 0)
-				local mean = finite(values[2], 0)
-				local vk = finite(values[3], 0)
-				local fresh = total == 0
-				if fresh then
-					mean, vk = 0, 0
-				end
-				for i3 = 1, #ran do
-					local value, before = ran[i3], mean
-					total = total + 1
-					mean = mean + (value - mean) / total
-					vk = vk + (value - mean) * (value - before)
-				end
-				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-				for i4 = 4, #asked do
-					update[2 * i4 - 1] = asked[i4]
-					update[2 * i4] = string.format('%d', finite(values[i4], 0) + counts[asked[i4]])
-				end
-				try('hset', key, unpack(update))
-				if fresh then
-					library(stamp, now).begin_day('run', day, queue)
-				end
-			end
-		end
-		for i = 1, special and #queues or 0 do
-			do
-				local jids = queues[i].jids
-				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-				for i2 = 1, #scores do
-					if scores[i2] then
-						try('publish', prefix .. 'completed', jids[i2])
-					end
-				end
-			end
-		end
-		local done, finished, forgetting = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, false
-		for i = 1, #owned do
-			local item5 = owned[i]
-			if item5.grace then
-				call('hdel', item5.key, 'grace')
-			end
-			local entries
-			do
-				local key = item5.key
-				local length = try('rpush', key .. '-history', done)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
-				end
-				entries = length
-			end
-			if entries == 1 then
-				library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
-			end
-			if item5.next then
-				item5.state = library(stamp, now).advance(item5, cap)
-				if finished == owned then
-					finished = {unpack(owned, 1, i - 1)}
-				end
-			else
-				item5.state = 'complete'
-				do
-					local key = item5.key
-					if item5.result then
-						library(stamp, now).settle_result(item5, 'complete', '')
-					elseif item5.data ~= '' then
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
-					else
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
-					end
-				end
-				if item5.stored and string.find(item5.stored, '^%a*[kruw]') ~= nil and library(stamp, now).job_ended(item5.jid, item5.stored, 'complete') then
-					repeat
-						local jid = item5.jid
-						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'state', 'tags')
-						if job[1] ~= 'complete' then
-							break
-						end
-						do
-							local tags = library(stamp, now).names_of(job[2])
-							for i = 1, #tags do
-								do
-									local tag = tags[i]
-									if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-										if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-											call('zrem', prefix .. 'tags', tag)
-										end
-									end
-								end
-							end
-						end
-						call('del', key, key .. '-history', key .. '-dependencies')
-					until true
-					item5.forgotten, forgetting = true, true
-				end
-				if finished ~= owned then
-					finished[#finished + 1] = item5
-				end
-			end
-		end
-		if #finished > 0 then
-			local kept = forgetting and library(stamp, now).remembered(finished) or finished
-			if #kept > 0 then
-				repeat
-					local keep_seconds, keep_count = (finite(config[1], 604800)), finite(config[2], 50000)
-					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
-					for i = 2, #kept do
-						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-					end
-					if type(try('zadd', completed, unpack(scored))) == 'table' then
-						break
-					end
-					local before
-					repeat
-						local seconds = -keep_seconds
-						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-							if #digits == 10 and decimals ~= '.000000' then
-								before = digits .. decimals
-								break
-							end
-						end
-						before = string.format('%.17g', now + seconds)
-						break
-					until true
-					local excess = call('zcard', completed) - keep_count
-					if excess > 0 or call('zcount', completed, '0', before) > 0 then
-						library(stamp, now).prune(before, excess, 100 + #kept)
-					end
-				until true
-			end
-			local items = finished
-			local queue, suffix
-			for i = 1, #items do
-				local item4 = items[i]
-				if item4.queue ~= queue then
-					queue = item4.queue
-					suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-				end
-				try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
-			end
-			if special and any_dependents(items, prefix .. 'x:none') then
-				for i = 1, #items do
-					library(stamp, now).release_dependents(items[i].jid)
-				end
-				local some = var.releasable < math.huge
-				local _, more = library(stamp, now).settle_rest()
-				if some and more then
-					items[#items].state = 'complete+'
-				end
-			end
-		end
-		for i = 1, #queues do
-			if finite(config[3 + i], 0) > 0 then
-				library(stamp, now).wake(queues[i].queue)
-			end
-		end
-		if frees_limits then
-			library(stamp, now).stop_all_limited(owned)
-		end
-	until true
-	if item.problem then
-		local message = item.problem
-		error('Complete(): ' .. message)
-	end
-	return item.state
 elseif command == 'put' then
 	var = {none = {}}
 	local none = var.none
@@ -8464,7 +7012,7 @@ elseif command == 'put' then
 		end
 		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
 		local item
-		repeat
+		do
 			local at2, first, last, checked, before = 3 + 2, 3 + 6, #ARGV
 			local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
 			if not klass then
@@ -8474,21 +7022,20 @@ elseif command == 'put' then
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
-				repeat
+				do
 					local found = {}
 					if last < first then
 						given = found
-						break
+					else
+						if (last - first) % 2 == 0 or last > #ARGV then
+							error('Put(): Odd number of additional args')
+						end
+						for i = first, last, 2 do
+							found[ARGV[i]] = ARGV[i + 1]
+						end
+						given = found
 					end
-					if (last - first) % 2 == 0 or last > #ARGV then
-						error('Put(): Odd number of additional args')
-					end
-					for i = first, last, 2 do
-						found[ARGV[i]] = ARGV[i + 1]
-					end
-					given = found
-					break
-				until true
+				end
 				checked = given.new and 'new' or checked or given.checked
 			end
 			if not checked then
@@ -8508,32 +7055,27 @@ elseif command == 'put' then
 				end
 				delay = n
 			end
-			local jid
-			do
-				local text = ARGV[at2] ~= '' and ARGV[at2]
-				if not text then
-					error('Put(): Arg "jid" missing')
-				end
-				jid = text
+			local jid = ARGV[at2] ~= '' and ARGV[at2]
+			if not jid then
+				error('Put(): Arg "jid" missing')
 			end
 			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
 			if given == none then
 				item = job
-				break
-			end
-			local o, retries = given.o, given.retries
-			if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
-				job.given, job.more, job.retries = before.given, before.more, before.retries
 			else
-				library(stamp, now).add_given(puts, job, given)
-				given = job.given
+				local o, retries = given.o, given.retries
+				if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
+					job.given, job.more, job.retries = before.given, before.more, before.retries
+				else
+					library(stamp, now).add_given(puts, job, given)
+					given = job.given
+				end
+				if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
+					job.o, job.words = o, retries
+				end
+				item = job
 			end
-			if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
-				job.o, job.words = o, retries
-			end
-			item = job
-			break
-		until true
+		end
 		puts.items[1], puts.groups[1] = item, puts.items
 		local left
 		do
@@ -8551,13 +7093,9 @@ elseif command == 'put' then
 					plain = false
 				end
 			end
-			local existing
-			do
-				local count = 0
-				for from = 1, #keys, 1000 do
-					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-				end
-				existing = count
+			local existing = 0
+			for from = 1, #keys, 1000 do
+				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
 			end
 			local tracked, known_empty = false, false
 			if existing > 0 then
@@ -8567,9 +7105,8 @@ elseif command == 'put' then
 				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
 				plain = plain and existing == (known_empty and 1 or 0)
 			end
-			local found
 			if not plain then
-				found = library(stamp, now).prepare(puts)
+				left = library(stamp, now).prepare(puts)
 			end
 			for g = 1, #groups do
 				if groups[g][1] then
@@ -8690,13 +7227,355 @@ elseif command == 'put' then
 			if puts.mortal then
 				library(stamp, now).enter_lives(items)
 			end
-			left = found
 		end
 		if left and left[1] then
 			return {left[1][2], left[1][3]}
 		end
 		return item.jid
 	end
+elseif command == 'fail' or command == 'retry' then
+	if command == 'fail' then
+		local function not_owned(area, jid, owner, state, worker, time, since)
+			if not state then
+				return 'Job ' .. jid .. ' does not exist'
+			elseif state ~= 'running' then
+				local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+				return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+			elseif owner ~= worker or since and since ~= time then
+				local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
+				local again = owner == worker and ', at ' .. tostring(time) or ''
+				return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
+			end
+		end
+		local function finite(text, default)
+			local n = text and tonumber(text)
+			if n and n - n == 0 then
+				return n
+			end
+			return default
+		end
+		local function read_owned(area, item, worker)
+			local key = prefix .. 'j:' .. item.jid
+			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
+			local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+			if problem then
+				return problem
+			elseif not job[1] then
+				return 'Job ' .. item.jid .. ' is in no queue'
+			elseif item.here and item.queue ~= job[1] then
+				return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+			end
+			item.key, item.current, item.priority = key, job[1], job[4]
+			item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+			item.stored = job[9]
+			if item.result then
+				item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
+			end
+		end
+		local function add_failure(jid, group)
+			local reply = try('lpush', prefix .. 'f:' .. group, jid)
+			if type(reply) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply = try('lpush', prefix .. 'f:' .. group, jid)
+			end
+			if type(reply) == 'table' then
+				return reply.err
+			end
+			try('sadd', prefix .. 'failures', group)
+		end
+		local function entry(at, what, details)
+			return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+		end
+		local jid = ARGV[3]
+		if not jid then
+			error('Job(): no jid provided')
+		end
+		local worker = ARGV[4]
+		if not worker then
+			error('Fail(): Arg "worker" missing')
+		end
+		local group = ARGV[5]
+		if not group then
+			error('Fail(): Arg "group" missing')
+		end
+		local message, data = ARGV[6], ARGV[7]
+		if not message then
+			error('Fail(): Arg "message" missing')
+		end
+		if data then
+			local ok, value, problem = pcall(cjson.decode, data)
+			if not ok or problem then
+				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+				error('Fail(): ' .. message)
+			end
+		end
+		local item = {jid = jid, group = group, message = message, data = data or ''}
+		if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
+			item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
+		end
+		if ARGV[9] and ARGV[9] ~= '' then
+			item.since = ARGV[9]
+		end
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		end
+		local problem
+		do
+			local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+			if problem2 then
+				problem = problem2
+			else
+				local jid, group, message = item.jid, item.group, item.message
+				try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+					try('publish', prefix .. 'failed', jid)
+				end
+				local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+				if item.ended then
+					library(stamp, now).add_result(item, fields)
+				end
+				do
+					try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+					try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+					do
+						local jid, text = item.jid, item.history
+						if text then
+							library(stamp, now).move_history(jid, text)
+						end
+					end
+					if item.grace then
+						call('hdel', item.key, 'grace')
+					end
+					if item.data ~= '' then
+						fields[#fields + 1] = 'data'
+						fields[#fields + 1] = item.data
+					end
+					call('hset', item.key, unpack(fields))
+					local queue = item.current
+					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+						library(stamp, now).wake(queue)
+					end
+				end
+				do
+					local queue = item.current
+					try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+					try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+					try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+				end
+				local cap, keep
+				do
+					local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+					cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+				end
+				do
+					local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+					local length = try('rpush', key .. '-history', text)
+					if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+						library(stamp, now).trim_history(key .. '-history', length, cap)
+					end
+				end
+				do
+					local queue = item.current
+					do
+						local day = now - now % 86400
+						local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+						if try('hincrby', key, 'failures', 1) == 1 then
+							local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+							try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+						end
+					end
+					local day = now - now % 86400
+					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+					if try('hincrby', key, 'failed', 1) == 1 then
+						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+					end
+				end
+				if item.stored then
+					library(stamp, now).job_ended(jid, item.stored, 'failed')
+				end
+				if keep then
+					library(stamp, now).file_failure(jid, group, keep, item.stored)
+				end
+			end
+		end
+		if problem then
+			error('Fail(): ' .. problem)
+		end
+		return jid
+	elseif command == 'retry' then
+		local function required(area, name, text)
+			if not text then
+				local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+				error(area .. '(): ' .. message)
+			end
+			return text
+		end
+		local function number(area, name, text)
+			local n = tonumber(text)
+			if not n or n - n ~= 0 then
+				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+				error(area .. '(): ' .. message)
+			end
+			return n
+		end
+		local function not_owned(area, jid, owner, state, worker, time, since)
+			if not state then
+				return 'Job ' .. jid .. ' does not exist'
+			elseif state ~= 'running' then
+				local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+				return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+			elseif owner ~= worker or since and since ~= time then
+				local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
+				local again = owner == worker and ', at ' .. tostring(time) or ''
+				return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
+			end
+		end
+		local function finite(text, default)
+			local n = text and tonumber(text)
+			if n and n - n == 0 then
+				return n
+			end
+			return default
+		end
+		local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
+		if ARGV[9] == 'here' then
+			item.here = true
+			item.since = ARGV[10] ~= '' and ARGV[10] or nil
+			if item.group == '' then
+				item.group = nil
+			end
+			if ARGV[11] then
+				item.data = ARGV[11]
+				local text = item.data
+				local ok, value, problem = pcall(cjson.decode, text)
+				if not ok or problem then
+					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+					error('Retry(): ' .. message)
+				end
+			end
+			if ARGV[12] then
+				item.result = ARGV[12]
+				local text = item.result
+				local ok, value, problem = pcall(cjson.decode, text)
+				if not ok or problem then
+					local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+					error('Retry(): ' .. message)
+				end
+			end
+		end
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		end
+		local problem
+		repeat
+			local worker = required('Retry', 'worker', ARGV[5])
+			local problem3
+			do
+				local key = prefix .. 'j:' .. item.jid
+				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
+				local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
+				if problem2 then
+					problem3 = problem2
+				elseif not job[1] then
+					problem3 = 'Job ' .. item.jid .. ' is in no queue'
+				elseif item.here and item.queue ~= job[1] then
+					problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+				else
+					item.key, item.current, item.priority = key, job[1], job[4]
+					item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+					item.stored = job[9]
+					if item.result then
+						item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
+					end
+				end
+			end
+			if problem3 then
+				problem = problem3
+				break
+			end
+			local queue, group, message = item.queue, item.group, item.message
+			item.remaining = item.remaining - 1
+			local failure
+			if group and message then
+				failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
+			end
+			if item.remaining < 0 then
+				problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
+				break
+			end
+			local state
+			do
+				local score = finite(item.priority, 0) - now / 10000000000
+				local state2, part = 'waiting', 'work'
+				if item.delay > 0 then
+					state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+				end
+				local reply
+				do
+					local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
+					reply = try('zadd', key, score2, member)
+					if type(reply) == 'table' then
+						call('del', prefix .. 'x:none')
+						reply = try('zadd', key, score2, member)
+					end
+				end
+				if type(reply) == 'table' then
+					state, problem3 = nil, reply.err
+				else
+					state, problem3 = state2
+				end
+			end
+			if problem3 then
+				problem = problem3
+				break
+			end
+			local fields = {'remaining', item.remaining, 'state', state}
+			if failure then
+				fields[5], fields[6] = 'failure', failure
+			end
+			do
+				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+				do
+					local jid, text = item.jid, item.history
+					if text then
+						library(stamp, now).move_history(jid, text)
+					end
+				end
+				if item.grace then
+					call('hdel', item.key, 'grace')
+				end
+				if item.data ~= '' then
+					fields[#fields + 1] = 'data'
+					fields[#fields + 1] = item.data
+				end
+				call('hset', item.key, unpack(fields))
+				local queue = item.current
+				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+					library(stamp, now).wake(queue)
+				end
+			end
+			if queue ~= item.current then
+				library(stamp, now).know_unlisted(queue)
+				local known
+				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+					call('expire', prefix .. 'x:filled', 1)
+				end
+			end
+			library(stamp, now).wake_for(queue, item.delay)
+			if item.stored then
+				library(stamp, now).stop_limited(item.jid, item.stored)
+			end
+		until true
+		if problem then
+			error('Retry(): ' .. problem)
+		end
+		return item.remaining
+	end
+	return
 elseif command == 'cancel' then
 	local function outsider(jids, among)
 		for i = 1, #jids do
@@ -8727,16 +7606,15 @@ elseif command == 'cancel' then
 		do
 			local jid, n = ARGV[i], #ARGV - 2
 			local dependents
-			repeat
+			do
 				local key = prefix .. 'j:' .. jid .. '-dependents'
 				local found = call('srandmember', key, 10 + 1)
 				if #found <= 10 or outsider(found, among) then
 					dependents = found
-					break
+				else
+					dependents = call('srandmember', key, n + 1)
 				end
-				dependents = call('srandmember', key, n + 1)
-				break
-			until true
+			end
 			local other = outsider(dependents, among)
 			if other then
 				local message = jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
@@ -8765,104 +7643,100 @@ elseif command == 'cancel' then
 	local gone = {false, false, false, false, false, false, dependencies = {}}
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
-		repeat
+		do
 			local job, how, count = jobs[jid]
 			local key = prefix .. 'j:' .. jid
 			local state, queue, failure, worker = job[1], job[2], job[3], job[4]
-			if state == 'complete' then
-				break
-			end
-			local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-			try('publish', prefix .. 'log', message)
-			if worker and worker ~= '' then
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-				try('publish', prefix .. 'w:' .. worker, message)
-			end
-			if queue then
-				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-			end
-			if state == 'running' and queue then
-				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-					library(stamp, now).wake(queue)
+			if state ~= 'complete' then
+				local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+				try('publish', prefix .. 'log', message)
+				if worker and worker ~= '' then
+					try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+					try('publish', prefix .. 'w:' .. worker, message)
 				end
-			end
-			for _, other in ipairs(job.dependencies) do
-				try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-			end
-			if state == 'failed' then
-				local details
-				repeat
+				if queue then
+					try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+					try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+					try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+				end
+				if state == 'running' and queue then
+					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+						library(stamp, now).wake(queue)
+					end
+				end
+				for _, other in ipairs(job.dependencies) do
+					try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+				end
+				if state == 'failed' then
+					local details
 					if not failure then
 						details = {}
-						break
-					end
-					local ok, list = pcall(cjson.decode, failure)
-					if ok and type(list) == 'table' then
-						details = list
-						break
-					end
-					details = {}
-					break
-				until true
-				do
-					local count2 = count
-					local group = details.group
-					if type(group) == 'string' then
-						local key = prefix .. 'f:' .. group
-						local length = count2 and 0 or finite(try('llen', key), 0)
-						if length >= 10000 then
-							count2 = library(stamp, now).count_from(group, details, length)
-						end
-						try('lrem', key, count2 or 0, jid)
-						if call('exists', prefix .. 'f:' .. group) == 0 then
-							try('srem', prefix .. 'failures', group)
+					else
+						local ok, list = pcall(cjson.decode, failure)
+						if ok and type(list) == 'table' then
+							details = list
+						else
+							details = {}
 						end
 					end
-				end
-				do
-					local at = finite(details.when)
-					if at and queue then
-						local day, by = at - at % 86400, -1
-						local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-						if try('hincrby', key, 'failed', by) == by then
-							local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-							try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-						end
-					end
-				end
-				local jids = {jid}
-				local key = prefix .. 'failed-jobs-list'
-				for from = 1, #jids, 1000 do
-					try('zrem', key, unpack(jids, from, math.min(from + 999, #jids)))
-				end
-			end
-			do
-				local tags = library(stamp, now).names_of(job[5])
-				for i = 1, #tags do
 					do
-						local tag = tags[i]
-						if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-							if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-								call('zrem', prefix .. 'tags', tag)
+						local count2 = count
+						local group = details.group
+						if type(group) == 'string' then
+							local key = prefix .. 'f:' .. group
+							local length = count2 and 0 or finite(try('llen', key), 0)
+							if length >= 10000 then
+								count2 = library(stamp, now).count_from(group, details, length)
+							end
+							try('lrem', key, count2 or 0, jid)
+							if call('exists', prefix .. 'f:' .. group) == 0 then
+								try('srem', prefix .. 'failures', group)
+							end
+						end
+					end
+					do
+						local at = finite(details.when)
+						if at and queue then
+							local day, by = at - at % 86400, -1
+							local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+							if try('hincrby', key, 'failed', by) == by then
+								local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+								try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+							end
+						end
+					end
+					local jids = {jid}
+					local key = prefix .. 'failed-jobs-list'
+					for from = 1, #jids, 1000 do
+						try('zrem', key, unpack(jids, from, math.min(from + 999, #jids)))
+					end
+				end
+				do
+					local tags = library(stamp, now).names_of(job[5])
+					for i = 1, #tags do
+						do
+							local tag = tags[i]
+							if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+								if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+									call('zrem', prefix .. 'tags', tag)
+								end
 							end
 						end
 					end
 				end
-			end
-			call('del', key, key .. '-history', key .. '-dependencies')
-			if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-				try('publish', prefix .. 'canceled', jid)
-			end
-			if job[6] then
-				library(stamp, now).job_ended(jid, job[6], how or 'canceled')
-				if string.find(job[6], '^%a*g') ~= nil and state == 'waiting' and queue then
-					library(stamp, now).leave_turns(queue, job[7])
+				call('del', key, key .. '-history', key .. '-dependencies')
+				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+					try('publish', prefix .. 'canceled', jid)
+				end
+				if job[6] then
+					library(stamp, now).job_ended(jid, job[6], how or 'canceled')
+					if string.find(job[6], '^%a*g') ~= nil and state == 'waiting' and queue then
+						library(stamp, now).leave_turns(queue, job[7])
+					end
 				end
 			end
-		until true
+		end
 		if jobs[jid][1] ~= 'complete' then
 			jobs[jid] = gone
 		end
@@ -8890,188 +7764,6 @@ elseif command == 'config.get' then
 		defaults[set[i]] = set[i + 1]
 	end
 	return cjson.encode(defaults)
-elseif command == 'fail' then
-	local function not_owned(area, jid, owner, state, worker, time, since)
-		if not state then
-			return 'Job ' .. jid .. ' does not exist'
-		elseif state ~= 'running' then
-			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
-		elseif owner ~= worker or since and since ~= time then
-			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-			local again = owner == worker and ', at ' .. tostring(time) or ''
-			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
-		end
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function read_owned(area, item, worker)
-		local key = prefix .. 'j:' .. item.jid
-		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
-		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-		if problem then
-			return problem
-		elseif not job[1] then
-			return 'Job ' .. item.jid .. ' is in no queue'
-		elseif item.here and item.queue ~= job[1] then
-			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-		end
-		item.key, item.current, item.priority = key, job[1], job[4]
-		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-		item.stored = job[9]
-		if item.result then
-			item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
-		end
-	end
-	local function add_failure(jid, group)
-		local reply = try('lpush', prefix .. 'f:' .. group, jid)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('lpush', prefix .. 'f:' .. group, jid)
-		end
-		if type(reply) == 'table' then
-			return reply.err
-		end
-		try('sadd', prefix .. 'failures', group)
-	end
-	local function entry(at, what, details)
-		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-	end
-	local jid
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Job(): no jid provided')
-		end
-		jid = text
-	end
-	local worker
-	do
-		local text = ARGV[4]
-		if not text then
-			error('Fail(): Arg "worker" missing')
-		end
-		worker = text
-	end
-	local group
-	do
-		local text = ARGV[5]
-		if not text then
-			error('Fail(): Arg "group" missing')
-		end
-		group = text
-	end
-	local message, data = ARGV[6], ARGV[7]
-	if not message then
-		error('Fail(): Arg "message" missing')
-	end
-	if data then
-		local ok, value, problem = pcall(cjson.decode, data)
-		if not ok or problem then
-			local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-			error('Fail(): ' .. message)
-		end
-	end
-	local item = {jid = jid, group = group, message = message, data = data or ''}
-	if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
-		item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
-	end
-	if ARGV[9] and ARGV[9] ~= '' then
-		item.since = ARGV[9]
-	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-	end
-	local problem
-	repeat
-		local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-		if problem2 then
-			problem = problem2
-			break
-		end
-		local jid, group, message = item.jid, item.group, item.message
-		try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-		if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-			try('publish', prefix .. 'failed', jid)
-		end
-		local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-		if item.ended then
-			library(stamp, now).add_result(item, fields)
-		end
-		do
-			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-			do
-				local jid, text = item.jid, item.history
-				if text then
-					library(stamp, now).move_history(jid, text)
-				end
-			end
-			if item.grace then
-				call('hdel', item.key, 'grace')
-			end
-			if item.data ~= '' then
-				fields[#fields + 1] = 'data'
-				fields[#fields + 1] = item.data
-			end
-			call('hset', item.key, unpack(fields))
-			local queue = item.current
-			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-				library(stamp, now).wake(queue)
-			end
-		end
-		do
-			local queue = item.current
-			try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-			try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-			try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-			try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-		end
-		local cap, keep
-		do
-			local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-			cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
-		end
-		do
-			local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-			local length = try('rpush', key .. '-history', text)
-			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-				library(stamp, now).trim_history(key .. '-history', length, cap)
-			end
-		end
-		do
-			local queue = item.current
-			do
-				local day = now - now % 86400
-				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-				if try('hincrby', key, 'failures', 1) == 1 then
-					local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-				end
-			end
-			local day = now - now % 86400
-			local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-			if try('hincrby', key, 'failed', 1) == 1 then
-				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-			end
-		end
-		if item.stored then
-			library(stamp, now).job_ended(jid, item.stored, 'failed')
-		end
-		if keep then
-			library(stamp, now).file_failure(jid, group, keep, item.stored)
-		end
-	until true
-	if problem then
-		error('Fail(): ' .. problem)
-	end
-	return jid
 elseif command == 'failed' then
 	local function required(area, name, text)
 		if not text then
@@ -9090,38 +7782,28 @@ elseif command == 'failed' then
 	local start
 	do
 		local text = ARGV[4] or 0
-		local value
-		do
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				local message = 'Arg "start" is not a number: ' .. tostring(text)
-				error('Failed(): ' .. message)
-			end
-			value = n
+		start = tonumber(text)
+		if not start or start - start ~= 0 then
+			local message = 'Arg "start" is not a number: ' .. tostring(text)
+			error('Failed(): ' .. message)
 		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+		if start % 1 ~= 0 or math.abs(start) > 2147483647 then
 			local message = 'Arg "start" is not a whole number: ' .. text
 			error('Failed(): ' .. message)
 		end
-		start = value
 	end
 	local limit
 	do
 		local text = ARGV[5] or 25
-		local value
-		do
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				local message = 'Arg "limit" is not a number: ' .. tostring(text)
-				error('Failed(): ' .. message)
-			end
-			value = n
+		limit = tonumber(text)
+		if not limit or limit - limit ~= 0 then
+			local message = 'Arg "limit" is not a number: ' .. tostring(text)
+			error('Failed(): ' .. message)
 		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+		if limit % 1 ~= 0 or math.abs(limit) > 2147483647 then
 			local message = 'Arg "limit" is not a whole number: ' .. text
 			error('Failed(): ' .. message)
 		end
-		limit = value
 	end
 	local function counts_of(groups)
 		local counts = {}
@@ -9176,7 +7858,7 @@ elseif command == 'get' then
 		end
 		local encode = cjson.encode
 		local history
-		repeat
+		do
 			local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
 			local n = #list
 			if newest and n > 0 then
@@ -9185,82 +7867,69 @@ elseif command == 'get' then
 			end
 			for i = 1, n do
 				local object
-				repeat
+				do
 					local text = list[i]
 					local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
 					if when then
 						object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-						break
+					else
+						when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+						if when then
+							object = '{"when":' .. when .. ',"what":' .. what .. '}'
+						else
+							object = library(stamp, now).unusual_entry(text)
+						end
 					end
-					when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-					if when then
-						object = '{"when":' .. when .. ',"what":' .. what .. '}'
-						break
-					end
-					object = library(stamp, now).unusual_entry(text)
-					break
-				until true
+				end
 				list[i] = object
 			end
-			do
-				if #list == 0 then
-					history = empty_list
-					break
-				elseif #list == 1 then
-					history = '[' .. list[1] .. ']'
-					break
-				elseif #list == 2 then
-					history = '[' .. list[1] .. ',' .. list[2] .. ']'
-					break
-				end
+			if #list == 0 then
+				history = empty_list
+			elseif #list == 1 then
+				history = '[' .. list[1] .. ']'
+			elseif #list == 2 then
+				history = '[' .. list[1] .. ',' .. list[2] .. ']'
+			else
 				history = '[' .. table.concat(list, ',') .. ']'
-				break
 			end
-		until true
+		end
 		local related_jobs
-		repeat
+		do
 			local dependents = prefix .. 'j:' .. jid .. '-dependents'
 			local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
 			if call('exists', dependents, dependencies) > 0 then
 				related_jobs = library(stamp, now).sets_json(jid)
-				break
+			else
+				related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
 			end
-			related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-			break
-		until true
+		end
 		return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 	end
 	local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
 	var.related_left = asks_due and 4000
 	local text
-	repeat
+	do
 		local job = call('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
 		if not job[13] then
 			text = nil
-			break
 		elseif not asks_due then
 			text = job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-			break
+		else
+			local state, more = job[14], library(stamp, now).set_beside(job)
+			if state == 'scheduled' or state == 'depends' then
+				more = more .. library(stamp, now).due_member(jid, job[2], state)
+			end
+			text = job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
 		end
-		local state, more = job[14], library(stamp, now).set_beside(job)
-		if state == 'scheduled' or state == 'depends' then
-			more = more .. library(stamp, now).due_member(jid, job[2], state)
-		end
-		text = job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
-		break
-	until true
+	end
 	return text and library(stamp, now).with_large(text, '')
 elseif command == 'jobs' then
 	local function integer(area, name, text)
-		local value
-		do
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-				error(area .. '(): ' .. message)
-			end
-			value = n
+		local value = tonumber(text)
+		if not value or value - value ~= 0 then
+			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+			error(area .. '(): ' .. message)
 		end
 		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
 			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
@@ -9284,20 +7953,19 @@ elseif command == 'jobs' then
 	local function last_put(entries)
 		for i = #entries, 1, -1 do
 			local happened
-			repeat
+			do
 				local text = entries[i]
 				if not text then
 					happened = {}
-					break
+				else
+					local ok, list = pcall(cjson.decode, text)
+					if ok and type(list) == 'table' then
+						happened = list
+					else
+						happened = {}
+					end
 				end
-				local ok, list = pcall(cjson.decode, text)
-				if ok and type(list) == 'table' then
-					happened = list
-					break
-				end
-				happened = {}
-				break
-			until true
+			end
 			if happened[2] == 'put' and type(happened[3]) == 'table' then
 				return happened[3].q or happened[3].queue
 			end
@@ -9341,13 +8009,9 @@ elseif command == 'jobs' then
 		end
 		return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
 	end
-	local queue
-	do
-		local text = ARGV[4]
-		if not text then
-			error('Jobs(): Arg "queue" missing')
-		end
-		queue = text
+	local queue = ARGV[4]
+	if not queue then
+		error('Jobs(): Arg "queue" missing')
 	end
 	local offset, count
 	offset, count = integer('Jobs', 'offset', ARGV[5] or 0), integer('Jobs', 'count', ARGV[5 + 1] or 25)
@@ -9388,23 +8052,15 @@ elseif command == 'peek' then
 		return text
 	end
 	local function whole(area, name, text)
-		local amount
-		do
-			local value
-			do
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-					local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-					error(area .. '(): ' .. message)
-				end
-				value = n
-			end
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-				error(area .. '(): ' .. message)
-			end
-			amount = value
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+			error(area .. '(): ' .. message)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+			error(area .. '(): ' .. message)
 		end
 		if amount < 0 then
 			local message = 'Arg "' .. name .. '" is negative: ' .. text
@@ -9448,70 +8104,62 @@ elseif command == 'peek' then
 	local function open_list(area, kind, name)
 		if kind == 'jids' then
 			local jids
-			repeat
+			do
 				local text = required(area, 'jids', name)
 				if not text then
 					jids = none
-					break
-				end
-				local list
-				do
-					local ok, value, problem = pcall(cjson.decode, text)
-					if not ok or problem then
-						local message = 'Arg "jids" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-						error(area .. '(): ' .. message)
+				else
+					local list
+					do
+						local ok, value, problem = pcall(cjson.decode, text)
+						if not ok or problem then
+							local message = 'Arg "jids" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+							error(area .. '(): ' .. message)
+						end
+						list = value
 					end
-					list = value
-				end
-				if type(list) ~= 'table' then
-					error(area .. '(): Arg "jids" is not a JSON array')
-				end
-				local members = 0
-				for _ in pairs(list) do
-					members = members + 1
-				end
-				if members ~= #list then
-					error(area .. '(): Arg "jids" is not a JSON array')
-				end
-				for i = 1, #list do
-					if type(list[i]) == 'number' then
-						list[i] = tostring(list[i])
-					elseif type(list[i]) ~= 'string' then
-						error(area .. '(): Arg "jids" is not a JSON array of strings')
+					if type(list) ~= 'table' then
+						error(area .. '(): Arg "jids" is not a JSON array')
 					end
+					local members = 0
+					for _ in pairs(list) do
+						members = members + 1
+					end
+					if members ~= #list then
+						error(area .. '(): Arg "jids" is not a JSON array')
+					end
+					for i = 1, #list do
+						if type(list[i]) == 'number' then
+							list[i] = tostring(list[i])
+						elseif type(list[i]) ~= 'string' then
+							error(area .. '(): Arg "jids" is not a JSON array of strings')
+						end
+					end
+					jids = list
 				end
-				jids = list
-				break
-			until true
+			end
 			return {kind = kind, jids = jids, total = #jids}
 		end
 		local key
-		repeat
+		do
 			local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
 			if parts[kind] then
 				key = prefix .. 'q:' .. required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
-				break
 			elseif kind == 'failed' or kind == 'oldest' then
 				key = prefix .. 'f:' .. required(area, 'group', name ~= '' and name)
-				break
 			elseif kind == 'tagged' then
 				key = prefix .. 't:' .. required(area, 'tag', name ~= '' and name)
-				break
 			elseif kind == 'complete' then
 				key = prefix .. 'completed'
-				break
 			elseif kind == 'tracked' then
 				key = prefix .. 'tracked'
-				break
 			elseif kind == 'worker' then
 				key = prefix .. 'w:' .. required(area, 'worker', name ~= '' and name) .. ':jobs'
-				break
-			end
-			do
+			else
 				local message = 'Unknown list "' .. tostring(kind) .. '"'
 				error(area .. '(): ' .. message)
 			end
-		until true
+		end
 		local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
 		if kind == 'failed' or kind == 'oldest' then
 			list.total = call('llen', key)
@@ -9566,36 +8214,34 @@ elseif command == 'peek' then
 					end
 					for i = 1, n do
 						local object
-						repeat
+						do
 							local text3 = list[i]
 							local when, what, details = string.match(text3, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
 							if when then
 								object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-								break
+							else
+								when, what = string.match(text3, '^%[(%-?%d+),("[^"\\]*")%]$')
+								if when then
+									object = '{"when":' .. when .. ',"what":' .. what .. '}'
+								else
+									object = library(stamp, now).unusual_entry(text3)
+								end
 							end
-							when, what = string.match(text3, '^%[(%-?%d+),("[^"\\]*")%]$')
-							if when then
-								object = '{"when":' .. when .. ',"what":' .. what .. '}'
-								break
-							end
-							object = library(stamp, now).unusual_entry(text3)
-							break
-						until true
+						end
 						list[i] = object
 					end
 					history = joined(list)
 				end
 				local related_jobs
-				repeat
+				do
 					local dependents = prefix .. 'j:' .. jid2 .. '-dependents'
 					local dependencies = prefix .. 'j:' .. jid2 .. '-dependencies'
 					if call('exists', dependents, dependencies) > 0 then
 						related_jobs = library(stamp, now).sets_json(jid2)
-						break
+					else
+						related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
 					end
-					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-					break
-				until true
+				end
 				text = '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid2) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid2, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 			end
 			out[#out + 1], var.large_text = text, var.large_text + #text
@@ -9618,26 +8264,25 @@ elseif command == 'peek' then
 		while #out < room and looked < 500 do
 			local wanted = math.min(room - #out, 500 - looked)
 			local jids, scores
-			repeat
+			do
 				local offset2 = offset
 				local last = math.min(offset2 + wanted, list.total) - 1
 				if last < offset2 or (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') then
 					jids, scores = bare_list(list, offset2, wanted), {}
-					break
-				end
-				local found
-				if list.falls then
-					found = call('zrevrange', list.key, offset2, last, 'WITHSCORES')
 				else
-					found = call('zrange', list.key, list.from + offset2, list.from + last, 'WITHSCORES')
+					local found
+					if list.falls then
+						found = call('zrevrange', list.key, offset2, last, 'WITHSCORES')
+					else
+						found = call('zrange', list.key, list.from + offset2, list.from + last, 'WITHSCORES')
+					end
+					local jids2, scores2 = {}, {}
+					for i = 1, #found, 2 do
+						jids2[#jids2 + 1], scores2[#scores2 + 1] = found[i], found[i + 1]
+					end
+					jids, scores = jids2, scores2
 				end
-				local jids2, scores2 = {}, {}
-				for i = 1, #found, 2 do
-					jids2[#jids2 + 1], scores2[#scores2 + 1] = found[i], found[i + 1]
-				end
-				jids, scores = jids2, scores2
-				break
-			until true
+			end
 			for i, jid in ipairs(jids) do
 				if not library(stamp, now).has_room(jid) then
 					return cursor
@@ -9693,7 +8338,6 @@ elseif command == 'peek' then
 			end
 			local after = show_from(work, place, math.huge)
 			cursor = after and 'w' .. after or ''
-			break
 		until true
 		return library(stamp, now).with_large(joined(out), cursor)
 	end
@@ -9716,180 +8360,6 @@ elseif command == 'peek' then
 		end
 	end
 	return joined(out)
-elseif command == 'retry' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function number(area, name, text)
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-			error(area .. '(): ' .. message)
-		end
-		return n
-	end
-	local function not_owned(area, jid, owner, state, worker, time, since)
-		if not state then
-			return 'Job ' .. jid .. ' does not exist'
-		elseif state ~= 'running' then
-			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
-		elseif owner ~= worker or since and since ~= time then
-			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-			local again = owner == worker and ', at ' .. tostring(time) or ''
-			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
-		end
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
-	if ARGV[9] == 'here' then
-		item.here = true
-		item.since = ARGV[10] ~= '' and ARGV[10] or nil
-		if item.group == '' then
-			item.group = nil
-		end
-		if ARGV[11] then
-			item.data = ARGV[11]
-			local text = item.data
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Retry(): ' .. message)
-			end
-		end
-		if ARGV[12] then
-			item.result = ARGV[12]
-			local text = item.result
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Retry(): ' .. message)
-			end
-		end
-	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-	end
-	local problem
-	repeat
-		local worker = required('Retry', 'worker', ARGV[5])
-		local problem3
-		repeat
-			local key = prefix .. 'j:' .. item.jid
-			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
-			local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
-			if problem2 then
-				problem3 = problem2
-				break
-			elseif not job[1] then
-				problem3 = 'Job ' .. item.jid .. ' is in no queue'
-				break
-			elseif item.here and item.queue ~= job[1] then
-				problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-				break
-			end
-			item.key, item.current, item.priority = key, job[1], job[4]
-			item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-			item.stored = job[9]
-			if item.result then
-				item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
-			end
-		until true
-		if problem3 then
-			problem = problem3
-			break
-		end
-		local queue, group, message = item.queue, item.group, item.message
-		item.remaining = item.remaining - 1
-		local failure
-		if group and message then
-			failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-		end
-		if item.remaining < 0 then
-			problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
-			break
-		end
-		local state
-		repeat
-			local score = finite(item.priority, 0) - now / 10000000000
-			local state2, part = 'waiting', 'work'
-			if item.delay > 0 then
-				state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
-			end
-			local reply
-			do
-				local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-				local reply2 = try('zadd', key, score2, member)
-				if type(reply2) == 'table' then
-					call('del', prefix .. 'x:none')
-					reply2 = try('zadd', key, score2, member)
-				end
-				reply = reply2
-			end
-			if type(reply) == 'table' then
-				state, problem3 = nil, reply.err
-				break
-			end
-			state, problem3 = state2
-			break
-		until true
-		if problem3 then
-			problem = problem3
-			break
-		end
-		local fields = {'remaining', item.remaining, 'state', state}
-		if failure then
-			fields[5], fields[6] = 'failure', failure
-		end
-		do
-			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-			do
-				local jid, text = item.jid, item.history
-				if text then
-					library(stamp, now).move_history(jid, text)
-				end
-			end
-			if item.grace then
-				call('hdel', item.key, 'grace')
-			end
-			if item.data ~= '' then
-				fields[#fields + 1] = 'data'
-				fields[#fields + 1] = item.data
-			end
-			call('hset', item.key, unpack(fields))
-			local queue = item.current
-			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-				library(stamp, now).wake(queue)
-			end
-		end
-		if queue ~= item.current then
-			library(stamp, now).know_unlisted(queue)
-			local known
-			if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-				call('expire', prefix .. 'x:filled', 1)
-			end
-		end
-		library(stamp, now).wake_for(queue, item.delay)
-		if item.stored then
-			library(stamp, now).stop_limited(item.jid, item.stored)
-		end
-	until true
-	if problem then
-		error('Retry(): ' .. problem)
-	end
-	return item.remaining
 elseif command == 'tag' then
 	local function required(area, name, text)
 		if not text then
@@ -9923,38 +8393,28 @@ elseif command == 'tag' then
 		local offset
 		do
 			local text = ARGV[5] or 0
-			local value
-			do
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					local message = 'Arg "offset" not a number: ' .. tostring(text)
-					error('Tag(): ' .. message)
-				end
-				value = n
+			offset = tonumber(text)
+			if not offset or offset - offset ~= 0 then
+				local message = 'Arg "offset" not a number: ' .. tostring(text)
+				error('Tag(): ' .. message)
 			end
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+			if offset % 1 ~= 0 or math.abs(offset) > 2147483647 then
 				local message = 'Arg "offset" is not a whole number: ' .. text
 				error('Tag(): ' .. message)
 			end
-			offset = value
 		end
 		local count
 		do
 			local text = ARGV[6] or 25
-			local value
-			do
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					local message = 'Arg "count" not a number: ' .. tostring(text)
-					error('Tag(): ' .. message)
-				end
-				value = n
+			count = tonumber(text)
+			if not count or count - count ~= 0 then
+				local message = 'Arg "count" not a number: ' .. tostring(text)
+				error('Tag(): ' .. message)
 			end
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+			if count % 1 ~= 0 or math.abs(count) > 2147483647 then
 				local message = 'Arg "count" is not a whole number: ' .. text
 				error('Tag(): ' .. message)
 			end
-			count = value
 		end
 		local jids = call('zrange', key, offset, offset + count - 1)
 		return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
@@ -9962,38 +8422,28 @@ elseif command == 'tag' then
 		local offset
 		do
 			local text = ARGV[4] or 0
-			local value
-			do
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					local message = 'Arg "offset" not a number: ' .. tostring(text)
-					error('Tag(): ' .. message)
-				end
-				value = n
+			offset = tonumber(text)
+			if not offset or offset - offset ~= 0 then
+				local message = 'Arg "offset" not a number: ' .. tostring(text)
+				error('Tag(): ' .. message)
 			end
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+			if offset % 1 ~= 0 or math.abs(offset) > 2147483647 then
 				local message = 'Arg "offset" is not a whole number: ' .. text
 				error('Tag(): ' .. message)
 			end
-			offset = value
 		end
 		local count
 		do
 			local text = ARGV[5] or 25
-			local value
-			do
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					local message = 'Arg "count" not a number: ' .. tostring(text)
-					error('Tag(): ' .. message)
-				end
-				value = n
+			count = tonumber(text)
+			if not count or count - count ~= 0 then
+				local message = 'Arg "count" not a number: ' .. tostring(text)
+				error('Tag(): ' .. message)
 			end
-			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+			if count % 1 ~= 0 or math.abs(count) > 2147483647 then
 				local message = 'Arg "count" is not a whole number: ' .. text
 				error('Tag(): ' .. message)
 			end
-			count = value
 		end
 		local key = prefix .. 'tags'
 		if ARGV[6] == 'total' then
@@ -10094,15 +8544,11 @@ elseif command == 'unpause' then
 elseif command == 'workers' then
 	var = {}
 	local function integer(area, name, text)
-		local value
-		do
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-				error(area .. '(): ' .. message)
-			end
-			value = n
+		local value = tonumber(text)
+		if not value or value - value ~= 0 then
+			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+			error(area .. '(): ' .. message)
 		end
 		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
 			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
@@ -10140,16 +8586,15 @@ elseif command == 'workers' then
 	end
 	do
 		local age
-		repeat
+		do
 			local text = call('hget', prefix .. 'config', 'max-worker-age')
 			local n = text and tonumber(text)
 			if n and n - n == 0 then
 				age = n
-				break
+			else
+				age = 86400
 			end
-			age = 86400
-			break
-		until true
+		end
 		local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', now - age), 'LIMIT', 0, 1000)
 		if #old > 0 then
 			library(stamp, now).forget(old)
@@ -10222,7 +8667,198 @@ if #command == 3 then
 			local problem
 			if as == 'complete' then
 				item.delay, item.depends = 0, var.none
-				lib.complete(worker, {item})
+				do
+					local items = {item}
+					local owned
+					do
+						local mine, seen = items, {}
+						for i = 1, #items do
+							local item = items[i]
+							local problem
+							if seen[item.jid] then
+								problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+							else
+								repeat
+									local jid = item.jid
+									local key = prefix .. 'j:' .. jid
+									local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+									local refusal = job.err
+									if not refusal and not item.anybody then
+										refusal = lib.not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
+									end
+									if refusal then
+										problem = refusal
+										break
+									elseif item.queue ~= job[4] then
+										problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+										break
+									end
+									item.key, item.retries, item.began = key, job[3] or '5', job[5]
+									if item.anybody and job[2] ~= 'running' then
+										item.began = stamp
+									end
+									if job[6] or job[7] then
+										item.grace, item.stored = job[6], job[7]
+										var.frees_limits = var.frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
+									end
+									if item.next then
+										problem = lib.prepare_next(item)
+										break
+									end
+									problem = nil
+								until true
+							end
+							if problem then
+								item.problem = problem
+								if mine == items then
+									mine = {unpack(items, 1, i - 1)}
+								end
+							elseif mine ~= items then
+								mine[#mine + 1] = item
+							end
+							if not problem and #items > 1 then
+								seen[item.jid] = true
+							end
+						end
+						owned = mine
+					end
+					if #owned ~= 0 then
+						local queues
+						do
+							local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
+							for i = 2, #owned do
+								local queue = owned[i].queue
+								if not found and queue ~= groups[1].queue then
+									groups[1].items = {unpack(owned, 1, i - 1)}
+									found = {[groups[1].queue] = groups[1]}
+								end
+								if found then
+									local its = found[queue]
+									if not its then
+										its = {queue = queue, items = {}}
+										found[queue] = its
+										groups[#groups + 1] = its
+									end
+									its.items[#its.items + 1] = owned[i]
+								end
+							end
+							for i = 1, #groups do
+								local jids, durations
+								do
+									local items = groups[i].items
+									jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+									local began, time
+									for i2 = 1, #items do
+										local item = items[i2]
+										if item.began ~= began or i2 == 1 then
+											began, time = item.began, lib.finite(item.began, now)
+										end
+										jids[i2], durations[i2] = item.jid, now - time
+									end
+								end
+								groups[i].jids, groups[i].ran = jids, durations
+							end
+							queues = groups
+						end
+						local config
+						do
+							local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
+							for i = 1, #queues do
+								fields[3 + i] = queues[i].queue .. '-max-concurrency'
+							end
+							config = try('hmget', prefix .. 'config', unpack(fields))
+						end
+						local cap = lib.finite(config[3], 100)
+						local special = lib.any_dependents(owned, prefix .. 'tracked')
+						for i = 1, #queues do
+							do
+								local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+								if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+									for i2 = 1, #jids do
+										lib.leave_queue(queue, jids[i2])
+									end
+								end
+								try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+								lib.observe('run', queue, ran)
+							end
+						end
+						for i = 1, special and #queues or 0 do
+							lib.publish_each_tracked('completed', queues[i].jids)
+						end
+						local done, finished, forgetting = lib.entry(now, '"done"', nil), owned, false
+						for i = 1, #owned do
+							local item3 = owned[i]
+							if item3.grace then
+								call('hdel', item3.key, 'grace')
+							end
+							local entries = lib.record(item3.key, done, cap)
+							if entries == 1 then
+								lib.adopt_before(item3.jid, try('hget', item3.key, 'history'), done, cap)
+							end
+							if item3.next then
+								item3.state = lib.advance(item3, cap)
+								if finished == owned then
+									finished = {unpack(owned, 1, i - 1)}
+								end
+							else
+								item3.state = 'complete'
+								lib.settle(item3, 'complete', '')
+								if item3.stored and string.find(item3.stored, '^%a*[kruw]') ~= nil and lib.job_ended(item3.jid, item3.stored, 'complete') then
+									lib.delete_job(item3.jid)
+									item3.forgotten, forgetting = true, true
+								end
+								if finished ~= owned then
+									finished[#finished + 1] = item3
+								end
+							end
+						end
+						if #finished > 0 then
+							local kept = forgetting and lib.remembered(finished) or finished
+							if #kept > 0 then
+								local keep_seconds, keep_count = (lib.finite(config[1], 604800)), lib.finite(config[2], 50000)
+								local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+								for i = 2, #kept do
+									scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+								end
+								if type(try('zadd', completed, unpack(scored))) ~= 'table' then
+									local before = lib.later(-keep_seconds)
+									local excess = call('zcard', completed) - keep_count
+									if excess > 0 or call('zcount', completed, '0', before) > 0 then
+										lib.prune(before, excess, 100 + #kept)
+									end
+								end
+							end
+							local items = finished
+							local queue, suffix
+							for i = 1, #items do
+								local item2 = items[i]
+								if item2.queue ~= queue then
+									queue = item2.queue
+									suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+								end
+								try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item2.jid) .. suffix)
+							end
+							if special and lib.any_dependents(items, prefix .. 'x:none') then
+								for i = 1, #items do
+									lib.release_dependents(items[i].jid)
+								end
+								local some = var.releasable < math.huge
+								local _, more = lib.settle_rest()
+								if some and more then
+									items[#items].state = 'complete+'
+								end
+							end
+						end
+						for i = 1, #queues do
+							if lib.finite(config[3 + i], 0) > 0 then
+								lib.wake(queues[i].queue)
+							end
+						end
+						if var.frees_limits then
+							lib.stop_all_limited(owned)
+						end
+					end
+				end
 				problem, as = item.problem, item.state
 			else
 				item.group, item.message = group, message
@@ -10394,26 +9030,25 @@ elseif #command == 5 then
 		local from = first - first % 60
 		for at = from, math.min(from + 60 * (minutes - 1), now), 60 do
 			local values
-			repeat
+			do
 				local key = prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
 				if queue ~= '' and klass ~= '' then
 					local value = try('hget', key, #queue .. ':' .. queue .. ':' .. klass)
 					values = type(value) == 'string' and {#queue .. ':' .. queue .. ':' .. klass, value} or {}
-					break
-				end
-				local all, found = try('hgetall', key), {}
-				if queue == '' and klass == '' then
-					values = all
-					break
-				end
-				for i = 1, #all, 2 do
-					if is_wanted(all[i]) then
-						found[#found + 1], found[#found + 2] = all[i], all[i + 1]
+				else
+					local all, found = try('hgetall', key), {}
+					if queue == '' and klass == '' then
+						values = all
+					else
+						for i = 1, #all, 2 do
+							if is_wanted(all[i]) then
+								found[#found + 1], found[#found + 2] = all[i], all[i + 1]
+							end
+						end
+						values = found
 					end
 				end
-				values = found
-				break
-			until true
+			end
 			if #values > 0 then
 				found[#found + 1] = string.format('%d', at)
 				found[#found + 1] = values
@@ -10466,26 +9101,26 @@ elseif #command == 5 then
 		local outcomes, by_queue, all = {}, {}, {}
 		for i = 4, #ARGV do
 			local problem
-			repeat
+			do
 				local jid, i2 = ARGV[i], i - 3
 				local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'grace', 'x:o')
 				local queue = job[1]
 				local problem2 = job.err or lib.not_owned('Renew', jid, job[3], job[2], worker)
 				if problem2 or not queue then
 					problem = problem2 or 'Job ' .. jid .. ' is in no queue'
-					break
+				else
+					local seconds = job[5] and lib.own_lock_time(job[5]) or heartbeats[queue]
+					if not seconds then
+						seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
+						heartbeats[queue] = seconds
+					end
+					local its = by_queue[queue] or {jobs = {}, locks = {}}
+					by_queue[queue] = its
+					its.jobs[#its.jobs + 1] = {at = i2, jid = jid, grace = job[4], lasts = seconds}
+					its.locks[#its.locks + 1] = string.format('%.17g', now + seconds)
+					its.locks[#its.locks + 1] = jid
 				end
-				local seconds = job[5] and lib.own_lock_time(job[5]) or heartbeats[queue]
-				if not seconds then
-					seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
-					heartbeats[queue] = seconds
-				end
-				local its = by_queue[queue] or {jobs = {}, locks = {}}
-				by_queue[queue] = its
-				its.jobs[#its.jobs + 1] = {at = i2, jid = jid, grace = job[4], lasts = seconds}
-				its.locks[#its.locks + 1] = string.format('%.17g', now + seconds)
-				its.locks[#its.locks + 1] = jid
-			until true
+			end
 			if problem then
 				outcomes[i - 3] = '!' .. problem
 			end
@@ -10823,50 +9458,41 @@ elseif #command == 6 then
 		end
 		local function counts(queue)
 			local due
-			repeat
-				do
-					local text = try('zcount', prefix .. 'q:' .. queue .. '-scheduled', 0, stamp)
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						due = n
-						break
-					end
+			do
+				local text = try('zcount', prefix .. 'q:' .. queue .. '-scheduled', 0, stamp)
+				local n = text and tonumber(text)
+				if n and n - n == 0 then
+					due = n
+				else
 					due = 0
-					break
 				end
-			until true
+			end
 			if due > 0 then
 				local due2 = due
 				pcall(lib.bring_due, queue, false, true, math.min(due2, budget.due))
 				local left
-				repeat
-					do
-						local text = try('zcount', prefix .. 'q:' .. queue .. '-scheduled', 0, stamp)
-						local n = text and tonumber(text)
-						if n and n - n == 0 then
-							left = n
-							break
-						end
+				do
+					local text = try('zcount', prefix .. 'q:' .. queue .. '-scheduled', 0, stamp)
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						left = n
+					else
 						left = 0
-						break
 					end
-				until true
+				end
 				budget.due = budget.due - (due2 - left)
 				due = left
 			end
 			local stalled
-			repeat
-				do
-					local text = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp)
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						stalled = n
-						break
-					end
+			do
+				local text = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp)
+				local n = text and tonumber(text)
+				if n and n - n == 0 then
+					stalled = n
+				else
 					stalled = 0
-					break
 				end
-			until true
+			end
 			return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
 		end
 		local function counts_from(cursor)
@@ -10915,7 +9541,24 @@ elseif #command == 6 then
 		local strays, gone = {}, 0
 		local function unfail_all(jids)
 			local given = lib.read_gift('Repair', last + 1, #ARGV)
-			local jobs = lib.read_all_failed(lib.reversed(jids))
+			local jobs
+			do
+				local jids2 = lib.reversed(jids)
+				jobs = {}
+				for i = 1, #jids2 do
+					local job = lib.read_failed(jids2[i])
+					if not job then
+						local jid = jids2[i]
+						var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+					elseif job.state ~= 'failed' then
+						local jid, why = jids2[i], 'the job is ' .. tostring(job.state)
+						var.left_alone[#var.left_alone + 1] = {jid, 'not_failed', why}
+					else
+						job.after = #jids2 - i
+						jobs[#jobs + 1] = job
+					end
+				end
+			end
 			lib.unfail(jobs, given)
 			if kind == 'oldest' then
 				gone = #jids
@@ -10941,21 +9584,19 @@ elseif #command == 6 then
 			local items = puts.items
 			puts.groups[1] = items
 			for i = 1, #jids do
-				repeat
+				do
 					local jid = jids[i]
 					local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data')
 					if not job[1] or not job[2] then
-						do
-							local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-							var.left_alone[#var.left_alone + 1] = {jid, code, why}
-						end
-						break
+						local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
+						var.left_alone[#var.left_alone + 1] = {jid, code, why}
+					else
+						local given = lib.options('Repair', last + 1, #ARGV)
+						local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
+						lib.add_given(puts, item, given)
+						items[#items + 1] = item
 					end
-					local given = lib.options('Repair', last + 1, #ARGV)
-					local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
-					lib.add_given(puts, item, given)
-					items[#items + 1] = item
-				until true
+				end
 			end
 			local moved = #items
 			for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
@@ -10978,7 +9619,25 @@ elseif #command == 6 then
 					if type(broken) == 'table' then
 						return broken.err
 					end
-					lib.time_out(jid, call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o'))
+					do
+						local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o')
+						local queue = job[1]
+						try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+						call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
+						do
+							local text = job[4]
+							if text then
+								lib.move_history(jid, text)
+							end
+						end
+						lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'))
+						call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
+						lib.lock_lost(jid, job[3] or '')
+						lib.wake(queue)
+						if job[5] then
+							lib.stop_limited(jid, job[5])
+						end
+					end
         end
 				local done = 0
 				for i = 1, #jids do
@@ -11063,7 +9722,7 @@ elseif #command == 6 then
 					call('zadd', tracked, stamp, jid)
 					try('publish', prefix .. 'track', jid)
         end
-				local done2 = 0
+				done = 0
 				for i = 1, #jids do
 					local jid2 = jids[i]
 					local job = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
@@ -11076,11 +9735,10 @@ elseif #command == 6 then
 							local code2 = code or 'server'
 							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
 						else
-							done2 = done2 + 1
+							done = done + 1
 						end
 					end
 				end
-				done = done2
 			end
 			lib.untrack_gone(#jids)
 			return done
@@ -11101,10 +9759,112 @@ elseif #command == 6 then
 		end
 		local function promote_all(jids)
 			lib.must_publish()
-			return lib.promote(jids)
+			do
+				local queues, jobs, ready = {}, {}, 0
+				for i = 1, #jids do
+					local jid = jids[i]
+					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+					local state, its = job[1], job[2]
+					if not state or not its then
+						local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
+						var.left_alone[#var.left_alone + 1] = {jid, code, why}
+					elseif state == 'waiting' then
+						ready = ready + 1
+					elseif state ~= 'scheduled' then
+						local code, why = state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state
+						var.left_alone[#var.left_alone + 1] = {jid, code, why}
+					else
+						if not jobs[its] then
+							jobs[its], queues[#queues + 1] = {}, its
+						end
+						local parked = lib.parked_by(state, job[6], job[5])
+						jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+					end
+				end
+				for i = 1, #queues do
+					call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+					call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
+				end
+				for i = 1, #queues do
+					do
+						local queue, jobs2 = queues[i], jobs[queues[i]]
+						local work, moved, due, turns = {}, {}, {}, {}
+						for i2 = 1, #jobs2 do
+							local job = jobs2[i2]
+							if job.parked then
+								due[#due + 1], due[#due + 2] = stamp, job.jid
+							else
+								work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
+								work[#work + 1] = job.jid
+								moved[#moved + 1] = job.jid
+							end
+						end
+						do
+							local key = prefix .. 'q:' .. queue .. '-work'
+							for from = 1, #work, 1000 do
+								call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
+							end
+						end
+						do
+							local key = prefix .. 'q:' .. queue .. '-scheduled'
+							for from = 1, #due, 1000 do
+								call('zadd', key, unpack(due, from, math.min(from + 999, #due)))
+							end
+						end
+						do
+							local key = prefix .. 'q:' .. queue .. '-scheduled'
+							for from = 1, #moved, 1000 do
+								call('zrem', key, unpack(moved, from, math.min(from + 999, #moved)))
+							end
+						end
+						for i3 = 1, #moved do
+							call('hset', prefix .. 'j:' .. moved[i3], 'state', 'waiting')
+						end
+						lib.note_filled(queue)
+						lib.wake(queue)
+					end
+					ready = ready + #jobs[queues[i]]
+				end
+				return ready
+			end
 		end
 		local function cancel_all(jids)
-			return lib.cancel_each(jids, kind == 'oldest' and -1 or nil)
+			do
+				local count = kind == 'oldest' and -1 or nil
+				local among, jobs, canceled = {}, {}, 0
+				for i = 1, #jids do
+					among[jids[i]] = true
+				end
+				for i = 1, #jids do
+					if jobs[jids[i]] == nil then
+						jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
+					end
+				end
+				do
+					local changed
+					repeat
+						changed = false
+						for i = 1, #jids do
+							local job = jobs[jids[i]]
+							local other = job and lib.outsider(job.dependents, jobs)
+							if other then
+								jobs[jids[i]], changed = nil, true
+								local jid, why = jids[i], other .. ' depends on it'
+								var.left_alone[#var.left_alone + 1] = {jid, 'has_dependents', why}
+							end
+						end
+					until not changed
+				end
+				lib.must_publish()
+				for i = 1, #jids do
+					local job = jobs[jids[i]]
+					if job then
+						lib.cancel_job(jids[i], job, nil, count)
+						canceled, jobs[jids[i]] = canceled + 1, false
+					end
+				end
+				return canceled
+			end
 		end
 		local actions = {cancel = cancel_all, move = move_all, priority = set_priorities, promote = promote_all, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
 		if not actions[action] then
@@ -11150,7 +9910,23 @@ elseif #command == 6 then
 		local queue = lib.required('Queue', 'queue', ARGV[3])
 		local group = lib.required('Unfail', 'group', ARGV[4])
 		local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
-		return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
+		do
+			local given = lib.read_gift('Unfail', 6, #ARGV)
+			if count == 0 then
+				return 0
+			end
+			local key = prefix .. 'f:' .. group
+			local jids, jobs = call('lrange', key, -count, -1), {}
+			for i = 1, #jids do
+				jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+			end
+			lib.unfail(jobs, given)
+			call('ltrim', key, 0, -count - 1)
+			if call('exists', prefix .. 'f:' .. group) == 0 then
+				try('srem', prefix .. 'failures', group)
+			end
+			return #jids
+		end
 	end
 elseif #command == 7 then
 	if command == 'depends' then
@@ -11293,16 +10069,15 @@ elseif #command == 7 then
 		return lib.put_from_arguments(3)
 	elseif command == 'tracked' then
 		local keep
-		repeat
+		do
 			local text = call('hget', prefix .. 'config', 'jobs-history')
 			local n = text and tonumber(text)
 			if n and n - n == 0 then
 				keep = n
-				break
+			else
+				keep = 604800
 			end
-			keep = 604800
-			break
-		until true
+		end
 		do
 			local list = call('zrangebyscore', prefix .. 'tracked', '(' .. string.format('%.17g', now - keep), '+inf')
 			if #list == 0 then
@@ -11362,7 +10137,43 @@ elseif #command == 8 then
 		var = {large_bytes = 0, large_text = 0, none = {}}
 		library(stamp, now)
 		local asks_due = ARGV[3] == 'x:due'
-		return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
+		do
+			local jids, first = ARGV, asks_due and 4 or 3
+			local found = {}
+			var.related_left = asks_due and 4000
+			for i = first, #jids do
+				if asks_due and not lib.has_room(jids[i]) then
+					local text, rest = (lib.joined(found)), lib.array({unpack(jids, i)})
+					if not var.large and rest == '' then
+						return text
+					end
+					return {text, rest, unpack(var.large or var.none)}
+				end
+				local text
+				do
+					local jid = jids[i]
+					local job = lib.read_job(try, jid)
+					if not job[13] then
+						text = nil
+					elseif not asks_due then
+						text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+					else
+						local state, more = job[14], lib.set_beside(job)
+						if state == 'scheduled' or state == 'depends' then
+							more = more .. lib.due_member(jid, job[2], state)
+						end
+						text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
+					end
+				end
+				found[#found + 1] = text
+				var.large_text = var.large_text + #(text or '')
+			end
+			local text = lib.joined(found)
+			if not var.large and '' == '' then
+				return text
+			end
+			return {text, '', unpack(var.large or var.none)}
+		end
 	elseif command == 'overview' then
 		var = {LARGEST = 2 ^ 53, none = {}}
 		library(stamp, now)
@@ -11627,27 +10438,27 @@ elseif #command == 8 then
 		local outcomes = {}
 		for i = 1, #items do
 			local problem
-			repeat
+			do
 				local item = items[i]
 				local key = prefix .. 'j:' .. item.jid
 				local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
 				local problem2 = job.err or lib.not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
 				if problem2 then
 					problem = problem2
-					break
-				end
-				local attempt = math.max(0, lib.finite(job[4], 0) - math.max(0, lib.finite(job[5], 0))) + 1
-				local text = lib.progress_field(item.done, item.total, attempt, now, item.note)
-				local stored = job[6] or ''
-				if string.find(stored, '^%a*p') ~= nil then
-					call('hset', key, 'x:progress', text)
 				else
-					call('hset', key, 'x:progress', text, 'x:o', lib.with_letter(stored, 'p'))
+					local attempt = math.max(0, lib.finite(job[4], 0) - math.max(0, lib.finite(job[5], 0))) + 1
+					local text = string.format('%.17g', item.done) .. '|' .. string.format('%.17g', item.total) .. '|' .. string.format('%.17g', attempt) .. '|' .. string.format('%.17g', now) .. '|' .. item.note
+					local stored = job[6] or ''
+					if string.find(stored, '^%a*p') ~= nil then
+						call('hset', key, 'x:progress', text)
+					else
+						call('hset', key, 'x:progress', text, 'x:o', lib.with_letter(stored, 'p'))
+					end
+					if string.find(stored, '^%a*w') ~= nil then
+						lib.publish('x:progress:' .. item.jid, lib.progress_json(text))
+					end
 				end
-				if string.find(stored, '^%a*w') ~= nil then
-					lib.publish('x:progress:' .. item.jid, lib.progress_json(text))
-				end
-			until true
+			end
 			outcomes[i] = problem and '!' .. problem or ''
 		end
 		return outcomes
@@ -11661,16 +10472,15 @@ elseif #command == 8 then
 			return 0
 		end
 		local last
-		repeat
+		do
 			local text, default = call('hget', prefix .. 'x:schedules', id)
 			local n = text and tonumber(text)
 			if n and n - n == 0 then
 				last = n
-				break
+			else
+				last = default
 			end
-			last = default
-			break
-		until true
+		end
 		if last and last >= due and last <= now + 60 then
 			return nil
 		end
@@ -11865,7 +10675,69 @@ elseif #command == 10 then
 	if command == 'cancel.all' then
 		var = {none = {}, tellable = 200, unheard = 0}
 		library(stamp, now)
-		local count, rest = lib.cancel_together(lib.read_jids('Cancel', 3))
+		local count, rest
+		do
+			local jids
+			do
+				lib.required('Cancel', 'jid', ARGV[3])
+				if #ARGV - 3 >= 500 then
+					local message = 'More than ' .. 500 .. ' jobs'
+					error('Cancel(): ' .. message)
+				end
+				local jids2, seen = {}, {}
+				for i = 3, #ARGV do
+					if not seen[ARGV[i]] then
+						jids2[#jids2 + 1], seen[ARGV[i]] = ARGV[i], true
+					end
+				end
+				jids = jids2
+			end
+			local order
+			do
+				local dependents
+				do
+					local among, dependents2, count = {}, {}, 0
+					for i = 1, #jids do
+						among[jids[i]] = true
+					end
+					for i = 1, #jids do
+						dependents2[jids[i]] = lib.check_dependents(jids[i], among, #jids)
+						count = count + #dependents2[jids[i]]
+						if count > 20000 then
+							local message = 'The jobs have more than ' .. 20000 .. ' dependents'
+							error('Cancel(): ' .. message)
+						end
+					end
+					dependents = dependents2
+				end
+				local order2, looked = {}, {}
+				for i = 1, #jids do
+					local path = {not looked[jids[i]] and jids[i] or nil}
+					while path[1] do
+						local jid = path[#path]
+						looked[jid] = (looked[jid] or 0) + 1
+						local other = dependents[jid][looked[jid]]
+						if not other then
+							order2[#order2 + 1], path[#path] = jid, nil
+						elseif not looked[other] then
+							path[#path + 1] = other
+						end
+					end
+				end
+				order = order2
+			end
+			local some = lib.within_reach(order, 250)
+			local jobs, canceled = lib.read_first(some), 0
+			lib.must_publish()
+			if #jobs == 0 then
+				lib.unlink_some(order[1])
+			end
+			for i = 1, #jobs do
+				lib.cancel_job(order[i], jobs[i])
+				canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+			end
+			count, rest = canceled, {unpack(order, #jobs + 1)}
+		end
 		return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
 	elseif command == 'config.set' then
 		var = {unheard = 0}

@@ -91,24 +91,28 @@ func (b *builder) build() (string, error) {
 			cold = append(cold, command)
 		}
 	}
-	slices.SortStableFunc(hot, func(x, y string) int { return rank(x) - rank(y) })
 	var alone, others []branch // alone need nothing of the library, and come before it
-	for _, command := range hot {
-		body, needs, err := b.hotBranch(command)
+	for _, family := range familiesOf(hot) {
+		body, needs, err := b.hotBranch(family)
 		if err != nil {
 			return "", err
 		}
-		made := branch{b.isCommand(command), body}
+		made := branch{b.isOneOf(family), body}
 		if needs {
 			others = append(others, made)
 		} else {
 			alone = append(alone, made)
 		}
 	}
-	rest := map[int][]branch{} // by the lengths of their names, because there are many
+	var parts []*coldPart
 	for _, command := range cold {
-		n := len(command)
-		rest[n] = append(rest[n], branch{b.isCommand(command), b.coldBranch(command)})
+		parts = append(parts, b.coldPartOf(command))
+	}
+	b.mergeSingles(slices.Concat(alone, others), parts)
+	rest := map[int][]branch{} // by the lengths of their names, because there are many
+	for _, part := range parts {
+		n := len(part.command)
+		rest[n] = append(rest[n], branch{b.isCommand(part.command), part.branch()})
 	}
 	p := &printer{named: b.named}
 	p.b.WriteString(b.header)
@@ -184,22 +188,49 @@ func (b *builder) isCommand(command string) expr {
 	return &binary{"==", &name{text: "command"}, &text{command}}
 }
 
+func (b *builder) isOneOf(commands []string) expr {
+	is := b.isCommand(commands[0])
+	for _, command := range commands[1:] {
+		is = &binary{"or", is, b.isCommand(command)}
+	}
+	return is
+}
+
 // isHot reports whether the header of a command has the line "-- Hot".
 func (b *builder) isHot(command string) bool {
 	facts, _ := factsOf(b.commands[command].header)
 	return facts.Hot
 }
 
-// usual are the commands of a job's usual life. Commands that handle many jobs come first, because
-// only the first 256 constants of a function cost nothing to use.
-var usual = []string{"finish", "reserve", "put.many", "pop", "complete", "put"}
+// families are the commands of a job's usual life: those with much in common share a branch.
+// Commands that handle many jobs come first, because only the first 256 constants of a function
+// cost nothing to use.
+var families = [][]string{
+	{"finish", "complete"}, {"reserve", "pop"}, {"put.many"}, {"put"}, {"fail", "retry"},
+}
 
-// rank puts the usual commands before the others.
-func rank(command string) int {
-	if i := slices.Index(usual, command); i >= 0 {
-		return i
+// familiesOf returns commands by families: the usual ones, and then each of the others alone.
+func familiesOf(commands []string) [][]string {
+	var all [][]string
+	for _, family := range families {
+		var own []string
+		for _, command := range family {
+			if slices.Contains(commands, command) {
+				own = append(own, command)
+			}
+		}
+		if len(own) > 0 {
+			all = append(all, own)
+		}
 	}
-	return len(usual)
+	for _, command := range commands {
+		if !slices.ContainsFunc(families, func(family []string) bool {
+			return slices.Contains(family, command)
+		}) {
+			all = append(all, []string{command})
+		}
+	}
+	return all
 }
 
 // named returns how a name is written in the script.
@@ -495,16 +526,23 @@ func (s *symbol) content() any {
 
 // A hotPart is what a command that often runs needs of the library.
 type hotPart struct {
+	called []string // the names of functions that it calls in the library, as if they were cold
+
 	own   []*symbol        // what is in its branch, each after what it needs itself
 	cold  map[*symbol]bool // the functions that it calls in the library
 	there map[*symbol]bool // those, and all that they need
 	seen  map[*symbol]bool
 }
 
-// hotPartOf returns what some code needs of the library.
-func (b *builder) hotPartOf(code any) *hotPart {
-	h := &hotPart{cold: map[*symbol]bool{}, there: map[*symbol]bool{}, seen: map[*symbol]bool{}}
-	h.add(code)
+// hotPartOf returns what some code needs of the library, where it calls some functions by name.
+func (b *builder) hotPartOf(called []string, codes ...[]stat) *hotPart {
+	h := &hotPart{
+		called: called,
+		cold:   map[*symbol]bool{}, there: map[*symbol]bool{}, seen: map[*symbol]bool{},
+	}
+	for _, code := range codes {
+		h.add(code)
+	}
 	for sym := range h.cold {
 		h.there[sym] = true
 		b.collect(b.bodyOf(sym), h.there)
@@ -514,18 +552,23 @@ func (b *builder) hotPartOf(code any) *hotPart {
 
 func (h *hotPart) add(code any) {
 	walk(code, func(x any) bool {
-		sym := libraryName(x)
-		switch {
-		case sym == nil || h.seen[sym] || h.cold[sym]:
-		case sym.fn != nil && sym.fn.cold:
-			h.cold[sym] = true
-		default:
-			h.seen[sym] = true
-			h.add(sym.content())
-			h.own = append(h.own, sym)
+		if sym := libraryName(x); sym != nil {
+			h.addSymbol(sym)
 		}
 		return true
 	})
+}
+
+func (h *hotPart) addSymbol(sym *symbol) {
+	switch {
+	case h.seen[sym] || h.cold[sym]:
+	case sym.fn != nil && (sym.fn.cold || slices.Contains(h.called, sym.name)):
+		h.cold[sym] = true
+	default:
+		h.seen[sym] = true
+		h.add(sym.content())
+		h.own = append(h.own, sym)
+	}
 }
 
 // variablesOf returns those of some symbols that are variables, by name.
@@ -542,10 +585,14 @@ func variablesOf(syms map[*symbol]bool) []*symbol {
 
 func byName(x, y *symbol) int { return strings.Compare(x.name, y.name) }
 
-// declared returns declarations of what is in the branch, as symbols of its own.
+// declared returns declarations of what is in the branch, as symbols of its own, if the copier has
+// none yet.
 func (h *hotPart) declared(c *copier) []stat {
 	var all []stat
 	for _, sym := range h.own {
+		if c.syms[sym] != nil {
+			continue
+		}
 		if sym.fn != nil {
 			copied := c.declared(sym)
 			copied.kind, copied.fn = inBlock, c.expr(sym.fn).(*function)
@@ -568,17 +615,19 @@ func (h *hotPart) declared(c *copier) []stat {
 	return all
 }
 
-// hotBranch returns what runs for a command that often runs: its functions and those of the library
+// hotBranch returns what runs for commands that often run: their functions and those of the library
 // that are not cold are in the branch, and the bodies of many in the place of their calls. It also
 // returns whether the branch needs the library.
-func (b *builder) hotBranch(command string) ([]stat, bool, error) {
-	src := b.commands[command]
-	if err := b.lift(src); err != nil {
-		return nil, false, err
+func (b *builder) hotBranch(commands []string) ([]stat, bool, error) {
+	var bodies [][]stat
+	for _, command := range commands {
+		src := b.commands[command]
+		if err := b.lift(src); err != nil {
+			return nil, false, err
+		}
+		bodies = append(bodies, src.body)
 	}
-	h := b.hotPartOf(src.body)
-	c := &copier{syms: map[*symbol]*symbol{}}
-	body := tidied(inlineAll(append(h.declared(c), c.stats(src.body)...)))
+	body := tidied(b.inlined(commands, bodies))
 	needed := b.needed(body)
 	var own []*symbol
 	for _, sym := range variablesOf(needed) {
@@ -590,6 +639,67 @@ func (b *builder) hotBranch(command string) ([]stat, bool, error) {
 	}
 	return finished(own, body), len(needed) > 0, nil
 }
+
+// inlined returns the bodies of commands, each for its command, after the large functions that they
+// share.
+func (b *builder) inlined(commands []string, bodies [][]stat) []stat {
+	var called []string
+	for _, command := range commands {
+		called = append(called, strings.Fields(headerFields(b.commands[command].header)["Library"])...)
+	}
+	h := b.hotPartOf(called, bodies...)
+	c := &copier{syms: map[*symbol]*symbol{}}
+	if len(commands) == 1 {
+		return inlineAll(append(h.declared(c), c.stats(bodies[0])...))
+	}
+	shared := &hotPart{called: called, there: h.there, cold: h.cold, seen: map[*symbol]bool{}}
+	isLarge := map[*symbol]bool{}
+	for _, sym := range h.own {
+		if b.isShared(sym, called, bodies) {
+			shared.addSymbol(sym)
+			isLarge[sym] = sym.fn != nil
+		}
+	}
+	body := shared.declared(c)
+	only := &choice{}
+	for i, command := range commands {
+		own := &copier{syms: map[*symbol]*symbol{}}
+		for sym, copied := range c.syms {
+			if sym.fn == nil || isLarge[sym] {
+				own.syms[sym] = copied
+			}
+		}
+		part := &hotPart{called: called, there: h.there, cold: h.cold, seen: map[*symbol]bool{}}
+		part.add(bodies[i])
+		made := inlineAll(append(part.declared(own), own.stats(bodies[i])...))
+		only.branches = append(only.branches, branch{b.isCommand(command), made})
+	}
+	return inlineAll(append(body, only))
+}
+
+// isShared reports whether all of some bodies need a symbol that is a variable, or a function that
+// is too large for a copy in each.
+func (b *builder) isShared(sym *symbol, called []string, bodies [][]stat) bool {
+	for _, body := range bodies {
+		if h := b.hotPartOf(called, body); !h.seen[sym] {
+			return false
+		}
+	}
+	if sym.fn == nil {
+		return true
+	}
+	total := 0
+	for _, needed := range b.hotPartOf(called, sym.fn.body).own {
+		if needed.fn != nil {
+			total += weight(needed.fn)
+		}
+	}
+	return total+weight(sym.fn) > leastShared
+}
+
+// leastShared is how much a function weighs at least, with those that it calls, of which there is
+// one copy for several commands.
+const leastShared = 400
 
 // needed returns what the body of a branch needs of the library, which has it then.
 func (b *builder) needed(body []stat) map[*symbol]bool {
@@ -611,21 +721,31 @@ func finished(variables []*symbol, body []stat) []stat {
 	return body
 }
 
-// coldBranch returns what runs for a command that seldom runs: it makes the variables that it needs
-// and the library, if it needs that, and has the bodies of small functions in the place of their
-// calls.
-func (b *builder) coldBranch(command string) []stat {
+// coldPartOf returns what runs for a command that seldom runs: it has the bodies of small functions
+// in the place of their calls.
+func (b *builder) coldPartOf(command string) *coldPart {
 	body := b.withSmall(b.commands[command].body)
-	needed := b.needed(body)
-	variables := variablesOf(needed)
-	if len(needed) > len(variables) {
+	return &coldPart{command, body, variablesOf(b.needed(body))}
+}
+
+// branch returns its statements. They make the variables that they need, and the library if they
+// need that.
+func (c *coldPart) branch() []stat {
+	body := c.body
+	needs := false
+	walkAll(body, func(x any) bool {
+		sym := libraryName(x)
+		needs = needs || sym != nil && sym.fn != nil
+		return !needs
+	})
+	if needs {
 		maker := &call{fn: &name{text: makerName}}
 		for _, text := range handed {
 			maker.args = append(maker.args, &name{text: text})
 		}
 		body = append([]stat{&run{maker}}, body...)
 	}
-	return finished(variables, body)
+	return finished(c.variables, body)
 }
 
 // mostOfSmall is how much a function may weigh that takes the place of its calls in commands that

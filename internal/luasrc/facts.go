@@ -14,9 +14,11 @@ import (
 //	-- Repeat   safe, or once, or once, unless new
 //	-- Waits    for replicas
 //	-- Hot
+//	-- Library  put ...
 //	-- Needs    hget publish zadd ...
 //
-// The lines Waits and Hot are optional. For is the callers of the command: all clients (classic),
+// The lines Waits, Hot and Library are optional; the last names the functions that a hot command
+// calls in the library. For is the callers of the command: all clients (classic),
 // those of qless-php, or those of this module.
 type Facts struct {
 	// Repeatable means that the command may be sent again if the connection breaks before its

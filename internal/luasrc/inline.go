@@ -333,7 +333,7 @@ func (m *move) made() []stat {
 		if i < len(m.args) {
 			arg = m.args[i]
 		}
-		if i < len(m.args) && !param.assigned && isFixed(arg) {
+		if i < len(m.args) && !param.assigned && isFixed(arg) && !m.assigns(arg) {
 			substitutes[param] = arg
 			continue
 		}
@@ -360,6 +360,14 @@ func (m *move) made() []stat {
 		body = append([]stat{&declared}, body...)
 	}
 	return m.framed(body)
+}
+
+// assigns reports whether an argument is a variable to which a result is assigned.
+func (m *move) assigns(arg expr) bool {
+	n, ok := arg.(*name)
+	return ok && slices.ContainsFunc(m.targets, func(target expr) bool {
+		return target.(*name).sym == n.sym
+	})
 }
 
 // rename gives those symbols of a copied body other names whose names are taken.
@@ -405,7 +413,8 @@ func isFixed(x expr) bool {
 	return false
 }
 
-// framed returns the statements with what declares and assigns the results.
+// framed returns the statements with what declares and assigns the results: in a block, if that is
+// possible and not longer than a loop that each return leaves.
 func (m *move) framed(body []stat) []stat {
 	if m.isTail {
 		if !endsAlways(body) {
@@ -413,20 +422,112 @@ func (m *move) framed(body []stat) []stat {
 		}
 		return []stat{&block{body}}
 	}
-	var before []stat
-	if len(m.syms) > 0 {
-		before = []stat{&local{syms: m.syms}}
-	}
-	if len(m.targets) == 0 || len(m.syms) > 0 || endsAlways(body) {
-		if own, ok := m.assigned(body, true, false); ok {
-			return append(before, &block{own})
-		}
-	}
-	own, _ := m.assigned(body, false, true)
-	if !endsAlways(body) && len(m.targets) > 0 && len(m.syms) == 0 {
+	ends := endsAlways(body)
+	isNil := !ends && len(m.targets) > 0 && len(m.syms) == 0 // unless it returns something
+	own, _ := m.assigned(body, !isNil, true)
+	if isNil {
 		own = append(own, &assign{m.targets, []expr{&literal{"nil"}}})
 	}
-	return append(before, &repeat{own, &literal{"true"}})
+	framed := []stat{&repeat{own, &literal{"true"}}}
+	if !isNil {
+		if own, ok := m.assigned(body, true, false); ok && length(own) <= length(framed) {
+			if declared, ok := m.declared(own); ok && ends {
+				return declared
+			}
+			framed = []stat{&block{own}}
+		}
+	}
+	if len(m.syms) > 0 {
+		return append([]stat{&local{syms: m.syms}}, framed...)
+	}
+	return framed
+}
+
+// length is how long statements are as text.
+func length(body []stat) int {
+	p := &printer{indent: 1}
+	p.stats(body)
+	return p.b.Len()
+}
+
+// declared returns the statements of a body that ends with an assignment of variables of its own to
+// the ones declared for the results, which then take the place of its own.
+func (m *move) declared(body []stat) ([]stat, bool) {
+	if len(m.syms) == 0 || len(body) < 2 {
+		return nil, false
+	}
+	last, ok := body[len(body)-1].(*assign)
+	if !ok || len(last.values) != len(m.syms) {
+		return nil, false
+	}
+	places := map[*symbol]*symbol{}
+	for i, value := range last.values {
+		n, ok := value.(*name)
+		if !ok || n.sym == nil || places[n.sym] != nil || last.targets[i].(*name).sym != m.syms[i] {
+			return nil, false
+		}
+		places[n.sym] = m.syms[i]
+	}
+	body = slices.Clone(body[:len(body)-1])
+	found := 0
+	first := 0 // how many statements declare the results, and come before the block
+	for i, s := range body {
+		l, ok := s.(*local)
+		if !ok {
+			continue
+		}
+		inside := 0
+		for _, sym := range l.syms {
+			if places[sym] != nil {
+				inside++
+			}
+		}
+		if inside == 0 {
+			continue
+		}
+		if inside != len(l.syms) {
+			return nil, false
+		}
+		found += inside
+		if i == 0 && inside == len(places) && len(l.values) > 0 {
+			own := &local{values: l.values}
+			for _, sym := range l.syms {
+				own.syms = append(own.syms, places[sym])
+			}
+			body[0], first = own, 1
+			continue
+		}
+		if len(l.values) == 0 {
+			body[i] = &block{}
+			continue
+		}
+		set := &assign{values: l.values}
+		for _, sym := range l.syms {
+			set.targets = append(set.targets, &name{text: places[sym].name, sym: places[sym], set: true})
+		}
+		body[i] = set
+	}
+	if found != len(places) {
+		return nil, false
+	}
+	edit(body, func(x expr) expr {
+		if n, ok := x.(*name); ok && places[n.sym] != nil {
+			return &name{text: places[n.sym].name, sym: places[n.sym], line: n.line, set: n.set}
+		}
+		return x
+	})
+	rest := slices.DeleteFunc(body[first:], func(s stat) bool {
+		b, ok := s.(*block)
+		return ok && len(b.body) == 0
+	})
+	all := body[:first:first]
+	if first == 0 {
+		all = []stat{&local{syms: m.syms}}
+	}
+	if len(rest) > 0 {
+		all = append(all, &block{rest})
+	}
+	return all, true
 }
 
 // endsAlways reports whether statements end with a return on every way.
@@ -451,43 +552,121 @@ func endsAlways(body []stat) bool {
 }
 
 // assigned returns a body with assignments in the place of its return statements. With leaves,
-// those before the end leave the loop around the body; without, it fails if there are any. isLast
-// means that nothing follows.
+// those before the end leave the loop around the body; without, what follows a return is in the
+// other branch of its condition, and it fails if that is impossible. isLast means that nothing
+// follows.
 func (m *move) assigned(body []stat, isLast, leaves bool) ([]stat, bool) {
 	var own []stat
 	for i, s := range body {
-		last := i == len(body)-1
+		last := isLast && i == len(body)-1
 		switch s := s.(type) {
 		case *ret:
 			own = append(own, m.assignment(s.values)...)
-			if leaves {
-				own = append(own, &leave{})
-			} else if !isLast || !last {
+			if !last && !leaves {
 				return nil, false
+			}
+			if !last {
+				own = append(own, &leave{})
 			}
 			continue
 		case *block:
-			inner, fine := m.assigned(s.body, isLast && last, leaves)
+			inner, fine := m.assigned(s.body, last, leaves)
 			if !fine {
 				return nil, false
 			}
 			own = append(own, &block{inner})
 			continue
 		case *choice:
+			rest := body[i+1:]
+			whole, fine := s, last
+			if !leaves && isLast && len(rest) > 0 && returns(s) {
+				if whole, fine = withRest(s, rest); !fine {
+					return nil, false
+				}
+			}
 			copied := &choice{}
-			for _, b := range s.branches {
-				inner, fine := m.assigned(b.body, isLast && last, leaves)
-				if !fine {
+			for _, b := range whole.branches {
+				inner, ok := m.assigned(b.body, fine, leaves)
+				if !ok {
 					return nil, false
 				}
 				copied.branches = append(copied.branches, branch{b.cond, inner})
 			}
-			own = append(own, copied)
+			own = append(own, flat(copied)...)
+			if whole != s {
+				return own, true
+			}
 			continue
 		}
 		own = append(own, s)
 	}
 	return own, true
+}
+
+// returns reports whether a statement may end with a return.
+func returns(s stat) bool {
+	found := false
+	walk(s, func(x any) bool {
+		if _, ok := x.(*ret); ok {
+			found = true
+		}
+		_, isFunction := x.(*function)
+		return !isFunction && !found
+	})
+	return found
+}
+
+// withRest returns a choice with what follows it in its last branch, if the others all end with a
+// return.
+func withRest(s *choice, rest []stat) (*choice, bool) {
+	all := slices.Clone(s.branches)
+	last := len(all) - 1
+	if all[last].cond != nil {
+		all = append(all, branch{nil, rest})
+	} else if slices.ContainsFunc(all[last].body, needsBlock) {
+		return nil, false
+	} else {
+		all[last].body = append(slices.Clone(all[last].body), rest...)
+	}
+	for _, b := range all[:len(all)-1] {
+		if !endsAlways(b.body) {
+			return nil, false
+		}
+	}
+	return &choice{all}, true
+}
+
+// flat returns a choice whose last branch is no choice of its own, and whose first is not empty.
+func flat(s *choice) []stat {
+	if last := s.branches[len(s.branches)-1]; last.cond == nil && len(last.body) == 1 {
+		if inner, ok := last.body[0].(*choice); ok {
+			s.branches = append(s.branches[:len(s.branches)-1], inner.branches...)
+		}
+	}
+	if len(s.branches) == 2 && len(s.branches[0].body) == 0 && s.branches[1].cond == nil {
+		return []stat{&choice{[]branch{{negated(s.branches[0].cond), s.branches[1].body}}}}
+	}
+	return []stat{s}
+}
+
+// negated returns a condition that is true when another is false.
+func negated(x expr) expr {
+	switch x := x.(type) {
+	case *paren:
+		return negated(x.x)
+	case *unary:
+		if x.op == "not" {
+			return x.x
+		}
+	case *binary:
+		switch x.op {
+		case "==":
+			return &binary{"~=", x.a, x.b}
+		case "~=":
+			return &binary{"==", x.a, x.b}
+		}
+	}
+	return &unary{"not", x}
 }
 
 func (m *move) assignment(values []expr) []stat {

@@ -38,22 +38,21 @@ if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1
   return empty_list
 end
 
--- The same, with when the job was put and popped.
-local function timed_json(jid, job, tracked, its_worker, expires)
-  local data = job[DATA]
-  local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
-  local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
-    ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
-  large_text = large_text + #text
-  return text
-end
-
 -- How many jobs are taken before the length of their JSON is looked at: they may have long
 -- histories.
 local AT_ONCE = 50
 
 local out, show, at_once, is_left = {}, popped_json, count, false
 if timed then
+  -- Like popped_json, with when the job was put and popped.
+  local function timed_json(jid, job, tracked, its_worker, expires)
+    local data = job[DATA]
+    local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
+    local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
+      ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
+    large_text = large_text + #text
+    return text
+  end
   show, at_once, most_bytes = timed_json, AT_ONCE, MAX_LARGE
 end
 count = allowed(queue, settings, count)
