@@ -86,6 +86,9 @@ func over(part, whole float64) float64 {
 func (s sample) perJob(of float64) float64   { return over(of, float64(s.jobs)) }
 func (s sample) cpuPerJob() float64          { return s.perJob(us(s.CPU)) }
 func (s sample) instructionsPerJob() float64 { return s.perJob(float64(s.instructions)) }
+func (s sample) instructionsPerCall() float64 {
+	return over(float64(s.instructions), float64(s.Scripts))
+}
 
 // A column is a figure of samples.
 type column struct {
@@ -96,7 +99,7 @@ type column struct {
 
 var columns = []column{
 	{"instr/job", "instr", sample.instructionsPerJob},
-	{"instr/call", "", func(s sample) float64 { return over(float64(s.instructions), float64(s.Scripts)) }},
+	{"instr/call", "", sample.instructionsPerCall},
 	{"CPU us/job", "CPU", sample.cpuPerJob},
 	{"client us/job", "", func(s sample) float64 { return s.perJob(us(s.client)) }},
 	{"cmds/job", "", func(s sample) float64 { return s.perJob(float64(s.Commands)) }},
@@ -160,9 +163,9 @@ func (s *samples) add(round []sample) {
 	}
 }
 
-// compare adds the figures of a group, phase by phase, with the runs in order. Each is compared with
-// the first run, and with the first run of each peer named in against. Figures that are 0 in all
-// rounds are left out.
+// compare adds the figures of a group, phase by phase, with the runs in order. Each run is compared
+// with the first one, and with the first of each peer named in against. A figure that is 0 in all
+// rounds is left out.
 func (r *report) compare(g group, measured []samples, against []string) {
 	r.table = g.label
 	var bases []int

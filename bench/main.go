@@ -88,7 +88,8 @@ then all are run (process); total is both`},
 		about: `the server's work in one second with 16 idle workers, -for so long ("job" means second)`},
 	{name: "memory", peers: true, groups: (*bench).memoryGroup,
 		about: "memory of a waiting job of 100 bytes, with and without hash-max-listpack-value 1024"},
-	{name: "gateways", builds: true, redis: []string{"--appendonly", "yes"}, groups: (*bench).gatewayGroups,
+	{name: "gateways", builds: true, groups: (*bench).gatewayGroups,
+		redis: []string{"--appendonly", "yes"},
 		about: `qless serve lmstfy, lmstfy's own server, which it builds, and qless serve workq: jobs that
 -concurrency clients put, take and end, and that they wait for. The server keeps a file, as
 lmstfy demands; client us/job is the CPU time of the gateway`},

@@ -145,8 +145,8 @@ func (n *numbers) Set(text string) error {
 	return nil
 }
 
-const aboutFigures = `bench compares this package with other job queues, and measures it at the scale of a
-fleet, on servers that it starts.
+const aboutFigures = `bench compares this package with other job queues, and measures it at
+the scale of a fleet, on servers that it starts.
 
 usage: go run . [flags]
 

@@ -39,7 +39,7 @@ type endurance struct {
 	kills    int
 	samples  map[string][]size // by the name of a process
 
-	// What it is busy with: putting ends first.
+	// Its tasks end with one of these; putting ends first.
 	putting, working context.Context
 	stopPutting      context.CancelFunc
 	stopWorking      context.CancelFunc
@@ -63,7 +63,8 @@ func TestNothingGrowsOrIsLeft(t *testing.T) {
 	b, err := newBench(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(b.close)
-	require.NoError(t, b.start(t.Context(), workload{redis: []string{"--slowlog-max-len", "0"}})) // it would grow
+	noLog := workload{redis: []string{"--slowlog-max-len", "0"}} // it would grow
+	require.NoError(t, b.start(t.Context(), noLog))
 	var table bytes.Buffer
 	r := &report{workload: "soak", out: &table}
 	failed := soak(t.Context(), b, r)
@@ -147,7 +148,7 @@ func (e *endurance) start(ctx context.Context, c *crowd) error {
 	return e.startTasks(ctx)
 }
 
-// doomedVariable is set to the address of a server if this program is to be a worker to kill.
+// doomedVariable is set to the address of a server if this program runs as a worker to kill.
 const doomedVariable = "QLESS_BENCH_DOOMED"
 
 func (e *endurance) startDoomed() (err error) {
@@ -300,8 +301,8 @@ func (e *endurance) finish(ctx context.Context) error {
 }
 
 // leftover matches keys that may be there when all jobs have ended: settings, statistics, complete
-// jobs with their tags, known queues, workers, limits and schedules, the turns of tenants, and notes
-// about workers that were killed.
+// jobs with their tags, known queues, workers, limits and schedules, the turns of tenants, and
+// notes about workers that were killed.
 var leftover = regexp.MustCompile(`^ql:(config|queues|workers|completed|` +
 	`s:(wait|run|stats):\d+:.+|j:.+|tags|t:.+|` +
 	`x:(empty|filled|looked.*|list.*|rates:.+|stats:.+|relay|worker:.+|idle|idle:.+|` +
@@ -345,7 +346,7 @@ func (e *endurance) left(ctx context.Context) (found, err error) {
 	return found, keys.Err()
 }
 
-// mayGrow is by how much a median may grow from one third of the samples to another, in parts of the
+// mayGrow limits the growth of a median from one third of the samples to another, in parts of the
 // first, and beyond that. Heaps grow to their size in the first minutes.
 var mayGrow = map[string]struct{ part, more float64 }{
 	"keys": {0.05, 50}, "channels": {0, 5}, "connections": {0, 10}, "goroutines": {0, 10},

@@ -179,7 +179,8 @@ const appearing = 20
 func newQueues(ctx context.Context, b *bench, r *report) (failed error) {
 	f := fleet{workers: b.workers, clients: 1, queues: []string{"work"}}
 	config := qless.WorkerConfig{PollInterval: never}
-	others, err := hire(ctx, b.server, f, config, func(context.Context, *qless.Job) error { return nil })
+	nothing := func(context.Context, *qless.Job) error { return nil }
+	others, err := hire(ctx, b.server, f, config, nothing)
 	if err != nil {
 		return err
 	}

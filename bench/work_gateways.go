@@ -83,7 +83,9 @@ func (b *bench) useGateway(ctx context.Context, p gatewayPeer, clients int) ([]s
 		return nil, err
 	}
 	put, failed := b.gatewayPhase(ctx, g, "put", func() error { return g.put(clients, b.jobs) })
-	took, err := b.gatewayPhase(ctx, g, "take and end", func() error { return g.work(clients, b.jobs) })
+	took, err := b.gatewayPhase(ctx, g, "take and end", func() error {
+		return g.work(clients, b.jobs)
+	})
 	if err = errors.Join(failed, err); err != nil {
 		return nil, err
 	}
