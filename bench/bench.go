@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,17 +15,19 @@ import (
 	"time"
 )
 
-// A bench has what workloads compare, and the server for it.
+// A bench has what workloads compare, and a server for it.
 type bench struct {
 	*options
-	server  *server
-	bullmq  *bullmq // nil if not available
-	all     []peer
-	scripts []*scripts
-	settle  time.Duration // how long workers may take to become idle
+	server   *server // of the current workload
+	args     []string
+	bullmq   *bullmq // nil if not available
+	programs programs
+	all      []peer
+	scripts  []*scripts
+	settle   time.Duration // how long workers may take to become idle
 }
 
-func newBench(ctx context.Context, o *options) (_ *bench, err error) {
+func newBench(ctx context.Context, o *options) (*bench, error) {
 	b := &bench{options: o, settle: time.Second}
 	if err := b.findScripts(); err != nil {
 		return nil, err
@@ -37,14 +38,11 @@ func newBench(ctx context.Context, o *options) (_ *bench, err error) {
 			return nil, err
 		}
 	}
-	if o.instructions {
-		b.server, err = startCounted(ctx, o.profile, o.settings()...)
-	} else {
-		b.server, err = startServer(ctx, nil, o.settings()...)
-	}
-	if err != nil {
-		b.close()
-		return nil, err
+	if o.any(func(w workload) bool { return w.builds }) {
+		if err := b.buildGateways(ctx); err != nil {
+			b.close()
+			return nil, err
+		}
 	}
 	return b, nil
 }
@@ -53,9 +51,55 @@ func (b *bench) close() {
 	if b.bullmq != nil {
 		b.bullmq.remove()
 	}
+	_ = os.RemoveAll(b.programs.dir)
 	if b.server != nil {
 		b.server.stop()
 	}
+}
+
+// start starts the server of a workload.
+func (b *bench) start(ctx context.Context, w workload) error {
+	b.args = w.redis
+	return b.renew(ctx)
+}
+
+// run runs a workload.
+func (b *bench) run(ctx context.Context, w workload, r *report) error {
+	if w.do != nil {
+		return w.do(ctx, b, r)
+	}
+	for _, g := range w.groups(b) {
+		if err := b.measure(ctx, r, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renew gives the workload another server.
+func (b *bench) renew(ctx context.Context) (err error) {
+	if b.server != nil {
+		b.server.stop()
+		b.server = nil
+	}
+	var c *counter
+	if b.instructions {
+		if c, err = newCounter(b.profile); err != nil {
+			return err
+		}
+	}
+	b.server, err = startServer(ctx, c, append(b.settings(), b.args...)...)
+	return err
+}
+
+// settings are the settings of the servers, as arguments.
+func (o *options) settings() []string {
+	var args []string
+	for _, setting := range o.redis {
+		name, value, _ := strings.Cut(setting, "=")
+		args = append(args, "--"+name, value)
+	}
+	return args
 }
 
 // findScripts loads the scripts: classic ones first, then ours.
@@ -82,47 +126,12 @@ func (b *bench) findScripts() error {
 	return nil
 }
 
-// A run performs a workload once with a peer, on an empty server.
-type run struct {
-	peer  string
-	label string // distinguishes it from other runs of that peer in its group
-	do    func(ctx context.Context) ([]sample, error)
-}
-
-// A group is a set of runs that are compared with each other.
-type group struct {
-	workload string
-	label    string
-	runs     []run
-}
-
-// measure performs the runs of a group round by round, A B C A B C ..., so that other activity on
-// the machine affects all of them equally.
-func (b *bench) measure(ctx context.Context, g group) ([]row, error) {
-	measured := make([]samples, len(g.runs))
-	for round := range b.rounds {
-		log.Printf("%s: round %d of %d", joined(g.workload, g.label), round+1, b.rounds)
-		for i, r := range g.runs {
-			if err := b.server.empty(ctx); err != nil {
-				return nil, err
-			}
-			one, err := r.do(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", joined(g.workload, g.label), joined(r.peer, r.label), err)
-			}
-			measured[i].add(one)
-		}
-	}
-	return rowsOf(g, measured, b.against), b.server.empty(ctx)
-}
-
 // description holds everything that the results depend on.
 type description struct {
 	Command  string            `json:"command"`
 	Date     string            `json:"date"`
 	Machine  string            `json:"machine"`
 	Load     string            `json:"load,omitempty"` // of the last 1, 5 and 15 minutes
-	Scripts  []string          `json:"scripts,omitempty"`
 	Versions map[string]string `json:"versions"`
 }
 
@@ -136,7 +145,6 @@ func (b *bench) describe(ctx context.Context, out io.Writer, args []string) erro
 		Command:  strings.Join(append([]string{"go run ."}, args...), " "),
 		Date:     time.Now().UTC().Format("2006-01-02 15:04 UTC"),
 		Machine:  fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
-		Scripts:  b.classic,
 		Versions: map[string]string{"redis": version, "go": runtime.Version()},
 	}
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -159,9 +167,6 @@ func (b *bench) describe(ctx context.Context, out io.Writer, args []string) erro
 	fmt.Fprintf(out, "%s\n%s, %s, load %s\n", d.Command, d.Date, d.Machine, d.Load)
 	for _, name := range slices.Sorted(maps.Keys(d.Versions)) {
 		fmt.Fprintf(out, "%s %s\n", name, d.Versions[name])
-	}
-	for _, file := range d.Scripts {
-		fmt.Fprintf(out, "%s is %s\n", scriptName(file), file)
 	}
 	return nil
 }

@@ -4,71 +4,87 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// startBench starts a bench that is as small as possible, with the peers that need nothing but Go.
-func startBench(t *testing.T) *bench {
-	t.Helper()
-	b, err := newBench(t.Context(), &options{
-		workloads: names{"job"},
-		peers:     names{"qless-single", "qless-unbatched", "qless-worker", "qless-bulk", "qless-dropin", "asynq", "floor"},
-		against:   names{"asynq"},
-		lua:       names{"../lua"},
-		rounds:    1, jobs: 200, pickups: 3, idle: time.Second,
+// tiny are options for which each workload takes a moment, with the peers that need nothing but Go.
+func tiny(workload string) *options {
+	return &options{
+		workloads: names{workload},
+		peers: names{"qless-single", "qless-unbatched", "qless-worker", "qless-bulk", "qless-dropin",
+			"asynq"},
+		against: names{"asynq"},
+		lua:     names{"../lua"},
+		rounds:  1, jobs: 200, lasting: time.Second,
 		concurrency: numbers{1, 16}, payload: numbers{100, 10000},
-		waiting: numbers{0, 1000}, kept: numbers{0, keptJobs}, watched: numbers{1, 3},
-	})
+		waiting: numbers{0, 1000}, kept: numbers{0, keptJobs},
+		clients: numbers{0, 1}, workers: 6, queues: 30, poll: 300 * time.Millisecond,
+	}
+}
+
+// figuresOf runs a workload, which fails if a run misses a job, and returns its figures.
+func figuresOf(t *testing.T, name string) []figure {
+	t.Helper()
+	w, o := workloads[workloadAt(name)], tiny(name)
+	if w.builds {
+		o.peers = names{"qless-lmstfy", "qless-workq"}
+	}
+	b, err := newBench(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(b.close)
 	b.settle = 100 * time.Millisecond
-	return b
+	require.NoError(t, b.start(t.Context(), w))
+	var table bytes.Buffer
+	r := &report{workload: name, out: &table}
+	require.NoError(t, b.run(t.Context(), w, r))
+	require.NoError(t, r.write())
+	r.json = true
+	require.NoError(t, r.write())
+	t.Log(table.String())
+	return r.figures
 }
 
-// rows measures groups of runs. A run that misses a job is an error.
-func rows(t *testing.T, b *bench, groups []group) []row {
-	t.Helper()
-	var all []row
-	for _, g := range groups {
-		measured, err := b.measure(t.Context(), g)
-		require.NoError(t, err)
-		var table bytes.Buffer
-		require.NoError(t, writeRows(&table, g, measured, false))
-		require.NoError(t, writeRows(&table, g, measured, true))
-		t.Log(table.String())
-		all = append(all, measured...)
+// values returns the figures of a name, in order.
+func values(figures []figure, what string) []float64 {
+	var all []float64
+	for _, f := range figures {
+		if f.What == what {
+			all = append(all, f.Value)
+		}
 	}
 	return all
 }
 
-func TestEveryWorkload(t *testing.T) {
-	b := startBench(t)
+func TestComparedWorkloads(t *testing.T) {
 	for _, w := range []struct {
-		name   string
-		groups []group
-		rows   int
+		name  string
+		what  string
+		cases int
 	}{
-		{"job", b.jobGroups(), 2 * 2 * 3 * 7},         // payloads, concurrencies, phases, peers
-		{"waiting", b.waitingGroups(), 2 * 2 * 3},     // scripts, depths, phases
-		{"kept", b.keptGroups(), 2 * 2 * 3},           // the same
-		{"watch", b.watchGroups(), 3 * 2 * (3 + 1)},   // places, queues, phases of ours, of the drop-in
-		{"extensions", b.extensionsGroup(), 19*3 + 4}, // phases; one has a phase more, three have one
-		{"pickup", b.pickUpGroups(), 2 * 2},           // numbers of workers, peers that wait
-		{"rest", b.restGroup(), 1 + 2},
-		{"memory", b.memoryGroup(), 2 * 3}, // settings, layouts
+		{"job", "CPU us/job", 2 * 2 * 3 * 6},   // payloads, concurrencies, phases, peers
+		{"waiting", "CPU us/job", 2 * 2 * 3},   // scripts, depths, phases
+		{"kept", "CPU us/job", 2 * 2 * 3},      // the same
+		{"extensions", "CPU us/job", 19*3 + 4}, // phases; one has a phase more, three have one
+		{"pickup", "p50 ms", 2 * 2},            // numbers of workers, peers that wait
+		{"rest", "CPU us/job", 1 + 2},          // none, peers that wait
+		{"memory", "B/job", 2 * 2},             // settings, layouts
+		{"gateways", "jobs/s", 2 * 2 * 2},      // numbers of clients, phases, gateways
 	} {
 		t.Run(w.name, func(t *testing.T) {
-			measured := rows(t, b, w.groups)
-			require.Len(t, measured, w.rows)
-			for _, r := range measured {
-				require.Equal(t, w.name, r.Workload)
-				require.NotEmpty(t, r.Against)
-				require.Positive(t, r.Figures["CPU us/job"]+r.Figures["B/job"], "%+v", r)
+			figures := figuresOf(t, w.name)
+			measured := values(figures, w.what)
+			require.Len(t, measured, w.cases)
+			for _, value := range measured {
+				require.Positive(t, value)
 			}
+			require.True(t, slices.ContainsFunc(figures, func(f figure) bool { return f.Spread != nil }))
 		})
 	}
 }
@@ -76,39 +92,37 @@ func TestEveryWorkload(t *testing.T) {
 // The server commands of each operation of ours. A change that makes an operation more expensive
 // must update its number here.
 func TestCommandsOfEachOperation(t *testing.T) {
-	b := startBench(t)
-	measured := rows(t, b, b.opsGroup())
-	calls := map[string]float64{ // commands per call, including TIME
-		"put":           7,
-		"put.many(100)": 304,
-		"pop(1)":        16 + 2.0/16, // one jid in 16 takes two more
-		"pop(10)":       18 + 9*5,
-		"empty pop":     6,
-		"heartbeat":     7,
-		"complete":      14,
-		"reserve(16)":   61,
-		"finish(16)":    74,
+	want := map[string]float64{ // commands per call, including TIME
+		"put, qless":           7,
+		"put.many(100), qless": 304,
+		"pop(1), qless":        16 + 2.0/16, // one jid in 16 takes two more
+		"pop(10), qless":       18 + 9*5,
+		"empty pop, qless":     6,
+		"heartbeat, qless":     7,
+		"complete, qless":      14,
+		"reserve(16), qless":   61,
+		"finish(16), qless":    74,
+
+		"put, qless-dropin":       6, // the caller passes the time
+		"pop(1), qless-dropin":    15 + 2.0/16,
+		"pop(10), qless-dropin":   17 + 9*5,
+		"empty pop, qless-dropin": 5,
+		"heartbeat, qless-dropin": 6,
+		"complete, qless-dropin":  13,
 	}
-	dropIn := map[string]float64{ // the caller passes the time
-		"put":       6,
-		"pop(1)":    15 + 2.0/16,
-		"pop(10)":   17 + 9*5,
-		"empty pop": 5,
-		"heartbeat": 6,
-		"complete":  13,
-	}
-	for _, r := range measured {
-		want := calls
-		if r.Peer == "qless-dropin" {
-			want = dropIn
+	got := map[string]float64{}
+	for _, f := range figuresOf(t, "ops") {
+		switch f.What {
+		case "cmds/job":
+			got[f.Case] += f.Value
+		case "scripts/job":
+			got[f.Case] = math.Round(got[f.Case]/f.Value*1000) / 1000
 		}
-		commands, known := want[r.Phase]
-		require.True(t, known, "%s of %s is not in the list", r.Phase, r.Peer)
-		require.Equal(t, commands, math.Round(r.Figures["cmds/job"]/r.Figures["scripts/job"]*1000)/1000, "%s of %s", r.Phase, r.Peer)
-		delete(want, r.Phase)
 	}
-	require.Empty(t, calls)
-	require.Empty(t, dropIn)
+	require.Len(t, got, len(want))
+	for name, commands := range want {
+		require.InDelta(t, commands, got[name], 0.001, name)
+	}
 }
 
 func TestJobsThatAreMissingOrDoneTwiceAreErrors(t *testing.T) {
@@ -159,17 +173,51 @@ func TestPayloadsAreJSONOfTheirSize(t *testing.T) {
 
 func TestTheFlagsExplainThemselves(t *testing.T) {
 	for _, w := range workloads {
-		require.Regexp(t, `\n  `+w.name+`\s`, about)
+		require.NotEmpty(t, w.about, w.name)
+		require.True(t, (w.do == nil) != (w.groups == nil), w.name)
 	}
 	for _, args := range [][]string{
 		{"job"}, {"-jobs", "1000000"}, {"-workload", "none"}, {"-workers", "0"}, {"-poll", "0"},
-		{"-clients", "-1"}, {"-for", "1s"}, {"-workload", "prices"}, {"-instructions", "-workload", "idle"},
+		{"-clients", "-1"}, {"-for", "0s"}, {"-profile", "."}, {"-instructions", "-workload", "idle"},
 	} {
 		_, err := parse(args)
 		require.Error(t, err, args)
 	}
-	o, err := parse([]string{"-workload", "idle,soak", "-clients", "0,3", "-jobs", "1000000"})
+	o, err := parse([]string{"-workload", "idle,states", "-clients", "0,3", "-jobs", "1000000"})
 	require.NoError(t, err)
-	require.Equal(t, names{"idle", "soak"}, o.workloads)
+	require.Equal(t, names{"idle", "states"}, o.workloads)
 	require.Equal(t, numbers{0, 3}, o.clients)
+}
+
+func TestTablesHaveWhatThereIsMoreOfInLines(t *testing.T) {
+	most := 10.0
+	figures := []figure{
+		{Case: "a", What: "one", Unit: "ms", Value: 1}, {Case: "a", What: "two", Value: 12.345},
+		{Case: "b", What: "one", Unit: "ms", Value: 3}, {Case: "c", What: "two", Value: 12, AtMost: &most},
+	}
+	require.Equal(t, ""+
+		"|     | one, ms | two          |\n"+
+		"| --- | ------- | ------------ |\n"+
+		"| a   | 1       | 12.3         |\n"+
+		"| b   | 3       |              |\n"+
+		"| c   |         | 12, above 10 |\n", tableOf(figures))
+	require.Equal(t, ""+
+		"|         | a    |\n"+
+		"| ------- | ---- |\n"+
+		"| one, ms | 1    |\n"+
+		"| two     | 12.3 |\n", tableOf(figures[:2]))
+}
+
+func TestAWorkloadThatFailsEndsTheRun(t *testing.T) {
+	defer func(all []workload) { workloads = all }(workloads)
+	workloads = []workload{{name: "fails", do: func(_ context.Context, _ *bench, r *report) error {
+		r.bound("measured", 12.34, "ms", 10)
+		return errors.New("jobs are lost")
+	}}}
+	for flag, want := range map[string]string{"-json": `"value":12.34`, "-json=false": "12.3, above 10"} {
+		var out strings.Builder
+		require.EqualError(t, runMain(t.Context(), []string{flag, "-workload", "fails"}, &out),
+			"fails: jobs are lost")
+		require.Contains(t, out.String(), want)
+	}
 }

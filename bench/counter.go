@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,26 +35,14 @@ const (
 // how busy the machine is.
 var quietSettings = []string{"--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no"}
 
-// startCounted starts a server that counts its instructions.
-func startCounted(ctx context.Context, profile string, args ...string) (*server, error) {
+// newCounter returns one for a server, or an error if there is no valgrind.
+func newCounter(profile string) (*counter, error) {
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
 		return nil, fmt.Errorf("%w: counting instructions needs it (apt-get install valgrind)", err)
 	}
-	c := &counter{valgrind: valgrind, profile: profile}
-	if c.folder, err = os.MkdirTemp("", "callgrind-"); err != nil {
-		return nil, err
-	}
-	s, err := startServer(ctx, c, slices.Concat(quietSettings, args)...)
-	if err != nil {
-		c.remove()
-		return nil, err
-	}
-	if err = s.weighMarker(ctx); err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
+	folder, err := os.MkdirTemp("", "callgrind-")
+	return &counter{valgrind: valgrind, folder: folder, profile: profile}, err
 }
 
 // command returns the words to put before the command that starts a server.

@@ -20,15 +20,12 @@ import (
 // patience is how long things may take to happen: far longer than they need.
 const patience = 3 * time.Minute
 
-// never is a PollInterval within which nothing is polled.
-const never = 50 * time.Minute
-
 // A crowd is many workers in this process, on some clients.
 type crowd struct {
 	server   *server
 	rdbs     []*redis.Client
 	clients  []*qless.Client
-	workers  []*qless.Worker
+	workers  qless.WorkerGroup
 	reserves atomic.Int64 // calls that asked for jobs
 	lines    lineCounter
 }
@@ -59,34 +56,54 @@ func (c *crowd) observe(_ context.Context, call qless.Call) {
 	}
 }
 
-// hire returns a crowd of workers with the same configuration and handler, started and settled, or
-// an error, after which there are none. A number of 0 clients means one for each worker.
+// hire returns the workers of a fleet with the same configuration and handler, started and settled,
+// or an error, after which there are none.
 func hire(
-	ctx context.Context, s *server, workers, clients int, config qless.WorkerConfig,
-	handler qless.Handler,
+	ctx context.Context, s *server, f fleet, config qless.WorkerConfig, handler qless.Handler,
 ) (*crowd, error) {
+	clients := f.clients
 	if clients == 0 {
-		clients = workers
+		clients = f.workers
 	}
-	if err := checkFiles(workers, clients); err != nil {
+	if err := checkFiles(f.workers, clients); err != nil {
 		return nil, err
 	}
 	c, err := newCrowd(s, clients, qless.ClientConfig{})
-	if err != nil {
-		return nil, err
-	}
-	for i := range workers {
-		w, err := qless.NewWorker(c.clients[i%clients], config)
-		if err != nil {
-			return nil, errors.Join(err, c.dismiss())
+	if err == nil {
+		config.Queues = f.queues
+		if err = c.add(f, config); err == nil {
+			c.workers.Handle("*", handler)
+			err = c.start(ctx)
 		}
-		w.Handle("*", handler)
-		c.workers = append(c.workers, w)
 	}
-	if err := c.start(ctx); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, c.dismiss())
 	}
 	return c, nil
+}
+
+// add adds the workers of a fleet. Those of tenants are a group.
+func (c *crowd) add(f fleet, config qless.WorkerConfig) error {
+	if !f.tenants {
+		for i := range f.workers {
+			w, err := qless.NewWorker(c.clients[i%len(c.clients)], config)
+			if err != nil {
+				return err
+			}
+			c.workers = append(c.workers, w)
+		}
+		return nil
+	}
+	c.clients = nil
+	for i := range f.workers {
+		namespace := qless.ClientConfig{Namespace: fmt.Sprintf("tenant-%04d:ql:", i)}
+		if err := c.connect(c.rdbs[i%len(c.rdbs)], namespace); err != nil {
+			return err
+		}
+	}
+	group, err := qless.NewWorkerGroup(c.clients, config)
+	c.workers = group
+	return err
 }
 
 func (c *crowd) start(ctx context.Context) error {
@@ -138,22 +155,8 @@ func (c *crowd) isIdle() bool {
 
 // dismiss stops the workers and closes the clients.
 func (c *crowd) dismiss() error {
-	return errors.Join(c.stop(), c.disconnect())
-}
-
-// kill has the workers gone without a word to the server: their connections are closed first.
-func (c *crowd) kill() error {
-	failed := c.disconnect()
-	_ = c.stop()
-	return failed
-}
-
-func (c *crowd) stop() error {
-	return each(c.workers, func(w *qless.Worker) error { return w.Stop(context.Background()) })
-}
-
-func (c *crowd) disconnect() error {
-	return each(c.rdbs, (*redis.Client).Close)
+	stop := func(w *qless.Worker) error { return w.Stop(context.Background()) }
+	return errors.Join(each(c.workers, stop), each(c.rdbs, (*redis.Client).Close))
 }
 
 // parallel calls do as many times from several goroutines, with numbers from 0 on, until one fails.
@@ -221,21 +224,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// sharing says in words how many clients there are for workers, or for tenants.
-func (o *options) sharing(clients int, thing string) string {
-	things := o.workers
-	if thing == "tenant" {
-		things = o.tenants
-	}
-	switch clients {
-	case 0:
-		return fmt.Sprintf("%d %ss, a client each", things, thing)
-	case 1:
-		return fmt.Sprintf("%d %ss on 1 client", things, thing)
-	}
-	return fmt.Sprintf("%d %ss on %d clients", things, thing, clients)
 }
 
 // lineCounter counts the lines of a log, from warnings on.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -39,38 +38,6 @@ func fill(
 	return jids, err
 }
 
-// work has a worker run jobs of a queue that are there, and returns when it has ended that many.
-func work(
-	ctx context.Context, s *server, queue string, jobs int, handler qless.Handler,
-) error {
-	var ended atomic.Int64
-	c, err := newCrowd(s, 1, qless.ClientConfig{})
-	if err != nil {
-		return err
-	}
-	config := qless.WorkerConfig{Queues: []string{queue}, Concurrency: 50}
-	w, err := qless.NewWorker(c.clients[0], config)
-	if err != nil {
-		return err
-	}
-	w.Handle("*", func(ctx context.Context, job *qless.Job) error {
-		defer ended.Add(1)
-		return handler(ctx, job)
-	})
-	c.workers = append(c.workers, w)
-	if err = w.Start(ctx); err == nil {
-		err = until(ctx, "jobs that have ended", time.Millisecond, func() (bool, error) {
-			return ended.Load() >= int64(jobs), nil
-		})
-	}
-	if failed := c.dismiss(); err == nil {
-		err = failed
-	}
-	return err
-}
-
-func complete(context.Context, *qless.Job) error { return nil }
-
 // errands are jobs that are put one at a time, each when the last one was handled.
 type errands struct {
 	taken chan time.Time
@@ -100,9 +67,6 @@ func (e *errands) run(ctx context.Context, queue *qless.Queue) error {
 		return errors.New("a job was not handled")
 	}
 }
-
-// wait returns how long a part of the jobs waited at most, in milliseconds.
-func (e *errands) wait(part float64) float64 { return longestOf(e.waits, part) }
 
 // longestOf returns the longest of a part of the times, in milliseconds; 0 if there are none.
 func longestOf(times []time.Duration, part float64) float64 {

@@ -17,9 +17,6 @@ import (
 
 func main() {
 	log.SetFlags(log.Ltime)
-	if role, ok := os.LookupEnv(memberVariable); ok {
-		os.Exit(memberMain(role, os.Stdin, os.Stdout))
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := runMain(ctx, os.Args[1:], os.Stdout)
@@ -28,8 +25,7 @@ func main() {
 	}
 }
 
-// runMain runs the workloads that the arguments name. The figures of a workload that fails are
-// printed, too.
+// runMain runs the workloads that the arguments name.
 func runMain(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
@@ -40,117 +36,82 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer b.close()
-	if err := b.describe(ctx, out, args); err != nil {
-		return err
-	}
-	for _, name := range o.workloads {
+	for i, name := range o.workloads {
 		log.Print(name)
-		r := &report{workload: name, out: out, json: o.json}
-		failed := workloads[workloadAt(name)].run(ctx, b, r)
-		if err := r.write(); err != nil {
-			return err
+		w, r := workloads[workloadAt(name)], &report{workload: name, out: out, json: o.json}
+		err := b.start(ctx, w)
+		if err == nil && i == 0 {
+			err = b.describe(ctx, out, args)
 		}
-		if failed != nil {
-			return fmt.Errorf("%s: %w", name, failed)
+		if err == nil {
+			err = errors.Join(b.run(ctx, w, r), r.write()) // also what is measured of one that fails
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// A workload measures one thing.
+// A workload measures one thing: by groups of runs that are compared with each other, or by a
+// function of its own. It has a server of its own, which is empty.
 type workload struct {
 	name    string
-	peers   bool // it measures more than scripts and servers
-	counted bool // it can be measured in instructions
-	run     func(ctx context.Context, b *bench, r *report) error
+	about   string
+	peers   bool     // it measures more than scripts and servers
+	counted bool     // it can be measured in instructions
+	builds  bool     // it needs the programs of the gateways
+	redis   []string // arguments of the server
+	groups  func(b *bench) []group
+	do      func(ctx context.Context, b *bench, r *report) error
 }
 
 // workloads are all that there are.
 var workloads = []workload{
-	{name: "ops", counted: true, run: compared((*bench).opsGroup)},
-	{name: "job", counted: true, peers: true, run: compared((*bench).jobGroups)},
-	{name: "waiting", counted: true, run: compared((*bench).waitingGroups)},
-	{name: "kept", counted: true, run: compared((*bench).keptGroups)},
-	{name: "watch", counted: true, run: compared((*bench).watchGroups)},
-	{name: "extensions", counted: true, run: compared((*bench).extensionsGroup)},
-	{name: "prices", counted: true, run: compared((*bench).pricesGroup)},
-	{name: "pickup", peers: true, run: compared((*bench).pickUpGroups)},
-	{name: "rest", peers: true, run: compared((*bench).restGroup)},
-	{name: "memory", peers: true, run: compared((*bench).memoryGroup)},
-	{name: "idle", run: shared("worker", idle)},
-	{name: "newqueues", run: onServer(newQueues)},
-	{name: "queues", run: alone(manyQueues)},
-	{name: "depth", run: onServer(depth)},
-	{name: "states", run: onServer(states)},
-	{name: "tenants", run: shared("tenant", tenants)},
-	{name: "bulk", run: onServer(bulk)},
-	{name: "durability", run: alone(durability)},
-	{name: "load", run: onServer(loadOnce)},
-	{name: "restart", run: shared("worker", restart, "--appendonly", "yes")},
-	{name: "soak", run: alone(soak)},
-	{name: "lmstfy", run: alone(lmstfy)},
+	{name: "ops", counted: true, groups: (*bench).opsGroup,
+		about: `single commands, 100 per pipeline: put, pop(1), pop(10) (per job), heartbeat, complete,
+and a pop that finds nothing; for our script also the worker's batches (per job). With
+-instructions, also its calls with one job and with none, and turn(16): reserve(16) and
+finish(16) one after the other, so that there are never more locks`},
+	{name: "waiting", counted: true, groups: (*bench).waitingGroups,
+		about: "put, pop(1) and complete with -waiting jobs that wait"},
+	{name: "kept", counted: true, groups: (*bench).keptGroups,
+		about: `the same with -kept completed jobs kept; from 50000 on each complete removes one`},
+	{name: "extensions", counted: true, groups: (*bench).extensionsGroup,
+		about: "what each option of a job adds to its put, reserve(16) and finish(16)"},
+	{name: "job", counted: true, peers: true, groups: (*bench).jobGroups,
+		about: `whole jobs with -concurrency goroutines and -payload bytes of JSON: all are put (enqueue),
+then all are run (process); total is both`},
+	{name: "pickup", peers: true, groups: (*bench).pickUpGroups,
+		about: "from put to handler, one job at a time, with 1 and 16 idle workers"},
+	{name: "rest", peers: true, groups: (*bench).restGroup,
+		about: `the server's work in one second with 16 idle workers, -for so long ("job" means second)`},
+	{name: "memory", peers: true, groups: (*bench).memoryGroup,
+		about: "memory of a waiting job of 100 bytes, with and without hash-max-listpack-value 1024"},
+	{name: "gateways", builds: true, groups: (*bench).gatewayGroups,
+		redis: []string{"--appendonly", "yes"},
+		about: `qless serve lmstfy, lmstfy's own server, which it builds, and qless serve workq: jobs that
+-concurrency clients put, take and end, and that they wait for. The server keeps a file, as
+lmstfy demands; client us/job is the CPU time of the gateway`},
+	{name: "idle", do: idleFleets,
+		about: `-workers of one queue that wait: what they need, and what one job has them do`},
+	{name: "queues", do: queueFleets,
+		about: "the same of 1 worker, and -workers, that watch -queues, at most 1000, by their names"},
+	{name: "tenants", do: tenantFleets,
+		about: "the same of -workers in one process, with a namespace each"},
+	{name: "newqueues", do: newQueues,
+		about: `queues that appear one by one, besides -queues that there are, among -workers that don't
+want them, and a tenth as many whose patterns match them`},
+	{name: "states", do: states,
+		about: "the memory of -jobs of each state"},
+	{name: "load", do: loadOnce,
+		about: `the script, sent to a server that lacks it, by one client, and by -workers at once`},
+	{name: "restart", redis: []string{"--appendonly", "yes"}, do: restart,
+		about: `-workers whose server forgets its script, cuts their connections, and is restarted, while
+jobs are put, of which none may be lost`},
 }
 
 // workloadAt returns the place of a workload, or -1.
 func workloadAt(name string) int {
 	return slices.IndexFunc(workloads, func(w workload) bool { return w.name == name })
-}
-
-// compared returns a workload that compares runs with each other, on the server of the bench.
-func compared(groups func(b *bench) []group) func(context.Context, *bench, *report) error {
-	return func(ctx context.Context, b *bench, r *report) error {
-		for _, g := range groups(b) {
-			rows, err := b.measure(ctx, g)
-			if err != nil {
-				return err
-			}
-			if err := writeRows(r.out, g, rows, r.json); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// alone returns a workload that starts servers of its own.
-func alone(
-	run func(ctx context.Context, o *options, r *report) error,
-) func(context.Context, *bench, *report) error {
-	return func(ctx context.Context, b *bench, r *report) error { return run(ctx, b.options, r) }
-}
-
-// onServer returns a workload that is measured on one server of its own.
-func onServer(
-	run func(ctx context.Context, o *options, r *report, s *server) error, args ...string,
-) func(context.Context, *bench, *report) error {
-	return func(ctx context.Context, b *bench, r *report) error {
-		s, err := startFleet(ctx, b.options, args...)
-		if err != nil {
-			return err
-		}
-		defer s.stop()
-		return run(ctx, b.options, r, s)
-	}
-}
-
-// shared returns a workload that is measured for each number of clients that the workers share, on
-// servers of their own.
-func shared(
-	thing string,
-	run func(ctx context.Context, o *options, r *report, s *server, clients int) error,
-	args ...string,
-) func(context.Context, *bench, *report) error {
-	return func(ctx context.Context, b *bench, r *report) error {
-		for _, clients := range b.clients {
-			r.of = b.sharing(clients, thing)
-			r.in("")
-			err := onServer(func(ctx context.Context, o *options, r *report, s *server) error {
-				return run(ctx, o, r, s, clients)
-			}, args...)(ctx, b, r)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }

@@ -185,22 +185,15 @@ func (o *operations) completed() int {
 }
 
 // reserve takes jobs as our worker does, count per call.
-func (o *operations) reserve(jobs, count int, order string, queues ...string) {
+func (o *operations) reserve(jobs, count int) {
 	phase := fmt.Sprintf("reserve(%d)", count)
-	o.holdReserved(phase, jobs, o.time(phase, jobs, jobs/count, func(i int) []any {
-		return o.reserveFrom(count, order, i*count%len(queues), queues)
+	o.holdReserved(phase, jobs, o.time(phase, jobs, jobs/count, func(int) []any {
+		return o.reserveCall(count)
 	}))
 }
 
-func (o *operations) reserveFrom(count int, order string, cursor int, queues []string) []any {
-	args := []any{"w", strconv.Itoa(count), "10", "0"}
-	if order != "ordered" {
-		args = []any{"w", strconv.Itoa(count), "10", "4", "order", order, "cursor", strconv.Itoa(cursor)}
-	}
-	for _, queue := range queues {
-		args = append(args, queue)
-	}
-	return o.scripts.call("reserve", args...)
+func (o *operations) reserveCall(count int) []any {
+	return o.scripts.call("reserve", "w", strconv.Itoa(count), "10", "0", queueName)
 }
 
 // turns reserves and finishes count jobs at a time, so that the worker never has more locks.
@@ -210,9 +203,7 @@ func (o *operations) turns(jobs, count int) {
 		for left := jobs; left > 0; left -= count {
 			size := min(left, count)
 			o.held = nil
-			o.holdReserved(phase, size, o.send(1, func(int) []any {
-				return o.reserveFrom(size, "ordered", 0, []string{queueName})
-			}))
+			o.holdReserved(phase, size, o.send(1, func(int) []any { return o.reserveCall(size) }))
 			o.finishHeld(phase, size)
 		}
 	})
@@ -254,7 +245,7 @@ func (o *operations) emptyReserve(calls int) {
 	const phase = "empty reserve"
 	o.held = nil
 	o.holdReserved(phase, 0, o.time(phase, calls, calls, func(int) []any {
-		return o.reserveFrom(16, "ordered", 0, []string{queueName})
+		return o.reserveCall(16)
 	}))
 }
 

@@ -136,7 +136,6 @@ func (b *bench) findPeers(ctx context.Context) error {
 			open: openQless(putInBulk, runWorkers, qless.ClientConfig{})},
 		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},
 		peer{name: "asynq", layout: "asynq", waits: true, open: openAsynq},
-		peer{name: "floor", layout: "floor", open: openFloor},
 	)
 	wanted := b.peers
 	if len(wanted) == 0 || slices.ContainsFunc(wanted, isBullMQ) {

@@ -1,93 +1,46 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 )
 
-// A figure is one line of a report.
+// A figure is a number of a table: of a case, such as a peer or a number of workers.
 type figure struct {
 	Workload string   `json:"workload"`
+	Table    string   `json:"table,omitempty"`
 	Case     string   `json:"case,omitempty"`
 	What     string   `json:"what"`
 	Value    float64  `json:"value"`
 	Unit     string   `json:"unit,omitempty"`
-	AtMost   *float64 `json:"at_most,omitempty"`
+	Spread   *spread  `json:"spread,omitempty"`  // over the rounds
+	AtMost   *float64 `json:"at_most,omitempty"` // the bar that the documentation sets
 }
 
-// A report collects the figures of a workload.
-type report struct {
-	workload string
-	out      io.Writer
-	json     bool
-	of       string // what the cases have in common, if anything
-	inCase   string // of the figures that follow
-	figures  []figure
-}
-
-// in begins the figures of a case.
-func (r *report) in(format string, args ...any) {
-	r.inCase = strings.Trim(r.of+", "+fmt.Sprintf(format, args...), ", ")
-}
-
-func (r *report) add(what string, value float64, unit string) {
-	r.figures = append(r.figures, figure{
-		Workload: r.workload, Case: r.inCase, What: what, Value: value, Unit: unit,
-	})
-}
-
-// bound adds a figure for which the documentation has a bar.
-func (r *report) bound(what string, value float64, unit string, most float64) {
-	r.add(what, value, unit)
-	r.figures[len(r.figures)-1].AtMost = &most
-}
-
-// atMost returns what adds figures with the same bar.
-func (r *report) atMost(most float64) func(what string, value float64, unit string) {
-	return func(what string, value float64, unit string) { r.bound(what, value, unit, most) }
-}
-
-// write prints the figures, with the cases in a column of their own if there are any.
-func (r *report) write() error {
-	if r.json {
-		return encodeAll(r.out, r.figures)
+// name returns the name of a figure with its unit.
+func (f figure) name() string {
+	if f.Unit == "" {
+		return f.What
 	}
-	if len(r.figures) == 0 {
-		return nil
-	}
-	fmt.Fprintf(r.out, "\n%s\n", r.workload)
-	cases := slices.ContainsFunc(r.figures, func(f figure) bool { return f.Case != "" })
-	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
-	if cases {
-		fmt.Fprint(w, "case\t")
-	}
-	fmt.Fprintln(w, "what\tfigure\tunit\tbar")
-	for i, f := range r.figures {
-		if cases && (i == 0 || r.figures[i-1].Case != f.Case) {
-			fmt.Fprint(w, f.Case)
-		}
-		if cases {
-			fmt.Fprint(w, "\t")
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.What, format(f.Value), f.Unit, f.bar())
-	}
-	return w.Flush()
+	return f.What + ", " + f.Unit
 }
 
-// bar returns the bar as text, which says whether the figure is above it.
-func (f figure) bar() string {
-	switch {
-	case f.AtMost == nil:
-		return ""
-	case f.Value > *f.AtMost:
-		return format(*f.AtMost) + ", exceeded"
+// text returns the value as it is printed.
+func (f figure) text() string {
+	text := format(f.Value)
+	if f.Spread != nil {
+		text += fmt.Sprintf(" (%s-%s)", format(f.Spread.Min), format(f.Spread.Max))
 	}
-	return format(*f.AtMost)
+	if f.AtMost != nil && f.Value > *f.AtMost {
+		text += ", above " + format(*f.AtMost)
+	}
+	return text
 }
 
 // format returns a number with three digits that count, at least.
@@ -98,3 +51,103 @@ func format(value float64) string {
 	}
 	return strconv.FormatFloat(value, 'f', digits, 64)
 }
+
+// A report collects the figures of a workload.
+type report struct {
+	workload string
+	out      io.Writer
+	json     bool
+	table    string // of the figures that follow
+	of       string // a part that their cases have in common
+	inCase   string
+	figures  []figure
+}
+
+// in begins the figures of a case.
+func (r *report) in(format string, args ...any) {
+	r.inCase = strings.Trim(r.of+", "+fmt.Sprintf(format, args...), ", ")
+}
+
+func (r *report) add(what string, value float64, unit string) {
+	r.figures = append(r.figures, figure{
+		Workload: r.workload, Table: r.table, Case: r.inCase, What: what, Value: value, Unit: unit,
+	})
+}
+
+// bound adds a figure for which the documentation has a bar.
+func (r *report) bound(what string, value float64, unit string, most float64) {
+	r.add(what, value, unit)
+	r.figures[len(r.figures)-1].AtMost = &most
+}
+
+// write prints the figures: as tables, or as JSON, one object a line.
+func (r *report) write() error {
+	var tables []string
+	encoder := json.NewEncoder(r.out)
+	for _, f := range r.figures {
+		if !r.json {
+			tables = including(tables, f.Table)
+		} else if err := encoder.Encode(f); err != nil {
+			return err
+		}
+	}
+	for _, table := range tables {
+		lines := tableOf(slices.DeleteFunc(slices.Clone(r.figures), func(f figure) bool {
+			return f.Table != table
+		}))
+		if _, err := fmt.Fprintf(r.out, "\n%s\n\n%s", joined(r.workload, table), lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableOf returns a table in Markdown. Its lines are what there is more of: cases or figures.
+func tableOf(figures []figure) string {
+	var rows, columns []string
+	cells := map[[2]string]string{}
+	for _, f := range figures {
+		rows, columns = including(rows, f.Case), including(columns, f.name())
+		cells[[2]string{f.Case, f.name()}] = f.text()
+	}
+	at := func(row, column string) string { return cells[[2]string{row, column}] }
+	if len(rows) < len(columns) {
+		rows, columns = columns, rows
+		at = func(row, column string) string { return cells[[2]string{column, row}] }
+	}
+	lines := [][]string{append([]string{""}, columns...), make([]string, len(columns)+1)}
+	for _, row := range rows {
+		line := []string{row}
+		for _, column := range columns {
+			line = append(line, at(row, column))
+		}
+		lines = append(lines, line)
+	}
+	widths := make([]int, len(columns)+1)
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell), 3)
+		}
+	}
+	for i, width := range widths {
+		lines[1][i] = strings.Repeat("-", width)
+	}
+	var text strings.Builder
+	for _, line := range lines {
+		for i, cell := range line {
+			fmt.Fprintf(&text, "| %-*s ", widths[i], cell)
+		}
+		text.WriteString("|\n")
+	}
+	return text.String()
+}
+
+// including returns a list with a text, which is added if it is not in it.
+func including(all []string, one string) []string {
+	if slices.Contains(all, one) {
+		return all
+	}
+	return append(all, one)
+}
+
+func joined(a, b string) string { return strings.TrimSpace(a + " " + b) }

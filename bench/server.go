@@ -20,36 +20,29 @@ type server struct {
 
 // startServer starts a server, which counts its instructions if there is a counter.
 func startServer(ctx context.Context, c *counter, args ...string) (*server, error) {
-	process, err := testkit.LaunchUnder(c.command(), args...)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{process: process, counter: c}
-	s.admin = s.dial(1)
-	if err := s.admin.Ping(ctx).Err(); err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
-}
-
-// startFleet starts a server for a large fleet, with further arguments.
-func startFleet(ctx context.Context, o *options, args ...string) (*server, error) {
 	all := []string{
 		"--maxclients", "19900", "--tcp-backlog", "4096",
 		"--slowlog-log-slower-than", "1000", "--slowlog-max-len", "4096",
 	}
-	return startServer(ctx, nil, append(append(all, o.settings()...), args...)...)
-}
-
-// settings are the settings of the servers, as arguments.
-func (o *options) settings() []string {
-	var args []string
-	for _, setting := range o.redis {
-		name, value, _ := strings.Cut(setting, "=")
-		args = append(args, "--"+name, value)
+	if c != nil {
+		all = append(all, quietSettings...)
 	}
-	return args
+	process, err := testkit.LaunchUnder(c.command(), append(all, args...)...)
+	if err != nil {
+		c.remove()
+		return nil, err
+	}
+	s := &server{process: process, counter: c}
+	s.admin = s.dial(1)
+	err = s.admin.Ping(ctx).Err()
+	if err == nil && c != nil {
+		err = s.weighMarker(ctx)
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *server) stop() {
@@ -116,6 +109,9 @@ type cost struct {
 
 // core returns which part of a core the server kept busy, in percent.
 func (c cost) core() float64 { return 100 * c.CPU.Seconds() / c.elapsed.Seconds() }
+
+// perScript returns how many commands there were for each script, 0 if there were none.
+func (c cost) perScript() float64 { return over(float64(c.Commands), float64(c.Scripts)) }
 
 // measure returns what do takes of the server: the memory that it has more then, and the peak since
 // it was started.

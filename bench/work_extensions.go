@@ -80,7 +80,7 @@ func extensions() []extension {
 
 // extensionsGroup measures what an option of a job adds to putting, reserving and completing it.
 func (b *bench) extensionsGroup() []group {
-	g := group{workload: "extensions", label: fmt.Sprintf("pipelines of %d", pipelined)}
+	g := group{label: fmt.Sprintf("pipelines of %d", pipelined)}
 	for _, s := range b.scripts {
 		if !s.own {
 			continue
@@ -112,7 +112,7 @@ func (b *bench) extended(o *operations, e extension) {
 		return
 	}
 	o.send(bulkSize, put) // some jobs are left over, so that every reserve does the same work
-	o.reserve(jobs, 16, "ordered", queueName)
+	o.reserve(jobs, 16)
 	if e.progress {
 		o.progress(16)
 	}

@@ -17,7 +17,7 @@ func (b *bench) jobGroups() []group {
 		for _, concurrency := range b.concurrency {
 			l := load{jobs: b.jobs, concurrency: concurrency, workers: 1, payload: payloadOf(payload)}
 			label := fmt.Sprintf("payload=%d concurrency=%d", payload, concurrency)
-			g := group{workload: "job", label: label}
+			g := group{label: label}
 			for _, p := range b.all {
 				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
 					if b.server.counter != nil {

@@ -30,7 +30,7 @@ func (b *bench) operating(s *scripts, label string, do func(o *operations)) run 
 
 // opsGroup measures every command by itself.
 func (b *bench) opsGroup() []group {
-	g := group{workload: "ops", label: fmt.Sprintf("pipelines of %d", pipelined)}
+	g := group{label: fmt.Sprintf("pipelines of %d", pipelined)}
 	for _, s := range b.scripts {
 		g.runs = append(g.runs, b.operating(s, "", b.everyCommand))
 	}
@@ -50,31 +50,31 @@ func (b *bench) everyCommand(o *operations) {
 		return
 	}
 	o.putMany(jobs+bulkSize, bulkSize) // some are left over, so that every reserve does the same work
-	o.reserve(jobs, 16, "ordered", queueName)
+	o.reserve(jobs, 16)
 	o.finish(16)
 	if o.server.counter == nil {
 		return
 	}
 	// The worker's calls whose number is not worth measuring in time.
 	o.unmeasured(func() { o.putMany(jobs, bulkSize) })
-	o.reserve(jobs/2, 1, "ordered", queueName)
+	o.reserve(jobs/2, 1)
 	o.finish(1)
 	o.turns(jobs/2, 16)
-	o.unmeasured(func() { o.reserve(bulkSize, bulkSize, "ordered", queueName) })
+	o.unmeasured(func() { o.reserve(bulkSize, bulkSize) })
 	o.emptyReserve(jobs / 2)
 }
 
 // waitingGroups measures how the cost of commands grows with the number of waiting jobs.
-func (b *bench) waitingGroups() []group { return b.filledGroups("waiting", "waiting", b.waiting) }
+func (b *bench) waitingGroups() []group { return b.filledGroups("waiting", b.waiting) }
 
 // keptGroups measures the same for kept completed jobs. At the limit each complete has to remove
 // one.
-func (b *bench) keptGroups() []group { return b.filledGroups("kept", "completed", b.kept) }
+func (b *bench) keptGroups() []group { return b.filledGroups("completed", b.kept) }
 
-func (b *bench) filledGroups(workload, kind string, counts []int) []group {
+func (b *bench) filledGroups(kind string, counts []int) []group {
 	var groups []group
 	for _, s := range b.scripts {
-		g := group{workload: workload, label: s.name}
+		g := group{label: s.name}
 		for _, count := range counts {
 			label := fmt.Sprintf("%s=%d", kind, count)
 			g.runs = append(g.runs, b.operating(s, label, func(o *operations) {

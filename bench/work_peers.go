@@ -13,7 +13,7 @@ func (b *bench) pickUpGroups() []group {
 	var groups []group
 	for _, workers := range []int{1, 16} {
 		l := load{concurrency: 1, workers: workers, payload: payloadOf(100)}
-		g := group{workload: "pickup", label: fmt.Sprintf("idle=%d", workers)}
+		g := group{label: fmt.Sprintf("idle=%d", workers)}
 		for _, p := range b.all {
 			if p.waits {
 				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
@@ -29,6 +29,9 @@ func (b *bench) pickUpGroups() []group {
 // pickUpTime limits a run: a peer that polls takes a second per job.
 const pickUpTime = 20 * time.Second
 
+// pickUpJobs is how many jobs are put one at a time, as far as they are done within pickUpTime.
+func (b *bench) pickUpJobs() int { return min(b.jobs, 500) }
+
 // between lets the workers become idle again before the next job.
 const between = 5 * time.Millisecond
 
@@ -39,14 +42,14 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	var waits []time.Duration
-	one, err := b.server.sample(ctx, "put to handler", b.pickups, func() (err error) {
+	one, err := b.server.sample(ctx, "put to handler", b.pickUpJobs(), func() (err error) {
 		if own, ok := s.(interface {
 			pickUps(ctx context.Context, jobs int) ([]time.Duration, error)
 		}); ok {
-			waits, err = own.pickUps(ctx, b.pickups)
+			waits, err = own.pickUps(ctx, b.pickUpJobs())
 			return err
 		}
-		waits, err = oneByOne(ctx, s, taken, b.pickups)
+		waits, err = oneByOne(ctx, s, taken, b.pickUpJobs())
 		return err
 	})
 	one.jobs, one.waits = len(waits), waits
@@ -92,7 +95,7 @@ func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan t
 
 // restGroup measures what idle workers cost the server per second, in CPU us and in commands.
 func (b *bench) restGroup() []group {
-	g := group{workload: "rest", label: "a second of 16 idle workers"}
+	g := group{label: "a second of 16 idle workers"}
 	g.runs = append(g.runs, run{peer: "no workers", do: func(ctx context.Context) ([]sample, error) {
 		return b.rest(ctx)
 	}})
@@ -116,14 +119,9 @@ func (b *bench) restGroup() []group {
 
 // rest measures the server while no calls are made.
 func (b *bench) rest(ctx context.Context) ([]sample, error) {
-	seconds := int(math.Ceil(b.idle.Seconds()))
+	seconds := int(math.Ceil(b.lasting.Seconds()))
 	one, err := b.server.sample(ctx, "idle", seconds, func() error {
-		select {
-		case <-time.After(time.Duration(seconds) * time.Second):
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return pause(ctx, time.Duration(seconds)*time.Second)
 	})
 	one.elapsed = 0
 	return []sample{one}, err
@@ -132,7 +130,7 @@ func (b *bench) rest(ctx context.Context) ([]sample, error) {
 // memoryGroup measures the memory of a waiting job of 100 bytes, with the server's defaults and
 // with small hashes packed up to 1024 bytes per field.
 func (b *bench) memoryGroup() []group {
-	g := group{workload: "memory", label: "waiting jobs of 100 bytes"}
+	g := group{label: "waiting jobs of 100 bytes"}
 	l := load{concurrency: 16, workers: 1, payload: payloadOf(100)}
 	for _, packed := range []string{"", "1024"} {
 		label := ""

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A process is another program that runs beside this one.
+type process struct {
+	command *exec.Cmd
+	done    chan struct{} // closed when it has ended
+}
+
+func startProcess(name string, args ...string) (*process, error) {
+	p := &process{command: exec.Command(name, args...), done: make(chan struct{})}
+	p.command.Stderr = os.Stderr
+	if err := p.command.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.command.Wait()
+	}()
+	return p, nil
+}
+
+// kill ends a process at once, if it has not ended.
+func (p *process) kill() {
+	_ = p.command.Process.Kill()
+	<-p.done
+}
+
+// ready returns when a condition holds, and an error if the process ends before.
+func (p *process) ready(ctx context.Context, holds func() (bool, error)) error {
+	return until(ctx, p.command.String(), 20*time.Millisecond, func() (bool, error) {
+		select {
+		case <-p.done:
+			return false, fmt.Errorf("%s has ended: %s", p.command, p.command.ProcessState)
+		default:
+			return holds()
+		}
+	})
+}
+
+// cpu returns the CPU time that a process has used, by the 10 ms of /proc.
+func (p *process) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := append(strings.Fields(rest), make([]string, 13)...)
+	user, err := strconv.Atoi(fields[11])
+	system, failed := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err, failed)
+}
+
+// freeAddrs returns loopback addresses that nobody listens to.
+func freeAddrs(count int) (addrs []string, err error) {
+	for range count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = listener.Close() }()
+		addrs = append(addrs, listener.Addr().String())
+	}
+	return addrs, nil
+}
+
+// buildProgram builds a program in a folder, by the module in a folder of the project.
+func buildProgram(ctx context.Context, dir, module, name string, flags ...string) (string, error) {
+	where, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, filepath.Base(name))
+	args := append([]string{"build", "-o", program}, flags...)
+	build := exec.CommandContext(ctx, "go", append(args, name)...)
+	build.Dir = filepath.Join(filepath.Dir(strings.TrimSpace(string(where))), "..", module)
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
+	}
+	return program, nil
+}
