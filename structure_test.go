@@ -61,7 +61,7 @@ var mayImport = []row{
 	{"compat/...", "internal/redisx"},
 	{"qlessotel", "."},
 	{"inspect", bottom + parts + "."},
-	{"qlesstest qlessprom", ". inspect"},
+	{"outbox qlesstest qlessprom", ". inspect"},
 	{"doctor", bottom + ". inspect internal/luasrc lua"},
 	{"gateway/...", ". gateway/... inspect internal/hosts internal/redisx qlesstest"},
 	{"web web/...",
