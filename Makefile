@@ -36,8 +36,9 @@ run: ## run the quickstart
 	go run ./examples/quickstart
 
 .PHONY: outbox
-outbox: ## check and test the example that is a module of its own
-	cd examples/outbox && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+outbox: ## check and test the outbox, which is a module of its own and needs PostgreSQL
+	@.ci/install postgres
+	cd outbox && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: gateway
 gateway: ## check and test the servers for other protocols, which are a module of their own

@@ -17,9 +17,20 @@ type JobSpec struct {
 	Options []PutOption
 }
 
+// MarshalJSON writes an object that UnmarshalJSON reads, with the data as it would be stored. A job
+// that a put would refuse, or one of a batch, is [ErrInvalid].
+func (s JobSpec) MarshalJSON() ([]byte, error) {
+	p, err := newPut("any", s.Klass, s.Data, s.Options)
+	if err != nil {
+		return nil, err
+	}
+	text, err := p.options.JSON(p.klass, p.data)
+	return text, asInvalid("", p.options.JID, err)
+}
+
 // UnmarshalJSON reads an object with klass, data and options: see the table in docs/extensions.md.
-// Times of a length are numbers of seconds, or texts such as "90s". An unknown field, or a value
-// that does not fit, is [ErrInvalid].
+// Times of a length are numbers of seconds, or texts such as "90s"; StartBy and TTL may be times.
+// An unknown field, or a value that does not fit, is [ErrInvalid].
 func (s *JobSpec) UnmarshalJSON(text []byte) error {
 	return asInvalid("", "", s.read(text))
 }

@@ -142,6 +142,9 @@ func At(t time.Time) *Deadline {
 	return &Deadline{Seconds: wire.Number(float64(t.UnixMicro()) / 1e6), IsTime: true}
 }
 
+// isForever reports whether a deadline of a put is none.
+func (d *Deadline) isForever() bool { return !d.IsTime && d.Seconds.Duration() == Forever }
+
 // MarshalJSON writes the number.
 func (d Deadline) MarshalJSON() ([]byte, error) { return json.Marshal(d.Seconds) }
 

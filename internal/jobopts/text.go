@@ -93,6 +93,22 @@ func (o *Options) normalize() {
 		o.Fair.Weight = 1
 	}
 	o.SetOnLost(o.OnLost)
+	if o.Headers != nil && len(o.Headers) == 0 {
+		o.Headers = nil
+		o.Clear("Headers")
+	}
+	clearEndless(o, "StartBy", &o.StartBy, func(d *Deadline) bool { return d.isForever() })
+	clearEndless(o, "TTL", &o.TTL, func(d *Deadline) bool { return d.isForever() })
+	clearEndless(o, "KeepFor", &o.KeepFor, func(s *Span) bool { return *s == Forever })
+	clearEndless(o, "MaxRunTime", &o.MaxRunTime, func(s *Span) bool { return *s == Forever })
+}
+
+// clearEndless takes an option from the job if its time is Forever.
+func clearEndless[T any](o *Options, name string, field **T, isForever func(*T) bool) {
+	if *field != nil && isForever(*field) {
+		*field = nil
+		o.Clear(name)
+	}
 }
 
 // SetOnLost sets OnLost. A job that is lost goes first if it has none.
@@ -124,6 +140,10 @@ func read(raw json.RawMessage, field any) error {
 		*f = (*Span)(&d)
 		return err
 	case **Deadline:
+		if at := (time.Time{}); json.Unmarshal(raw, &at) == nil {
+			*f = At(at)
+			return nil
+		}
 		d, err := readDuration(raw)
 		*f = After(d)
 		return err
@@ -142,12 +162,15 @@ func read(raw json.RawMessage, field any) error {
 	return json.Unmarshal(raw, field)
 }
 
+// forever is how people write Forever.
+const forever = "forever"
+
 // readDuration reads a number of seconds, or a text such as "90s". A negative number, and
 // "forever", are Forever.
 func readDuration(raw json.RawMessage) (time.Duration, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		if text == "forever" {
+		if text == forever {
 			return Forever, nil
 		}
 		return time.ParseDuration(text)

@@ -178,6 +178,84 @@ func TestAJobSpecIsReadFromJSON(t *testing.T) {
 	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "the tenant of Fair is empty")
 }
 
+func TestAJobSpecIsWrittenAsJSON(t *testing.T) {
+	e := newEnv(t)
+	for name, options := range optionsOfJobs {
+		e.requireSameFromJSON(name, options)
+	}
+	e.requireSameFromJSON("lost", []qless.PutOption{qless.OnLostFirst, qless.Tags{}, qless.Retries(0)})
+	e.requireSameFromJSON("none of those that it had", []qless.PutOption{
+		qless.Headers{}, qless.StartBy(qless.Forever), qless.TTL(qless.Forever),
+		qless.KeepFor(qless.Forever), qless.MaxRunTime(qless.Forever),
+	})
+}
+
+// requireSameFromJSON requires that a job with the options is the same if it is put by its JSON,
+// over one that has all options.
+func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
+	e.T.Helper()
+	spec := qless.JobSpec{
+		Klass: "K", Data: json.RawMessage(`{"b":  "<&>"}`), Options: append(options, qless.JID(jid)),
+	}
+	text, err := spec.MarshalJSON()
+	require.NoError(e.T, err)
+	require.Contains(e.T, string(text), `"data":{"b":  "<&>"}`, "byte by byte, as a unique key is made of it")
+	var read qless.JobSpec
+	require.NoError(e.T, json.Unmarshal(text, &read))
+	var put [2]*qless.Job
+	for i, spec := range []qless.JobSpec{spec, read} {
+		e.Put("q", qless.JID(jid), qless.Tags{"t"}, qless.Headers{"k": "v"}, qless.OnLostLast,
+			qless.StartBy(time.Hour), qless.TTL(time.Hour), qless.KeepFor(time.Hour),
+			qless.MaxRunTime(time.Hour))
+		_, err := e.Queue("q").PutMany(e.T.Context(), []qless.JobSpec{spec})
+		require.NoError(e.T, err)
+		put[i] = e.Read(jid)
+		require.NoError(e.T, e.Cancel(e.T.Context(), jid))
+		put[i].History = nil
+		put[i].Due = put[i].Due.Round(time.Millisecond) // the clock has moved on a little
+	}
+	require.Equal(e.T, shown(e.T, put[0]), shown(e.T, put[1]), jid)
+}
+
+func TestAReceiptIsWrittenAsJSON(t *testing.T) {
+	e := newEnv(t)
+	for name, options := range optionsOfJobs {
+		t.Run(name, func(t *testing.T) {
+			jid := e.Put("q", append(options, qless.JID(name))...)
+			before := e.Read(jid)
+			text, err := json.Marshal(before.Spec())
+			require.NoError(t, err)
+			require.NoError(t, e.Cancel(t.Context(), jid))
+			var read qless.JobSpec
+			require.NoError(t, json.Unmarshal(text, &read))
+			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{read})
+			require.NoError(t, err)
+			after := e.Read(jid)
+			before.History, after.History = nil, nil
+			require.Equal(t, shown(t, before), shown(t, after))
+			require.NoError(t, e.Cancel(t.Context(), jid))
+		})
+	}
+}
+
+func TestAnInvalidJobSpecIsNotWritten(t *testing.T) {
+	for message, spec := range map[string]qless.JobSpec{
+		"the klass is empty":     {},
+		"the delay -1s is negat": {Klass: "K", Options: []qless.PutOption{qless.Delay(-time.Second)}},
+		"is not JSON":            {Klass: "K", Data: json.RawMessage("{")},
+		"options[0] is nil":      {Klass: "K", Options: []qless.PutOption{nil}},
+	} {
+		_, err := json.Marshal(spec)
+		require.ErrorContains(t, err, message)
+		require.ErrorIs(t, err, qless.ErrInvalid)
+	}
+	e := newEnv(t)
+	_, err := e.NewBatch(t.Context(), "q", "Done", nil, qless.JID("batch"))
+	require.NoError(t, err)
+	_, err = json.Marshal(e.Read("batch").Spec())
+	require.ErrorContains(t, err, "batch can't be JSON")
+}
+
 // The script has names for the letters of the options that it looks at.
 func TestTheLettersOfTheScript(t *testing.T) {
 	text, err := os.ReadFile(root + "/lua/lib/letters.lua")

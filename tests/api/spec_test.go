@@ -86,7 +86,7 @@ func TestACanceledJobIsPutAgainFromItsJSONAsItWas(t *testing.T) {
 	})
 }
 
-func shown(t *testing.T, job *qless.Job) string {
+func shown(t testing.TB, job *qless.Job) string {
 	t.Helper()
 	text, err := json.MarshalIndent(job, "", "  ")
 	require.NoError(t, err)

@@ -38,6 +38,7 @@ var blockImports = []string{
 // moduleImports are the packages that blocks may import from other modules, by their folders. Such
 // a block is a whole file, with its package clause.
 var moduleImports = map[string][]string{
+	"outbox": {"database/sql", "github.com/qless/qless-go/outbox", "github.com/jackc/pgx/v5"},
 	"qlessotel": {
 		"github.com/qless/qless-go/qlessotel",
 		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/propagation",

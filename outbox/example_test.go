@@ -1,0 +1,83 @@
+package outbox_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/qless/qless-go/outbox"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// An order and the job that packs it are stored together, or neither is.
+func Example() {
+	ctx := context.Background()
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	folder, err := os.MkdirTemp("", "outbox")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "shop.db")+"?_txlock=immediate")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if err := outbox.Migrate(ctx, db, outbox.SQLite); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := db.ExecContext(ctx, `CREATE TABLE orders (item TEXT NOT NULL)`); err != nil {
+		log.Fatal(err)
+	}
+
+	var box outbox.Outbox
+	order := func(item string) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // does nothing after the commit
+		if _, err := box.Put(ctx, tx, "pack", "Pack", item); err != nil {
+			return err
+		}
+		if item == "" {
+			return errors.New("an empty order")
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO orders VALUES ($1)`, item); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	for _, item := range []string{"book", "", "lamp"} {
+		if err := order(item); err != nil {
+			fmt.Println("not ordered:", err)
+		}
+	}
+
+	relay, err := outbox.NewRelay(db, server.Client(), outbox.RelayConfig{Dialect: outbox.SQLite})
+	if err != nil {
+		log.Fatal(err)
+	}
+	pass := relay.Pass(ctx) // a program has relay.Run(ctx) in a goroutine
+	fmt.Println(pass.Put, "jobs")
+	jobs, err := server.Client().Queue("pack").Pop(ctx, 10)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, job := range jobs {
+		fmt.Printf("%s %s\n", job.Klass, job.Data)
+	}
+	// Output:
+	// not ordered: an empty order
+	// 2 jobs
+	// Pack "book"
+	// Pack "lamp"
+}

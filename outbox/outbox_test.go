@@ -1,0 +1,174 @@
+package outbox
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func redisClient(t testing.TB, options *redis.Options) *redis.Client {
+	rdb := redis.NewClient(options)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func TestAJobIsPutWithAllItsOptions(t *testing.T) {
+	onEach(t, func(s *shop) {
+		s.box.Headers = func(context.Context) map[string]string {
+			return map[string]string{"traceparent": "00-1", "own": "lost"}
+		}
+		first := s.put("q", nil)
+		due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		jid := s.put("q", raw(`{"b":  "<1>"}`),
+			qless.At(due), qless.Priority(3), qless.Retries(2), qless.Tags{"a", "b"},
+			qless.Headers{"own": "won"}, qless.Limits{"l"}, qless.DependsOn{first}, qless.OnFailureRun,
+			qless.LockTime(time.Minute), qless.OnLostLast, qless.KeepFor(time.Hour),
+			qless.KeepFailedFor(qless.Forever), qless.MaxRunTime(time.Second), qless.Fair("ann"),
+			qless.Unique("invoice", 7).For(time.Hour))
+		require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+		job := s.job(jid)
+		require.Equal(s, "K", job.Klass)
+		require.Equal(s, `{"b":  "<1>"}`, string(job.Data), "byte by byte")
+		require.Equal(s, 3, job.Priority)
+		require.Equal(s, 2, job.Retries)
+		require.Equal(s, qless.Tags{"a", "b"}, job.Tags)
+		require.Equal(s, qless.Headers{"traceparent": "00-1", "own": "won"}, job.Headers)
+		require.Equal(s, []string{first}, job.Dependencies)
+		require.WithinDuration(s, due, job.Due, time.Millisecond)
+		keep, forever := time.Hour, time.Duration(qless.Forever)
+		require.Equal(s, qless.JobOptions{
+			KeepFor: &keep, KeepFailedFor: &forever, Limits: qless.Limits{"l"}, LockTime: time.Minute,
+			MaxRunTime: time.Second, OnFailure: qless.OnFailureRun, OnLost: qless.OnLostLast,
+			Parents: []string{first}, Tenant: "ann", Weight: 1,
+			Unique: &qless.UniqueClaim{Key: `["invoice",7]`, For: time.Hour},
+		}, job.Options)
+	})
+}
+
+// Times count from when the row was written, however late a relay comes.
+func TestTimesCountFromThePutIntoTheOutbox(t *testing.T) {
+	onEach(t, func(s *shop) {
+		wrote := time.Now().Add(-time.Hour)
+		s.box.now = func() time.Time { return wrote }
+		delayed := s.put("q", nil, qless.Delay(2*time.Hour), qless.StartBy(3*time.Hour), qless.TTL(4*time.Hour))
+		endless := s.put("q", nil, qless.StartBy(qless.Forever), qless.TTL(qless.Forever))
+		late := s.put("q", nil, qless.StartBy(time.Minute))
+		gone := s.put("q", nil, qless.TTL(time.Minute))
+		require.Equal(s, Pass{Put: 2, Expired: 2}, s.pass(s.relay()))
+		job := s.job(delayed)
+		require.WithinDuration(s, wrote.Add(2*time.Hour), job.Due, time.Millisecond)
+		require.WithinDuration(s, wrote.Add(3*time.Hour), job.Options.StartBy, time.Millisecond)
+		require.WithinDuration(s, wrote.Add(4*time.Hour), job.Options.GoneBy, time.Millisecond)
+		require.Zero(s, s.job(endless).Options)
+		for _, jid := range []string{late, gone} {
+			_, err := s.client.Job(s.Context(), jid)
+			require.ErrorIs(s, err, qless.ErrNotFound)
+		}
+		require.Zero(s, s.stats())
+	})
+}
+
+func TestNothingOfATransactionThatIsRolledBack(t *testing.T) {
+	onEach(t, func(s *shop) {
+		tx, err := s.db.BeginTx(s.Context(), nil)
+		require.NoError(s, err)
+		_, err = s.box.Put(s.Context(), tx, "q", "K", nil)
+		require.NoError(s, err)
+		require.NoError(s, tx.Rollback())
+		require.Zero(s, s.stats())
+		require.Equal(s, Pass{}, s.pass(s.relay()))
+	})
+}
+
+func TestAJobThatCanNotBePutIsRefusedAtOnce(t *testing.T) {
+	s := newShop(t, SQLite)
+	for message, put := range map[string]struct {
+		queue, klass string
+		data         any
+		option       qless.PutOption
+	}{
+		"the queue name is empty": {"", "K", nil, qless.Priority(1)},
+		"the klass is empty":      {"q", "", nil, qless.Priority(1)},
+		"can't be JSON":           {"q", "K", make(chan int), qless.Priority(1)},
+		"is negative":             {"q", "K", nil, qless.Delay(-1)},
+		"not under the condition": {"q", "K", nil, qless.IfFinished},
+		"options[0] is nil":       {"q", "K", nil, nil},
+	} {
+		_, err := s.box.Put(s.Context(), s.db, put.queue, put.klass, put.data, put.option)
+		require.ErrorIs(s, err, qless.ErrInvalid)
+		require.ErrorContains(s, err, message)
+	}
+	require.Zero(s, s.stats())
+}
+
+func TestAJidIsPutOnce(t *testing.T) {
+	onEach(t, func(s *shop) {
+		require.Equal(s, "a", s.put("q", 1, qless.JID("a")))
+		require.Equal(s, "a", s.put("q", 2, qless.JID("a"), qless.IfAbsent))
+		require.Equal(s, Stats{Waiting: 1}, s.stats(), "the first counts")
+		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
+		s.put("q", 3, qless.JID("a"))
+		require.Equal(s, Pass{Known: 1}, s.pass(s.relay()))
+		require.Equal(s, "1", string(s.job("a").Data))
+	})
+}
+
+func TestUniqueKeysInTheOutbox(t *testing.T) {
+	onEach(t, func(s *shop) {
+		first := s.put("q", 1, qless.Unique("k"))
+		s.put("q", 2, qless.Unique("k"))
+		other := s.put("q", 3)
+		require.Equal(s, Pass{Put: 2, Known: 1}, s.pass(s.relay()))
+		require.Equal(s, "1", string(s.job(first).Data))
+		s.job(other)
+
+		s.put("q", 4, qless.Unique("d").Replace(), qless.Delay(time.Hour))
+		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
+		holder, err := s.client.Holder(s.Context(), "d")
+		require.NoError(s, err)
+		s.put("q", 5, qless.Unique("d").Replace(), qless.Delay(time.Hour))
+		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
+		require.Equal(s, "5", string(s.job(holder).Data), "it has replaced the first")
+	})
+}
+
+func TestStatsOfAnOutbox(t *testing.T) {
+	onEach(t, func(s *shop) {
+		s.box.now = func() time.Time { return time.Now().Add(-time.Hour) }
+		s.put("q", 1)
+		s.box.now = nil
+		s.put("q", 2)
+		stats, err := ReadStats(s.Context(), s.db)
+		require.NoError(s, err)
+		require.Equal(s, 2, stats.Waiting)
+		require.InDelta(s, time.Hour, stats.Oldest, float64(time.Minute))
+	})
+}
+
+func TestConfigsThatMeanNothing(t *testing.T) {
+	s := newShop(t, SQLite)
+	for _, config := range []RelayConfig{
+		{}, {Dialect: "mysql"}, {Dialect: SQLite, Batch: 501}, {Dialect: SQLite, Batch: -1},
+		{Dialect: SQLite, Lease: -1}, {Dialect: SQLite, Poll: -1},
+	} {
+		_, err := NewRelay(s.db, s.client, config)
+		require.ErrorContains(s, err, "outbox: ")
+	}
+	_, err := NewRelay(nil, nil, RelayConfig{Dialect: SQLite})
+	require.ErrorContains(s, err, "needs a database")
+	require.ErrorContains(s, Migrate(s.Context(), s.db, "mysql"), `"mysql"`)
+}
+
+// pass makes a pass, and returns its counts.
+func (s *shop) pass(r *Relay) Pass {
+	s.Helper()
+	pass := r.Pass(s.Context())
+	require.NoError(s, pass.Err)
+	pass.Duration = 0
+	return pass
+}
