@@ -40,6 +40,9 @@ func (b *builder) mergeSingles(hot []branch, cold []*coldPart) {
 	})
 	for sym, body := range m.bodies {
 		b.bodies[sym] = *body
+		if b.calledHot[sym.name] {
+			b.bodies[sym] = b.withSmallInLoops(*body)
+		}
 	}
 }
 
@@ -94,7 +97,7 @@ func merged(stats []stat, sym *symbol, body []stat) ([]stat, bool) {
 	if !inlinable(own) {
 		return nil, false
 	}
-	made := inlineAll(append([]stat{&localFunction{own, own.fn}}, c.stats(stats)...))
+	made := inlineAll(append([]stat{&localFunction{own, own.fn}}, c.stats(stats)...), coldGrowth)
 	if first, ok := made[0].(*localFunction); ok && first.sym == own {
 		return nil, false
 	}
