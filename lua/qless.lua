@@ -224,7 +224,7 @@ local function library(stamp, now)
 						local queue = group[1].queue
 						local quoted = cjson.encode(queue)
 						local details = '{"q":' .. quoted .. '}'
-						local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+						local text = lib.entry(now, '"put"', details)
 						local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
 						if idle2 or not classic then
 							first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
@@ -273,22 +273,12 @@ local function library(stamp, now)
 							local item = group[i]
 							do
 								local key, retries, tags = item.key, item.retries or '5', '[]'
-								do
-									local length = try('rpush', key .. '-history', text)
-									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-										lib.trim_history(key .. '-history', length, nil)
-									end
-								end
+								lib.record(key, text)
 								if item.tags and #item.tags > 0 then
 									do
 										local jid, tags = item.jid, item.tags
 										for i = 1, #tags do
-											do
-												local tag = tags[i]
-												if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-													try('zincrby', prefix .. 'tags', 1, tag)
-												end
-											end
+											lib.add_tag(jid, tags[i])
 										end
 									end
 									tags = cjson.encode(item.tags)
@@ -300,19 +290,10 @@ local function library(stamp, now)
 							end
 							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
 							if item.old and item.old.lost then
-								local jid, worker = item.jid, item.old.worker
-								local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-								try('publish', prefix .. 'w:' .. worker, message)
-								try('publish', prefix .. 'log', message)
+								lib.lock_lost(item.jid, item.old.worker)
 							end
 						end
-						do
-							local queues = prefix .. 'queues'
-							if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-								try('zrem', prefix .. 'x:queues', queue)
-								lib.publish_queue(queue)
-							end
-						end
+						lib.know_queue(queue)
 						if tracked2 then
 							local jids = lib.jids_of(group)
 							local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -323,9 +304,7 @@ local function library(stamp, now)
 							end
 						end
 						if known_empty2 then
-							if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-								call('expire', prefix .. 'x:filled', 1)
-							end
+							lib.note_filled(queue, true)
 						end
 						if idle2 then
 							lib.wake_several(queue, lib.soonest_of(group), #group)
@@ -3004,14 +2983,7 @@ local function library(stamp, now)
 				do
 					local tags = lib.names_of(job[5])
 					for i = 1, #tags do
-						do
-							local tag = tags[i]
-							if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-								if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-									call('zrem', prefix .. 'tags', tag)
-								end
-							end
-						end
+						lib.remove_tag(jid, tags[i])
 					end
 				end
 				call('del', key, key .. '-history', key .. '-dependencies')
@@ -7223,7 +7195,156 @@ elseif command == 'put.many' then
 	end
 	if n > 0 then
 		puts.groups = several and library(stamp, now).grouped(items) or {items}
-		local left = library(stamp, now).put(puts)
+		local left
+		do
+			local items, groups = puts.items, puts.groups
+			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+				error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+			end
+			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+			for i = 1, #items do
+				local item = items[i]
+				local key = prefix .. 'j:' .. item.jid
+				item.key, keys[i + 3] = key, key
+				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+					plain = false
+				end
+			end
+			local existing = 0
+			for from = 1, #keys, 1000 do
+				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+			end
+			local tracked, known_empty = false, false
+			if existing > 0 then
+				idle = call('exists', prefix .. 'x:idle') == 1
+				tracked = call('exists', prefix .. 'tracked') == 1
+				existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+				plain = plain and existing == (known_empty and 1 or 0)
+			end
+			if not plain then
+				left = library(stamp, now).prepare(puts)
+			end
+			for g = 1, #groups do
+				if groups[g][1] then
+					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+					local queue = group[1].queue
+					local quoted = cjson.encode(queue)
+					local details = '{"q":' .. quoted .. '}'
+					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+					if idle2 or not classic then
+						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+					end
+					do
+						local first
+						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+						end
+						local digits = first and #group > 1 and string.sub(first, 4) + 0
+						local work, n = none, 0
+						for i = 1, #group do
+							local item = group[i]
+							if item.waits then
+								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+								item.state = 'depends'
+							elseif item.delay > 0 then
+								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+								item.state = 'scheduled'
+							else
+								local score = item.score or item.at and library(stamp, now).past_score(item) or false
+								local share = puts.turns and (item.share or item.given and item.given.share)
+								if share and not score then
+									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+								end
+								if not score and (item.priority or not first) then
+									score = library(stamp, now).fractional_score(n, item.priority)
+								elseif not score then
+									score = n == 0 and first or string.format('-0.%016d', digits + n)
+								end
+								if n == 0 then
+									work = {score, item.jid}
+								else
+									work[2 * n + 1], work[2 * n + 2] = score, item.jid
+								end
+								n = n + 1
+								item.state = 'waiting'
+							end
+						end
+						local key, list = prefix .. 'q:' .. queue .. '-work', work
+						for from = 1, #list, 1000 do
+							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+						end
+					end
+					for i = 1, #group do
+						local item = group[i]
+						do
+							local key, retries, tags = item.key, item.retries or '5', '[]'
+							do
+								local length = try('rpush', key .. '-history', text)
+								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+									library(stamp, now).trim_history(key .. '-history', length, nil)
+								end
+							end
+							if item.tags and #item.tags > 0 then
+								library(stamp, now).add_tags(item.jid, item.tags, 1)
+								tags = cjson.encode(item.tags)
+							end
+							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+							if item.waits then
+								library(stamp, now).keep_delay(key, item.delay, item.checked)
+							end
+						end
+						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						if item.old and item.old.lost then
+							local jid, worker = item.jid, item.old.worker
+							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+							try('publish', prefix .. 'w:' .. worker, message)
+							try('publish', prefix .. 'log', message)
+						end
+					end
+					do
+						local queues = prefix .. 'queues'
+						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+							try('zrem', prefix .. 'x:queues', queue)
+							repeat
+								if classic then
+									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+									if not heard.err and heard[2] == 0 then
+										break
+									end
+								end
+								try('publish', prefix .. 'x:queues', queue)
+							until true
+						end
+					end
+					if tracked2 then
+						local jids = library(stamp, now).jids_of(group)
+						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+						for i = 1, #scores do
+							if scores[i] then
+								try('publish', prefix .. 'put', jids[i])
+							end
+						end
+					end
+					if known_empty2 then
+						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+							call('expire', prefix .. 'x:filled', 1)
+						end
+					end
+					if idle2 then
+						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+					end
+				end
+			end
+			if puts.watching or puts.batches then
+				library(stamp, now).watch_all(puts)
+			end
+			if puts.mortal then
+				library(stamp, now).enter_lives(items)
+			end
+		end
 		if left and left[1] then
 			return left
 		end

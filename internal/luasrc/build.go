@@ -61,17 +61,11 @@ func BuildOther(sources, own fs.FS) (string, error) {
 }
 
 func newBuilder(t *tree, header string) *builder {
-	b := &builder{
+	return &builder{
 		tree: t, header: header,
 		lib: map[*symbol]bool{}, made: map[string]*symbol{}, late: map[*symbol]bool{},
-		bodies: map[*symbol][]stat{}, calledHot: map[string]bool{},
+		bodies: map[*symbol][]stat{},
 	}
-	for _, command := range t.names {
-		for _, name := range b.calledBy(command) {
-			b.calledHot[name] = true
-		}
-	}
-	return b
 }
 
 // A builder writes the script.
@@ -83,8 +77,7 @@ type builder struct {
 	made map[string]*symbol // the same by name
 	late map[*symbol]bool   // the variables that the library sets, as a branch may not have done so
 
-	bodies    map[*symbol][]stat // of functions, as they are in the library
-	calledHot map[string]bool    // the names of those that hot commands call there
+	bodies map[*symbol][]stat // of functions, as they are in the library
 }
 
 func (b *builder) build() (string, error) {
@@ -514,7 +507,7 @@ func (b *builder) bodyOf(sym *symbol) []stat {
 	body, known := b.bodies[sym]
 	if !known {
 		c := &copier{syms: map[*symbol]*symbol{}}
-		body = b.withSmall(c.stats(sym.fn.body), mostOfSmall)
+		body = b.withSmall(c.stats(sym.fn.body))
 		b.bodies[sym] = body
 	}
 	return body
@@ -741,7 +734,7 @@ func finished(variables []*symbol, body []stat) []stat {
 // coldPartOf returns what runs for a command that seldom runs: it has the bodies of small functions
 // in the place of their calls.
 func (b *builder) coldPartOf(command string) *coldPart {
-	body := b.withSmall(b.commands[command].body, mostOfSmall)
+	body := b.withSmall(b.commands[command].body)
 	return &coldPart{command, body, variablesOf(b.needed(body))}
 }
 
@@ -765,26 +758,13 @@ func (c *coldPart) branch() []stat {
 	return finished(c.variables, body)
 }
 
-// mostOfLoop is the same in the loops of functions that a hot command calls in the library.
-const mostOfLoop = 100
-
-// withSmallInLoops puts the bodies of small functions in the place of their calls in loops.
-func (b *builder) withSmallInLoops(body []stat) []stat {
-	return replace(body, func(s stat) []stat {
-		if loop, ok := s.(*forStep); ok {
-			loop.body = b.withSmall(loop.body, mostOfLoop)
-		}
-		return []stat{s}
-	})
-}
-
 // mostOfSmall is how much a function may weigh that takes the place of its calls in commands that
 // seldom run: to make it costs more than to run it.
 const mostOfSmall = 24
 
 // withSmall puts the bodies of small functions of the library in the place of their calls, if all
 // calls in a body can be replaced.
-func (b *builder) withSmall(body []stat, most int) []stat {
+func (b *builder) withSmall(body []stat) []stat {
 	named := map[*symbol]bool{}
 	walkAll(body, func(x any) bool {
 		if sym := libraryName(x); sym != nil && sym.fn != nil {
@@ -794,7 +774,7 @@ func (b *builder) withSmall(body []stat, most int) []stat {
 	})
 	small := slices.SortedFunc(maps.Keys(named), byName)
 	for _, sym := range small {
-		if !inlinable(sym) || weight(sym.fn) > most || most > mostOfSmall && sym.fn.cold {
+		if !inlinable(sym) || weight(sym.fn) > mostOfSmall {
 			continue
 		}
 		c := &copier{syms: map[*symbol]*symbol{}}
