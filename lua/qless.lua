@@ -151,7 +151,7 @@ end
 local var
 
 -- The functions of the library: each is made when it is first called. They are found by the lengths
--- of their names, and then by these.
+-- of their names, and then by these, as by the cases of two switches at one level.
 local lib
 local function library(stamp, now)
 	if lib then
@@ -171,265 +171,2100 @@ local function library(stamp, now)
 	lib = setmetatable({}, {__index = function(_, name)
 		local length = #name
 		if length == 3 then
-			if name == 'arm' then
-				function lib.arm(jid, queue, at, paused)
-					local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-					local due
-					do
-						local text, default = try('zscore', scheduled, jid)
-						local n = text and tonumber(text)
-						if n and n - n == 0 then
-							due = n
-						else
-							due = default
-						end
-					end
-					if due and due > at then
-						try('zadd', scheduled, string.format('%.17g', at), jid)
-						if not paused and not lib.is_claimed(queue, at, '') then
-							lib.wake_for(queue, at - now)
-						end
+		if name == 'arm' then
+			function lib.arm(jid, queue, at, paused)
+				local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+				local due
+				do
+					local text = try('zscore', scheduled, jid)
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						due = n
+					else
+						due = nil
 					end
 				end
-			elseif name == 'put' then
-				function lib.put(puts)
-					local items, groups = puts.items, puts.groups
-					lib.must_publish()
-					local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-					local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-					for i = 1, #items do
-						local item = items[i]
-						local key = prefix .. 'j:' .. item.jid
-						item.key, keys[i + 3] = key, key
-						if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-							plain = false
-						end
+				if due and due > at then
+					try('zadd', scheduled, string.format('%.17g', at), jid)
+					if not paused and not lib.is_claimed(queue, at, '') then
+						lib.wake_for(queue, at - now)
 					end
-					local existing = lib.count_existing(keys)
-					local tracked, known_empty = false, false
-					if existing > 0 then
-						idle = call('exists', prefix .. 'x:idle') == 1
-						tracked = call('exists', prefix .. 'tracked') == 1
-						existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-						known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-						plain = plain and existing == (known_empty and 1 or 0)
-					end
-					local found
-					if not plain then
-						found = lib.prepare(puts)
-					end
-					for g = 1, #groups do
-						if groups[g][1] then
-							local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-							local queue = group[1].queue
-							local quoted = cjson.encode(queue)
-							local details = '{"q":' .. quoted .. '}'
-							local text = lib.entry(now, '"put"', details)
-							local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-							if idle2 or not classic then
-								first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-							end
-							do
-								local first
-								if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-									first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-								end
-								local digits = first and #group > 1 and string.sub(first, 4) + 0
-								local work, n = var.none, 0
-								for i = 1, #group do
-									local item = group[i]
-									if item.waits then
-										call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-										item.state = 'depends'
-									elseif item.delay > 0 then
-										call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-										item.state = 'scheduled'
-									else
-										local score = item.score or item.at and lib.past_score(item) or false
-										local share = puts.turns and (item.share or item.given and item.given.share)
-										if share and not score then
-											score = lib.fair_score(queue, item.priority, share, puts.turns)
-										end
-										if not score and (item.priority or not first) then
-											score = lib.fractional_score(n, item.priority)
-										elseif not score then
-											score = n == 0 and first or string.format('-0.%016d', digits + n)
-										end
-										if n == 0 then
-											work = {score, item.jid}
-										else
-											work[2 * n + 1], work[2 * n + 2] = score, item.jid
-										end
-										n = n + 1
-										item.state = 'waiting'
-									end
-								end
-								local key, list = prefix .. 'q:' .. queue .. '-work', work
-								for from = 1, #list, 1000 do
-									call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-								end
-							end
-							for i = 1, #group do
-								local item = group[i]
-								do
-									local key, retries, tags = item.key, item.retries or '5', '[]'
-									lib.record(key, text)
-									if item.tags and #item.tags > 0 then
-										do
-											local jid, tags = item.jid, item.tags
-											for i = 1, #tags do
-												lib.add_tag(jid, tags[i])
-											end
-										end
-										tags = cjson.encode(item.tags)
-									end
-									call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
-									if item.waits then
-										lib.keep_delay(key, item.delay, item.checked)
-									end
-								end
-								try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-								if item.old and item.old.lost then
-									lib.lock_lost(item.jid, item.old.worker)
-								end
-							end
-							lib.know_queue(queue)
-							if tracked2 then
-								lib.publish_each_tracked('put', lib.jids_of(group))
-							end
-							if known_empty2 then
-								lib.note_filled(queue, true)
-							end
-							if idle2 then
-								lib.wake_several(queue, lib.soonest_of(group), #group)
-							end
-						end
-					end
-					if puts.watching or puts.batches then
-						lib.watch_all(puts)
-					end
-					if puts.mortal then
-						lib.enter_lives(items)
-					end
-					return found
 				end
 			end
+		elseif name == 'put' then
+			function lib.put(puts)
+				local items, groups = puts.items, puts.groups
+				lib.must_publish()
+				local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+				local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+				for i = 1, #items do
+					local item = items[i]
+					local key = prefix .. 'j:' .. item.jid
+					item.key, keys[i + 3] = key, key
+					if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+						plain = false
+					end
+				end
+				local existing = lib.count_existing(keys)
+				local tracked, known_empty = false, false
+				if existing > 0 then
+					idle = call('exists', prefix .. 'x:idle') == 1
+					tracked = call('exists', prefix .. 'tracked') == 1
+					existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+					known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+					plain = plain and existing == (known_empty and 1 or 0)
+				end
+				local found
+				if not plain then
+					found = lib.prepare(puts)
+				end
+				for g = 1, #groups do
+					if groups[g][1] then
+						local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+						local queue = group[1].queue
+						local quoted = cjson.encode(queue)
+						local details = '{"q":' .. quoted .. '}'
+						local text = lib.entry(now, '"put"', details)
+						local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+						if idle2 or not classic then
+							first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+						end
+						do
+							local first
+							if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+								first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+							end
+							local digits = first and #group > 1 and string.sub(first, 4) + 0
+							local work, n = var.none, 0
+							for i = 1, #group do
+								local item = group[i]
+								if item.waits then
+									call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+									item.state = 'depends'
+								elseif item.delay > 0 then
+									call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+									item.state = 'scheduled'
+								else
+									local score = item.score or item.at and lib.past_score(item) or false
+									local share = puts.turns and (item.share or item.given and item.given.share)
+									if share and not score then
+										score = lib.fair_score(queue, item.priority, share, puts.turns)
+									end
+									if not score and (item.priority or not first) then
+										score = lib.fractional_score(n, item.priority)
+									elseif not score then
+										score = n == 0 and first or string.format('-0.%016d', digits + n)
+									end
+									if n == 0 then
+										work = {score, item.jid}
+									else
+										work[2 * n + 1], work[2 * n + 2] = score, item.jid
+									end
+									n = n + 1
+									item.state = 'waiting'
+								end
+							end
+							local key, list = prefix .. 'q:' .. queue .. '-work', work
+							for from = 1, #list, 1000 do
+								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+							end
+						end
+						for i = 1, #group do
+							local item = group[i]
+							do
+								local key, retries, tags = item.key, item.retries or '5', '[]'
+								lib.record(key, text)
+								if item.tags and #item.tags > 0 then
+									do
+										local jid, tags = item.jid, item.tags
+										for i = 1, #tags do
+											lib.add_tag(jid, tags[i])
+										end
+									end
+									tags = cjson.encode(item.tags)
+								end
+								call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
+								if item.waits then
+									lib.keep_delay(key, item.delay, item.checked)
+								end
+							end
+							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+							if item.old and item.old.lost then
+								lib.lock_lost(item.jid, item.old.worker)
+							end
+						end
+						lib.know_queue(queue)
+						if tracked2 then
+							local jids = lib.jids_of(group)
+							local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+							for i = 1, #scores do
+								if scores[i] then
+									try('publish', prefix .. 'put', jids[i])
+								end
+							end
+						end
+						if known_empty2 then
+							lib.note_filled(queue, true)
+						end
+						if idle2 then
+							lib.wake_several(queue, lib.soonest_of(group), #group)
+						end
+					end
+				end
+				if puts.watching or puts.batches then
+					lib.watch_all(puts)
+				end
+				if puts.mortal then
+					lib.enter_lives(items)
+				end
+				return found
+			end
+		end
 		elseif length == 4 then
-			if name == 'fail' then
-				function lib.fail(worker, item)
-					local problem = lib.read_owned('Fail', item, worker) or lib.add_failure(item.jid, item.group)
-					if problem then
-						return problem
+		if name == 'fail' then
+			function lib.fail(worker, item)
+				local problem = lib.read_owned('Fail', item, worker) or lib.add_failure(item.jid, item.group)
+				if problem then
+					return problem
+				end
+				local jid, group, message = item.jid, item.group, item.message
+				try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+					try('publish', prefix .. 'failed', jid)
+				end
+				local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+				if item.ended then
+					fields[#fields + 1] = 'x:result'
+					fields[#fields + 1] = item.ended
+				end
+				lib.give_up(item, worker, fields)
+				lib.leave_queue(item.current, jid)
+				local cap, keep = lib.read_failing()
+				lib.record(item.key, lib.entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
+				do
+					local queue = item.current
+					lib.tally(now - now % 86400, queue, 'failures', 1)
+					lib.tally(now - now % 86400, queue, 'failed', 1)
+				end
+				if item.stored then
+					lib.job_ended(jid, item.stored, 'failed')
+				end
+				if keep then
+					lib.file_failure(jid, group, keep, item.stored)
+				end
+			end
+		elseif name == 'free' then
+			function lib.free(jid, released)
+				local key = prefix .. 'j:' .. jid
+				local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+				local queue, due = job[1], released and not job[4] and lib.finite(job[3])
+				if not queue then
+					return
+				end
+				local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+				if not due then
+					state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', lib.score_of(queue, job[2], job[5], {})
+				end
+				local reply = try('zadd', place, score, jid)
+				if type(reply) == 'table' then
+					return reply.err
+				end
+				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+				call('hset', key, 'state', state)
+				if due then
+					call('hdel', key, 'scheduled')
+				end
+				if job[4] then
+					call('hdel', key, 'x:undelayed')
+				end
+				lib.note_filled(queue)
+				lib.wake_for(queue, due and due - now or 0)
+			end
+		elseif name == 'give' then
+			function lib.give(items)
+				for i = 1, #items do
+					local item = items[i]
+					if item.action == 'fail' then
+						item.problem = lib.fail(var.worker, item)
+					elseif item.action == 'retry' then
+						item.here = true
+						item.problem = lib.retry(var.worker, item)
+					elseif item.action == 'release' then
+						item.problem = lib.release(var.worker, item)
 					end
-					local jid, group, message = item.jid, item.group, item.message
-					try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-					if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-						try('publish', prefix .. 'failed', jid)
-					end
-					local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-					if item.ended then
-						fields[#fields + 1] = 'x:result'
-						fields[#fields + 1] = item.ended
-					end
-					lib.give_up(item, worker, fields)
-					lib.leave_queue(item.current, jid)
-					local cap, keep = lib.read_failing()
-					lib.record(item.key, lib.entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
-					do
-						local queue = item.current
-						lib.tally(now - now % 86400, queue, 'failures', 1)
-						lib.tally(now - now % 86400, queue, 'failed', 1)
-					end
-					if item.stored then
-						lib.job_ended(jid, item.stored, 'failed')
-					end
-					if keep then
-						lib.file_failure(jid, group, keep, item.stored)
+					if var.tellable <= 0 and item.action and not item.problem then
+						item.state = tostring(item.remaining) .. '+'
 					end
 				end
-			elseif name == 'free' then
-				function lib.free(jid, released)
-					local key = prefix .. 'j:' .. jid
-					local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-					local queue, due = job[1], released and not job[4] and lib.finite(job[3])
-					if not queue then
-						return
-					end
-					local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
-					if not due then
-						state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', lib.score_of(queue, job[2], job[5], {})
-					end
-					local reply = try('zadd', place, score, jid)
-					if type(reply) == 'table' then
-						return reply.err
-					end
-					try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-					call('hset', key, 'state', state)
-					if due then
-						call('hdel', key, 'scheduled')
-					end
-					if job[4] then
-						call('hdel', key, 'x:undelayed')
-					end
-					lib.note_filled(queue)
-					lib.wake_for(queue, due and due - now or 0)
+			end
+		elseif name == 'json' then
+			function lib.json(area, name, text)
+				local ok, value, problem = pcall(cjson.decode, text)
+				if not ok or problem then
+					local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+					error(area .. '(): ' .. message)
 				end
-			elseif name == 'give' then
-				function lib.give(items)
-					for i = 1, #items do
-						local item = items[i]
-						if item.action == 'fail' then
-							item.problem = lib.fail(var.worker, item)
-						elseif item.action == 'retry' then
-							item.here = true
-							item.problem = lib.retry(var.worker, item)
-						elseif item.action == 'release' then
-							item.problem = lib.release(var.worker, item)
+				return value
+			end
+		elseif name == 'link' then
+			function lib.link(jid, others, added)
+				for i = 1, 2 * #others do
+					local other = others[math.ceil(i / 2)]
+					local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+					if i % 2 == 0 then
+						key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+					end
+					local reply = try('sadd', key, member)
+					if reply == 1 then
+						added[#added + 1] = {key, member}
+					elseif reply ~= 0 then
+						for j = 1, #added do
+							call('srem', added[j][1], added[j][2])
 						end
-						if var.tellable <= 0 and item.action and not item.problem then
-							item.state = tostring(item.remaining) .. '+'
-						end
+						return {key = key, member = member, err = reply.err}
 					end
 				end
-			elseif name == 'json' then
-				function lib.json(area, name, text)
-					local ok, value, problem = pcall(cjson.decode, text)
-					if not ok or problem then
-						local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+			end
+		elseif name == 'wake' then
+			function lib.wake(queue)
+				local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+				local woken = false
+				for i = 1, 2 * 100 do
+					local from = list and prefix .. 'x:list:' .. list or waiting
+					local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+					local name = popped[1]
+					if name and string.byte(name) == 1 then
+						list, lapses = string.sub(name, 2), popped[2]
+					elseif name then
+						local idle = try('srem', prefix .. 'x:idle', name) == 1
+						woken = idle and lib.finite(try('publish', prefix .. 'x:wake:' .. name, queue), 0) > 0
+						if woken then
+							break
+						end
+						var.unheard = var.unheard + 1
+					elseif list then
+						do
+							local name = list
+							local key = prefix .. 'x:listed:' .. name
+							if try('exists', key) == 1 then
+								try('hset', key, queue, '1')
+							end
+						end
+						list = nil
+					else
+						break
+					end
+				end
+				if list then
+					try('zadd', waiting, lapses, '\001' .. list)
+				end
+				return woken
+			end
+		end
+		elseif length == 5 then
+		if name == 'admit' then
+			function lib.admit(jid, text, most)
+				local found = lib.limits_named(text, most)
+				for i = 1, #found do
+					local opens = lib.limit_opens(found[i], jid)
+					if opens then
+						found[i].opens = opens
+						for j = 1, i - 1 do
+							found[j].look = true
+						end
+						return nil, found[i]
+					end
+				end
+				for i = 1, #found do
+					found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
+				end
+				return found
+			end
+		elseif name == 'alike' then
+			function lib.alike(count, jobs, taken, settings, run)
+				local text = jobs[1][9]
+				if count == 1 or not text or string.find(text, '^%a*[st]') ~= nil or run and (var.parked_here > 0 or settings.direct and taken + count > settings.direct) then
+					return nil
+				end
+				for i = 1, count do
+					if jobs[i][9] ~= text or not jobs[i][1] then
+						return nil
+					end
+				end
+				return text
+			end
+		elseif name == 'apart' then
+			function lib.apart(priority)
+				if priority == 0 then
+					return 0.000001
+				end
+				local _, exponent = math.frexp(priority)
+				return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+			end
+		elseif name == 'array' then
+			function lib.array(list)
+				if #list == 0 then
+					return empty_list
+				end
+				return cjson.encode(list)
+			end
+		elseif name == 'entry' then
+			function lib.entry(at, what, details)
+				return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+			end
+		elseif name == 'later' then
+			function lib.later(seconds)
+				if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+					local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+					if #digits == 10 and decimals ~= '.000000' then
+						return digits .. decimals
+					end
+				end
+				return string.format('%.17g', now + seconds)
+			end
+		elseif name == 'named' then
+			function lib.named(area, name, text)
+				return lib.required(area, name, text ~= '' and text)
+			end
+		elseif name == 'names' then
+			function lib.names(area, name, text)
+				if not text then
+					return var.none
+				end
+				local list = lib.json(area, name, text)
+				if type(list) ~= 'table' then
+					local message = 'Arg "' .. name .. '" is not a JSON array'
+					error(area .. '(): ' .. message)
+				end
+				local members = 0
+				for _ in pairs(list) do
+					members = members + 1
+				end
+				if members ~= #list then
+					local message = 'Arg "' .. name .. '" is not a JSON array'
+					error(area .. '(): ' .. message)
+				end
+				for i = 1, #list do
+					if type(list[i]) == 'number' then
+						list[i] = tostring(list[i])
+					elseif type(list[i]) ~= 'string' then
+						local message = 'Arg "' .. name .. '" is not a JSON array of strings'
 						error(area .. '(): ' .. message)
 					end
-					return value
 				end
-			elseif name == 'link' then
-				function lib.link(jid, others, added)
-					for i = 1, 2 * #others do
-						local other = others[math.ceil(i / 2)]
-						local key, member = prefix .. 'j:' .. other .. '-dependents', jid
-						if i % 2 == 0 then
-							key, member = prefix .. 'j:' .. jid .. '-dependencies', other
-						end
-						local reply = try('sadd', key, member)
-						if reply == 1 then
-							added[#added + 1] = {key, member}
-						elseif reply ~= 0 then
-							for j = 1, #added do
-								call('srem', added[j][1], added[j][2])
+				return list
+			end
+		elseif name == 'prune' then
+			function lib.prune(before, excess, limit)
+				local completed = prefix .. 'completed'
+				local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
+				if excess > #old then
+					old = call('zrange', completed, 0, math.min(excess, limit) - 1)
+				end
+				for i = 1, #old do
+					do
+						local jid = old[i]
+						local key = prefix .. 'j:' .. jid
+						local job = try('hmget', key, 'state', 'tags')
+						if job[1] == 'complete' then
+							do
+								local tags = lib.names_of(job[2])
+								for i2 = 1, #tags do
+									lib.remove_tag(jid, tags[i2])
+								end
 							end
-							return {key = key, member = member, err = reply.err}
+							call('del', key, key .. '-history', key .. '-dependencies')
 						end
 					end
 				end
-			elseif name == 'lock' then
-				function lib.lock(queue, jids, worker, settings, show, out, run)
-					for first = 1, #jids, 500 do
-						local some = jids
-						if #jids > 500 then
-							some = {unpack(jids, first, math.min(first + 500 - 1, #jids))}
+				do
+					local list = old
+					for from = 1, #list, 1000 do
+						call('zrem', completed, unpack(list, from, math.min(from + 999, #list)))
+					end
+				end
+			end
+		elseif name == 'retry' then
+			function lib.retry(worker, item)
+				local problem = lib.read_owned('Retry', item, worker)
+				if problem then
+					return problem
+				end
+				local queue, group, message = item.queue, item.group, item.message
+				item.remaining = item.remaining - 1
+				local failure
+				if group and message then
+					failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
+				end
+				if item.remaining < 0 then
+					return lib.exhaust(worker, item, queue, group, failure)
+				end
+				local state
+				state, problem = lib.enqueue(item, queue, lib.finite(item.priority, 0) - now / 10000000000)
+				if problem then
+					return problem
+				end
+				local fields = {'remaining', item.remaining, 'state', state}
+				if failure then
+					fields[5], fields[6] = 'failure', failure
+				end
+				lib.give_up(item, worker, fields)
+				if queue ~= item.current then
+					lib.know_unlisted(queue)
+					lib.note_filled(queue)
+				end
+				lib.wake_for(queue, item.delay)
+				if item.stored then
+					lib.stop_limited(item.jid, item.stored)
+				end
+			end
+		elseif name == 'tally' then
+			function lib.tally(day, queue, field, by)
+				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+				if try('hincrby', key, field, by) == by then
+					lib.expire_stats(key, day)
+				end
+			end
+		elseif name == 'union' then
+			function lib.union(list, more, first)
+				local has = {}
+				for i = 1, #list do
+					has[list[i]] = true
+				end
+				for i = first, #more do
+					if not has[more[i]] then
+						has[more[i]] = true
+						list[#list + 1] = more[i]
+					end
+				end
+				return list
+			end
+		elseif name == 'watch' then
+			function lib.watch(jid, ended, some)
+				local failed = {}
+				for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+					local key = prefix .. 'j:' .. other
+					local job = try('hmget', key, 'state', 'x:o')
+					if job[1] and not (job[2] and string.find(job[2], '^%a*d') ~= nil) then
+						local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+						call('hset', key, 'x:o', 'd' .. stored)
+					end
+					if job[1] == 'failed' then
+						failed[#failed + 1] = other
+					end
+				end
+				local more = {}
+				for _, other in ipairs(failed) do
+					lib.tell_each({jid}, other, more, ended)
+				end
+				lib.tell_all(more, '0', ended)
+			end
+		elseif name == 'whole' then
+			function lib.whole(area, name, text)
+				local amount = tonumber(text)
+				if not amount or amount - amount ~= 0 then
+					lib.reject_number(area, name, text)
+				end
+				if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+					local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+					error(area .. '(): ' .. message)
+				end
+				if amount < 0 then
+					local message = 'Arg "' .. name .. '" is negative: ' .. text
+					error(area .. '(): ' .. message)
+				end
+				return amount + 0
+			end
+		end
+		elseif length == 6 then
+		if name == 'day_of' then
+			function lib.day_of(at)
+				return at - at % 86400
+			end
+		elseif name == 'expire' then
+			function lib.expire(queue, limit, settings)
+				local taken = {}
+				while limit > 0 do
+					local before = var.dropped
+					local ended = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, limit)
+					for _, jid in ipairs(ended) do
+						taken[#taken + 1] = lib.expire_lock(queue, jid, settings)
+					end
+					limit = math.min(var.dropped - before, 1000 - var.dropped)
+					if limit > 0 then
+						local key = prefix .. 'q:' .. queue .. '-locks'
+						for from = 1, #taken, 1000 do
+							call('zrem', key, unpack(taken, from, math.min(from + 999, #taken)))
+						end
+					end
+				end
+				do
+					local key = prefix .. 'q:' .. queue .. '-work'
+					for from = 1, #taken, 1000 do
+						call('zrem', key, unpack(taken, from, math.min(from + 999, #taken)))
+					end
+				end
+				return taken
+			end
+		elseif name == 'finite' then
+			function lib.finite(text, default)
+				local n = text and tonumber(text)
+				if n and n - n == 0 then
+					return n
+				end
+				return default
+			end
+		elseif name == 'forget' then
+			function lib.forget(old)
+				if not redis.acl_check_cmd or redis.acl_check_cmd('del', prefix .. 'workers') then
+					for _, worker in ipairs(old) do
+						call('del', prefix .. 'w:' .. worker .. ':jobs')
+					end
+					local key = prefix .. 'workers'
+					for from = 1, #old, 1000 do
+						call('zrem', key, unpack(old, from, math.min(from + 999, #old)))
+					end
+				end
+			end
+		elseif name == 'joined' then
+			function lib.joined(texts)
+				if #texts == 0 then
+					return empty_list
+				elseif #texts == 1 then
+					return '[' .. texts[1] .. ']'
+				elseif #texts == 2 then
+					return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+				end
+				return '[' .. table.concat(texts, ',') .. ']'
+			end
+		elseif name == 'needed' then
+			function lib.needed(jid, list, first, before)
+				local others = {}
+				for i = first, #list do
+					local other = list[i]
+					local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
+					if type(state) == 'table' then
+						return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+					elseif state and state ~= 'complete' and other ~= jid then
+						others[#others + 1] = other
+					end
+				end
+				return others
+			end
+		elseif name == 'number' then
+			function lib.number(area, name, text)
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					lib.reject_number(area, name, text)
+				end
+				return n
+			end
+		elseif name == 'record' then
+			function lib.record(key, text, cap)
+				local length = try('rpush', key .. '-history', text)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					lib.trim_history(key .. '-history', length, cap)
+				end
+				return length
+			end
+		elseif name == 'search' then
+			function lib.search(area, list, cursor, count, limit, filters)
+				local offset = lib.after_cursor(area, list, cursor)
+				local jids, found = lib.bare_list(list, offset, count), {}
+				for i = 1, #jids do
+					if lib.is_selected(list, filters, jids[i]) then
+						found[#found + 1] = jids[i]
+					end
+					if i == count or #found == limit and limit > 0 or var.searched >= 2097152 then
+						return found, i, lib.cursor_at(list, offset + i - 1, jids[i], not (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') and call('zscore', list.key, jids[i]))
+					end
+				end
+				return found, #jids, ''
+			end
+		elseif name == 'settle' then
+			function lib.settle(item, state, queue)
+				local key = item.key
+				if item.result then
+					lib.settle_result(item, state, queue)
+				elseif item.data ~= '' then
+					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
+				else
+					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
+				end
+			end
+		elseif name == 'sooner' then
+			function lib.sooner(a, b)
+				return a and b and math.min(a, b) or a or b
+			end
+		elseif name == 'unfail' then
+			function lib.unfail(jobs, given)
+				local queues, jids = lib.add_work(jobs), {}
+				for i = #jobs, 1, -1 do
+					local job = jobs[i]
+					local key = prefix .. 'j:' .. job.jid
+					jids[#jids + 1] = job.jid
+					do
+						local jid, text = job.jid, job.history
+						if text then
+							lib.move_history(jid, text)
+						end
+					end
+					lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.to})))
+					do
+						local queue, failure = job.from, lib.list_of(job.failure)
+						local at = lib.finite(failure.when)
+						if at and queue then
+							lib.tally(at - at % 86400, queue, 'failed', -1)
+						end
+					end
+					call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.to, 'remaining', given.retries or job.retries or '5')
+					if given.retries then
+						call('hset', key, 'retries', given.retries)
+					end
+					if job.stored or given.o then
+						local stored = job.stored or ''
+						local claim = lib.claim_again(job.jid, stored)
+						if claim then
+							lib.write_claim(job.jid, claim)
+						end
+						if given.o or string.find(stored, '^%a*[stkKn]') ~= nil then
+							do
+								local key, given2 = prefix .. 'j:' .. job.jid, {o = given.o, drop = 'stn'}
+								local text = lib.merge_options(stored, given2)
+								if text == '' then
+									call('hdel', key, 'x:o')
+								elseif text then
+									call('hset', key, 'x:o', text)
+								end
+							end
+							lib.note_life(job.jid, given.ends)
+						end
+					end
+				end
+				lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+				for i = 1, #queues do
+					lib.know_unlisted(queues[i])
+					lib.note_filled(queues[i])
+					lib.wake(queues[i])
+				end
+				do
+					local queues, events = {}, {}
+					for i = 1, #jobs do
+						local job = jobs[i]
+						local event = events[job.to]
+						if event then
+							event.count, event.jid = event.count + 1, nil
+						else
+							queues[#queues + 1] = job.to
+							events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
+						end
+					end
+					for i = 1, #queues do
+						do
+							local event = events[queues[i]]
+							lib.publish_ours('x:log', cjson.encode(event))
+						end
+					end
+				end
+			end
+		elseif name == 'unpark' then
+			function lib.unpark(jid, queue, score)
+				local work = prefix .. 'q:' .. queue .. '-work'
+				if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+					return false
+				end
+				call('zadd', work, score, jid)
+				call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+				call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+				lib.note_filled(queue)
+				lib.wake(queue)
+				return true
+			end
+		end
+		elseif length == 7 then
+		if name == 'add_tag' then
+			function lib.add_tag(jid, tag)
+				if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+					try('zincrby', prefix .. 'tags', 1, tag)
+				end
+			end
+		elseif name == 'advance' then
+			function lib.advance(item, cap)
+				local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
+				lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
+				lib.know_queue(queue)
+				if item.change then
+					local change = item.change
+					call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+					if change.tags then
+						do
+							local jid, tags = item.jid, lib.difference(change.old_tags, change.tags, 1)
+							for i = 1, #tags do
+								lib.remove_tag(jid, tags[i])
+							end
+						end
+						do
+							local jid, tags = item.jid, change.tags
+							for i = 1, #tags do
+								lib.add_tag(jid, tags[i])
+							end
+						end
+						call('hset', item.key, 'tags', lib.array(change.tags))
+					end
+					if change.o or change.drop then
+						local key, old = item.key, call('hget', item.key, 'x:o')
+						local text = lib.merge_options(old, change)
+						if text == '' then
+							call('hdel', key, 'x:o')
+						elseif text then
+							call('hset', key, 'x:o', text)
+						end
+					end
+				end
+				if item.result then
+					local key = item.key
+					call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
+				end
+				if item.stored and string.find(item.stored, '^%a*[stkK]') ~= nil then
+					local text = lib.renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
+					call('hset', prefix .. 'j:' .. jid, 'x:o', text)
+					local _, values = lib.split_options(text)
+					lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+				end
+				if part == 'depends' then
+					lib.settle(item, 'depends', queue)
+					call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
+					lib.keep_delay(item.key, delay, item.checked)
+					lib.publish_advance(item)
+					local stored = item.change and item.change.o or item.stored
+					if stored and (string.find(stored, '^%a*f') ~= nil or item.stored and string.find(item.stored, '^%a*f') ~= nil) then
+						lib.watch(jid, lib.job_ended)
+						return call('hget', item.key, 'state')
+					end
+					return 'depends'
+				end
+				local state = 'waiting'
+				if part == 'scheduled' then
+					state = 'scheduled'
+					call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + delay), jid)
+				else
+					call('zadd', prefix .. 'q:' .. queue .. '-work', lib.score_of(queue, item.priority, item.stored, {}), jid)
+				end
+				lib.settle(item, state, queue)
+				lib.note_filled(queue)
+				lib.publish_advance(item, delay < 3600 and lib.wake(queue))
+				return state
+			end
+		elseif name == 'data_of' then
+			function lib.data_of(key)
+				local size = try('hstrlen', key, 'data')
+				if type(size) ~= 'number' or size > 262144 then
+					return ''
+				end
+				var.searched = var.searched + size
+				return try('hget', key, 'data')
+			end
+		elseif name == 'enqueue' then
+			function lib.enqueue(item, queue, score)
+				local state, part = 'waiting', 'work'
+				if item.delay > 0 then
+					state, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+				end
+				local reply = lib.add_first(prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
+				if type(reply) == 'table' then
+					return nil, reply.err
+				end
+				return state
+			end
+		elseif name == 'exhaust' then
+			function lib.exhaust(worker, item, queue, group, failure)
+				group = group or 'failed-retries-' .. queue
+				local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
+				failure = failure or cjson.encode({group = group, message = message, when = now, worker = ''})
+				local problem = lib.add_failure(item.jid, group)
+				if problem then
+					return problem
+				end
+				local fields = {'remaining', item.remaining}
+				if item.ended then
+					fields[#fields + 1] = 'x:result'
+					fields[#fields + 1] = item.ended
+				end
+				lib.give_up(item, worker, fields)
+				local cap, keep = lib.read_failing()
+				lib.mark_exhausted(item.jid, queue, group, failure, cap)
+				do
+					local event = {event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message}
+					lib.publish_ours('x:log', cjson.encode(event))
+				end
+				if item.stored then
+					lib.job_ended(item.jid, item.stored, 'failed')
+				end
+				if keep then
+					lib.file_failure(item.jid, group, keep, item.stored)
+				end
+			end
+		elseif name == 'give_up' then
+			function lib.give_up(item, worker, fields)
+				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+				do
+					local jid, text = item.jid, item.history
+					if text then
+						lib.move_history(jid, text)
+					end
+				end
+				if item.grace then
+					call('hdel', item.key, 'grace')
+				end
+				if item.data ~= '' then
+					fields[#fields + 1] = 'data'
+					fields[#fields + 1] = item.data
+				end
+				call('hset', item.key, unpack(fields))
+				do
+					local queue = item.current
+					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+						lib.wake(queue)
+					end
+				end
+			end
+		elseif name == 'grouped' then
+			function lib.grouped(items)
+				local groups, found = {}, {}
+				for i = 1, #items do
+					local item = items[i]
+					local group = found[item.queue]
+					if not group then
+						group = {}
+						found[item.queue] = group
+						groups[#groups + 1] = group
+					end
+					group[#group + 1] = item
+				end
+				return groups
+			end
+		elseif name == 'is_held' then
+			function lib.is_held(worker, jid)
+				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
+				return job[1] == worker and job[2] == 'running'
+			end
+		elseif name == 'is_open' then
+			function lib.is_open(ask, i)
+				local known = ask.known
+				if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
+					lib.look_ahead(ask, known, i, true)
+				end
+				return ask.paused[i] ~= 1 and not (known and known.empty[i])
+			end
+		elseif name == 'is_over' then
+			function lib.is_over(jid, stored, state)
+				return string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
+			end
+		elseif name == 'jids_of' then
+			function lib.jids_of(group)
+				local jids = {}
+				for i = 1, #group do
+					jids[i] = group[i].jid
+				end
+				return jids
+			end
+		elseif name == 'kept_by' then
+			function lib.kept_by(name, jid)
+				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+				local claim
+				do
+					local state, stored = job[1], job[2]
+					local claim2 = lib.claim_of(stored)
+					if not claim2 or claim2.k ~= name or not state or state == 'complete' or state == 'failed' or claim2.m == 'start' and state == 'running' then
+						claim = nil
+					else
+						claim = claim2
+					end
+				end
+				if claim and not (string.find(job[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[2], job[1], now) or math.huge) <= now) then
+					return jid, job[1], claim
+				end
+				return nil, job[1], job[2]
+			end
+		elseif name == 'let_run' then
+			function lib.let_run(jid, other)
+				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+				if type(try('srem', dependencies, other)) == 'table' then
+					return false
+				elseif call('scard', dependencies) == 0 and lib.free(jid, true) then
+					call('sadd', dependencies, other)
+					return false
+				end
+				try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+				return true
+			end
+		elseif name == 'list_of' then
+			function lib.list_of(text)
+				if not text then
+					return {}
+				end
+				local ok, list = pcall(cjson.decode, text)
+				if ok and type(list) == 'table' then
+					return list
+				end
+				return {}
+			end
+		elseif name == 'matches' then
+			function lib.matches(filter, key, jid)
+				if filter.jid and not string.find(jid, filter.jid, 1, true) then
+					return false
+				end
+				if filter.klass or filter.tag then
+					local job = try('hmget', key, 'klass', 'tags')
+					if filter.klass and job[1] ~= filter.klass or filter.tag and not lib.has_name(lib.names_of(job[2]), filter.tag) then
+						return false
+					end
+				end
+				local data = filter.data and lib.data_of(key)
+				return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
+			end
+		elseif name == 'options' then
+			function lib.options(area, first, last)
+				local found = {}
+				if last < first then
+					return found
+				end
+				if (last - first) % 2 == 0 or last > #ARGV then
+					error(area .. '(): Odd number of additional args')
+				end
+				for i = first, last, 2 do
+					found[ARGV[i]] = ARGV[i + 1]
+				end
+				return found
+			end
+		elseif name == 'part_of' then
+			function lib.part_of(item)
+				if item.waits then
+					return 'depends'
+				end
+				return item.delay > 0 and 'scheduled' or 'work'
+			end
+		elseif name == 'prepare' then
+			function lib.prepare(puts)
+				local before, claims, added, found = {}, {}, {}, {}
+				for i, item in ipairs(puts.items) do
+					item.depends, item.given = item.depends or var.none, item.given or var.none
+					repeat
+						if call('exists', item.key) == 1 then
+							local new = item.checked == 'new' or item.given.replace
+							local condition = new and 'new' or item.given['if']
+							if before[item.jid] then
+								local message = 'Job ' .. item.jid .. ' is named twice'
+								error('Put(): ' .. message)
+							end
+							local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
+							if condition and lib.is_left_alone(condition, found[1]) and (new or not (found[2] and (string.find(found[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, found[2], found[1], now) or math.huge) <= now))) then
+								item.left = found[1] or ''
+								if new and item.given.claim then
+									claims[item.given.claim.k] = item
+								end
+								break
+							end
+							local key, depends = item.key, item.depends
+							local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
+							item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
+							item.priority = item.priority or fields[1]
+							item.tags = item.tags or item.old.tags
+							item.retries = item.retries or fields[6]
+							if fields[10] then
+								local old, state = fields[10], fields[4]
+								local ended = state == 'complete' or state == 'failed'
+								local over = not ended and (string.find(old, '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, old, 'waiting', now) or math.huge) <= now)
+								if string.find(old, '^%a*u') ~= nil then
+									item.claimed = old
+									do
+										local given, old2 = item.given, lib.claim_of(old)
+										local claim = given.claim
+										if claim and old2 and old2.a and old2.k == claim.k then
+											claim.a = old2.a
+											given.o = lib.with_value(given.o, 'u', claim)
+										end
+									end
+									local again = ended or over or state == 'running'
+									item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
+								end
+								item.watches = string.find(old, '^%a*f') ~= nil
+								item.old.limits = string.find(old, '^%a*c') ~= nil and old
+								local given = item.given
+								local drop = given.drop or ''
+								if over then
+									drop = drop .. 'st'
+								end
+								if string.find(old, '^%a*p') ~= nil then
+									drop = drop .. 'p'
+								end
+								local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
+								if string.find(text or old, '^%a*[stkK]') ~= nil then
+									text = lib.renew_lifetimes(text or old)
+									puts.mortal = true
+								end
+								item.options = text or old
+								if text then
+									item.text = text
+									item.more = lib.more_fields(item.given.backoff, text)
+									item.old.optionless = text == ''
+								end
+								item.share = string.find(text or old, '^%a*g') ~= nil and (text or old)
+								puts.turns = puts.turns or item.share and {}
+							end
+							if #depends == 0 then
+								item.waits = call('scard', key .. '-dependencies') > 0
+							else
+								local before = call('smembers', key .. '-dependencies')
+								item.old.ended = lib.difference(before, depends, 1)
+								item.waits = #item.old.ended < #before
+							end
+						end
+						if item.given.claim then
+							do
+								local given = item.given
+								local claim, earlier = given.claim, claims[given.claim.k]
+								local holder, state, held = lib.holder_of(claim.k)
+								local known = given.replace and lib.known_as(item, earlier, holder, held)
+								if earlier and not earlier.left then
+									holder, held = earlier.jid, earlier.given.claim or earlier.claim
+									state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
+								end
+								if known then
+									item.left, item.holder = 'replaced', known
+								elseif not holder or holder == item.jid then
+									item.claim = claim
+								elseif not given.replace or not held or held.m == 'for' then
+									item.left, item.holder = state, holder
+								elseif earlier then
+									item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+									item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+									item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+									item.tags = item.tags or var.none
+									item.given.batch = item.given.batch or earlier.given.batch
+									lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
+									if item.given.replace == 'due' then
+										local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
+										lib.set_due(item, earlier.due or now + earlier.delay)
+										item.turn = stays and earlier.turn
+										item.score = item.turn or item.score
+									else
+										lib.set_due(item, now + item.delay)
+									end
+									earlier.left = 'replaced'
+								elseif state == 'running' then
+									local jid = holder
+									local letters, values = lib.split_options(item.given.o)
+									values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+									item.depends, item.watches, item.follows = {jid}, true, true
+									item.claim = item.given.claim
+									item.claim.a = jid
+									letters = string.find(letters, '^%a*f') ~= nil and letters or letters .. 'f'
+									item.options = lib.join_options(letters, values)
+								else
+									if before[holder] then
+										local message = 'Job ' .. holder .. ' is named twice'
+										error('Put(): ' .. message)
+									end
+									local jid, held2 = holder, held
+									local put_as, key = item.jid, prefix .. 'j:' .. jid
+									local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+									item.jid, item.key, item.replaces = jid, key, true
+									item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and string.find(job[7], '^%a*c') ~= nil and job[7], priority = job[9], stored = job[7]}
+									item.tags = item.tags or var.none
+									item.waits = call('scard', key .. '-dependencies') > 0
+									item.watches = string.find(job[7], '^%a*f') ~= nil
+									local first, last = string.match(type(held2.s) == 'string' and held2.s or '', '^(%S+) (%S+)$')
+									if last ~= job[8] then
+										first = job[8]
+									end
+									lib.set_options(item, job[7], lib.finite(first, now), put_as)
+									local due, turn = now + item.delay, false
+									if item.given.replace == 'due' and job[2] then
+										local queue, job2 = job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]}
+										local score
+										do
+											local limit = lib.parked_by(job2.state, job2.time, job2.parked)
+											score = call('zscore', limit and prefix .. 'x:limit:' .. limit .. ':wait' or prefix .. 'q:' .. queue .. '-work', jid)
+										end
+										local due2 = not score and lib.finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+										if score then
+											local at, priority = lib.finite(score), lib.finite(job2.priority, 0)
+											local in_work = at and (priority - at) * 10000000000 or 0
+											if in_work <= now or not item.given.share then
+												due, turn = in_work <= now and in_work or item.first
+											else
+												local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
+												due, turn = now, stays and string.find(job2.stored, '^%a*g') ~= nil and score
+											end
+										else
+											due, turn = due2 or not job2.undelayed and lib.finite(job2.scheduled) or now
+										end
+									end
+									lib.set_due(item, due)
+									item.turn = turn
+									item.score = turn or item.score
+								end
+								if known or not item.left then
+									claims[claim.k] = item
+								end
+								if item.replaces or item.follows then
+									item.more = lib.more_fields(given.backoff, item.options)
+								end
+							end
+							if item.left then
+								break
+							end
+						elseif item.claim then
+							local key = item.claim.k
+							if claims[key] then
+								item.claim = nil
+							else
+								claims[key] = item
+							end
+						end
+						if not item.others then
+							local others, problem = lib.needed(item.jid, item.depends, 1, before)
+							if problem then
+								error('Put(): ' .. problem)
+							end
+							item.others, item.waits = others, item.waits or #others > 0
+						end
+						item.watches = item.waits and (item.watches or item.given.watches)
+						puts.watching = puts.watching or item.watches
+					until true
+					if not item.left then
+						call('zcard', prefix .. 'q:' .. item.queue .. '-' .. lib.part_of(item))
+						before[item.jid] = 'put'
+						found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+					elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+						found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
+					end
+				end
+				lib.drop_left(puts.items)
+				for g = 1, #puts.groups do
+					lib.drop_left(puts.groups[g])
+				end
+				if puts.batches then
+					local batches, items = puts.batches, puts.items
+					for _, item in ipairs(items) do
+						local jid = item.given.batch
+						if jid then
+							local batch = batches[jid]
+							batch.stored = batch.stored or lib.read_batch('Put', jid)
+							if lib.is_circle(item, jid, batch) then
+								local message = 'Job ' .. item.jid .. ' would wait for its own batch'
+								error('Put(): ' .. message)
+							end
+							batch.members[#batch.members + 1] = item.jid
+						end
+						if batches[item.jid] then
+							local message = 'Job ' .. item.jid .. ' is put together with its members'
+							error('Put(): ' .. message)
+						end
+					end
+				end
+				for _, item in ipairs(puts.items) do
+					do
+						local jid, others = item.jid, item.others
+						local failed = lib.link(jid, others, added)
+						if failed then
+							call('sadd', failed.key, failed.member)
+						end
+					end
+				end
+				for jid, batch in pairs(puts.batches or var.none) do
+					batch.count = lib.link_members(jid, batch.members, added)
+				end
+				for _, item in ipairs(puts.items) do
+					if item.claim then
+						lib.write_claim(item.jid, item.claim)
+						local before = lib.claim_of(item.claimed)
+						if before and before.k ~= item.claim.k then
+							lib.release_claim(item.jid, item.claimed, 'canceled')
+						end
+					end
+					if item.old then
+						local worker = puts.worker
+						local jid, old = item.jid, item.old
+						local queue, owner = old.queue, old.worker
+						do
+							local text = old.history
+							if text then
+								lib.move_history(jid, text)
+							end
+						end
+						if queue then
+							lib.leave_queue(queue, jid)
+						end
+						if owner and owner ~= '' then
+							try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
+							old.lost = owner ~= worker
+							if old.state == 'running' and queue then
+								if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+									lib.wake(queue)
+								end
+							end
+						end
+						if old.state == 'complete' then
+							try('zrem', prefix .. 'completed', jid)
+						elseif old.state == 'failed' then
+							local failure = old.failure
+							local details = lib.list_of(failure)
+							lib.leave_group(jid, details, nil)
+							lib.uncount_failure(queue, details)
+							lib.unfile_failures({jid})
+						end
+						if old.grace then
+							call('hdel', item.key, 'grace')
+						end
+						local keeps_turn = item.score and item.given.share
+						if old.stored and string.find(old.stored, '^%a*g') ~= nil and old.state == 'waiting' and queue and not keeps_turn then
+							lib.leave_turns(queue, old.priority)
+						end
+						if old.limits then
+							lib.leave_limits(jid, old.limits)
+						end
+						if old.optionless then
+							call('hdel', item.key, 'x:o')
+						end
+						do
+							local tags = lib.difference(old.tags, item.tags, 1)
+							for i = 1, #tags do
+								lib.remove_tag(jid, tags[i])
+							end
+						end
+						for _, other in ipairs(old.ended) do
+							lib.undepend(jid, other)
+						end
+					end
+				end
+				return found
+			end
+		elseif name == 'publish' then
+			function lib.publish(channel, message)
+				return try('publish', prefix .. channel, message)
+			end
+		elseif name == 'related' then
+			function lib.related(jid, name, left_out)
+				local key, room = prefix .. 'j:' .. jid .. '-' .. name, var.related_left
+				if room then
+					local count = try('scard', key)
+					if count == 0 or type(count) == 'table' then
+						return empty_list
+					elseif count > room then
+						left_out[#left_out + 1] = name
+						return empty_list
+					end
+					var.related_left = room - count
+				end
+				do
+					local list = try('smembers', key)
+					if #list == 0 then
+						return empty_list
+					end
+					return cjson.encode(list)
+				end
+			end
+		elseif name == 'release' then
+			function lib.release(worker, item)
+				local problem, state = lib.read_owned('Release', item, worker)
+				if not problem then
+					if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, item.delay) then
+						item.delay = 0
+					end
+					local score = lib.finite(item.priority, 0) - (item.place or 0) / 1000000
+					state, problem = lib.enqueue(item, item.current, score)
+				end
+				if problem then
+					return problem
+				end
+				lib.give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
+				lib.wake_for(item.current, item.delay)
+				if item.stored then
+					lib.stop_limited(item.jid, item.stored)
+				end
+			end
+		elseif name == 'set_due' then
+			function lib.set_due(item, due)
+				local within = item.given.within
+				if within and due > item.first + within then
+					due = item.first + within
+				end
+				item.due, item.delay = due, math.max(due - now, 0)
+				item.score = due < now and not item.given.share and lib.finite(item.priority, 0) - due / 10000000000 or nil
+			end
+		elseif name == 'shuffle' then
+			function lib.shuffle(ask)
+				local queues, cursor = ask.queues, ask.cursor
+				for i = #queues, 2, -1 do
+					cursor = cursor * 16807 % 2147483647
+					local other = cursor % i + 1
+					queues[i], queues[other] = queues[other], queues[i]
+				end
+				ask.cursor = 0
+			end
+		end
+		elseif length == 8 then
+		if name == 'add_some' then
+			function lib.add_some(bands, work, from, to, limit)
+				local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
+				for i = 1, #found, 2 do
+					local at, priority
+					do
+						local jid, score = found[i], lib.finite(found[i + 1], math.huge)
+						local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'time')
+						local priority2 = lib.finite(job[1], 0)
+						local at2 = (priority2 - score) * 10000000000
+						if at2 >= 0.1 * 10000000000 and at2 <= now + 1 then
+							at, priority = at2, priority2
+						else
+							at, priority = lib.finite(job[2], now), priority2
+						end
+					end
+					lib.add_wait(bands, priority, at)
+				end
+			end
+		elseif name == 'add_tags' then
+			function lib.add_tags(jid, tags, first)
+				for i = first, #tags do
+					do
+						local tag = tags[i]
+						if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+							try('zincrby', prefix .. 'tags', 1, tag)
+						end
+					end
+				end
+			end
+		elseif name == 'add_wait' then
+			function lib.add_wait(bands, priority, at)
+				local waited = math.max(now - at, 0)
+				for i = 1, #bands do
+					if bands[i].priority == priority then
+						bands[i].waited = math.max(bands[i].waited, waited)
+						return
+					end
+				end
+				bands[#bands + 1] = {priority = priority, waited = waited}
+			end
+		elseif name == 'add_work' then
+			function lib.add_work(jobs)
+				local queues, its = {}, {}
+				for i = 1, #jobs do
+					local to = jobs[i].to
+					if not its[to] then
+						queues[#queues + 1], its[to] = to, {}
+					end
+					table.insert(its[to], jobs[i])
+				end
+				for i = 2, #queues do
+					call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+				end
+				for i = 1, #queues do
+					do
+						local key, list = prefix .. 'q:' .. queues[i] .. '-work', lib.scores_of(queues[i], its[queues[i]])
+						for from = 1, #list, 1000 do
+							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+						end
+					end
+				end
+				return queues
+			end
+		elseif name == 'claim_of' then
+			function lib.claim_of(text)
+				local _, values = lib.split_options(text)
+				local claim = values.u
+				if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+					return claim
+				end
+			end
+		elseif name == 'end_life' then
+			function lib.end_life(jid, as)
+				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
+				local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
+				if state == 'failed' then
+					since = lib.finite(lib.list_of(job[3]).when, now)
+				end
+				local ends = state and lib.end_of_life(jid, stored, as or state, since)
+				if ends and ends <= now then
+					if state == 'complete' then
+						do
+							local tags = job[5]
+							local key = prefix .. 'j:' .. jid
+							try('zrem', prefix .. 'completed', jid)
+							do
+								local tags2 = lib.names_of(tags)
+								for i = 1, #tags2 do
+									lib.remove_tag(jid, tags2[i])
+								end
+							end
+							call('del', key, key .. '-history', key .. '-dependencies')
+							lib.note_life(jid)
+						end
+						return true
+					elseif lib.expire_job(jid, job) then
+						if state ~= 'failed' then
+							local queue = job[2] or ''
+							local day = now - now % 86400
+							local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+							if try('hincrby', key, 'expired', 1) == 1 then
+								lib.expire_stats(key, day)
+							end
+						end
+						return true
+					end
+					ends = now + 60
+				elseif state == 'running' and string.find(stored, '^%a*s') ~= nil then
+					ends = lib.sooner(ends, now + 60)
+				end
+				lib.note_life(jid, ends)
+				return false
+			end
+		elseif name == 'group_of' then
+			function lib.group_of(jid)
+				local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+				local group = type(failure) == 'string' and lib.list_of(failure).group
+				return type(group) == 'string' and group or ''
+			end
+		elseif name == 'has_jobs' then
+			function lib.has_jobs(queue, worker, soon)
+				if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
+					return true
+				end
+				local soonest = now + soon
+				for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+					local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
+					soonest = due and math.min(due, soonest) or soonest
+				end
+				return soonest < now + soon and (soonest <= now or not lib.is_claimed(queue, soonest, worker))
+			end
+		elseif name == 'has_name' then
+			function lib.has_name(list, name)
+				for i = 1, #list do
+					if list[i] == name then
+						return true
+					end
+				end
+				return false
+			end
+		elseif name == 'has_room' then
+			function lib.has_room(jid)
+				if var.large_text >= 262144 then
+					return false
+				end
+				local size = var.large_bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+				return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
+			end
+		elseif name == 'is_empty' then
+			function lib.is_empty(ask, i)
+				local known = ask.known
+				if not known then
+					return false
+				end
+				if known.empty[i] == nil then
+					lib.look_ahead(ask, known, i)
+				end
+				if known.empty[i] then
+					known.found[#known.found + 1] = i
+				end
+				return known.empty[i]
+			end
+		elseif name == 'is_queue' then
+			function lib.is_queue(name)
+				return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
+			end
+		elseif name == 'is_ready' then
+			function lib.is_ready(queue)
+				return call('exists', prefix .. 'q:' .. queue .. '-work') == 1 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0
+			end
+		elseif name == 'job_json' then
+			function lib.job_json(job, tracked, more, newest)
+				local jid, tags, failure = job[13], job[7], job[10]
+				do
+					local text = job[12]
+					if text then
+						lib.move_history(jid, text)
+					end
+				end
+				local retries, remaining, priority = job[4], job[5], job[3]
+				if retries ~= '5' then
+					retries = lib.finite(retries, 0)
+				end
+				if remaining ~= '5' then
+					remaining = math.floor(lib.finite(remaining, 0))
+				end
+				if priority ~= '0' then
+					priority = string.format('%.17g', (lib.finite(priority, 0)))
+				end
+				local encode = cjson.encode
+				local history
+				do
+					local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+					local n = #list
+					if newest and n > 0 then
+						list[n] = newest
+						n = n - 1
+					end
+					for i = 1, n do
+						local object
+						do
+							local text = list[i]
+							local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+							if when then
+								object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+							else
+								when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+								if when then
+									object = '{"when":' .. when .. ',"what":' .. what .. '}'
+								else
+									object = lib.unusual_entry(text)
+								end
+							end
+						end
+						list[i] = object
+					end
+					history = lib.joined(list)
+				end
+				local related_jobs
+				do
+					local dependents = prefix .. 'j:' .. jid .. '-dependents'
+					local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+					if call('exists', dependents, dependencies) > 0 then
+						related_jobs = lib.sets_json(jid)
+					else
+						related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+					end
+				end
+				return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.options_member(job[9]) .. lib.progress_member(jid, job[9]) .. lib.parked_member(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+			end
+		elseif name == 'known_as' then
+			function lib.known_as(item, earlier, holder, held)
+				if earlier and earlier.left then
+					return earlier.holder or earlier.jid
+				end
+				return not earlier and held and held.j == item.jid and holder
+			end
+		elseif name == 'names_of' then
+			function lib.names_of(text)
+				local found = {}
+				for _, name in ipairs(lib.list_of(text)) do
+					if type(name) == 'string' or type(name) == 'number' then
+						found[#found + 1] = tostring(name)
+					end
+				end
+				return found
+			end
+		elseif name == 'open_one' then
+			function lib.open_one(ask, i, n)
+				local queue = ask.queues[i]
+				if ask.paused[i] == 1 or lib.is_empty(ask, i) then
+					return var.none, 0
+				end
+				local its = lib.read_settings(queue)
+				ask.settings[i] = its
+				if its.max_concurrency > 0 or its.max_rate then
+					ask.limit = ask.count
+				end
+				local wanted
+				do
+					local wanted2 = math.max(0, ask.limit - n)
+					if its.max_concurrency > 0 then
+						local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+						wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
+					end
+					if its.max_rate and wanted2 > 0 then
+						wanted = lib.allowed_by_rate(queue, its, wanted2)
+					else
+						wanted = wanted2
+					end
+				end
+				if wanted == 0 then
+					return var.none, 0
+				end
+				if ask.known then
+					ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+				end
+				its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
+				its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
+				local expired
+				do
+					local wanted2 = wanted
+					local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+					if its.tracked then
+						recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+					end
+					if lost or recur or scheduled then
+						expired = lib.take_due(queue, its, wanted2, lost, recur, scheduled)
+					else
+						expired = var.none
+					end
+				end
+				if its.left then
+					ask.left = true
+					if #expired > 0 then
+						wanted = #expired
+					end
+				end
+				if ask.known and (expired ~= var.none or var.dropped > 0) then
+					ask.known.empty, ask.known.step = {}, 1
+				end
+				return expired, wanted - #expired
+			end
+		elseif name == 'outsider' then
+			function lib.outsider(jids, among)
+				for i = 1, #jids do
+					if not among[jids[i]] then
+						return jids[i]
+					end
+				end
+			end
+		elseif name == 'precedes' then
+			function lib.precedes(a, b)
+				for i = 1, math.min(#a, #b) do
+					local x, y = string.byte(a, i), string.byte(b, i)
+					if x ~= y then
+						return x < y
+					end
+				end
+				return #a < #b
+			end
+		elseif name == 'put_back' then
+			function lib.put_back(queue, jid, stored)
+				local _, values = lib.split_options(stored)
+				if values.q ~= 'last' and values.q ~= 'place' then
+					return false
+				end
+				local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + var.made_last * 0.000001
+				local turn = values.g and lib.fair_score(queue, job[1], stored, {})
+				if values.q == 'place' and not turn then
+					at = lib.finite(job[2], now)
+				else
+					var.made_last = var.made_last + 1
+				end
+				call('zadd', prefix .. 'q:' .. queue .. '-work', turn or lib.finite(job[1], 0) - at / 10000000000, jid)
+				call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+				call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+				lib.wake_for(queue, 0)
+				return true
+			end
+		elseif name == 'read_end' then
+			function lib.read_end(run, jid)
+				local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
+				local state = job[1]
+				if not state then
+					return false
+				end
+				local found = {state = state}
+				local ended = state == 'complete' or state == 'failed'
+				if ended then
+					local belongs = state .. '|' .. (job[2] or '') .. '|'
+					if string.sub(job[4] or '', 1, #belongs) == belongs then
+						found.result = string.sub(job[4], #belongs + 1)
+					end
+					found.failure = state == 'failed' and job[3] or nil
+				end
+				return cjson.encode(found), ended
+			end
+		elseif name == 'read_job' then
+			function lib.read_job(run, jid)
+				return run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+			end
+		elseif name == 'readable' then
+			function lib.readable(text)
+				local ok, again = pcall(cjson.encode, lib.list_of(text))
+				return ok and again or nil
+			end
+		elseif name == 'required' then
+			function lib.required(area, name, text)
+				if not text then
+					local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+					error(area .. '(): ' .. message)
+				end
+				return text
+			end
+		elseif name == 'score_of' then
+			function lib.score_of(queue, priority, stored, turns)
+				return stored and string.find(stored, '^%a*g') ~= nil and lib.fair_score(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
+			end
+		elseif name == 'take_due' then
+			function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
+				call('zrem', prefix .. 'q:' .. queue .. '-work', '')
+				local room = wanted
+				if lost and var.most_bytes then
+					room = lib.lost_with_room(queue, wanted)
+				end
+				local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
+				local missing = wanted - #expired
+				local brought = missing
+				if recur and var.most_bytes and missing > 0 then
+					brought = lib.children_with_room(queue, missing, var.most_bytes)
+				end
+				lib.bring_due(queue, recur, scheduled, brought)
+				settings.left = room < wanted or brought < missing and (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+				return expired
+			end
+		elseif name == 'tell_all' then
+			function lib.tell_all(failed, cursor, ended, again)
+				local at, minded = 1, 0
+				while failed[at] do
+					local jid = failed[at]
+					repeat
+						if var.tellable <= 0 then
+							if minded > 0 or not again then
+								local cursor2 = cursor
+								local reply = try('set', prefix .. 'x:rest:' .. jid, cursor2, 'NX')
+								if reply and not reply.err then
+									try('zadd', prefix .. 'x:rest', stamp, jid)
+								end
+							end
+							break
+						end
+						local dependents
+						do
+							local cursor2 = cursor
+							local key = prefix .. 'j:' .. jid .. '-dependents'
+							local all = cursor2 == '0' and try('srandmember', key, var.tellable + 1)
+							if all and #all <= var.tellable then
+								dependents, cursor = all, '0'
+							else
+								local page = try('sscan', key, cursor2, 'COUNT', var.tellable)
+								dependents, cursor = page[2] or var.none, page[1] or '0'
+							end
+						end
+						minded = minded + lib.tell_each(dependents, jid, failed, ended)
+					until cursor == '0'
+					at, cursor = at + 1, '0'
+				end
+				return minded
+			end
+		elseif name == 'throttle' then
+			function lib.throttle(stored, named_limits, seconds)
+				local wanted, found = {}, false
+				for _, name in ipairs(named_limits) do
+					wanted[name] = true
+				end
+				for _, name in ipairs(lib.limits_of(stored)) do
+					if #named_limits == 0 or wanted[name] then
+						local field, ends = name .. ' hold', now + seconds
+						found = true
+						if ends > lib.finite(try('hget', prefix .. 'x:limits', field), 0) then
+							try('hset', prefix .. 'x:limits', field, string.format('%.17g', ends))
+						end
+					end
+				end
+				return found
+			end
+		elseif name == 'undepend' then
+			function lib.undepend(jid, other)
+				try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+				try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+			end
+		elseif name == 'wake_any' then
+			function lib.wake_any()
+				for _ = 1, 100 do
+					local worker = try('spop', prefix .. 'x:idle')
+					if type(worker) ~= 'string' or lib.finite(try('publish', prefix .. 'x:wake:' .. worker, ''), 0) > 0 then
+						return
+					end
+				end
+			end
+		elseif name == 'wake_for' then
+			function lib.wake_for(queue, delay)
+				return delay < 3600 and lib.wake(queue)
+			end
+		end
+		elseif length == 9 then
+		if name == 'add_first' then
+			function lib.add_first(key, score, member)
+				local reply = try('zadd', key, score, member)
+				if type(reply) == 'table' then
+					call('del', prefix .. 'x:none')
+					reply = try('zadd', key, score, member)
+				end
+				return reply
+			end
+		elseif name == 'add_given' then
+			function lib.add_given(puts, item, given)
+				item.given = given
+				if given.depends then
+					item.depends = lib.check_dependencies('Put', lib.names('Put', 'depends', given.depends), 1)
+				end
+				local at = given.at and lib.number('Put', 'at', given.at)
+				if at then
+					item.delay, item.at = math.max(at - now, 0), at < now and at
+				end
+				if given.o or given['if'] or given.backoff or given.batch then
+					item.more = lib.read_rare(puts, given, item.checked, item.delay)
+				end
+				item.priority = given.priority and lib.number('Put', 'priority', given.priority)
+				item.retries = given.retries and lib.number('Put', 'retries', given.retries)
+				item.tags = given.tags and lib.names('Put', 'tags', given.tags)
+			end
+		elseif name == 'admit_all' then
+			function lib.admit_all(jids, count, jobs, taken, settings, run)
+				local before, text = var.parked_here, lib.alike(count, jobs, taken, settings, run)
+				local found = text and run and lib.admit_alike(text, count, settings.most or 1)
+				if found then
+					return count, found
+				end
+				for i = 1, count do
+					local stored = jobs[i][9]
+					if stored and string.find(stored, '^%a*c') ~= nil and not lib.may_start(jids[i], jobs[i], taken + i - 1 - var.parked_here + before, settings, run) then
+						return i - 1
+					end
+				end
+				return count
+			end
+		elseif name == 'bare_list' then
+			function lib.bare_list(list, offset, count)
+				local last = math.min(offset + count, list.total) - 1
+				if last < offset then
+					return {}
+				elseif list.kind == 'jids' then
+					return {unpack(list.jids, offset + 1, last + 1)}
+				elseif list.kind == 'oldest' then
+					local list2 = call('lrange', list.key, -last - 1, -offset - 1)
+					local all = {}
+					for i = #list2, 1, -1 do
+						all[#all + 1] = list2[i]
+					end
+					return all
+				elseif list.kind == 'failed' then
+					return call('lrange', list.key, offset, last)
+				elseif list.falls then
+					return call('zrevrange', list.key, offset, last)
+				end
+				return call('zrange', list.key, list.from + offset, list.from + last)
+			end
+		elseif name == 'begin_day' then
+			function lib.begin_day(kind, day, queue)
+				lib.expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
+				lib.prune_histograms(kind, day, queue)
+			end
+		elseif name == 'bring_due' then
+			function lib.bring_due(queue, recur, scheduled, limit)
+				local work = prefix .. 'q:' .. queue .. '-work'
+				if limit <= 0 or not (not redis.acl_check_cmd or redis.acl_check_cmd('del', work)) then
+					return
+				end
+				call('zrem', work, '')
+				if recur then
+					lib.spawn_all(queue, limit)
+				end
+				if scheduled then
+					local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+					local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+					local work, turns = {}, {}
+					for n, jid in ipairs(due) do
+						local priority, stored
+						do
+							local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+							if job[1] then
+								priority, stored = job[1], job[2]
+							else
+								priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+							end
+						end
+						if priority then
+							call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+							work[#work + 1] = stored and string.find(stored, '^%a*c') ~= nil and lib.score_before(jid) or stored and string.find(stored, '^%a*q') ~= nil and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
+							work[#work + 1] = jid
+						end
+					end
+					for from = 1, #due, 1000 do
+						call('zrem', scheduled, unpack(due, from, math.min(from + 999, #due)))
+					end
+					local key = prefix .. 'q:' .. queue .. '-work'
+					for from = 1, #work, 1000 do
+						call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
+					end
+				end
+			end
+		elseif name == 'cursor_at' then
+			function lib.cursor_at(list, offset, jid, score)
+				if list.kind == 'oldest' or list.kind == 'jids' then
+					return string.format('%d', offset + 1)
+				elseif list.kind == 'failed' then
+					return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
+				end
+				return score .. ' ' .. jid
+			end
+		elseif name == 'drop_gone' then
+			function lib.drop_gone(id)
+				local followers, gone = try('hgetall', prefix .. 'x:follow:' .. id), {}
+				for i = 1, #followers, 2 do
+					local _, seen = lib.read_follower(followers[i + 1])
+					if not seen or seen <= now - 180 then
+						gone[#gone + 1] = followers[i]
+					end
+				end
+				do
+					local key = prefix .. 'x:follow:' .. id
+					for from = 1, #gone, 1000 do
+						try('hdel', key, unpack(gone, from, math.min(from + 999, #gone)))
+					end
+				end
+			end
+		elseif name == 'drop_left' then
+			function lib.drop_left(items)
+				local kept = 0
+				for i = 1, #items do
+					local item = items[i]
+					items[i] = nil
+					if not item.left then
+						kept = kept + 1
+						items[kept] = item
+					end
+				end
+			end
+		elseif name == 'due_score' then
+			function lib.due_score(scheduled, jid, priority, n)
+				local at = lib.finite(try('zscore', scheduled, jid), now)
+				call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
+				return lib.finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000
+			end
+		elseif name == 'end_lives' then
+			function lib.end_lives(limit)
+				local ended = 0
+				local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
+				for i = 1, #due do
+					ended = ended + (lib.end_life(due[i]) and 1 or 0)
+				end
+				return ended
+			end
+		elseif name == 'holder_of' then
+			function lib.holder_of(name)
+				local ends, jid = lib.stored_claim(name)
+				if not jid then
+					return
+				elseif ends ~= '0' then
+					return lib.finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+				end
+				local holder, state, claim = lib.kept_by(name, jid)
+				if holder then
+					return holder, state, claim
+				end
+				return lib.kept_before(name, claim)
+			end
+		elseif name == 'is_circle' then
+			function lib.is_circle(item, jid, batch)
+				if not item.old and #item.depends == 0 then
+					return false
+				end
+				batch.waiting = batch.waiting or lib.waiting_for(jid)
+				for _, other in ipairs(item.depends) do
+					if batch.waiting[other] then
+						return true
+					end
+				end
+				return batch.waiting[item.jid]
+			end
+		elseif name == 'is_strict' then
+			function lib.is_strict(text)
+				if string.find(text, '%c') then
+					return false
+				end
+				local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+				for word in string.gmatch(bare, '[%w%.%+%-]+') do
+					if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+						local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+						if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+							return false
+						end
+					end
+				end
+				return true
+			end
+		elseif name == 'job_ended' then
+			function lib.job_ended(jid, stored, state)
+				local mortal = string.find(stored, '^%a*[stkK]') ~= nil
+				local forgotten = mortal and lib.is_forgotten(stored, state)
+				if (state == 'complete' or state == 'failed') and string.find(stored, '^%a*r') ~= nil then
+					local key = prefix .. 'j:' .. jid
+					local job = call('hmget', key, 'time', 'x:result', 'x:o')
+					local belongs, stored = state .. '|' .. (job[1] or '') .. '|', job[2] or ''
+					local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+					if result and string.sub(stored, 1, #belongs) ~= belongs then
+						call('hset', key, 'x:result', belongs .. result)
+					end
+					local left
+					do
+						local text = job[3]
+						local letters, body = string.match(text, '^(%a+)(|.*)$')
+						letters = string.gsub(letters, 'r', '')
+						left = letters == '' and '' or letters .. body
+					end
+					if left == '' then
+						call('hdel', key, 'x:o')
+					else
+						call('hset', key, 'x:o', left)
+					end
+				end
+				if string.find(stored, '^%a*w') ~= nil then
+					local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
+					if not message then
+						message = '{"state":"canceled","cause":"' .. state .. '"}'
+					elseif #message > 65536 and not forgotten then
+						message = '{"state":"' .. state .. '","more":true}'
+					end
+					try('publish', prefix .. 'x:done:' .. jid, message)
+				end
+				if string.find(stored, '^%a*u') ~= nil then
+					lib.release_claim(jid, stored, state)
+				end
+				if string.find(stored, '^%a*c') ~= nil and state ~= 'complete' then
+					lib.leave_limits(jid, stored)
+				end
+				if state == 'failed' and string.find(stored, '^%a*d') ~= nil then
+					lib.tell_all({jid}, '0', lib.job_ended)
+				end
+				if mortal then
+					if not (state == 'complete' or state == 'failed') or forgotten and state == 'complete' then
+						lib.note_life(jid)
+					elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
+						lib.note_life(jid, now)
+					elseif not forgotten and string.find(stored, '^%a*' .. (state == 'complete' and 'k' or 'K')) ~= nil then
+						local _, values = lib.split_options(stored)
+						lib.note_life(jid, lib.end_in_state(values, state, now))
+					end
+				end
+				return forgotten and state == 'complete'
+			end
+		elseif name == 'limits_of' then
+			function lib.limits_of(text)
+				local _, values = lib.split_options(text)
+				local found, seen = {}, {}
+				for _, name in ipairs(type(values.c) == 'table' and values.c or var.none) do
+					if type(name) == 'string' and not seen[name] and #found < 8 then
+						seen[name], found[#found + 1] = true, name
+					end
+				end
+				return found
+			end
+		elseif name == 'lock_from' then
+			function lib.lock_from(ask, i, lost, more, direct, out)
+				local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
+				if not lost then
+					take = ask.known and try or call
+					jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+				end
+				if #jids == 0 then
+					return not lost and its.parked and lib.bring_more(queue, its, more)
+				end
+				its.direct = direct
+				local values = lib.reserved_values(string.format('%.17g', ask.lock_time or its.heartbeat))
+				do
+					local jids2, worker, run = jids, ask.owner, take
+					for first = 1, #jids2, 500 do
+						local some = jids2
+						if #jids2 > 500 then
+							some = {unpack(jids2, first, math.min(first + 500 - 1, #jids2))}
 						end
 						repeat
 							local jids = some
-							local cap = settings.cap
-							local expires = lib.later(settings.heartbeat)
+							local cap = its.cap
+							local expires = lib.later(its.heartbeat)
 							local details = '{"worker":' .. cjson.encode(worker) .. '}'
 							local popped = lib.entry(now, '"popped"', details)
 							local jobs, waited, locks = jids[2] and {unpack(jids)} or {false}, jids[2] and {unpack(jids)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids)}
@@ -441,7 +2276,7 @@ local function library(stamp, now)
 								local size = #(job[6] or '')
 								var.taken_bytes = var.taken_bytes + size
 								if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-									count, settings.stopped, var.dropped = i - 1, true, 1000
+									count, its.stopped, var.dropped = i - 1, true, 1000
 									break
 								end
 								if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
@@ -450,15 +2285,15 @@ local function library(stamp, now)
 								end
 							end
 							if limited then
-								count, common = lib.admit_all(jids, count, jobs, #out, settings, run)
+								count, common = lib.admit_all(jids, count, jobs, #out, its, run)
 								if not common then
-									lib.read_scores(queue, jids, count, jobs, settings, run)
+									lib.read_scores(queue, jids, count, jobs, its, run)
 								end
 							end
 							if run then
 								local first = count == 1 and '-1' or string.format('%d', -count)
 								if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-									settings.stopped = true
+									its.stopped = true
 									break
 								end
 							end
@@ -479,8 +2314,8 @@ local function library(stamp, now)
 										lib.read_rest(jid, key, job, popped, cap)
 									end
 									local ends = expires
-									if settings.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
-										ends = lib.lock_special(key, job, worker, settings)
+									if its.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
+										ends = lib.lock_special(key, job, worker, its)
 									else
 										call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 									end
@@ -502,8 +2337,8 @@ local function library(stamp, now)
 							if limited then
 								lib.note_all_started(jobs, n, locks, common)
 							end
-							if settings.rate then
-								lib.note_starts(settings.rate, n)
+							if its.rate then
+								lib.note_starts(its.rate, n)
 							end
 							do
 								local n2 = n
@@ -517,4947 +2352,3168 @@ local function library(stamp, now)
 									end
 								end
 							end
-							lib.observe('wait', queue, waited)
-							local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
+							do
+								local day = now - now % 86400
+								local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
+								local asked, counts
+								do
+									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+									for i = 1, #waited do
+										local seconds = waited[i]
+										if seconds >= 0 and seconds < 1 then
+											short = short + 1
+										else
+											local name
+											if seconds < 60 then
+												name = 's' .. math.floor(seconds)
+											elseif seconds < 3600 then
+												name = 'm' .. math.floor(seconds / 60)
+											elseif seconds < 86400 then
+												name = 'h' .. math.floor(seconds / 3600)
+											else
+												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+											end
+											if not seen[name] then
+												fields[#fields + 1] = name
+											end
+											seen[name] = (seen[name] or 0) + 1
+										end
+									end
+									if short == 0 then
+										table.remove(fields, 4)
+									end
+									seen.s0 = short
+									asked, counts = fields, seen
+								end
+								local values = try('hmget', key, unpack(asked))
+								local total = lib.finite(values[1], 0)
+								local mean = lib.finite(values[2], 0)
+								local vk = lib.finite(values[3], 0)
+								local fresh = total == 0
+								if fresh then
+									mean, vk = 0, 0
+								end
+								for i = 1, #waited do
+									local value, before = waited[i], mean
+									total = total + 1
+									mean = mean + (value - mean) / total
+									vk = vk + (value - mean) * (value - before)
+								end
+								local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+								for i = 4, #asked do
+									update[2 * i - 1] = asked[i]
+									update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
+								end
+								try('hset', key, unpack(update))
+								if fresh then
+									lib.expire_stats(prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, day)
+									lib.prune_histograms('wait', day, queue)
+								end
+							end
+							local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
 							for i = 1, n do
 								if tracked[i] then
 									try('publish', prefix .. 'popped', jids[i])
 								end
-								out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+								out[#out + 1] = values(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
 							end
 						until true
 					end
 				end
-			elseif name == 'wake' then
-				function lib.wake(queue)
-					local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
-					local woken = false
-					for i = 1, 2 * 100 do
-						local from = list and prefix .. 'x:list:' .. list or waiting
-						local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
-						local name = popped[1]
-						if name and string.byte(name) == 1 then
-							list, lapses = string.sub(name, 2), popped[2]
-						elseif name then
-							local idle = try('srem', prefix .. 'x:idle', name) == 1
-							woken = idle and lib.finite(try('publish', prefix .. 'x:wake:' .. name, queue), 0) > 0
-							if woken then
-								break
-							end
-							var.unheard = var.unheard + 1
-						elseif list then
-							do
-								local name = list
-								local key = prefix .. 'x:listed:' .. name
-								if try('exists', key) == 1 then
-									try('hset', key, queue, '1')
-								end
-							end
-							list = nil
-						else
-							break
-						end
-					end
-					if list then
-						try('zadd', waiting, lapses, '\001' .. list)
-					end
-					return woken
-				end
+				return not its.stopped
 			end
-		elseif length == 5 then
-			if name == 'admit' then
-				function lib.admit(jid, text, most)
-					local found = lib.limits_named(text, most)
-					for i = 1, #found do
-						local opens = lib.limit_opens(found[i], jid)
-						if opens then
-							found[i].opens = opens
-							for j = 1, i - 1 do
-								found[j].look = true
-							end
-							return nil, found[i]
-						end
-					end
-					for i = 1, #found do
-						found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
-					end
-					return found
-				end
-			elseif name == 'alike' then
-				function lib.alike(count, jobs, taken, settings, run)
-					local text = jobs[1][9]
-					if count == 1 or not text or string.find(text, '^%a*[st]') ~= nil or run and (var.parked_here > 0 or settings.direct and taken + count > settings.direct) then
-						return nil
-					end
-					for i = 1, count do
-						if jobs[i][9] ~= text or not jobs[i][1] then
-							return nil
-						end
-					end
-					return text
-				end
-			elseif name == 'apart' then
-				function lib.apart(priority)
-					if priority == 0 then
-						return 0.000001
-					end
-					local _, exponent = math.frexp(priority)
-					return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-				end
-			elseif name == 'array' then
-				function lib.array(list)
-					if #list == 0 then
-						return empty_list
-					end
-					return cjson.encode(list)
-				end
-			elseif name == 'entry' then
-				function lib.entry(at, what, details)
-					return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-				end
-			elseif name == 'later' then
-				function lib.later(seconds)
-					if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-						local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-						if #digits == 10 and decimals ~= '.000000' then
-							return digits .. decimals
-						end
-					end
-					return string.format('%.17g', now + seconds)
-				end
-			elseif name == 'named' then
-				function lib.named(area, name, text)
-					return lib.required(area, name, text ~= '' and text)
-				end
-			elseif name == 'names' then
-				function lib.names(area, name, text)
-					if not text then
-						return var.none
-					end
-					local list = lib.json(area, name, text)
-					if type(list) ~= 'table' then
-						local message = 'Arg "' .. name .. '" is not a JSON array'
-						error(area .. '(): ' .. message)
-					end
-					local members = 0
-					for _ in pairs(list) do
-						members = members + 1
-					end
-					if members ~= #list then
-						local message = 'Arg "' .. name .. '" is not a JSON array'
-						error(area .. '(): ' .. message)
-					end
-					for i = 1, #list do
-						if type(list[i]) == 'number' then
-							list[i] = tostring(list[i])
-						elseif type(list[i]) ~= 'string' then
-							local message = 'Arg "' .. name .. '" is not a JSON array of strings'
-							error(area .. '(): ' .. message)
-						end
-					end
-					return list
-				end
-			elseif name == 'prune' then
-				function lib.prune(before, excess, limit)
-					local completed = prefix .. 'completed'
-					local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
-					if excess > #old then
-						old = call('zrange', completed, 0, math.min(excess, limit) - 1)
-					end
-					for i = 1, #old do
-						lib.delete_job(old[i])
-					end
-					do
-						local list = old
-						for from = 1, #list, 1000 do
-							call('zrem', completed, unpack(list, from, math.min(from + 999, #list)))
-						end
-					end
-				end
-			elseif name == 'retry' then
-				function lib.retry(worker, item)
-					local problem = lib.read_owned('Retry', item, worker)
-					if problem then
-						return problem
-					end
-					local queue, group, message = item.queue, item.group, item.message
-					item.remaining = item.remaining - 1
-					local failure
-					if group and message then
-						failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-					end
-					if item.remaining < 0 then
-						return lib.exhaust(worker, item, queue, group, failure)
-					end
-					local state
-					state, problem = lib.enqueue(item, queue, lib.finite(item.priority, 0) - now / 10000000000)
-					if problem then
-						return problem
-					end
-					local fields = {'remaining', item.remaining, 'state', state}
-					if failure then
-						fields[5], fields[6] = 'failure', failure
-					end
-					lib.give_up(item, worker, fields)
-					if queue ~= item.current then
-						lib.know_unlisted(queue)
-						lib.note_filled(queue)
-					end
-					lib.wake_for(queue, item.delay)
-					if item.stored then
-						lib.stop_limited(item.jid, item.stored)
-					end
-				end
-			elseif name == 'tally' then
-				function lib.tally(day, queue, field, by)
-					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-					if try('hincrby', key, field, by) == by then
-						lib.expire_stats(key, day)
-					end
-				end
-			elseif name == 'union' then
-				function lib.union(list, more, first)
-					local has = {}
-					for i = 1, #list do
-						has[list[i]] = true
-					end
-					for i = first, #more do
-						if not has[more[i]] then
-							has[more[i]] = true
-							list[#list + 1] = more[i]
-						end
-					end
-					return list
-				end
-			elseif name == 'watch' then
-				function lib.watch(jid, ended, some)
-					local failed = {}
-					for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
-						local key = prefix .. 'j:' .. other
-						local job = try('hmget', key, 'state', 'x:o')
-						if job[1] and not (job[2] and string.find(job[2], '^%a*d') ~= nil) then
-							local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
-							call('hset', key, 'x:o', 'd' .. stored)
-						end
-						if job[1] == 'failed' then
-							failed[#failed + 1] = other
-						end
-					end
-					local more = {}
-					for _, other in ipairs(failed) do
-						lib.tell_each({jid}, other, more, ended)
-					end
-					lib.tell_all(more, '0', ended)
-				end
-			elseif name == 'whole' then
-				function lib.whole(area, name, text)
-					local amount = lib.number(area, name, text)
-					if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-						local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-						error(area .. '(): ' .. message)
-					end
-					if amount < 0 then
-						local message = 'Arg "' .. name .. '" is negative: ' .. text
-						error(area .. '(): ' .. message)
-					end
-					return amount + 0
-				end
+		elseif name == 'lock_lost' then
+			function lib.lock_lost(jid, worker)
+				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+				try('publish', prefix .. 'w:' .. worker, message)
+				try('publish', prefix .. 'log', message)
 			end
-		elseif length == 6 then
-			if name == 'day_of' then
-				function lib.day_of(at)
-					return at - at % 86400
+		elseif name == 'lock_time' then
+			function lib.lock_time(own, general)
+				local seconds = own and tonumber(own)
+				if not seconds or seconds - seconds ~= 0 then
+					seconds = general and tonumber(general)
 				end
-			elseif name == 'expire' then
-				function lib.expire(queue, limit, settings)
-					local taken = {}
-					while limit > 0 do
-						local before = var.dropped
-						local ended = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, limit)
-						for _, jid in ipairs(ended) do
-							taken[#taken + 1] = lib.expire_lock(queue, jid, settings)
-						end
-						limit = math.min(var.dropped - before, 1000 - var.dropped)
-						if limit > 0 then
-							local key = prefix .. 'q:' .. queue .. '-locks'
-							for from = 1, #taken, 1000 do
-								call('zrem', key, unpack(taken, from, math.min(from + 999, #taken)))
-							end
-						end
-					end
-					do
-						local key = prefix .. 'q:' .. queue .. '-work'
-						for from = 1, #taken, 1000 do
-							call('zrem', key, unpack(taken, from, math.min(from + 999, #taken)))
-						end
-					end
-					return taken
+				if not seconds or seconds - seconds ~= 0 then
+					seconds = 60
 				end
-			elseif name == 'finite' then
-				function lib.finite(text, default)
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						return n
-					end
-					return default
-				end
-			elseif name == 'forget' then
-				function lib.forget(old)
-					if not redis.acl_check_cmd or redis.acl_check_cmd('del', prefix .. 'workers') then
-						for _, worker in ipairs(old) do
-							call('del', prefix .. 'w:' .. worker .. ':jobs')
-						end
-						local key = prefix .. 'workers'
-						for from = 1, #old, 1000 do
-							call('zrem', key, unpack(old, from, math.min(from + 999, #old)))
-						end
-					end
-				end
-			elseif name == 'joined' then
-				function lib.joined(texts)
-					if #texts == 0 then
-						return empty_list
-					elseif #texts == 1 then
-						return '[' .. texts[1] .. ']'
-					elseif #texts == 2 then
-						return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-					end
-					return '[' .. table.concat(texts, ',') .. ']'
-				end
-			elseif name == 'needed' then
-				function lib.needed(jid, list, first, before)
-					local others = {}
-					for i = first, #list do
-						local other = list[i]
-						local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
-						if type(state) == 'table' then
-							return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-						elseif state and state ~= 'complete' and other ~= jid then
-							others[#others + 1] = other
-						end
-					end
-					return others
-				end
-			elseif name == 'number' then
-				function lib.number(area, name, text)
-					local n = tonumber(text)
-					if not n or n - n ~= 0 then
-						local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-						local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-						error(area .. '(): ' .. message)
-					end
-					return n
-				end
-			elseif name == 'record' then
-				function lib.record(key, text, cap)
-					local length = try('rpush', key .. '-history', text)
-					if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-						lib.trim_history(key .. '-history', length, cap)
-					end
-					return length
-				end
-			elseif name == 'search' then
-				function lib.search(area, list, cursor, count, limit, filters)
-					local offset = lib.after_cursor(area, list, cursor)
-					local jids, found = lib.bare_list(list, offset, count), {}
-					for i = 1, #jids do
-						if lib.is_selected(list, filters, jids[i]) then
-							found[#found + 1] = jids[i]
-						end
-						if i == count or #found == limit and limit > 0 or var.searched >= 2097152 then
-							return found, i, lib.cursor_at(list, offset + i - 1, jids[i], not (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') and call('zscore', list.key, jids[i]))
-						end
-					end
-					return found, #jids, ''
-				end
-			elseif name == 'settle' then
-				function lib.settle(item, state, queue)
-					local key = item.key
-					if item.result then
-						lib.settle_result(item, state, queue)
-					elseif item.data ~= '' then
-						call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
-					else
-						call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
-					end
-				end
-			elseif name == 'sooner' then
-				function lib.sooner(a, b)
-					return a and b and math.min(a, b) or a or b
-				end
-			elseif name == 'unfail' then
-				function lib.unfail(jobs, given)
-					local queues, jids = lib.add_work(jobs), {}
-					for i = #jobs, 1, -1 do
-						local job = jobs[i]
-						local key = prefix .. 'j:' .. job.jid
-						jids[#jids + 1] = job.jid
-						do
-							local jid, text = job.jid, job.history
-							if text then
-								lib.move_history(jid, text)
-							end
-						end
-						lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.to})))
-						do
-							local queue, failure = job.from, lib.list_of(job.failure)
-							local at = lib.finite(failure.when)
-							if at and queue then
-								lib.tally(at - at % 86400, queue, 'failed', -1)
-							end
-						end
-						call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.to, 'remaining', given.retries or job.retries or '5')
-						if given.retries then
-							call('hset', key, 'retries', given.retries)
-						end
-						if job.stored or given.o then
-							local stored = job.stored or ''
-							local claim = lib.claim_again(job.jid, stored)
-							if claim then
-								lib.write_claim(job.jid, claim)
-							end
-							if given.o or string.find(stored, '^%a*[stkKn]') ~= nil then
-								do
-									local key, given2 = prefix .. 'j:' .. job.jid, {o = given.o, drop = 'stn'}
-									local text = lib.merge_options(stored, given2)
-									if text == '' then
-										call('hdel', key, 'x:o')
-									elseif text then
-										call('hset', key, 'x:o', text)
-									end
-								end
-								lib.note_life(job.jid, given.ends)
-							end
-						end
-					end
-					lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-					for i = 1, #queues do
-						lib.know_unlisted(queues[i])
-						lib.note_filled(queues[i])
-						lib.wake(queues[i])
-					end
-					do
-						local queues, events = {}, {}
-						for i = 1, #jobs do
-							local job = jobs[i]
-							local event = events[job.to]
-							if event then
-								event.count, event.jid = event.count + 1, nil
-							else
-								queues[#queues + 1] = job.to
-								events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
-							end
-						end
-						for i = 1, #queues do
-							do
-								local event = events[queues[i]]
-								lib.publish_ours('x:log', cjson.encode(event))
-							end
-						end
-					end
-				end
-			elseif name == 'unpark' then
-				function lib.unpark(jid, queue, score)
-					local work = prefix .. 'q:' .. queue .. '-work'
-					if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
-						return false
-					end
-					call('zadd', work, score, jid)
-					call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-					call('hdel', prefix .. 'j:' .. jid, 'x:parked')
-					lib.note_filled(queue)
-					lib.wake(queue)
+				return seconds
+			end
+		elseif name == 'may_start' then
+			function lib.may_start(jid, job, ready, settings, run)
+				local stored = job[9]
+				if not job[1] or string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, 'waiting', now) or math.huge) <= now) then
 					return true
+				elseif run and settings.direct and ready >= settings.direct then
+					settings.stopped = true
+					return false
+				elseif run and var.parked_here >= 200 then
+					settings.stopped, var.dropped = true, 1000
+					return false
+				end
+				if not run then
+					local most = settings.most or 1
+					for _, limit in ipairs(lib.limits_named(stored, most)) do
+						if try('zrem', prefix .. 'x:limit:' .. limit.name .. ':held', jid) == 1 then
+							limit.room, limit.look = limit.room + 1, true
+						end
+					end
+				end
+				local found, refused = lib.admit(jid, stored, settings.most or 1)
+				if refused then
+					var.parked_here = var.parked_here + 1
+					job.refused, settings.parked = refused, true
+				else
+					job.limits = found
+				end
+				return true
+			end
+		elseif name == 'new_known' then
+			function lib.new_known(queues)
+				return {marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = var.none, step = 1}
+			end
+		elseif name == 'not_empty' then
+			function lib.not_empty(text)
+				return text and text ~= '' and text or nil
+			end
+		elseif name == 'not_owned' then
+			function lib.not_owned(area, jid, owner, state, worker, time, since)
+				if not state then
+					return 'Job ' .. jid .. ' does not exist'
+				elseif state ~= 'running' then
+					local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+					return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+				elseif owner ~= worker or since and since ~= time then
+					local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
+					local again = owner == worker and ', at ' .. tostring(time) or ''
+					return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
 				end
 			end
-		elseif length == 7 then
-			if name == 'add_tag' then
-				function lib.add_tag(jid, tag)
-					if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-						try('zincrby', prefix .. 'tags', 1, tag)
-					end
+		elseif name == 'note_life' then
+			function lib.note_life(jid, ends)
+				if ends then
+					try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+				else
+					try('zrem', prefix .. 'x:until', jid)
 				end
-			elseif name == 'advance' then
-				function lib.advance(item, cap)
-					local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-					lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
-					lib.know_queue(queue)
-					if item.change then
-						local change = item.change
-						call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
-						if change.tags then
-							do
-								local jid, tags = item.jid, lib.difference(change.old_tags, change.tags, 1)
-								for i = 1, #tags do
-									lib.remove_tag(jid, tags[i])
-								end
-							end
-							do
-								local jid, tags = item.jid, change.tags
-								for i = 1, #tags do
-									lib.add_tag(jid, tags[i])
-								end
-							end
-							call('hset', item.key, 'tags', lib.array(change.tags))
-						end
-						if change.o or change.drop then
-							local key, old = item.key, call('hget', item.key, 'x:o')
-							local text = lib.merge_options(old, change)
-							if text == '' then
-								call('hdel', key, 'x:o')
-							elseif text then
-								call('hset', key, 'x:o', text)
-							end
-						end
-					end
-					if item.result then
-						local key = item.key
-						call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
-					end
-					if item.stored and string.find(item.stored, '^%a*[stkK]') ~= nil then
-						local text = lib.renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
-						call('hset', prefix .. 'j:' .. jid, 'x:o', text)
-						local _, values = lib.split_options(text)
-						lib.note_life(jid, lib.end_in_state(values, 'waiting'))
-					end
-					if part == 'depends' then
-						lib.settle(item, 'depends', queue)
-						call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
-						lib.keep_delay(item.key, delay, item.checked)
-						lib.publish_advance(item)
-						local stored = item.change and item.change.o or item.stored
-						if stored and (string.find(stored, '^%a*f') ~= nil or item.stored and string.find(item.stored, '^%a*f') ~= nil) then
-							lib.watch(jid, lib.job_ended)
-							return call('hget', item.key, 'state')
-						end
-						return 'depends'
-					end
-					local state = 'waiting'
-					if part == 'scheduled' then
-						state = 'scheduled'
-						call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + delay), jid)
+			end
+		elseif name == 'open_list' then
+			function lib.open_list(area, kind, name)
+				if kind == 'jids' then
+					local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
+					return {kind = kind, jids = jids, total = #jids}
+				end
+				local key
+				do
+					local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
+					if parts[kind] then
+						key = prefix .. 'q:' .. lib.required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
+					elseif kind == 'failed' or kind == 'oldest' then
+						key = prefix .. 'f:' .. lib.required(area, 'group', name ~= '' and name)
+					elseif kind == 'tagged' then
+						key = prefix .. 't:' .. lib.required(area, 'tag', name ~= '' and name)
+					elseif kind == 'complete' then
+						key = prefix .. 'completed'
+					elseif kind == 'tracked' then
+						key = prefix .. 'tracked'
+					elseif kind == 'worker' then
+						key = prefix .. 'w:' .. lib.required(area, 'worker', name ~= '' and name) .. ':jobs'
 					else
-						call('zadd', prefix .. 'q:' .. queue .. '-work', lib.score_of(queue, item.priority, item.stored, {}), jid)
+						local message = 'Unknown list "' .. tostring(kind) .. '"'
+						error(area .. '(): ' .. message)
 					end
-					lib.settle(item, state, queue)
-					lib.note_filled(queue)
-					lib.publish_advance(item, delay < 3600 and lib.wake(queue))
-					return state
 				end
-			elseif name == 'data_of' then
-				function lib.data_of(key)
-					local size = try('hstrlen', key, 'data')
-					if type(size) ~= 'number' or size > 262144 then
-						return ''
-					end
-					var.searched = var.searched + size
-					return try('hget', key, 'data')
+				local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+				if kind == 'failed' or kind == 'oldest' then
+					list.total = call('llen', key)
+				elseif kind == 'running' then
+					list.from = call('zcount', key, '-inf', '(' .. stamp)
+					list.total = call('zcount', key, stamp, '+inf')
+				elseif kind == 'stalled' then
+					list.total = call('zcount', key, '-inf', stamp)
+				else
+					list.total = call('zcard', key)
 				end
-			elseif name == 'enqueue' then
-				function lib.enqueue(item, queue, score)
-					local state, part = 'waiting', 'work'
-					if item.delay > 0 then
-						state, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
-					end
-					local reply = lib.add_first(prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
-					if type(reply) == 'table' then
-						return nil, reply.err
-					end
-					return state
+				return list
+			end
+		elseif name == 'own_place' then
+			function lib.own_place(text)
+				local _, values = lib.split_options(text)
+				return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+			end
+		elseif name == 'parked_by' then
+			function lib.parked_by(state, time, parked)
+				local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+				return state == 'scheduled' and since == (time or '') and name or nil
+			end
+		elseif name == 'peek_from' then
+			function lib.peek_from(cursor)
+				local part, place = string.match(cursor, '^([ldw])(.*)$')
+				if not part and cursor ~= '' then
+					local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
+					error('Peek(): ' .. message)
 				end
-			elseif name == 'exhaust' then
-				function lib.exhaust(worker, item, queue, group, failure)
-					group = group or 'failed-retries-' .. queue
-					local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
-					failure = failure or cjson.encode({group = group, message = message, when = now, worker = ''})
-					local problem = lib.add_failure(item.jid, group)
-					if problem then
-						return problem
+				local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
+				local work = lib.open_list('Peek', 'waiting', var.queue)
+				if not part or part == 'l' then
+					local after = lib.show_from(lib.open_list('Peek', 'stalled', var.queue), place or '', var.count)
+					if after then
+						return 'l' .. after
 					end
-					local fields = {'remaining', item.remaining}
-					if item.ended then
-						fields[#fields + 1] = 'x:result'
-						fields[#fields + 1] = item.ended
+				end
+				if part ~= 'w' then
+					moved, place = lib.bring_some(work, moved), ''
+					if moved then
+						return string.format('d%d', moved)
 					end
-					lib.give_up(item, worker, fields)
-					local cap, keep = lib.read_failing()
-					lib.mark_exhausted(item.jid, queue, group, failure, cap)
+				end
+				local after = lib.show_from(work, place, math.huge)
+				return after and 'w' .. after or ''
+			end
+		elseif name == 'put_aside' then
+			function lib.put_aside(queue, jid, job, run)
+				if not run then
+					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+					call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
+				end
+				do
+					local limit, score, time = job.refused, job.score, job[8]
+					local wait = prefix .. 'x:limit:' .. limit.name .. ':wait'
+					limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
+					local due = limit.opens
+					if limit.waiting > 0 then
+						due = now + 60 + limit.waiting / 100
+					end
+					limit.waiting = limit.waiting + 1
+					call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+					call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
+					try('zadd', wait, score, jid)
+				end
+			end
+		elseif name == 'read_gift' then
+			function lib.read_gift(area, first, last)
+				local given = lib.options(area, first, last)
+				if given.retries then
+					given.retries = string.format('%d', lib.whole(area, 'retries', given.retries))
+				end
+				local seconds = given.ttl and lib.number(area, 'ttl', given.ttl)
+				if seconds then
+					local text = 't|{"t":' .. string.format('%.17g', seconds) .. '}'
+					given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
+				end
+				return given
+			end
+		elseif name == 'read_list' then
+			function lib.read_list(list, offset, count)
+				local last = math.min(offset + count, list.total) - 1
+				if last < offset or (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') then
+					return lib.bare_list(list, offset, count), {}
+				end
+				local found
+				if list.falls then
+					found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+				else
+					found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+				end
+				local jids, scores = {}, {}
+				for i = 1, #found, 2 do
+					jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+				end
+				return jids, scores
+			end
+		elseif name == 'read_rare' then
+			function lib.read_rare(puts, given, checked, delay)
+				local condition = given['if'] or 'idle'
+				if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+					local message = 'Unknown condition "' .. condition .. '"'
+					error('Put(): ' .. message)
+				end
+				if given.o then
+					given.o = lib.read_options('Put', given.o, checked)
+					if string.find(given.o, '^%a*[stkK]') ~= nil then
+						given.o, puts.mortal = lib.read_lifetimes('Put', given.o, delay), true
+					end
+					given.claim = lib.read_claim('Put', given.o) or nil
+					puts.claiming = puts.claiming or given.claim ~= nil
+					given.watches = lib.read_policy('Put', given.o)
+					given.share = lib.read_share('Put', given.o)
 					do
-						local event = {event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message}
-						lib.publish_ours('x:log', cjson.encode(event))
-					end
-					if item.stored then
-						lib.job_ended(item.jid, item.stored, 'failed')
-					end
-					if keep then
-						lib.file_failure(item.jid, group, keep, item.stored)
-					end
-				end
-			elseif name == 'give_up' then
-				function lib.give_up(item, worker, fields)
-					try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-					do
-						local jid, text = item.jid, item.history
-						if text then
-							lib.move_history(jid, text)
-						end
-					end
-					if item.grace then
-						call('hdel', item.key, 'grace')
-					end
-					if item.data ~= '' then
-						fields[#fields + 1] = 'data'
-						fields[#fields + 1] = item.data
-					end
-					call('hset', item.key, unpack(fields))
-					do
-						local queue = item.current
-						if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-							lib.wake(queue)
-						end
-					end
-				end
-			elseif name == 'grouped' then
-				function lib.grouped(items)
-					local groups, found = {}, {}
-					for i = 1, #items do
-						local item = items[i]
-						local group = found[item.queue]
-						if not group then
-							group = {}
-							found[item.queue] = group
-							groups[#groups + 1] = group
-						end
-						group[#group + 1] = item
-					end
-					return groups
-				end
-			elseif name == 'is_held' then
-				function lib.is_held(worker, jid)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
-					return job[1] == worker and job[2] == 'running'
-				end
-			elseif name == 'is_open' then
-				function lib.is_open(ask, i)
-					local known = ask.known
-					if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
-						lib.look_ahead(ask, known, i, true)
-					end
-					return ask.paused[i] ~= 1 and not (known and known.empty[i])
-				end
-			elseif name == 'is_over' then
-				function lib.is_over(jid, stored, state)
-					return string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
-				end
-			elseif name == 'jids_of' then
-				function lib.jids_of(group)
-					local jids = {}
-					for i = 1, #group do
-						jids[i] = group[i].jid
-					end
-					return jids
-				end
-			elseif name == 'kept_by' then
-				function lib.kept_by(name, jid)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-					local claim
-					do
-						local state, stored = job[1], job[2]
-						local claim2 = lib.claim_of(stored)
-						if not claim2 or claim2.k ~= name or not state or state == 'complete' or state == 'failed' or claim2.m == 'start' and state == 'running' then
-							claim = nil
-						else
-							claim = claim2
-						end
-					end
-					if claim and not (string.find(job[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[2], job[1], now) or math.huge) <= now) then
-						return jid, job[1], claim
-					end
-					return nil, job[1], job[2]
-				end
-			elseif name == 'let_run' then
-				function lib.let_run(jid, other)
-					local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-					if type(try('srem', dependencies, other)) == 'table' then
-						return false
-					elseif call('scard', dependencies) == 0 and lib.free(jid, true) then
-						call('sadd', dependencies, other)
-						return false
-					end
-					try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-					return true
-				end
-			elseif name == 'list_of' then
-				function lib.list_of(text)
-					if not text then
-						return {}
-					end
-					local ok, list = pcall(cjson.decode, text)
-					if ok and type(list) == 'table' then
-						return list
-					end
-					return {}
-				end
-			elseif name == 'matches' then
-				function lib.matches(filter, key, jid)
-					if filter.jid and not string.find(jid, filter.jid, 1, true) then
-						return false
-					end
-					if filter.klass or filter.tag then
-						local job = try('hmget', key, 'klass', 'tags')
-						if filter.klass and job[1] ~= filter.klass or filter.tag and not lib.has_name(lib.names_of(job[2]), filter.tag) then
-							return false
-						end
-					end
-					local data = filter.data and lib.data_of(key)
-					return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
-				end
-			elseif name == 'observe' then
-				function lib.observe(kind, queue, durations)
-					local day = now - now % 86400
-					local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
-					local asked, counts
-					do
-						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-						for i = 1, #durations do
-							local seconds = durations[i]
-							if seconds >= 0 and seconds < 1 then
-								short = short + 1
-							else
-								local name
-								if seconds < 60 then
-									name = 's' .. math.floor(seconds)
-								elseif seconds < 3600 then
-									name = 'm' .. math.floor(seconds / 60)
-								elseif seconds < 86400 then
-									name = 'h' .. math.floor(seconds / 3600)
-								else
-									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-								end
-								if not seen[name] then
-									fields[#fields + 1] = name
-								end
-								seen[name] = (seen[name] or 0) + 1
+						local text = given.o
+						if string.find(text, '^%a*c') ~= nil then
+							local _, values = lib.split_options(text)
+							local found = lib.limits_of(text)
+							for i = 1, #found do
+								lib.check_limit_name('Put', found[i])
 							end
-						end
-						if short == 0 then
-							table.remove(fields, 4)
-						end
-						seen.s0 = short
-						asked, counts = fields, seen
-					end
-					local values = try('hmget', key, unpack(asked))
-					local total = lib.finite(values[1], 0)
-					local mean = lib.finite(values[2], 0)
-					local vk = lib.finite(values[3], 0)
-					local fresh = total == 0
-					if fresh then
-						mean, vk = 0, 0
-					end
-					for i = 1, #durations do
-						local value, before = durations[i], mean
-						total = total + 1
-						mean = mean + (value - mean) / total
-						vk = vk + (value - mean) * (value - before)
-					end
-					local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-					for i = 4, #asked do
-						update[2 * i - 1] = asked[i]
-						update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
-					end
-					try('hset', key, unpack(update))
-					if fresh then
-						lib.expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
-						lib.prune_histograms(kind, day, queue)
-					end
-				end
-			elseif name == 'options' then
-				function lib.options(area, first, last)
-					local found = {}
-					if last < first then
-						return found
-					end
-					if (last - first) % 2 == 0 or last > #ARGV then
-						error(area .. '(): Odd number of additional args')
-					end
-					for i = first, last, 2 do
-						found[ARGV[i]] = ARGV[i + 1]
-					end
-					return found
-				end
-			elseif name == 'part_of' then
-				function lib.part_of(item)
-					if item.waits then
-						return 'depends'
-					end
-					return item.delay > 0 and 'scheduled' or 'work'
-				end
-			elseif name == 'prepare' then
-				function lib.prepare(puts)
-					local before, claims, added, found = {}, {}, {}, {}
-					for i, item in ipairs(puts.items) do
-						item.depends, item.given = item.depends or var.none, item.given or var.none
-						repeat
-							if call('exists', item.key) == 1 then
-								local new = item.checked == 'new' or item.given.replace
-								local condition = new and 'new' or item.given['if']
-								if before[item.jid] then
-									local message = 'Job ' .. item.jid .. ' is named twice'
-									error('Put(): ' .. message)
-								end
-								local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-								if condition and lib.is_left_alone(condition, found[1]) and (new or not (found[2] and (string.find(found[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, found[2], found[1], now) or math.huge) <= now))) then
-									item.left = found[1] or ''
-									if new and item.given.claim then
-										claims[item.given.claim.k] = item
-									end
-									break
-								end
-								local key, depends = item.key, item.depends
-								local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
-								item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
-								item.priority = item.priority or fields[1]
-								item.tags = item.tags or item.old.tags
-								item.retries = item.retries or fields[6]
-								if fields[10] then
-									local old, state = fields[10], fields[4]
-									local ended = state == 'complete' or state == 'failed'
-									local over = not ended and (string.find(old, '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, old, 'waiting', now) or math.huge) <= now)
-									if string.find(old, '^%a*u') ~= nil then
-										item.claimed = old
-										do
-											local given, old2 = item.given, lib.claim_of(old)
-											local claim = given.claim
-											if claim and old2 and old2.a and old2.k == claim.k then
-												claim.a = old2.a
-												given.o = lib.with_value(given.o, 'u', claim)
-											end
-										end
-										local again = ended or over or state == 'running'
-										item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
-									end
-									item.watches = string.find(old, '^%a*f') ~= nil
-									item.old.limits = string.find(old, '^%a*c') ~= nil and old
-									local given = item.given
-									local drop = given.drop or ''
-									if over then
-										drop = drop .. 'st'
-									end
-									if string.find(old, '^%a*p') ~= nil then
-										drop = drop .. 'p'
-									end
-									local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
-									if string.find(text or old, '^%a*[stkK]') ~= nil then
-										text = lib.renew_lifetimes(text or old)
-										puts.mortal = true
-									end
-									item.options = text or old
-									if text then
-										item.text = text
-										item.more = lib.more_fields(item.given.backoff, text)
-										item.old.optionless = text == ''
-									end
-									item.share = string.find(text or old, '^%a*g') ~= nil and (text or old)
-									puts.turns = puts.turns or item.share and {}
-								end
-								if #depends == 0 then
-									item.waits = call('scard', key .. '-dependencies') > 0
-								else
-									local before = call('smembers', key .. '-dependencies')
-									item.old.ended = lib.difference(before, depends, 1)
-									item.waits = #item.old.ended < #before
-								end
-							end
-							if item.given.claim then
-								do
-									local given = item.given
-									local claim, earlier = given.claim, claims[given.claim.k]
-									local holder, state, held = lib.holder_of(claim.k)
-									local known = given.replace and lib.known_as(item, earlier, holder, held)
-									if earlier and not earlier.left then
-										holder, held = earlier.jid, earlier.given.claim or earlier.claim
-										state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
-									end
-									if known then
-										item.left, item.holder = 'replaced', known
-									elseif not holder or holder == item.jid then
-										item.claim = claim
-									elseif not given.replace or not held or held.m == 'for' then
-										item.left, item.holder = state, holder
-									elseif earlier then
-										item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
-										item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
-										item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
-										item.tags = item.tags or var.none
-										item.given.batch = item.given.batch or earlier.given.batch
-										lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
-										if item.given.replace == 'due' then
-											local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
-											lib.set_due(item, earlier.due or now + earlier.delay)
-											item.turn = stays and earlier.turn
-											item.score = item.turn or item.score
-										else
-											lib.set_due(item, now + item.delay)
-										end
-										earlier.left = 'replaced'
-									elseif state == 'running' then
-										local jid = holder
-										local letters, values = lib.split_options(item.given.o)
-										values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
-										item.depends, item.watches, item.follows = {jid}, true, true
-										item.claim = item.given.claim
-										item.claim.a = jid
-										letters = string.find(letters, '^%a*f') ~= nil and letters or letters .. 'f'
-										item.options = lib.join_options(letters, values)
-									else
-										if before[holder] then
-											local message = 'Job ' .. holder .. ' is named twice'
-											error('Put(): ' .. message)
-										end
-										local jid, held2 = holder, held
-										local put_as, key = item.jid, prefix .. 'j:' .. jid
-										local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
-										item.jid, item.key, item.replaces = jid, key, true
-										item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and string.find(job[7], '^%a*c') ~= nil and job[7], priority = job[9], stored = job[7]}
-										item.tags = item.tags or var.none
-										item.waits = call('scard', key .. '-dependencies') > 0
-										item.watches = string.find(job[7], '^%a*f') ~= nil
-										local first, last = string.match(type(held2.s) == 'string' and held2.s or '', '^(%S+) (%S+)$')
-										if last ~= job[8] then
-											first = job[8]
-										end
-										lib.set_options(item, job[7], lib.finite(first, now), put_as)
-										local due, turn = now + item.delay, false
-										if item.given.replace == 'due' and job[2] then
-											local queue, job2 = job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]}
-											local score
-											do
-												local limit = lib.parked_by(job2.state, job2.time, job2.parked)
-												score = call('zscore', limit and prefix .. 'x:limit:' .. limit .. ':wait' or prefix .. 'q:' .. queue .. '-work', jid)
-											end
-											local due2 = not score and lib.finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-											if score then
-												local at, priority = lib.finite(score), lib.finite(job2.priority, 0)
-												local in_work = at and (priority - at) * 10000000000 or 0
-												if in_work <= now or not item.given.share then
-													due, turn = in_work <= now and in_work or item.first
-												else
-													local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
-													due, turn = now, stays and string.find(job2.stored, '^%a*g') ~= nil and score
-												end
-											else
-												due, turn = due2 or not job2.undelayed and lib.finite(job2.scheduled) or now
-											end
-										end
-										lib.set_due(item, due)
-										item.turn = turn
-										item.score = turn or item.score
-									end
-									if known or not item.left then
-										claims[claim.k] = item
-									end
-									if item.replaces or item.follows then
-										item.more = lib.more_fields(given.backoff, item.options)
-									end
-								end
-								if item.left then
-									break
-								end
-							elseif item.claim then
-								local key = item.claim.k
-								if claims[key] then
-									item.claim = nil
-								else
-									claims[key] = item
-								end
-							end
-							if not item.others then
-								local others, problem = lib.needed(item.jid, item.depends, 1, before)
-								if problem then
-									error('Put(): ' .. problem)
-								end
-								item.others, item.waits = others, item.waits or #others > 0
-							end
-							item.watches = item.waits and (item.watches or item.given.watches)
-							puts.watching = puts.watching or item.watches
-						until true
-						if not item.left then
-							call('zcard', prefix .. 'q:' .. item.queue .. '-' .. lib.part_of(item))
-							before[item.jid] = 'put'
-							found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
-						elseif item.holder or item.checked ~= 'new' and not item.given.replace then
-							found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
-						end
-					end
-					lib.drop_left(puts.items)
-					for g = 1, #puts.groups do
-						lib.drop_left(puts.groups[g])
-					end
-					if puts.batches then
-						local batches, items = puts.batches, puts.items
-						for _, item in ipairs(items) do
-							local jid = item.given.batch
-							if jid then
-								local batch = batches[jid]
-								batch.stored = batch.stored or lib.read_batch('Put', jid)
-								if lib.is_circle(item, jid, batch) then
-									local message = 'Job ' .. item.jid .. ' would wait for its own batch'
-									error('Put(): ' .. message)
-								end
-								batch.members[#batch.members + 1] = item.jid
-							end
-							if batches[item.jid] then
-								local message = 'Job ' .. item.jid .. ' is put together with its members'
+							if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+								local message = 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200)
 								error('Put(): ' .. message)
 							end
 						end
 					end
-					for _, item in ipairs(puts.items) do
-						do
-							local jid, others = item.jid, item.others
-							local failed = lib.link(jid, others, added)
-							if failed then
-								call('sadd', failed.key, failed.member)
-							end
+					puts.turns = puts.turns or given.share and {}
+					repeat
+						local how, claim = given.replace, given.claim
+						if not how then
+							break
+						elseif how ~= 'delay' and how ~= 'due' then
+							local message = 'Arg "replace" is neither delay nor due: ' .. how
+							error('Put(): ' .. message)
+						elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+							error('Put(): Arg "replace" needs a unique key, and no time for it, dependencies or condition')
 						end
-					end
-					for jid, batch in pairs(puts.batches or var.none) do
-						batch.count = lib.link_members(jid, batch.members, added)
-					end
-					for _, item in ipairs(puts.items) do
-						if item.claim then
-							lib.write_claim(item.jid, item.claim)
-							local before = lib.claim_of(item.claimed)
-							if before and before.k ~= item.claim.k then
-								lib.release_claim(item.jid, item.claimed, 'canceled')
-							end
-						end
-						if item.old then
-							local worker = puts.worker
-							local jid, old = item.jid, item.old
-							local queue, owner = old.queue, old.worker
-							do
-								local text = old.history
-								if text then
-									lib.move_history(jid, text)
-								end
-							end
-							if queue then
-								lib.leave_queue(queue, jid)
-							end
-							if owner and owner ~= '' then
-								try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
-								old.lost = owner ~= worker
-								if old.state == 'running' and queue then
-									if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-										lib.wake(queue)
-									end
-								end
-							end
-							if old.state == 'complete' then
-								try('zrem', prefix .. 'completed', jid)
-							elseif old.state == 'failed' then
-								local failure, count = old.failure
-								local details = lib.list_of(failure)
-								lib.leave_group(jid, details, count)
-								lib.uncount_failure(queue, details)
-								lib.unfile_failures({jid})
-							end
-							if old.grace then
-								call('hdel', item.key, 'grace')
-							end
-							local keeps_turn = item.score and item.given.share
-							if old.stored and string.find(old.stored, '^%a*g') ~= nil and old.state == 'waiting' and queue and not keeps_turn then
-								lib.leave_turns(queue, old.priority)
-							end
-							if old.limits then
-								lib.leave_limits(jid, old.limits)
-							end
-							if old.optionless then
-								call('hdel', item.key, 'x:o')
-							end
-							do
-								local tags = lib.difference(old.tags, item.tags, 1)
-								for i = 1, #tags do
-									lib.remove_tag(jid, tags[i])
-								end
-							end
-							for _, other in ipairs(old.ended) do
-								lib.undepend(jid, other)
-							end
-						end
-					end
-					return found
+						given.within = given.within and lib.number('Put', 'within', given.within)
+					until true
 				end
-			elseif name == 'publish' then
-				function lib.publish(channel, message)
-					return try('publish', prefix .. channel, message)
+				if given.batch then
+					puts.batches = puts.batches or {}
+					puts.batches[lib.required('Put', 'batch', given.batch ~= '' and given.batch)] = {members = {}}
 				end
-			elseif name == 'related' then
-				function lib.related(jid, name, left_out)
-					local key, room = prefix .. 'j:' .. jid .. '-' .. name, var.related_left
-					if room then
-						local count = try('scard', key)
-						if count == 0 or type(count) == 'table' then
-							return empty_list
-						elseif count > room then
-							left_out[#left_out + 1] = name
-							return empty_list
-						end
-						var.related_left = room - count
-					end
-					do
-						local list = try('smembers', key)
-						if #list == 0 then
-							return empty_list
-						end
-						return cjson.encode(list)
-					end
-				end
-			elseif name == 'release' then
-				function lib.release(worker, item)
-					local problem, state = lib.read_owned('Release', item, worker)
-					if not problem then
-						if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, item.delay) then
-							item.delay = 0
-						end
-						local score = lib.finite(item.priority, 0) - (item.place or 0) / 1000000
-						state, problem = lib.enqueue(item, item.current, score)
-					end
-					if problem then
-						return problem
-					end
-					lib.give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
-					lib.wake_for(item.current, item.delay)
-					if item.stored then
-						lib.stop_limited(item.jid, item.stored)
-					end
-				end
-			elseif name == 'set_due' then
-				function lib.set_due(item, due)
-					local within = item.given.within
-					if within and due > item.first + within then
-						due = item.first + within
-					end
-					item.due, item.delay = due, math.max(due - now, 0)
-					item.score = due < now and not item.given.share and lib.finite(item.priority, 0) - due / 10000000000 or nil
-				end
-			elseif name == 'shuffle' then
-				function lib.shuffle(ask)
-					local queues, cursor = ask.queues, ask.cursor
-					for i = #queues, 2, -1 do
-						cursor = cursor * 16807 % 2147483647
-						local other = cursor % i + 1
-						queues[i], queues[other] = queues[other], queues[i]
-					end
-					ask.cursor = 0
+				return lib.more_fields(given.backoff, given.o)
+			end
+		elseif name == 'read_rest' then
+			function lib.read_rest(jid, key, job, recorded, cap)
+				local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+				job[10], job[11] = rest[1], rest[2]
+				lib.adopt_before(jid, rest[3], recorded, cap)
+				if rest[4] == '1.0' then
+					call('hdel', key, 'grace')
 				end
 			end
-		elseif length == 8 then
-			if name == 'add_some' then
-				function lib.add_some(bands, work, from, to, limit)
-					local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
-					for i = 1, #found, 2 do
-						local at, priority
-						do
-							local jid, score = found[i], lib.finite(found[i + 1], math.huge)
-							local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'time')
-							local priority2 = lib.finite(job[1], 0)
-							local at2 = (priority2 - score) * 10000000000
-							if at2 >= 0.1 * 10000000000 and at2 <= now + 1 then
-								at, priority = at2, priority2
-							else
-								at, priority = lib.finite(job[2], now), priority2
-							end
-						end
-						lib.add_wait(bands, priority, at)
-					end
+		elseif name == 'scores_of' then
+			function lib.scores_of(queue, jobs)
+				local work, turns = {}, {}
+				for i = #jobs, 1, -1 do
+					local job = jobs[i]
+					work[#work + 1] = job.stored and string.find(job.stored, '^%a*g') ~= nil and lib.fair_score(queue, job.priority, job.stored, turns) or lib.finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000
+					work[#work + 1] = job.jid
 				end
-			elseif name == 'add_tags' then
-				function lib.add_tags(jid, tags, first)
-					for i = first, #tags do
-						do
-							local tag = tags[i]
-							if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-								try('zincrby', prefix .. 'tags', 1, tag)
-							end
-						end
-					end
-				end
-			elseif name == 'add_wait' then
-				function lib.add_wait(bands, priority, at)
-					local waited = math.max(now - at, 0)
-					for i = 1, #bands do
-						if bands[i].priority == priority then
-							bands[i].waited = math.max(bands[i].waited, waited)
-							return
-						end
-					end
-					bands[#bands + 1] = {priority = priority, waited = waited}
-				end
-			elseif name == 'add_work' then
-				function lib.add_work(jobs)
-					local queues, its = {}, {}
-					for i = 1, #jobs do
-						local to = jobs[i].to
-						if not its[to] then
-							queues[#queues + 1], its[to] = to, {}
-						end
-						table.insert(its[to], jobs[i])
-					end
-					for i = 2, #queues do
-						call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-					end
-					for i = 1, #queues do
-						do
-							local key, list = prefix .. 'q:' .. queues[i] .. '-work', lib.scores_of(queues[i], its[queues[i]])
-							for from = 1, #list, 1000 do
-								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-							end
-						end
-					end
-					return queues
-				end
-			elseif name == 'claim_of' then
-				function lib.claim_of(text)
-					local _, values = lib.split_options(text)
-					local claim = values.u
-					if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-						return claim
-					end
-				end
-			elseif name == 'end_life' then
-				function lib.end_life(jid, as)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
-					local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
-					if state == 'failed' then
-						since = lib.finite(lib.list_of(job[3]).when, now)
-					end
-					local ends = state and lib.end_of_life(jid, stored, as or state, since)
-					if ends and ends <= now then
-						if state == 'complete' then
-							do
-								local tags = job[5]
-								local key = prefix .. 'j:' .. jid
-								try('zrem', prefix .. 'completed', jid)
-								do
-									local tags2 = lib.names_of(tags)
-									for i = 1, #tags2 do
-										lib.remove_tag(jid, tags2[i])
-									end
-								end
-								call('del', key, key .. '-history', key .. '-dependencies')
-								lib.note_life(jid)
-							end
-							return true
-						elseif lib.expire_job(jid, job) then
-							if state ~= 'failed' then
-								local queue = job[2] or ''
-								local day = now - now % 86400
-								local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-								if try('hincrby', key, 'expired', 1) == 1 then
-									lib.expire_stats(key, day)
-								end
-							end
-							return true
-						end
-						ends = now + 60
-					elseif state == 'running' and string.find(stored, '^%a*s') ~= nil then
-						ends = lib.sooner(ends, now + 60)
-					end
-					lib.note_life(jid, ends)
-					return false
-				end
-			elseif name == 'group_of' then
-				function lib.group_of(jid)
-					local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
-					local group = type(failure) == 'string' and lib.list_of(failure).group
-					return type(group) == 'string' and group or ''
-				end
-			elseif name == 'has_jobs' then
-				function lib.has_jobs(queue, worker, soon)
-					if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
-						return true
-					end
-					local soonest = now + soon
-					for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-						local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
-						soonest = due and math.min(due, soonest) or soonest
-					end
-					return soonest < now + soon and (soonest <= now or not lib.is_claimed(queue, soonest, worker))
-				end
-			elseif name == 'has_name' then
-				function lib.has_name(list, name)
-					for i = 1, #list do
-						if list[i] == name then
-							return true
-						end
-					end
-					return false
-				end
-			elseif name == 'has_room' then
-				function lib.has_room(jid)
-					if var.large_text >= 262144 then
-						return false
-					end
-					local size = var.large_bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
-					return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
-				end
-			elseif name == 'is_empty' then
-				function lib.is_empty(ask, i)
-					local known = ask.known
-					if not known then
-						return false
-					end
-					if known.empty[i] == nil then
-						lib.look_ahead(ask, known, i)
-					end
-					if known.empty[i] then
-						known.found[#known.found + 1] = i
-					end
-					return known.empty[i]
-				end
-			elseif name == 'is_queue' then
-				function lib.is_queue(name)
-					return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
-				end
-			elseif name == 'is_ready' then
-				function lib.is_ready(queue)
-					return call('exists', prefix .. 'q:' .. queue .. '-work') == 1 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0
-				end
-			elseif name == 'job_json' then
-				function lib.job_json(job, tracked, more, newest)
-					local jid, tags, failure = job[13], job[7], job[10]
-					do
-						local text = job[12]
-						if text then
-							lib.move_history(jid, text)
-						end
-					end
-					local retries, remaining, priority = job[4], job[5], job[3]
-					if retries ~= '5' then
-						retries = lib.finite(retries, 0)
-					end
-					if remaining ~= '5' then
-						remaining = math.floor(lib.finite(remaining, 0))
-					end
-					if priority ~= '0' then
-						priority = string.format('%.17g', (lib.finite(priority, 0)))
-					end
-					local encode = cjson.encode
-					local history
-					do
-						local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-						local n = #list
-						if newest and n > 0 then
-							list[n] = newest
-							n = n - 1
-						end
-						for i = 1, n do
-							local object
-							do
-								local text = list[i]
-								local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-								if when then
-									object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-								else
-									when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-									if when then
-										object = '{"when":' .. when .. ',"what":' .. what .. '}'
-									else
-										object = lib.unusual_entry(text)
-									end
-								end
-							end
-							list[i] = object
-						end
-						history = lib.joined(list)
-					end
-					local related_jobs
-					do
-						local dependents = prefix .. 'j:' .. jid .. '-dependents'
-						local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-						if call('exists', dependents, dependencies) > 0 then
-							related_jobs = lib.sets_json(jid)
-						else
-							related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-						end
-					end
-					return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.options_member(job[9]) .. lib.progress_member(jid, job[9]) .. lib.parked_member(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-				end
-			elseif name == 'known_as' then
-				function lib.known_as(item, earlier, holder, held)
-					if earlier and earlier.left then
-						return earlier.holder or earlier.jid
-					end
-					return not earlier and held and held.j == item.jid and holder
-				end
-			elseif name == 'names_of' then
-				function lib.names_of(text)
-					local found = {}
-					for _, name in ipairs(lib.list_of(text)) do
-						if type(name) == 'string' or type(name) == 'number' then
-							found[#found + 1] = tostring(name)
-						end
-					end
-					return found
-				end
-			elseif name == 'open_one' then
-				function lib.open_one(ask, i, n)
-					local queue = ask.queues[i]
-					if ask.paused[i] == 1 or lib.is_empty(ask, i) then
-						return var.none, 0
-					end
-					local its = lib.read_settings(queue)
-					ask.settings[i] = its
-					if its.max_concurrency > 0 or its.max_rate then
-						ask.limit = ask.count
-					end
-					local wanted
-					do
-						local wanted2 = math.max(0, ask.limit - n)
-						if its.max_concurrency > 0 then
-							local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-							wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
-						end
-						if its.max_rate and wanted2 > 0 then
-							wanted = lib.allowed_by_rate(queue, its, wanted2)
-						else
-							wanted = wanted2
-						end
-					end
-					if wanted == 0 then
-						return var.none, 0
-					end
-					if ask.known then
-						ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-					end
-					its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
-					its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
-					local expired
-					do
-						local wanted2 = wanted
-						local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-						if its.tracked then
-							recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-						end
-						if lost or recur or scheduled then
-							expired = lib.take_due(queue, its, wanted2, lost, recur, scheduled)
-						else
-							expired = var.none
-						end
-					end
-					if its.left then
-						ask.left = true
-						if #expired > 0 then
-							wanted = #expired
-						end
-					end
-					if ask.known and (expired ~= var.none or var.dropped > 0) then
-						ask.known.empty, ask.known.step = {}, 1
-					end
-					return expired, wanted - #expired
-				end
-			elseif name == 'outsider' then
-				function lib.outsider(jids, among)
-					for i = 1, #jids do
-						if not among[jids[i]] then
-							return jids[i]
-						end
-					end
-				end
-			elseif name == 'precedes' then
-				function lib.precedes(a, b)
-					for i = 1, math.min(#a, #b) do
-						local x, y = string.byte(a, i), string.byte(b, i)
-						if x ~= y then
-							return x < y
-						end
-					end
-					return #a < #b
-				end
-			elseif name == 'put_back' then
-				function lib.put_back(queue, jid, stored)
-					local _, values = lib.split_options(stored)
-					if values.q ~= 'last' and values.q ~= 'place' then
-						return false
-					end
-					local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + var.made_last * 0.000001
-					local turn = values.g and lib.fair_score(queue, job[1], stored, {})
-					if values.q == 'place' and not turn then
-						at = lib.finite(job[2], now)
-					else
-						var.made_last = var.made_last + 1
-					end
-					call('zadd', prefix .. 'q:' .. queue .. '-work', turn or lib.finite(job[1], 0) - at / 10000000000, jid)
-					call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-					call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
-					lib.wake_for(queue, 0)
-					return true
-				end
-			elseif name == 'read_end' then
-				function lib.read_end(run, jid)
-					local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
-					local state = job[1]
-					if not state then
-						return false
-					end
-					local found = {state = state}
-					local ended = state == 'complete' or state == 'failed'
-					if ended then
-						local belongs = state .. '|' .. (job[2] or '') .. '|'
-						if string.sub(job[4] or '', 1, #belongs) == belongs then
-							found.result = string.sub(job[4], #belongs + 1)
-						end
-						found.failure = state == 'failed' and job[3] or nil
-					end
-					return cjson.encode(found), ended
-				end
-			elseif name == 'read_job' then
-				function lib.read_job(run, jid)
-					return run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-				end
-			elseif name == 'readable' then
-				function lib.readable(text)
-					local ok, again = pcall(cjson.encode, lib.list_of(text))
-					return ok and again or nil
-				end
-			elseif name == 'required' then
-				function lib.required(area, name, text)
-					if not text then
-						local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-						error(area .. '(): ' .. message)
-					end
-					return text
-				end
-			elseif name == 'reversed' then
-				function lib.reversed(list)
-					local all = {}
-					for i = #list, 1, -1 do
-						all[#all + 1] = list[i]
-					end
-					return all
-				end
-			elseif name == 'score_of' then
-				function lib.score_of(queue, priority, stored, turns)
-					return stored and string.find(stored, '^%a*g') ~= nil and lib.fair_score(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
-				end
-			elseif name == 'take_due' then
-				function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
-					call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-					local room = wanted
-					if lost and var.most_bytes then
-						room = lib.lost_with_room(queue, wanted)
-					end
-					local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
-					local missing = wanted - #expired
-					local brought = missing
-					if recur and var.most_bytes and missing > 0 then
-						brought = lib.children_with_room(queue, missing, var.most_bytes)
-					end
-					lib.bring_due(queue, recur, scheduled, brought)
-					settings.left = room < wanted or brought < missing and (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
-					return expired
-				end
-			elseif name == 'tell_all' then
-				function lib.tell_all(failed, cursor, ended, again)
-					local at, minded = 1, 0
-					while failed[at] do
-						local jid = failed[at]
-						repeat
-							if var.tellable <= 0 then
-								if minded > 0 or not again then
-									local cursor2 = cursor
-									local reply = try('set', prefix .. 'x:rest:' .. jid, cursor2, 'NX')
-									if reply and not reply.err then
-										try('zadd', prefix .. 'x:rest', stamp, jid)
-									end
-								end
-								break
-							end
-							local dependents
-							do
-								local cursor2 = cursor
-								local key = prefix .. 'j:' .. jid .. '-dependents'
-								local all = cursor2 == '0' and try('srandmember', key, var.tellable + 1)
-								if all and #all <= var.tellable then
-									dependents, cursor = all, '0'
-								else
-									local page = try('sscan', key, cursor2, 'COUNT', var.tellable)
-									dependents, cursor = page[2] or var.none, page[1] or '0'
-								end
-							end
-							minded = minded + lib.tell_each(dependents, jid, failed, ended)
-						until cursor == '0'
-						at, cursor = at + 1, '0'
-					end
-					return minded
-				end
-			elseif name == 'throttle' then
-				function lib.throttle(stored, named_limits, seconds)
-					local wanted, found = {}, false
-					for _, name in ipairs(named_limits) do
-						wanted[name] = true
-					end
-					for _, name in ipairs(lib.limits_of(stored)) do
-						if #named_limits == 0 or wanted[name] then
-							local field, ends = name .. ' hold', now + seconds
-							found = true
-							if ends > lib.finite(try('hget', prefix .. 'x:limits', field), 0) then
-								try('hset', prefix .. 'x:limits', field, string.format('%.17g', ends))
-							end
-						end
-					end
-					return found
-				end
-			elseif name == 'undepend' then
-				function lib.undepend(jid, other)
-					try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-					try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-				end
-			elseif name == 'wake_any' then
-				function lib.wake_any()
-					for _ = 1, 100 do
-						local worker = try('spop', prefix .. 'x:idle')
-						if type(worker) ~= 'string' or lib.finite(try('publish', prefix .. 'x:wake:' .. worker, ''), 0) > 0 then
-							return
-						end
-					end
-				end
-			elseif name == 'wake_for' then
-				function lib.wake_for(queue, delay)
-					return delay < 3600 and lib.wake(queue)
-				end
+				return work
 			end
-		elseif length == 9 then
-			if name == 'add_first' then
-				function lib.add_first(key, score, member)
-					local reply = try('zadd', key, score, member)
-					if type(reply) == 'table' then
-						call('del', prefix .. 'x:none')
-						reply = try('zadd', key, score, member)
-					end
-					return reply
-				end
-			elseif name == 'add_given' then
-				function lib.add_given(puts, item, given)
-					item.given = given
-					if given.depends then
-						item.depends = lib.check_dependencies('Put', lib.names('Put', 'depends', given.depends), 1)
-					end
-					local at = given.at and lib.number('Put', 'at', given.at)
-					if at then
-						item.delay, item.at = math.max(at - now, 0), at < now and at
-					end
-					if given.o or given['if'] or given.backoff or given.batch then
-						item.more = lib.read_rare(puts, given, item.checked, item.delay)
-					end
-					item.priority = given.priority and lib.number('Put', 'priority', given.priority)
-					item.retries = given.retries and lib.number('Put', 'retries', given.retries)
-					item.tags = given.tags and lib.names('Put', 'tags', given.tags)
-				end
-			elseif name == 'admit_all' then
-				function lib.admit_all(jids, count, jobs, taken, settings, run)
-					local before, text = var.parked_here, lib.alike(count, jobs, taken, settings, run)
-					local found = text and run and lib.admit_alike(text, count, settings.most or 1)
-					if found then
-						return count, found
-					end
-					for i = 1, count do
-						local stored = jobs[i][9]
-						if stored and string.find(stored, '^%a*c') ~= nil and not lib.may_start(jids[i], jobs[i], taken + i - 1 - var.parked_here + before, settings, run) then
-							return i - 1
+		elseif name == 'sets_json' then
+			function lib.sets_json(jid)
+				local left_out = {}
+				local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
+				return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
+			end
+		elseif name == 'show_from' then
+			function lib.show_from(list, cursor, most)
+				local offset = lib.after_cursor('Peek', list, cursor)
+				list.total = math.min(list.total, offset + most)
+				while #var.out < var.room and var.looked < 500 do
+					local wanted = math.min(var.room - #var.out, 500 - var.looked)
+					local jids, scores = lib.read_list(list, offset, wanted)
+					for i, jid in ipairs(jids) do
+						if not lib.has_room(jid) then
+							return cursor
 						end
-					end
-					return count
-				end
-			elseif name == 'bare_list' then
-				function lib.bare_list(list, offset, count)
-					local last = math.min(offset + count, list.total) - 1
-					if last < offset then
-						return {}
-					elseif list.kind == 'jids' then
-						return {unpack(list.jids, offset + 1, last + 1)}
-					elseif list.kind == 'oldest' then
-						local list2 = call('lrange', list.key, -last - 1, -offset - 1)
-						local all = {}
-						for i = #list2, 1, -1 do
-							all[#all + 1] = list2[i]
-						end
-						return all
-					elseif list.kind == 'failed' then
-						return call('lrange', list.key, offset, last)
-					elseif list.falls then
-						return call('zrevrange', list.key, offset, last)
-					end
-					return call('zrange', list.key, list.from + offset, list.from + last)
-				end
-			elseif name == 'begin_day' then
-				function lib.begin_day(kind, day, queue)
-					lib.expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
-					lib.prune_histograms(kind, day, queue)
-				end
-			elseif name == 'bring_due' then
-				function lib.bring_due(queue, recur, scheduled, limit)
-					local work = prefix .. 'q:' .. queue .. '-work'
-					if limit <= 0 or not (not redis.acl_check_cmd or redis.acl_check_cmd('del', work)) then
-						return
-					end
-					call('zrem', work, '')
-					if recur then
-						lib.spawn_all(queue, limit)
-					end
-					if scheduled then
-						local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-						local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-						local work, turns = {}, {}
-						for n, jid in ipairs(due) do
-							local priority, stored
-							do
-								local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
-								if job[1] then
-									priority, stored = job[1], job[2]
-								else
-									priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
-								end
-							end
-							if priority then
-								call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-								work[#work + 1] = stored and string.find(stored, '^%a*c') ~= nil and lib.score_before(jid) or stored and string.find(stored, '^%a*q') ~= nil and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
-								work[#work + 1] = jid
-							end
-						end
-						for from = 1, #due, 1000 do
-							call('zrem', scheduled, unpack(due, from, math.min(from + 999, #due)))
-						end
-						local key = prefix .. 'q:' .. queue .. '-work'
-						for from = 1, #work, 1000 do
-							call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
-						end
-					end
-				end
-			elseif name == 'cursor_at' then
-				function lib.cursor_at(list, offset, jid, score)
-					if list.kind == 'oldest' or list.kind == 'jids' then
-						return string.format('%d', offset + 1)
-					elseif list.kind == 'failed' then
-						return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
-					end
-					return score .. ' ' .. jid
-				end
-			elseif name == 'drop_gone' then
-				function lib.drop_gone(id)
-					local followers, gone = try('hgetall', prefix .. 'x:follow:' .. id), {}
-					for i = 1, #followers, 2 do
-						local _, seen = lib.read_follower(followers[i + 1])
-						if not seen or seen <= now - 180 then
-							gone[#gone + 1] = followers[i]
-						end
-					end
-					do
-						local key = prefix .. 'x:follow:' .. id
-						for from = 1, #gone, 1000 do
-							try('hdel', key, unpack(gone, from, math.min(from + 999, #gone)))
-						end
-					end
-				end
-			elseif name == 'drop_left' then
-				function lib.drop_left(items)
-					local kept = 0
-					for i = 1, #items do
-						local item = items[i]
-						items[i] = nil
-						if not item.left then
-							kept = kept + 1
-							items[kept] = item
-						end
-					end
-				end
-			elseif name == 'due_score' then
-				function lib.due_score(scheduled, jid, priority, n)
-					local at = lib.finite(try('zscore', scheduled, jid), now)
-					call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
-					return lib.finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000
-				end
-			elseif name == 'end_lives' then
-				function lib.end_lives(limit)
-					local ended = 0
-					local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
-					for i = 1, #due do
-						ended = ended + (lib.end_life(due[i]) and 1 or 0)
-					end
-					return ended
-				end
-			elseif name == 'holder_of' then
-				function lib.holder_of(name)
-					local ends, jid = lib.stored_claim(name)
-					if not jid then
-						return
-					elseif ends ~= '0' then
-						return lib.finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
-					end
-					local holder, state, claim = lib.kept_by(name, jid)
-					if holder then
-						return holder, state, claim
-					end
-					return lib.kept_before(name, claim)
-				end
-			elseif name == 'is_circle' then
-				function lib.is_circle(item, jid, batch)
-					if not item.old and #item.depends == 0 then
-						return false
-					end
-					batch.waiting = batch.waiting or lib.waiting_for(jid)
-					for _, other in ipairs(item.depends) do
-						if batch.waiting[other] then
-							return true
-						end
-					end
-					return batch.waiting[item.jid]
-				end
-			elseif name == 'is_strict' then
-				function lib.is_strict(text)
-					if string.find(text, '%c') then
-						return false
-					end
-					local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
-					for word in string.gmatch(bare, '[%w%.%+%-]+') do
-						if word ~= 'true' and word ~= 'false' and word ~= 'null' then
-							local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
-							if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
-								return false
-							end
-						end
-					end
-					return true
-				end
-			elseif name == 'job_ended' then
-				function lib.job_ended(jid, stored, state)
-					local mortal = string.find(stored, '^%a*[stkK]') ~= nil
-					local forgotten = mortal and lib.is_forgotten(stored, state)
-					if (state == 'complete' or state == 'failed') and string.find(stored, '^%a*r') ~= nil then
-						local key = prefix .. 'j:' .. jid
-						local job = call('hmget', key, 'time', 'x:result', 'x:o')
-						local belongs, stored = state .. '|' .. (job[1] or '') .. '|', job[2] or ''
-						local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-						if result and string.sub(stored, 1, #belongs) ~= belongs then
-							call('hset', key, 'x:result', belongs .. result)
-						end
-						local left
-						do
-							local text = job[3]
-							local letters, body = string.match(text, '^(%a+)(|.*)$')
-							letters = string.gsub(letters, 'r', '')
-							left = letters == '' and '' or letters .. body
-						end
-						if left == '' then
-							call('hdel', key, 'x:o')
-						else
-							call('hset', key, 'x:o', left)
-						end
-					end
-					if string.find(stored, '^%a*w') ~= nil then
-						local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
-						if not message then
-							message = '{"state":"canceled","cause":"' .. state .. '"}'
-						elseif #message > 65536 and not forgotten then
-							message = '{"state":"' .. state .. '","more":true}'
-						end
-						try('publish', prefix .. 'x:done:' .. jid, message)
-					end
-					if string.find(stored, '^%a*u') ~= nil then
-						lib.release_claim(jid, stored, state)
-					end
-					if string.find(stored, '^%a*c') ~= nil and state ~= 'complete' then
-						lib.leave_limits(jid, stored)
-					end
-					if state == 'failed' and string.find(stored, '^%a*d') ~= nil then
-						lib.tell_all({jid}, '0', lib.job_ended)
-					end
-					if mortal then
-						if not (state == 'complete' or state == 'failed') or forgotten and state == 'complete' then
-							lib.note_life(jid)
-						elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
-							lib.note_life(jid, now)
-						elseif not forgotten and string.find(stored, '^%a*' .. (state == 'complete' and 'k' or 'K')) ~= nil then
-							local _, values = lib.split_options(stored)
-							lib.note_life(jid, lib.end_in_state(values, state, now))
-						end
-					end
-					return forgotten and state == 'complete'
-				end
-			elseif name == 'limits_of' then
-				function lib.limits_of(text)
-					local _, values = lib.split_options(text)
-					local found, seen = {}, {}
-					for _, name in ipairs(type(values.c) == 'table' and values.c or var.none) do
-						if type(name) == 'string' and not seen[name] and #found < 8 then
-							seen[name], found[#found + 1] = true, name
-						end
-					end
-					return found
-				end
-			elseif name == 'lock_from' then
-				function lib.lock_from(ask, i, lost, more, direct, out)
-					local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
-					if not lost then
-						take = ask.known and try or call
-						jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
-					end
-					if #jids == 0 then
-						return not lost and its.parked and lib.bring_more(queue, its, more)
-					end
-					its.direct = direct
-					local values = lib.reserved_values(string.format('%.17g', ask.lock_time or its.heartbeat))
-					lib.lock(queue, jids, ask.owner, its, values, out, take)
-					return not its.stopped
-				end
-			elseif name == 'lock_lost' then
-				function lib.lock_lost(jid, worker)
-					local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-					try('publish', prefix .. 'w:' .. worker, message)
-					try('publish', prefix .. 'log', message)
-				end
-			elseif name == 'lock_time' then
-				function lib.lock_time(own, general)
-					local seconds = own and tonumber(own)
-					if not seconds or seconds - seconds ~= 0 then
-						seconds = general and tonumber(general)
-					end
-					if not seconds or seconds - seconds ~= 0 then
-						seconds = 60
-					end
-					return seconds
-				end
-			elseif name == 'may_start' then
-				function lib.may_start(jid, job, ready, settings, run)
-					local stored = job[9]
-					if not job[1] or string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, 'waiting', now) or math.huge) <= now) then
-						return true
-					elseif run and settings.direct and ready >= settings.direct then
-						settings.stopped = true
-						return false
-					elseif run and var.parked_here >= 200 then
-						settings.stopped, var.dropped = true, 1000
-						return false
-					end
-					if not run then
-						local most = settings.most or 1
-						for _, limit in ipairs(lib.limits_named(stored, most)) do
-							if try('zrem', prefix .. 'x:limit:' .. limit.name .. ':held', jid) == 1 then
-								limit.room, limit.look = limit.room + 1, true
-							end
-						end
-					end
-					local found, refused = lib.admit(jid, stored, settings.most or 1)
-					if refused then
-						var.parked_here = var.parked_here + 1
-						job.refused, settings.parked = refused, true
-					else
-						job.limits = found
-					end
-					return true
-				end
-			elseif name == 'new_known' then
-				function lib.new_known(queues)
-					return {marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = var.none, step = 1}
-				end
-			elseif name == 'not_empty' then
-				function lib.not_empty(text)
-					return text and text ~= '' and text or nil
-				end
-			elseif name == 'not_owned' then
-				function lib.not_owned(area, jid, owner, state, worker, time, since)
-					if not state then
-						return 'Job ' .. jid .. ' does not exist'
-					elseif state ~= 'running' then
-						local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-						return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
-					elseif owner ~= worker or since and since ~= time then
-						local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-						local again = owner == worker and ', at ' .. tostring(time) or ''
-						return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
-					end
-				end
-			elseif name == 'note_life' then
-				function lib.note_life(jid, ends)
-					if ends then
-						try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
-					else
-						try('zrem', prefix .. 'x:until', jid)
-					end
-				end
-			elseif name == 'open_list' then
-				function lib.open_list(area, kind, name)
-					if kind == 'jids' then
-						local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
-						return {kind = kind, jids = jids, total = #jids}
-					end
-					local key
-					do
-						local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
-						if parts[kind] then
-							key = prefix .. 'q:' .. lib.required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
-						elseif kind == 'failed' or kind == 'oldest' then
-							key = prefix .. 'f:' .. lib.required(area, 'group', name ~= '' and name)
-						elseif kind == 'tagged' then
-							key = prefix .. 't:' .. lib.required(area, 'tag', name ~= '' and name)
-						elseif kind == 'complete' then
-							key = prefix .. 'completed'
-						elseif kind == 'tracked' then
-							key = prefix .. 'tracked'
-						elseif kind == 'worker' then
-							key = prefix .. 'w:' .. lib.required(area, 'worker', name ~= '' and name) .. ':jobs'
-						else
-							local message = 'Unknown list "' .. tostring(kind) .. '"'
-							error(area .. '(): ' .. message)
-						end
-					end
-					local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-					if kind == 'failed' or kind == 'oldest' then
-						list.total = call('llen', key)
-					elseif kind == 'running' then
-						list.from = call('zcount', key, '-inf', '(' .. stamp)
-						list.total = call('zcount', key, stamp, '+inf')
-					elseif kind == 'stalled' then
-						list.total = call('zcount', key, '-inf', stamp)
-					else
-						list.total = call('zcard', key)
-					end
-					return list
-				end
-			elseif name == 'own_place' then
-				function lib.own_place(text)
-					local _, values = lib.split_options(text)
-					return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
-				end
-			elseif name == 'parked_by' then
-				function lib.parked_by(state, time, parked)
-					local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-					return state == 'scheduled' and since == (time or '') and name or nil
-				end
-			elseif name == 'put_aside' then
-				function lib.put_aside(queue, jid, job, run)
-					if not run then
-						try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-						call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
-					end
-					do
-						local limit, score, time = job.refused, job.score, job[8]
-						local wait = prefix .. 'x:limit:' .. limit.name .. ':wait'
-						limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
-						local due = limit.opens
-						if limit.waiting > 0 then
-							due = now + 60 + limit.waiting / 100
-						end
-						limit.waiting = limit.waiting + 1
-						call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
-						call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
-						try('zadd', wait, score, jid)
-					end
-				end
-			elseif name == 'read_gift' then
-				function lib.read_gift(area, first, last)
-					local given = lib.options(area, first, last)
-					if given.retries then
-						given.retries = string.format('%d', lib.whole(area, 'retries', given.retries))
-					end
-					local seconds = given.ttl and lib.number(area, 'ttl', given.ttl)
-					if seconds then
-						local text = 't|{"t":' .. string.format('%.17g', seconds) .. '}'
-						given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
-					end
-					return given
-				end
-			elseif name == 'read_list' then
-				function lib.read_list(list, offset, count)
-					local last = math.min(offset + count, list.total) - 1
-					if last < offset or (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') then
-						return lib.bare_list(list, offset, count), {}
-					end
-					local found
-					if list.falls then
-						found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
-					else
-						found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
-					end
-					local jids, scores = {}, {}
-					for i = 1, #found, 2 do
-						jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
-					end
-					return jids, scores
-				end
-			elseif name == 'read_rare' then
-				function lib.read_rare(puts, given, checked, delay)
-					local condition = given['if'] or 'idle'
-					if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
-						local message = 'Unknown condition "' .. condition .. '"'
-						error('Put(): ' .. message)
-					end
-					if given.o then
-						given.o = lib.read_options('Put', given.o, checked)
-						if string.find(given.o, '^%a*[stkK]') ~= nil then
-							given.o, puts.mortal = lib.read_lifetimes('Put', given.o, delay), true
-						end
-						given.claim = lib.read_claim('Put', given.o) or nil
-						puts.claiming = puts.claiming or given.claim ~= nil
-						given.watches = lib.read_policy('Put', given.o)
-						given.share = lib.read_share('Put', given.o)
-						do
-							local text = given.o
-							if string.find(text, '^%a*c') ~= nil then
-								local _, values = lib.split_options(text)
-								local found = lib.limits_of(text)
-								for i = 1, #found do
-									lib.check_limit_name('Put', found[i])
-								end
-								if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
-									local message = 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200)
-									error('Put(): ' .. message)
-								end
-							end
-						end
-						puts.turns = puts.turns or given.share and {}
+						local kept
 						repeat
-							local how, claim = given.replace, given.claim
-							if not how then
+							local key = list.key
+							local job = lib.read_job(try, jid)
+							if job[13] and job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'waiting', now) or math.huge) <= now) then
+								var.passed = var.passed + 1
+							elseif job[13] then
+								local text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', var.beside and lib.set_beside(job))
+								var.out[#var.out + 1], var.large_text = text, var.large_text + #text
+							elseif not redis.acl_check_cmd or redis.acl_check_cmd('del', key) then
+								kept = 1 - call('zrem', key, jid)
 								break
-							elseif how ~= 'delay' and how ~= 'due' then
-								local message = 'Arg "replace" is neither delay nor due: ' .. how
-								error('Put(): ' .. message)
-							elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-								error('Put(): Arg "replace" needs a unique key, and no time for it, dependencies or condition')
 							end
-							given.within = given.within and lib.number('Put', 'within', given.within)
+							kept = 1
 						until true
+						offset, var.looked, list.total = offset + kept, var.looked + 1, list.total - 1 + kept
+						cursor = lib.cursor_at(list, offset, jid, scores[i])
 					end
-					if given.batch then
-						puts.batches = puts.batches or {}
-						puts.batches[lib.required('Put', 'batch', given.batch ~= '' and given.batch)] = {members = {}}
-					end
-					return lib.more_fields(given.backoff, given.o)
-				end
-			elseif name == 'read_rest' then
-				function lib.read_rest(jid, key, job, recorded, cap)
-					local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-					job[10], job[11] = rest[1], rest[2]
-					lib.adopt_before(jid, rest[3], recorded, cap)
-					if rest[4] == '1.0' then
-						call('hdel', key, 'grace')
-					end
-				end
-			elseif name == 'scores_of' then
-				function lib.scores_of(queue, jobs)
-					local work, turns = {}, {}
-					for i = #jobs, 1, -1 do
-						local job = jobs[i]
-						work[#work + 1] = job.stored and string.find(job.stored, '^%a*g') ~= nil and lib.fair_score(queue, job.priority, job.stored, turns) or lib.finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000
-						work[#work + 1] = job.jid
-					end
-					return work
-				end
-			elseif name == 'sets_json' then
-				function lib.sets_json(jid)
-					local left_out = {}
-					local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
-					return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
-				end
-			elseif name == 'slot_ends' then
-				function lib.slot_ends(jid)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
-					if job[1] ~= 'running' or not job[2] then
-						return
-					end
-					local ends = lib.finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-					if not ends or ends > now or tonumber(job[3]) == 1 or string.find(job[4] or '', '^%a*l') ~= nil then
-						return ends
-					end
-					return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
-				end
-			elseif name == 'spawn_all' then
-				function lib.spawn_all(queue, limit)
-					local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
-					for i = 1, #due, 2 do
-						limit = limit - lib.spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-						if limit <= 0 then
-							return
-						end
-					end
-				end
-			elseif name == 'spawn_due' then
-				function lib.spawn_due(queue, parent, due, limit)
-					local fields = try('hmget', prefix .. 'r:' .. parent, 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-					local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
-					local interval = lib.finite(fields[6], 0)
-					if not job.klass or interval <= 0 then
-						call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
-						return 0
-					end
-					local at = interval % 1 == 0 and math.floor(due) or due
-					local backlog = lib.finite(fields[7], 0)
-					local missed = (now - at) / interval
-					if backlog ~= 0 and missed > backlog then
-						at = at + math.ceil(missed - backlog) * interval
-					end
-					local count, spawned = lib.finite(fields[8], 0), 0
-					while at <= now and spawned < limit do
-						do
-							local count2 = count
-							local taken = 0
-							repeat
-								count2 = count2 + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-								local child = parent .. '-' .. string.format('%.0f', count2)
-								taken = taken + 1
-							until call('exists', prefix .. 'j:' .. child) == 0
-							count = count2
-						end
-						do
-							local child, at2 = parent .. '-' .. string.format('%.0f', count), at
-							call('hset', prefix .. 'j:' .. child, 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', string.format('%.17g', at2), 'spawned_from_jid', parent)
-							call('zadd', prefix .. 'q:' .. queue .. '-work', lib.finite(job.priority, 0) - at2 / 10000000000, child)
-							do
-								local tags = lib.names_of(job.tags)
-								for i = 1, #tags do
-									lib.add_tag(child, tags[i])
-								end
-							end
-							lib.record(prefix .. 'j:' .. child, lib.entry(at2, '"put"', cjson.encode({q = queue})))
-						end
-						at = at + interval
-						spawned = spawned + 1
-					end
-					if spawned > 0 then
-						call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
-						call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
-						local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
-						lib.publish_ours('x:log', cjson.encode(event))
-					end
-					return spawned
-				end
-			elseif name == 'stats_key' then
-				function lib.stats_key(kind, day, queue)
-					return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
-				end
-			elseif name == 'stay_idle' then
-				function lib.stay_idle(ask)
-					local wait = lib.finite(try('get', lib.looked_key(ask)), 0) - now
-					if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', prefix .. 'x:idle', ask.worker) ~= 1 then
+					if #jids < wanted then
 						return nil
 					end
-					lib.add_first(prefix .. 'workers', stamp, ask.owner)
-					return lib.renew_entries(ask) and wait or nil
 				end
-			elseif name == 'summaries' then
-				function lib.summaries(list, jids, scores, bytes, may_stop)
-					local shown = {}
-					for i = 1, #jids do
-						if may_stop and var.searched >= 2097152 then
-							break
-						end
-						local jid, recurs = jids[i], list.kind == 'recurring'
-						local key = recurs and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
-						local score = scores[i] or var.SHOWS_SCORE[list.kind] and (not (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') and call('zscore', list.key, jid))
-						local job = recurs and lib.recurring_summary(jid, score) or lib.job_summary(list, jid, score)
-						local size = try('hstrlen', key, 'data')
-						job.size = type(size) == 'number' and size or 0
-						job.data = bytes > 0 and lib.shown_data(key, bytes) or nil
-						shown[i] = cjson.encode(job)
-					end
-					return lib.joined(shown)
-				end
-			elseif name == 'tell_each' then
-				function lib.tell_each(jids, other, failed, ended)
-					local group, minded = lib.group_of(other), 0
-					for i = 1, #jids do
-						local minds, stored
-						do
-							local jid = jids[i]
-							local key = prefix .. 'j:' .. jid
-							local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-							local letters, values = lib.split_options(job[3])
-							local policy = values.f
-							if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-								minds, stored = false
-							else
-								local runs = policy['do'] == 'run'
-								if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
-									minds, stored = false
-								else
-									policy.failed = type(policy.failed) == 'table' and policy.failed or {}
-									policy.failed[other] = group
-									call('hset', key, 'x:o', lib.join_options(letters, values))
-									do
-										local text = job[4]
-										if text then
-											lib.move_history(jid, text)
-										end
-									end
-									lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-									if runs then
-										minds, stored = true
-									else
-										local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-										local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-										lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
-										minds, stored = true, job[3]
-									end
-								end
-							end
-						end
-						minded = minded + (minds and 1 or 0)
-						failed[#failed + 1] = stored and string.find(stored, '^%a*d') ~= nil and jids[i] or nil
-					end
-					var.tellable = var.tellable - #jids
-					return minded
-				end
-			elseif name == 'tell_more' then
-				function lib.tell_more(jid, cursor)
-					local before = var.tellable
-					call('del', prefix .. 'x:rest:' .. jid)
-					call('zrem', prefix .. 'x:rest', jid)
-					if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
-						lib.tell_all({jid}, cursor, lib.job_ended)
-					end
-					return before - var.tellable
-				end
-			elseif name == 'turn_step' then
-				function lib.turn_step(priority)
-					local _, exponent = math.frexp(math.abs(priority) + 1)
-					return 2 ^ (exponent - 45)
-				end
-			elseif name == 'watch_all' then
-				function lib.watch_all(puts)
-					if puts.batches then
-						local batches = puts.batches
-						for jid, batch in pairs(batches) do
-							if #batch.members > 0 then
-								local letters, values = lib.split_options(batch.stored)
-								local own = type(values.b) == 'table' and values.b or {}
-								own.n = lib.finite(own.n, 0) + batch.count
-								values.b = own
-								call('hset', prefix .. 'j:' .. jid, 'x:o', lib.join_options(letters, values))
-							end
-						end
-					end
-					for jid, batch in pairs(puts.batches or var.none) do
-						if batch.stored and string.find(batch.stored, '^%a*f') ~= nil then
-							lib.watch(jid, lib.job_ended, batch.members)
-						end
-					end
-					for i = 1, #puts.items do
-						if puts.items[i].watches then
-							lib.watch(puts.items[i].jid, lib.job_ended)
-						end
-					end
-				end
+				return cursor
 			end
-		elseif length == 10 then
-			if name == 'add_result' then
-				function lib.add_result(item, fields)
-					fields[#fields + 1] = 'x:result'
-					fields[#fields + 1] = item.ended
+		elseif name == 'slot_ends' then
+			function lib.slot_ends(jid)
+				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+				if job[1] ~= 'running' or not job[2] then
+					return
 				end
-			elseif name == 'bring_more' then
-				function lib.bring_more(queue, settings, limit)
-					settings.parked = false
-					if not (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
-						return false
-					end
-					lib.bring_due(queue, false, true, limit)
-					return call('exists', prefix .. 'q:' .. queue .. '-work') == 1
-				end
-			elseif name == 'cancel_job' then
-				function lib.cancel_job(jid, job, how, count)
-					local key = prefix .. 'j:' .. jid
-					local state, queue, failure, worker = job[1], job[2], job[3], job[4]
-					if state == 'complete' then
-						return
-					end
-					local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-					try('publish', prefix .. 'log', message)
-					if worker and worker ~= '' then
-						try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-						try('publish', prefix .. 'w:' .. worker, message)
-					end
-					if queue then
-						lib.leave_queue(queue, jid)
-					end
-					if state == 'running' and queue then
-						if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-							lib.wake(queue)
-						end
-					end
-					for _, other in ipairs(job.dependencies) do
-						try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-					end
-					if state == 'failed' then
-						local details = lib.list_of(failure)
-						lib.leave_group(jid, details, count)
-						lib.uncount_failure(queue, details)
-						lib.unfile_failures({jid})
-					end
-					do
-						local tags = lib.names_of(job[5])
-						for i = 1, #tags do
-							lib.remove_tag(jid, tags[i])
-						end
-					end
-					call('del', key, key .. '-history', key .. '-dependencies')
-					if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-						try('publish', prefix .. 'canceled', jid)
-					end
-					if job[6] then
-						lib.job_ended(jid, job[6], how or 'canceled')
-						if string.find(job[6], '^%a*g') ~= nil and state == 'waiting' and queue then
-							lib.leave_turns(queue, job[7])
-						end
-					end
-				end
-			elseif name == 'clear_list' then
-				function lib.clear_list(seconds)
-					local filed, deleted = prefix .. 'failed-jobs-list', 0
-					local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', now - seconds), 'LIMIT', 0, 100)
-					for i = 1, #old do
-						local outcome = lib.delete_failed(old[i])
-						if outcome == 'kept' then
-							call('zadd', filed, stamp, old[i])
-						else
-							call('zrem', filed, old[i])
-							deleted = deleted + (outcome == 'deleted' and 1 or 0)
-						end
-					end
-					return deleted
-				end
-			elseif name == 'count_from' then
-				function lib.count_from(group, failure, length)
-					local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
-					local middle = type(jid) == 'string' and lib.list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
-					return lib.finite(failure.when, 0) < lib.finite(middle.when, 0) and -1 or 1
-				end
-			elseif name == 'delete_job' then
-				function lib.delete_job(jid)
-					local key = prefix .. 'j:' .. jid
-					local job = try('hmget', key, 'state', 'tags')
-					if job[1] ~= 'complete' then
-						return
-					end
-					do
-						local tags = lib.names_of(job[2])
-						for i = 1, #tags do
-							lib.remove_tag(jid, tags[i])
-						end
-					end
-					call('del', key, key .. '-history', key .. '-dependencies')
-				end
-			elseif name == 'difference' then
-				function lib.difference(list, other, first)
-					local gone, kept = {}, {}
-					for i = first, #other do
-						gone[other[i]] = true
-					end
-					for i = 1, #list do
-						if not gone[list[i]] then
-							kept[#kept + 1] = list[i]
-						end
-					end
-					return kept
-				end
-			elseif name == 'drop_claim' then
-				function lib.drop_claim(ask)
-					if ask.claim == '' then
-						return false
-					end
-					local held = try('get', prefix .. 'x:due:' .. ask.claim)
-					if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
-						return false
-					end
-					return call('del', prefix .. 'x:due:' .. ask.claim) == 1
-				end
-			elseif name == 'due_member' then
-				function lib.due_member(jid, queue, state)
-					local due
-					if state == 'depends' then
-						local job = try('hmget', prefix .. 'j:' .. jid, 'scheduled', 'x:undelayed')
-						due = not job[2] and job[1]
-					else
-						due = queue and try('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid)
-					end
-					do
-						local text = type(due) == 'string' and due
-						local n = text and tonumber(text)
-						if n and n - n == 0 then
-							due = n
-						else
-							due = 0
-						end
-					end
-					return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
-				end
-			elseif name == 'each_queue' then
-				function lib.each_queue(area, cursor, count, visit)
-					local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
-					for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
-						if letter == '' or letter == part[1] then
-							local list = {kind = 'queues', key = prefix .. part[2], from = 0, total = lib.finite(try('zcard', prefix .. part[2]), 0)}
-							local offset = lib.after_cursor(area, list, place)
-							local some, scores = lib.read_list(list, offset, count)
-							for i = 1, #some do
-								count = count - 1
-								if visit(some[i]) or count == 0 then
-									return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
-								end
-							end
-							letter, place = '', ''
-						end
-					end
-					return ''
-				end
-			elseif name == 'each_slice' then
-				function lib.each_slice(run, operation, key, list)
-					for from = 1, #list, 1000 do
-						run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-					end
-				end
-			elseif name == 'enter_list' then
-				function lib.enter_list(name, lapses, absent)
-					for i = 1, #absent do
-						local waiting = prefix .. 'x:idle:' .. absent[i]
-						try('zadd', waiting, string.format('%.17g', lapses), '\001' .. name)
-						lib.drop_lapsed(waiting)
-					end
-				end
-			elseif name == 'expire_job' then
-				function lib.expire_job(jid, job)
-					local key, state = prefix .. 'j:' .. jid, job[1]
-					if try('exists', key .. '-dependents') == 1 then
-						if state == 'failed' then
-							return false
-						end
-						local queue, worker = job[2], job[4] or ''
-						if not queue then
-							return false
-						end
-						local group = 'expired-' .. queue
-						lib.add_failure(jid, group)
-						call('hdel', prefix .. 'j:' .. jid, 'grace')
-						lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
-						if worker ~= '' then
-							try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-							lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
-						end
-						if job[1] == 'running' then
-							if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-								lib.wake(queue)
-							end
-						end
-						return true
-					end
-					job.dependencies = try('smembers', key .. '-dependencies')
-					lib.cancel_job(jid, job, 'expired')
-					return true
-				end
-			elseif name == 'fair_score' then
-				function lib.fair_score(queue, priority, stored, known)
-					local tenant, weight = lib.fair_share(stored)
-					priority = lib.finite(priority, 0)
-					if not tenant or math.abs(priority) > 10000 then
-						return
-					end
-					local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-					local first, waits, passed = known[key], true, {}
-					if not first then
-						local damaged
-						first, damaged = lib.first_turn(queue, priority)
-						if damaged then
-							return
-						end
-						waits, first = first ~= nil, first or 0
-						passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-						known[key] = first
-					end
-					local last = waits and lib.finite(try('zscore', key, tenant), 0) or 0
-					local turn = math.min(math.max(first, last), 0.49)
-					do
-						local ends, waits2, passed2 = string.format('%.17g', turn + lib.turn_step(priority) / weight), waits, passed
-						try('zadd', key, ends, tenant)
-						if not waits2 then
-							if try('zcard', key) ~= 1 then
-								try('unlink', key)
-								try('zadd', key, ends, tenant)
-							end
-							try('expire', key, 604800)
-						end
-						for _, other in ipairs(passed2) do
-							if other ~= tenant then
-								try('zrem', key, other)
-							end
-						end
-					end
-					return string.format('%.17g', priority - 0.5 - turn)
-				end
-			elseif name == 'fair_share' then
-				function lib.fair_share(text)
-					local _, values = lib.split_options(text)
-					local share = values.g
-					if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-						return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
-					end
-				end
-			elseif name == 'first_turn' then
-				function lib.first_turn(queue, priority)
-					local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
-					local score
-					do
-						local text, default = first[2]
-						local n = text and tonumber(text)
-						if n and n - n == 0 then
-							score = n
-						else
-							score = default
-						end
-					end
-					return score and math.max(priority - 0.5 - score, 0), first.err
-				end
-			elseif name == 'free_slots' then
-				function lib.free_slots(names_in_order, jids)
-					for _, name in ipairs(names_in_order) do
-						local freed = try('zrem', prefix .. 'x:limit:' .. name .. ':held', unpack(jids[name]))
-						if type(freed) == 'number' and freed > 0 then
-							if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-								lib.return_parked(lib.read_limit(name, 1))
-							end
-						end
-					end
-				end
-			elseif name == 'is_claimed' then
-				function lib.is_claimed(queue, due, worker)
-					local held = try('get', prefix .. 'x:due:' .. queue)
-					if type(held) ~= 'string' then
-						return false
-					end
-					local until_then, holder = string.match(held, '^(%S+) (.*)$')
-					local at = tonumber(until_then)
-					return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
-				end
-			elseif name == 'keep_delay' then
-				function lib.keep_delay(key, delay, means_none)
-					if delay > 0 then
-						call('hset', key, 'scheduled', string.format('%.17g', now + delay))
-						call('hdel', key, 'x:undelayed')
-					elseif means_none and call('hexists', key, 'scheduled') == 1 then
-						call('hset', key, 'x:undelayed', '1')
-					end
-				end
-			elseif name == 'know_queue' then
-				function lib.know_queue(queue)
-					local queues = prefix .. 'queues'
-					if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-						try('zrem', prefix .. 'x:queues', queue)
-						lib.publish_ours('x:queues', queue)
-					end
-				end
-			elseif name == 'leave_rest' then
-				function lib.leave_rest(jid, dependents)
-					local key = prefix .. 'x:rest:' .. jid
-					if type(try('get', key)) == 'string' then
-						call('del', prefix .. 'x:rest:' .. jid)
-						call('zrem', prefix .. 'x:rest', jid)
-					end
-					if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
-						return false
-					elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
-						call('zrem', prefix .. 'x:rest', jid)
-						return false
-					end
-					return true
-				end
-			elseif name == 'look_ahead' then
-				function lib.look_ahead(ask, known, i, all)
-					local asked, parts = {}, {}
-					while i <= #ask.queues and #asked < known.step do
-						local wanted = all or string.sub(known.marks, i, i) == known.chosen
-						if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
-							local key, at = prefix .. 'q:' .. ask.queues[i] .. '-', 4 * #asked
-							asked[#asked + 1] = i
-							parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
-							parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
-						end
-						i = i + 1
-					end
-					known.step = math.min(4 * known.step, 500)
-					lib.tell_apart(known, asked, parts, 1, #asked, call('exists', unpack(parts)))
-				end
-			elseif name == 'looked_key' then
-				function lib.looked_key(ask)
-					return prefix .. 'x:looked:' .. (#ask.queues > 16 and redis.sha1hex(ask.list) or ask.list)
-				end
-			elseif name == 'noted_time' then
-				function lib.noted_time(text)
-					local time
-					do
-						local default
-						local n = text and tonumber(text)
-						if n and n - n == 0 then
-							time = n
-						else
-							time = default
-						end
-					end
-					return time and time <= now + 1 and time or nil
-				end
-			elseif name == 'past_score' then
-				function lib.past_score(item)
-					local stored = item.options or item.given.o
-					if not stored or lib.own_place(stored) ~= 'place' then
-						return nil
-					end
-					item.more = item.more or {}
-					item.more[#item.more + 1] = 'time'
-					item.more[#item.more + 1] = string.format('%.17g', item.at)
-					return lib.finite(item.priority, 0) - item.at / 10000000000
-				end
-			elseif name == 'rate_opens' then
-				function lib.rate_opens(limit)
-					local place = limit.rate - limit.started - 1
-					if place < 0 then
-						return now + limit.per
-					elseif not limit.from or place < limit.from then
-						limit.from = math.max(place - limit.most + 1, 0)
-						limit.times = try('lrange', limit.list, limit.from, place)
-					end
-					local time
-					do
-						local text = limit.times[place - limit.from + 1]
-						local time2 = lib.finite(text)
-						time = time2 and time2 <= now + 1 and time2 or nil
-					end
-					local opens = time and time + limit.per
-					return opens and opens > now and opens or nil
-				end
-			elseif name == 'read_batch' then
-				function lib.read_batch(area, jid)
-					local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-					if job[1] ~= 'depends' then
-						local message = 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1])
-						error(area .. '(): ' .. message)
-					elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
-						local message = 'Job ' .. jid .. ' is not a batch'
-						error(area .. '(): ' .. message)
-					end
-					return job[2]
-				end
-			elseif name == 'read_claim' then
-				function lib.read_claim(area, text)
-					local claim = string.find(text, '^%a*u') ~= nil and lib.claim_of(text)
-					if string.find(text, '^%a*u') ~= nil and (not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0) then
-						local message = 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200)
-						error(area .. '(): ' .. message)
-					end
-					return claim
-				end
-			elseif name == 'read_first' then
-				function lib.read_first(jids)
-					local jobs, left = {}, classic and 1000000000 or 1000
-					for i = 1, #jids do
-						local job = lib.read_job_to_cancel(jids[i], left)
-						left = left - #job.dependencies
-						if left < 0 then
-							break
-						end
-						jobs[i] = job
-					end
-					return jobs
-				end
-			elseif name == 'read_limit' then
-				function lib.read_limit(name, most)
-					local family = string.match(name, '^([^/]+)/.') or name
-					local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-					local max, rate, per
-					do
-						local text = stored[1] or stored[3]
-						local max2, rate2, per2 = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-						max2, rate2, per2 = lib.finite(max2, 0), lib.finite(rate2, 0), lib.finite(per2, 0)
-						max, rate, per = max2, per2 > 0 and rate2 or 0, per2
-					end
-					local hold = lib.finite(stored[2], 0)
-					local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = prefix .. 'x:limit:' .. name .. ':starts', room = math.huge, started = 0, noted = 0, held = {}}
-					if max > 0 then
-						limit.room = max - lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), 0)
-					end
-					return limit
-				end
-			elseif name == 'read_owned' then
-				function lib.read_owned(area, item, worker)
-					local key = prefix .. 'j:' .. item.jid
-					local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
-					local problem = job.err or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-					if problem then
-						return problem
-					elseif not job[1] then
-						return 'Job ' .. item.jid .. ' is in no queue'
-					elseif item.here and item.queue ~= job[1] then
-						return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-					end
-					item.key, item.current, item.priority = key, job[1], job[4]
-					item.remaining, item.history, item.grace = math.floor(lib.finite(job[5], 0)), job[6], job[7]
-					item.stored = job[9]
-					if item.result then
-						item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
-					end
-				end
-			elseif name == 'read_share' then
-				function lib.read_share(area, text)
-					if not (string.find(text, '^%a*g') ~= nil) then
-						return false
-					elseif not lib.fair_share(text) then
-						local message = 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200)
-						error(area .. '(): ' .. message)
-					end
-					return text
-				end
-			elseif name == 'registered' then
-				function lib.registered(worker)
-					local text = try('get', prefix .. 'x:worker:' .. worker)
-					local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-					return seen and seen > now - 150 and text or nil
-				end
-			elseif name == 'remembered' then
-				function lib.remembered(items)
-					local kept = {}
-					for i = 1, #items do
-						if not items[i].forgotten then
-							kept[#kept + 1] = items[i]
-						end
-					end
-					return kept
-				end
-			elseif name == 'remove_tag' then
-				function lib.remove_tag(jid, tag)
-					if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-						if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-							call('zrem', prefix .. 'tags', tag)
-						end
-					end
-				end
-			elseif name == 'set_beside' then
-				function lib.set_beside(job)
-					local data = job[6]
-					if type(data) ~= 'string' or #data < 4096 then
-						return ''
-					end
-					var.large = var.large or {}
-					var.large[#var.large + 1] = data
-					var.large_bytes, job[6] = var.large_bytes + #data, ''
-					return ',"beside":' .. #var.large
-				end
-			elseif name == 'shown_data' then
-				function lib.shown_data(key, bytes)
-					local data = lib.data_of(key)
-					if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
-						return data
-					end
-					return string.sub(data, 1, bytes)
-				end
-			elseif name == 'soonest_of' then
-				function lib.soonest_of(group)
-					local delay = math.huge
-					for i = 1, #group do
-						delay = math.min(delay, group[i].delay)
-					end
-					return delay
-				end
-			elseif name == 'tell_apart' then
-				function lib.tell_apart(known, asked, parts, first, last, n)
-					if n == 0 or first == last then
-						for at = first, last do
-							known.empty[asked[at]] = n == 0
-						end
-						return
-					end
-					local middle = math.floor((first + last) / 2)
-					local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
-					lib.tell_apart(known, asked, parts, first, middle, left)
-					lib.tell_apart(known, asked, parts, middle + 1, last, n - left)
-				end
-			elseif name == 'try_parked' then
-				function lib.try_parked(jid, queue)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'x:parked')
-					local name, scheduled = lib.parked_by(job[1], job[2], job[3]), prefix .. 'q:' .. queue .. '-scheduled'
-					if not name then
-						return false
-					end
-					local due = try('zscore', scheduled, jid)
-					if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-						lib.return_parked(lib.read_limit(name, 1))
-					end
-					return try('zscore', scheduled, jid) ~= due
-				end
-			elseif name == 'with_large' then
-				function lib.with_large(text, rest)
-					if not var.large and rest == '' then
-						return text
-					end
-					return {text, rest, unpack(var.large or var.none)}
-				end
-			elseif name == 'with_value' then
-				function lib.with_value(text, letter, value)
-					local letters, values = lib.split_options(lib.with_letter(text, letter))
-					values[letter] = value
-					return lib.join_options(letters, values)
-				end
-			end
-		elseif length == 11 then
-			if name == 'add_failure' then
-				function lib.add_failure(jid, group)
-					local reply = try('lpush', prefix .. 'f:' .. group, jid)
-					if type(reply) == 'table' then
-						call('del', prefix .. 'x:none')
-						reply = try('lpush', prefix .. 'f:' .. group, jid)
-					end
-					if type(reply) == 'table' then
-						return reply.err
-					end
-					try('sadd', prefix .. 'failures', group)
-				end
-			elseif name == 'add_waiting' then
-				function lib.add_waiting(bands, queue)
-					local work, from = prefix .. 'q:' .. queue .. '-work', '+inf'
-					for _ = 0, 16 do
-						local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
-						local score
-						do
-							local default
-							local n = head and tonumber(head)
-							if n and n - n == 0 then
-								score = n
-							else
-								score = default
-							end
-						end
-						if not head or not score and string.sub(head, 1, 1) == '-' then
-							return false
-						elseif #bands >= 16 then
-							return true
-						elseif not score then
-							lib.add_some(bands, work, '+inf', '+inf', '8')
-							from = string.format('%.17g', var.LARGEST)
-						else
-							local priority = math.ceil(score)
-							if score > priority - 0.1 then
-								lib.add_some(bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', priority - 0.1), '8')
-							end
-							if score > priority - 0.5 then
-								lib.add_some(bands, work, string.format('%.17g', priority - 0.1), '(' .. string.format('%.17g', priority - 0.5), '1')
-							end
-							lib.add_some(bands, work, string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), '1')
-							from = string.format('%.17g', priority - 1)
-						end
-					end
-					return true
-				end
-			elseif name == 'admit_alike' then
-				function lib.admit_alike(text, count, most)
-					local found = lib.limits_named(text, most)
-					for i = 1, #found do
-						local limit = found[i]
-						if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
-							return nil
-						end
-					end
-					for i = 1, #found do
-						found[i].started, found[i].room = found[i].started + count, found[i].room - count
-					end
-					return found
-				end
-			elseif name == 'become_busy' then
-				function lib.become_busy(ask)
-					if ask.others then
-						try('srem', prefix .. 'x:idle', ask.worker)
-					end
-					lib.drop_claim(ask)
-					if not ask.others or call('exists', prefix .. 'x:idle') == 0 then
-						return 2
-					end
-					for i = 1, #ask.queues do
-						if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
-							lib.wake(ask.queues[i])
-						end
-					end
-					return (lib.count_listeners(ask.worker))
-				end
-			elseif name == 'change_tags' then
-				function lib.change_tags(jid, stored, adds, list, first)
-					local tags = lib.names_of(stored)
-					if adds then
-						local known = #tags
-						tags = lib.union(tags, list, first)
-						local tags2, first = tags, known + 1
-						for i = first, #tags2 do
-							lib.add_tag(jid, tags2[i])
-						end
-					else
-						tags = lib.difference(tags, list, first)
-						for i = first, #list do
-							lib.remove_tag(jid, list[i])
-						end
-					end
-					do
-						local list = tags
-						if #list == 0 then
-							return empty_list
-						end
-						return cjson.encode(list)
-					end
-				end
-			elseif name == 'claim_again' then
-				function lib.claim_again(jid, stored)
-					local claim = lib.claim_of(stored)
-					if not claim or claim.m == 'for' then
-						return
-					end
-					local _, noted = lib.stored_claim(claim.k)
-					if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
-						return claim
-					end
-				end
-			elseif name == 'clear_group' then
-				function lib.clear_group(group, keep, limit)
-					local key, deleted = prefix .. 'f:' .. group, 0
-					local last = try('lrange', key, -limit, -1)
-					local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
-					for i = #last, 1, -1 do
-						local failure = lib.list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
-						local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
-						if excess <= 0 and not is_old then
-							return deleted
-						end
-						local outcome = lib.delete_failed(last[i])
-						if outcome == 'deleted' then
-							local jids = {last[i]}
-							lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-						elseif outcome == 'moved' then
-							lib.leave_group(last[i], {group = group}, -1)
-						end
-						excess = excess - (outcome == 'kept' and 0 or 1)
-						deleted = deleted + (outcome == 'deleted' and 1 or 0)
-					end
-					return deleted
-				end
-			elseif name == 'counts_from' then
-				function lib.counts_from(cursor)
-					local key = prefix .. 'workers'
-					local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
-					local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
-					local some, scores = lib.read_list(list, offset, 500)
-					if #some == 500 then
-						next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
-					end
-					for i = 1, #some do
-						local worker
-						do
-							local name = some[i]
-							local key = prefix .. 'w:' .. name .. ':jobs'
-							worker = {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
-						end
-						worker.registered = lib.registered(some[i])
-						some[i] = cjson.encode(worker)
-					end
-					return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
-				end
-			elseif name == 'drop_lapsed' then
-				function lib.drop_lapsed(waiting)
-					local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
-					if #gone == 0 then
-						return
-					end
-					call('zrem', waiting, unpack(gone))
-					local channels, dead = {}, {}
-					for n = 1, #gone do
-						channels[n] = prefix .. 'x:wake:' .. gone[n]
-					end
-					local counts = call('pubsub', 'numsub', unpack(channels))
-					for n = 1, #gone do
-						if counts[2 * n] == 0 then
-							dead[#dead + 1] = gone[n]
-						end
-					end
-					if #dead > 0 then
-						try('srem', prefix .. 'x:idle', unpack(dead))
-					end
-				end
-			elseif name == 'end_of_life' then
-				function lib.end_of_life(jid, stored, state, since)
-					local _, values = lib.split_options(stored)
-					local ends = lib.end_in_state(values, state, since)
-					if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
-						values.s, values.t = nil, nil
-						ends = lib.end_in_state(values, state, since)
-					end
+				local ends = lib.finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+				if not ends or ends > now or tonumber(job[3]) == 1 or string.find(job[4] or '', '^%a*l') ~= nil then
 					return ends
 				end
-			elseif name == 'enter_lives' then
-				function lib.enter_lives(items)
-					local entries, ended = {}, 0
-					local before, ends
-					for i = 1, #items do
-						local item = items[i]
-						local text = item.text or item.given and item.given.o
-						if text and string.find(text, '^%a*[stkK]') ~= nil then
-							if text ~= before then
-								local _, values = lib.split_options(text)
-								ends, before = lib.end_in_state(values, 'waiting'), text
-								ends = ends and string.format('%.17g', ends)
-							end
-							if ends then
-								entries[#entries + 1], entries[#entries + 2] = ends, item.jid
-							end
-							ended = ended + 1
-						end
-					end
-					do
-						local key = prefix .. 'x:until'
-						for from = 1, #entries, 1000 do
-							try('zadd', key, unpack(entries, from, math.min(from + 999, #entries)))
-						end
-					end
-					lib.end_lives(math.min(2 * ended, 100))
-				end
-			elseif name == 'expire_lock' then
-				function lib.expire_lock(queue, jid, settings)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o')
-					local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
-					if not job[1] and not job[6] then
-						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-						return nil
-					end
-					do
-						local text = job[4]
-						if text then
-							lib.move_history(jid, text)
-						end
-					end
-					if job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'running', now) or math.huge) <= now) and lib.drop_expired(jid, 'running') then
-						return nil
-					end
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-					local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and string.find(job[9], '^%a*l') ~= nil)
-					if sudden or not warned then
-						local cap = settings.cap
-						if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-							try('publish', prefix .. 'stalled', jid)
-						end
-						lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'), cap)
-						call('hset', prefix .. 'j:' .. jid, 'grace', 1)
-						lib.lock_lost(jid, worker)
-						call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', now + grace), jid)
-						local day = now - now % 86400
-						local key = lib.stats_key('stats', day, queue)
-						if try('hincrby', key, 'retries', 1) == 1 then
-							lib.expire_stats(key, day)
-						end
-					end
-					if sudden or warned then
-						local remaining = math.floor(lib.finite(job[3], 0)) - 1
-						call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
-						call('hdel', prefix .. 'j:' .. jid, 'grace')
-						if remaining < 0 then
-							do
-								local own_queue, stored = job[5], job[9]
-								lib.leave_queue(queue, jid)
-								local group = 'failed-retries-' .. (own_queue or queue)
-								local message = 'Job exhausted retries in queue "' .. queue .. '"'
-								lib.add_failure(jid, group)
-								lib.mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
-								try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message})))
-								if stored then
-									lib.job_ended(jid, stored, 'failed')
-								end
-								if settings.keep_failed then
-									lib.file_failure(jid, group, settings.keep_failed, stored)
-								end
-							end
-							return nil
-						end
-						if job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting') then
-							return nil
-						end
-						local delay
-						if job[7] or settings.initial_delay then
-							local text, retries = job[7], job[8]
-							local own = lib.list_of(text)
-							local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
-							if initial == 0 then
-								delay = nil
-							else
-								local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
-								delay = lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
-							end
-						end
-						if delay then
-							local delay2 = delay
-							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-							call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + delay2), jid)
-							call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-							call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
-							lib.wake_for(queue, delay2)
-						elseif not (job[9] and string.find(job[9], '^%a*q') ~= nil and lib.put_back(queue, jid, job[9])) then
-							return jid
-						end
-						lib.stop_limited(jid, job[9])
+				return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+			end
+		elseif name == 'spawn_all' then
+			function lib.spawn_all(queue, limit)
+				local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+				for i = 1, #due, 2 do
+					limit = limit - lib.spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+					if limit <= 0 then
 						return
-					end
-				end
-			elseif name == 'is_followed' then
-				function lib.is_followed(id, digest)
-					local followers = try('hgetall', prefix .. 'x:follow:' .. id)
-					for i = 2, #followers, 2 do
-						local _, seen, its = lib.read_follower(followers[i])
-						if seen and seen > now - 180 and (not digest or its == digest) then
-							return true
-						end
-					end
-					return false
-				end
-			elseif name == 'is_last_put' then
-				function lib.is_last_put(jid, at)
-					local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-					for i = #entries, 1, -1 do
-						local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
-						if when then
-							return tonumber(when) <= lib.finite(at, 0)
-						end
-					end
-					return true
-				end
-			elseif name == 'is_left_due' then
-				function lib.is_left_due(ask)
-					for i = 1, #ask.queues do
-						local its = ask.settings[i]
-						if its and its.parked and call('zcount', prefix .. 'q:' .. ask.queues[i] .. '-scheduled', '-inf', stamp) > 0 then
-							return true
-						end
-					end
-					return false
-				end
-			elseif name == 'is_selected' then
-				function lib.is_selected(list, filters, jid)
-					local key = list.kind == 'recurring' and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
-					for i = 1, #filters do
-						if not lib.matches(filters[i], key, jid) then
-							return false
-						end
-					end
-					return list.kind ~= 'worker' or lib.is_held(list.name, jid)
-				end
-			elseif name == 'job_summary' then
-				function lib.job_summary(list, jid, score)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
-					local state, tags, failure = job[3], job[5], job[11]
-					local is_locked = list.kind == 'running' or list.kind == 'stalled'
-					local shown = {jid = jid, klass = job[1], queue = job[2], state = state, priority = job[4], tags = tags and #tags > 2 and lib.names_of(tags) or nil, retries = job[6], remaining = job[7], worker = job[8], since = job[10], parked_by = job[12] and lib.parked_by(state, job[10], job[12]) or nil, failure = failure and failure ~= '{}' and lib.failure_summary(failure) or nil, expires = is_locked and score or state == 'running' and job[9] or nil}
-					if list.kind == 'scheduled' then
-						shown.due = score
-					elseif state == 'scheduled' or state == 'depends' then
-						shown.due = lib.due_elsewhere(jid, job[2], state, job[13], job[14])
-					end
-					shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
-					return shown
-				end
-			elseif name == 'kept_before' then
-				function lib.kept_before(name, stored)
-					local claim = lib.claim_of(stored)
-					local other
-					if claim and claim.k == name then
-						other = claim.a
-					else
-						other = try('get', prefix .. 'x:before:' .. name)
-					end
-					if type(other) == 'string' then
-						local jid, state, theirs = lib.kept_by(name, other)
-						return jid and theirs.m ~= 'for' and jid or nil, state, theirs
-					end
-				end
-			elseif name == 'known_limit' then
-				function lib.known_limit(name, most)
-					local limit = var.met_limits[name]
-					if not limit then
-						limit = lib.read_limit(name, most)
-						var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
-					end
-					return limit
-				end
-			elseif name == 'leave_group' then
-				function lib.leave_group(jid, failure, count)
-					local group = failure.group
-					if type(group) == 'string' then
-						local key = prefix .. 'f:' .. group
-						local length = count and 0 or lib.finite(try('llen', key), 0)
-						if length >= 10000 then
-							count = lib.count_from(group, failure, length)
-						end
-						try('lrem', key, count or 0, jid)
-						if call('exists', prefix .. 'f:' .. group) == 0 then
-							try('srem', prefix .. 'failures', group)
-						end
-					end
-				end
-			elseif name == 'leave_queue' then
-				function lib.leave_queue(queue, jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-				end
-			elseif name == 'leave_turns' then
-				function lib.leave_turns(queue, priority)
-					do
-						local text = priority
-						local n = text and tonumber(text)
-						if n and n - n == 0 then
-							priority = n
-						else
-							priority = 0
-						end
-					end
-					local first, damaged = lib.first_turn(queue, priority)
-					local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-					if first then
-						try('expire', key, 604800)
-					elseif not damaged then
-						try('unlink', key)
-					end
-				end
-			elseif name == 'limit_opens' then
-				function lib.limit_opens(limit, jid)
-					local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
-					if opens then
-						return opens
-					elseif limit.room <= 0 and not limit.healed then
-						local held = prefix .. 'x:limit:' .. limit.name .. ':held'
-						limit.healed = true
-						local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
-						for i = 1, #ended do
-							local ends = lib.slot_ends(ended[i])
-							if ends and ends > now then
-								try('zadd', held, string.format('%.0f', math.ceil(ends)), ended[i])
-							elseif try('zrem', held, ended[i]) == 1 then
-								limit.room = limit.room + 1
-							end
-						end
-					end
-					if limit.room > 0 then
-						return
-					end
-					local held = prefix .. 'x:limit:' .. limit.name .. ':held'
-					if jid and type(try('zscore', held, jid)) == 'string' then
-						return
-					end
-					limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
-					return math.max(limit.ends, now + 1)
-				end
-			elseif name == 'more_fields' then
-				function lib.more_fields(backoff, text)
-					local more = {}
-					if backoff then
-						more[1], more[2] = 'backoff', backoff
-					end
-					if text and text ~= '' then
-						more[#more + 1] = 'x:o'
-						more[#more + 1] = text
-					end
-					return more
-				end
-			elseif name == 'note_filled' then
-				function lib.note_filled(queue, known)
-					if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-						call('expire', prefix .. 'x:filled', 1)
-					end
-				end
-			elseif name == 'note_looked' then
-				function lib.note_looked(ask)
-					local ms = math.floor(math.min(1000, 100 * ask.poll))
-					if ms > 0 then
-						try('set', lib.looked_key(ask), lib.later(ask.poll), 'PX', string.format('%d', ms))
-					end
-				end
-			elseif name == 'note_starts' then
-				function lib.note_starts(limit, n)
-					local times = {}
-					for i = 1, n do
-						times[i] = stamp
-					end
-					if n > 0 then
-						try('lpush', limit.list, unpack(times))
-						try('ltrim', limit.list, 0, limit.rate - 1)
-						try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
-					end
-					limit.started, limit.from = 0, nil
-				end
-			elseif name == 'open_safely' then
-				function lib.open_safely(ask, i, n)
-					if not ask.known then
-						return lib.open_one(ask, i, n)
-					end
-					local fine, expired, more = pcall(lib.open_one, ask, i, n)
-					if fine then
-						return expired, more
-					end
-					return var.none, 0
-				end
-			elseif name == 'others_idle' then
-				function lib.others_idle(ask)
-					if #ask.queues > 100 then
-						return true
-					end
-					local seen, others = {[ask.worker] = true}, {}
-					for i = 1, #ask.queues do
-						local waiting = try('zrange', prefix .. 'x:idle:' .. ask.queues[i], 0, 100 + 1)
-						if waiting.err then
-							return true
-						end
-						for _, name in ipairs(waiting) do
-							if not seen[name] then
-								seen[name] = true
-								if string.byte(name) ~= 1 then
-									others[#others + 1] = name
-								else
-									for _, member in ipairs(try('zrange', prefix .. 'x:list:' .. string.sub(name, 2), 0, 100 + 1)) do
-										if not seen[member] then
-											seen[member] = true
-											others[#others + 1] = member
-										end
-									end
-								end
-							end
-						end
-						if #others > 100 then
-							return true
-						end
-					end
-					if #others == 0 then
-						return false
-					end
-					local flags = try('smismember', prefix .. 'x:idle', unpack(others))
-					for i = 1, #others do
-						if flags[i] ~= 0 then
-							return true
-						end
-					end
-					return false
-				end
-			elseif name == 'popped_json' then
-				function lib.popped_json(jid, job, tracked, worker, expires, more)
-					job[10], job[11] = job[10] or false, job[11] or false
-					job[12], job[13] = false, jid
-					job[14], job[15], job[16] = 'running', worker, expires
-					local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-					return lib.job_json(job, tracked, more, newest)
-				end
-			elseif name == 'rate_allows' then
-				function lib.rate_allows(limit, n)
-					local place = limit.rate - limit.started - n
-					local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
-					return place >= 0 and not (time and time + limit.per > now)
-				end
-			elseif name == 'read_change' then
-				function lib.read_change(area, given)
-					if given.priority or given.retries or given.tags or given.o or given.drop then
-						return lib.read_changes(area, given)
-					end
-				end
-			elseif name == 'read_failed' then
-				function lib.read_failed(jid, queue)
-					local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
-					if job[1] then
-						return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
-					end
-				end
-			elseif name == 'read_policy' then
-				function lib.read_policy(area, text)
-					if not text or not (string.find(text, '^%a*f') ~= nil) then
-						return false
-					end
-					local _, values = lib.split_options(text)
-					local policy = type(values.f) == 'table' and values.f['do']
-					if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
-						local message = 'Arg "o" has no policy: ' .. string.sub(text, 1, 200)
-						error(area .. '(): ' .. message)
-					end
-					return true
-				end
-			elseif name == 'read_queues' then
-				function lib.read_queues(first)
-					if #ARGV < first or #ARGV - first >= 1000 then
-						error('Reserve(): Arg "queue": needs 1 to 1000')
-					end
-					local queues = {unpack(ARGV, first)}
-					local list = table.concat(queues, '\000')
-					if queues[1] == '' or queues[#queues] == '' or string.find(list, '\000\000', 1, true) then
-						for i = 1, #queues do
-							lib.required('Reserve', 'queue', queues[i] ~= '' and queues[i])
-						end
-					end
-					return queues, list
-				end
-			elseif name == 'read_scores' then
-				function lib.read_scores(queue, jids, count, jobs, settings, run)
-					local refused = {}
-					for i = 1, count do
-						local job = jobs[i]
-						if job.refused then
-							job.score = settings.score or string.format('%.17g', (lib.finite(job[3], 0)))
-							refused[#refused + 1] = i
-						end
-					end
-					if #refused == 0 then
-						return
-					end
-					if not settings.parks then
-						settings.parks = true
-						call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
-					end
-					for i = 1, run and #refused or 0 do
-						jobs[refused[i]].score = call('zscore', prefix .. 'q:' .. queue .. '-work', jids[refused[i]])
-					end
-				end
-			elseif name == 'scan_cursor' then
-				function lib.scan_cursor(area, cursor)
-					if cursor == '' then
-						return '0'
-					elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
-						local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
-						error(area .. '(): ' .. message)
-					end
-					return cursor
-				end
-			elseif name == 'set_options' then
-				function lib.set_options(item, old, first, jid)
-					local letters, values = lib.split_options(item.given.o)
-					local _, before = lib.split_options(old)
-					for letter in string.gmatch('bdfw', '%a') do
-						if string.find(old, '^%a*' .. letter) ~= nil and not (string.find(letters, '^%a*' .. letter) ~= nil) then
-							letters, values[letter] = letters .. letter, before[letter]
-						end
-					end
-					values.u.a = type(before.u) == 'table' and before.u.a or nil
-					values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
-					item.put_as, item.first = jid, first
-					item.options = lib.join_options(letters, values)
-				end
-			elseif name == 'settle_rest' then
-				function lib.settle_rest()
-					local rest, settled = prefix .. 'x:rest', 0
-					var.releasable = math.min(var.releasable, 250)
-					while var.releasable > 0 and var.tellable > 0 do
-						local jid = try('zrange', rest, 0, 0)[1]
-						if not jid then
-							return settled, false
-						end
-						local cursor = try('get', prefix .. 'x:rest:' .. jid)
-						local fails = type(cursor) == 'string'
-						settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
-					end
-					return settled, try('exists', rest) == 1
-				end
-			elseif name == 'strict_json' then
-				function lib.strict_json(area, name, text)
-					local value = lib.json(area, name, text)
-					if lib.is_strict(text) then
-						return text
-					end
-					local ok, again = pcall(cjson.encode, value)
-					if not ok or not again then
-						local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200)
-						error(area .. '(): ' .. message)
-					end
-					return again
-				end
-			elseif name == 'to_complete' then
-				function lib.to_complete(items)
-					local found = {}
-					for i = 1, #items do
-						if not items[i].action then
-							found[#found + 1] = items[i]
-						end
-					end
-					return found
-				end
-			elseif name == 'unlink_some' then
-				function lib.unlink_some(jid)
-					local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', classic and 1000000000 or 1000)
-					for i = 1, #others do
-						try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
-					end
-					lib.link(jid, {'x:open'}, {})
-				end
-			elseif name == 'waiting_for' then
-				function lib.waiting_for(jid)
-					local list, found, at = {jid}, {[jid] = true}, 1
-					while list[at] and #list < 1000 do
-						local key = prefix .. 'j:' .. list[at] .. '-dependents'
-						for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
-							if not found[other] then
-								list[#list + 1], found[other] = other, true
-							end
-						end
-						at = at + 1
-					end
-					return found
-				end
-			elseif name == 'with_letter' then
-				function lib.with_letter(text, letter)
-					if not string.find(text or '', '^%a+|') then
-						return letter .. '|{}'
-					end
-					return string.find(text, '^%a*' .. letter) ~= nil and text or letter .. text
-				end
-			elseif name == 'write_claim' then
-				function lib.write_claim(jid, claim)
-					local key, seconds = prefix .. 'x:unique:' .. claim.k, lib.finite(claim.d)
-					if claim.m == 'for' and seconds then
-						call('set', key, string.format('%.17g', now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-					else
-						call('set', key, '0 ' .. jid)
-					end
-					if claim.a then
-						call('set', prefix .. 'x:before:' .. claim.k, claim.a, 'EX', '604800')
 					end
 				end
 			end
-		elseif length == 12 then
-			if name == 'adopt_before' then
-				function lib.adopt_before(jid, text, recorded, cap)
-					if type(text) == 'string' then
-						try('rpop', prefix .. 'j:' .. jid .. '-history')
-						lib.move_history(jid, text)
-						lib.record(prefix .. 'j:' .. jid, recorded, cap)
-					end
+		elseif name == 'spawn_due' then
+			function lib.spawn_due(queue, parent, due, limit)
+				local fields = try('hmget', prefix .. 'r:' .. parent, 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+				local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
+				local interval = lib.finite(fields[6], 0)
+				if not job.klass or interval <= 0 then
+					call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
+					return 0
 				end
-			elseif name == 'after_cursor' then
-				function lib.after_cursor(area, list, cursor)
-					if cursor == '' then
-						return 0
-					elseif list.kind == 'oldest' or list.kind == 'jids' then
-						return lib.whole(area, 'cursor', cursor)
-					end
-					local place, jid = string.match(cursor, '^(%S+) (.*)$')
-					local valid = place and (lib.finite(place) or place == 'inf' or place == '-inf')
-					if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
-						local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
-						error(area .. '(): ' .. message)
-					elseif list.kind == 'failed' then
-						return math.max(list.total - place, 0)
-					end
-					local rank, found
+				local at = interval % 1 == 0 and math.floor(due) or due
+				local backlog = lib.finite(fields[7], 0)
+				local missed = (now - at) / interval
+				if backlog ~= 0 and missed > backlog then
+					at = at + math.ceil(missed - backlog) * interval
+				end
+				local count, spawned = lib.finite(fields[8], 0), 0
+				while at <= now and spawned < limit do
 					do
-						local key = list.key
-						if call('zscore', key, jid) == place then
-							rank, found = call('zrank', key, jid), true
+						local count2 = count
+						local taken = 0
+						repeat
+							count2 = count2 + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+							local child = parent .. '-' .. string.format('%.0f', count2)
+							taken = taken + 1
+						until call('exists', prefix .. 'j:' .. child) == 0
+						count = count2
+					end
+					do
+						local child, at2 = parent .. '-' .. string.format('%.0f', count), at
+						call('hset', prefix .. 'j:' .. child, 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', string.format('%.17g', at2), 'spawned_from_jid', parent)
+						call('zadd', prefix .. 'q:' .. queue .. '-work', lib.finite(job.priority, 0) - at2 / 10000000000, child)
+						do
+							local tags = lib.names_of(job.tags)
+							for i = 1, #tags do
+								lib.add_tag(child, tags[i])
+							end
+						end
+						lib.record(prefix .. 'j:' .. child, lib.entry(at2, '"put"', cjson.encode({q = queue})))
+					end
+					at = at + interval
+					spawned = spawned + 1
+				end
+				if spawned > 0 then
+					call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+					call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+					local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
+					lib.publish_ours('x:log', cjson.encode(event))
+				end
+				return spawned
+			end
+		elseif name == 'stats_key' then
+			function lib.stats_key(kind, day, queue)
+				return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
+			end
+		elseif name == 'stay_idle' then
+			function lib.stay_idle(ask)
+				local wait = lib.finite(try('get', lib.looked_key(ask)), 0) - now
+				if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', prefix .. 'x:idle', ask.worker) ~= 1 then
+					return nil
+				end
+				lib.add_first(prefix .. 'workers', stamp, ask.owner)
+				return lib.renew_entries(ask) and wait or nil
+			end
+		elseif name == 'summaries' then
+			function lib.summaries(list, jids, scores, bytes, may_stop)
+				local shown = {}
+				for i = 1, #jids do
+					if may_stop and var.searched >= 2097152 then
+						break
+					end
+					local jid, recurs = jids[i], list.kind == 'recurring'
+					local key = recurs and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
+					local score = scores[i] or var.SHOWS_SCORE[list.kind] and (not (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') and call('zscore', list.key, jid))
+					local job = recurs and lib.recurring_summary(jid, score) or lib.job_summary(list, jid, score)
+					local size = try('hstrlen', key, 'data')
+					job.size = type(size) == 'number' and size or 0
+					job.data = bytes > 0 and lib.shown_data(key, bytes) or nil
+					shown[i] = cjson.encode(job)
+				end
+				return lib.joined(shown)
+			end
+		elseif name == 'tell_each' then
+			function lib.tell_each(jids, other, failed, ended)
+				local group, minded = lib.group_of(other), 0
+				for i = 1, #jids do
+					local minds, stored
+					do
+						local jid = jids[i]
+						local key = prefix .. 'j:' .. jid
+						local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+						local letters, values = lib.split_options(job[3])
+						local policy = values.f
+						if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+							minds, stored = false
 						else
-							local low, high = call('zcount', key, '-inf', '(' .. place), call('zcount', key, '-inf', place)
-							while low < high do
-								local middle = math.floor((low + high) / 2)
-								if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
-									high = middle
+							local runs = policy['do'] == 'run'
+							if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
+								minds, stored = false
+							else
+								policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+								policy.failed[other] = group
+								call('hset', key, 'x:o', lib.join_options(letters, values))
+								do
+									local text = job[4]
+									if text then
+										lib.move_history(jid, text)
+									end
+								end
+								lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+								if runs then
+									minds, stored = true
 								else
-									low = middle + 1
+									local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+									local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+									lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+									minds, stored = true, job[3]
 								end
 							end
-							rank, found = low, false
 						end
 					end
-					if list.falls then
-						return list.total - rank
-					end
-					return math.max(rank + (found and 1 or 0) - list.from, 0)
+					minded = minded + (minds and 1 or 0)
+					failed[#failed + 1] = stored and string.find(stored, '^%a*d') ~= nil and jids[i] or nil
 				end
-			elseif name == 'drop_expired' then
-				function lib.drop_expired(jid, state)
-					if not lib.end_life(jid, state) then
+				var.tellable = var.tellable - #jids
+				return minded
+			end
+		elseif name == 'tell_more' then
+			function lib.tell_more(jid, cursor)
+				local before = var.tellable
+				call('del', prefix .. 'x:rest:' .. jid)
+				call('zrem', prefix .. 'x:rest', jid)
+				if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+					lib.tell_all({jid}, cursor, lib.job_ended)
+				end
+				return before - var.tellable
+			end
+		elseif name == 'turn_step' then
+			function lib.turn_step(priority)
+				local _, exponent = math.frexp(math.abs(priority) + 1)
+				return 2 ^ (exponent - 45)
+			end
+		elseif name == 'watch_all' then
+			function lib.watch_all(puts)
+				if puts.batches then
+					local batches = puts.batches
+					for jid, batch in pairs(batches) do
+						if #batch.members > 0 then
+							local letters, values = lib.split_options(batch.stored)
+							local own = type(values.b) == 'table' and values.b or {}
+							own.n = lib.finite(own.n, 0) + batch.count
+							values.b = own
+							call('hset', prefix .. 'j:' .. jid, 'x:o', lib.join_options(letters, values))
+						end
+					end
+				end
+				for jid, batch in pairs(puts.batches or var.none) do
+					if batch.stored and string.find(batch.stored, '^%a*f') ~= nil then
+						lib.watch(jid, lib.job_ended, batch.members)
+					end
+				end
+				for i = 1, #puts.items do
+					if puts.items[i].watches then
+						lib.watch(puts.items[i].jid, lib.job_ended)
+					end
+				end
+			end
+		end
+		elseif length == 10 then
+		if name == 'add_result' then
+			function lib.add_result(item, fields)
+				fields[#fields + 1] = 'x:result'
+				fields[#fields + 1] = item.ended
+			end
+		elseif name == 'bring_more' then
+			function lib.bring_more(queue, settings, limit)
+				settings.parked = false
+				if not (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
+					return false
+				end
+				lib.bring_due(queue, false, true, limit)
+				return call('exists', prefix .. 'q:' .. queue .. '-work') == 1
+			end
+		elseif name == 'bring_some' then
+			function lib.bring_some(work, moved)
+				local recur, scheduled = call('zcount', prefix .. 'q:' .. var.queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. var.queue .. '-scheduled', '-inf', stamp) > 0
+				local wanted = var.count - #var.out - moved
+				local some = math.min(wanted, var.room - #var.out)
+				if not (recur or scheduled) or some <= 0 then
+					return nil
+				elseif recur then
+					some = lib.children_with_room(var.queue, some, 2097152)
+				end
+				lib.bring_due(var.queue, recur, scheduled, some)
+				work.total = call('zcard', work.key)
+				local is_left = some < wanted and (call('zcount', prefix .. 'q:' .. var.queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. var.queue .. '-scheduled', '-inf', stamp) > 0)
+				return is_left and (not redis.acl_check_cmd or redis.acl_check_cmd('del', work.key)) and moved + some or nil
+			end
+		elseif name == 'cancel_job' then
+			function lib.cancel_job(jid, job, how, count)
+				local key = prefix .. 'j:' .. jid
+				local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+				if state == 'complete' then
+					return
+				end
+				local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+				try('publish', prefix .. 'log', message)
+				if worker and worker ~= '' then
+					try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+					try('publish', prefix .. 'w:' .. worker, message)
+				end
+				if queue then
+					lib.leave_queue(queue, jid)
+				end
+				if state == 'running' and queue then
+					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+						lib.wake(queue)
+					end
+				end
+				for _, other in ipairs(job.dependencies) do
+					try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+				end
+				if state == 'failed' then
+					local details = lib.list_of(failure)
+					lib.leave_group(jid, details, count)
+					lib.uncount_failure(queue, details)
+					lib.unfile_failures({jid})
+				end
+				do
+					local tags = lib.names_of(job[5])
+					for i = 1, #tags do
+						lib.remove_tag(jid, tags[i])
+					end
+				end
+				call('del', key, key .. '-history', key .. '-dependencies')
+				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+					try('publish', prefix .. 'canceled', jid)
+				end
+				if job[6] then
+					lib.job_ended(jid, job[6], how or 'canceled')
+					if string.find(job[6], '^%a*g') ~= nil and state == 'waiting' and queue then
+						lib.leave_turns(queue, job[7])
+					end
+				end
+			end
+		elseif name == 'clear_list' then
+			function lib.clear_list(seconds)
+				local filed, deleted = prefix .. 'failed-jobs-list', 0
+				local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', now - seconds), 'LIMIT', 0, 100)
+				for i = 1, #old do
+					local outcome = lib.delete_failed(old[i])
+					if outcome == 'kept' then
+						call('zadd', filed, stamp, old[i])
+					else
+						call('zrem', filed, old[i])
+						deleted = deleted + (outcome == 'deleted' and 1 or 0)
+					end
+				end
+				return deleted
+			end
+		elseif name == 'difference' then
+			function lib.difference(list, other, first)
+				local gone, kept = {}, {}
+				for i = first, #other do
+					gone[other[i]] = true
+				end
+				for i = 1, #list do
+					if not gone[list[i]] then
+						kept[#kept + 1] = list[i]
+					end
+				end
+				return kept
+			end
+		elseif name == 'drop_claim' then
+			function lib.drop_claim(ask)
+				if ask.claim == '' then
+					return false
+				end
+				local held = try('get', prefix .. 'x:due:' .. ask.claim)
+				if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
+					return false
+				end
+				return call('del', prefix .. 'x:due:' .. ask.claim) == 1
+			end
+		elseif name == 'due_member' then
+			function lib.due_member(jid, queue, state)
+				local due
+				if state == 'depends' then
+					local job = try('hmget', prefix .. 'j:' .. jid, 'scheduled', 'x:undelayed')
+					due = not job[2] and job[1]
+				else
+					due = queue and try('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid)
+				end
+				do
+					local text = type(due) == 'string' and due
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						due = n
+					else
+						due = 0
+					end
+				end
+				return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
+			end
+		elseif name == 'each_queue' then
+			function lib.each_queue(area, cursor, count, visit)
+				local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
+				for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+					if letter == '' or letter == part[1] then
+						local list = {kind = 'queues', key = prefix .. part[2], from = 0, total = lib.finite(try('zcard', prefix .. part[2]), 0)}
+						local offset = lib.after_cursor(area, list, place)
+						local some, scores = lib.read_list(list, offset, count)
+						for i = 1, #some do
+							count = count - 1
+							if visit(some[i]) or count == 0 then
+								return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
+							end
+						end
+						letter, place = '', ''
+					end
+				end
+				return ''
+			end
+		elseif name == 'each_slice' then
+			function lib.each_slice(run, operation, key, list)
+				for from = 1, #list, 1000 do
+					run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+				end
+			end
+		elseif name == 'enter_list' then
+			function lib.enter_list(name, lapses, absent)
+				for i = 1, #absent do
+					local waiting = prefix .. 'x:idle:' .. absent[i]
+					try('zadd', waiting, string.format('%.17g', lapses), '\001' .. name)
+					lib.drop_lapsed(waiting)
+				end
+			end
+		elseif name == 'expire_job' then
+			function lib.expire_job(jid, job)
+				local key, state = prefix .. 'j:' .. jid, job[1]
+				if try('exists', key .. '-dependents') == 1 then
+					if state == 'failed' then
 						return false
 					end
-					var.dropped = var.dropped + 1
+					local queue, worker = job[2], job[4] or ''
+					if not queue then
+						return false
+					end
+					local group = 'expired-' .. queue
+					lib.add_failure(jid, group)
+					call('hdel', prefix .. 'j:' .. jid, 'grace')
+					lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
+					if worker ~= '' then
+						try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+						lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
+					end
+					if job[1] == 'running' then
+						if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+							lib.wake(queue)
+						end
+					end
 					return true
 				end
-			elseif name == 'end_in_state' then
-				function lib.end_in_state(values, state, since)
-					local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
-					if state == 'complete' then
-						return lib.sooner(gone, done and since + done)
-					elseif state == 'failed' and failed then
-						return failed >= 0 and since + failed or nil
-					elseif state ~= 'failed' and state ~= 'running' then
-						return lib.sooner(gone, lib.finite(values.s))
-					end
-					return gone
+				job.dependencies = try('smembers', key .. '-dependencies')
+				lib.cancel_job(jid, job, 'expired')
+				return true
+			end
+		elseif name == 'fair_score' then
+			function lib.fair_score(queue, priority, stored, known)
+				local tenant, weight = lib.fair_share(stored)
+				priority = lib.finite(priority, 0)
+				if not tenant or math.abs(priority) > 10000 then
+					return
 				end
-			elseif name == 'expire_stats' then
-				function lib.expire_stats(key, day)
-					local keep = day + 86400 * (1 + lib.finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+				local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+				local first, waits, passed = known[key], true, {}
+				if not first then
+					local damaged
+					first, damaged = lib.first_turn(queue, priority)
+					if damaged then
+						return
+					end
+					waits, first = first ~= nil, first or 0
+					passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+					known[key] = first
 				end
-			elseif name == 'fail_unasked' then
-				function lib.fail_unasked(jid, queue, group, message, stored, ended)
-					local key = prefix .. 'j:' .. jid
-					lib.leave_queue(queue, jid)
-					if string.find(stored, '^%a*g') ~= nil then
-						lib.leave_turns(queue, try('hget', key, 'priority'))
-					end
-					for _, other in ipairs(try('smembers', key .. '-dependencies')) do
-						lib.undepend(jid, other)
-					end
-					local cap, keep = lib.read_failing()
-					lib.mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = math.floor(now), worker = ''}), cap)
-					try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message})))
-					ended(jid, stored, 'failed')
-					if keep then
-						lib.file_failure(jid, group, keep, stored)
-					end
-				end
-			elseif name == 'file_failure' then
-				function lib.file_failure(jid, group, keep, stored)
-					local left = 100
-					if keep.seconds >= 0 then
-						if not (stored and string.find(stored, '^%a*K') ~= nil) then
-							try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+				local last = waits and lib.finite(try('zscore', key, tenant), 0) or 0
+				local turn = math.min(math.max(first, last), 0.49)
+				do
+					local ends, waits2, passed2 = string.format('%.17g', turn + lib.turn_step(priority) / weight), waits, passed
+					try('zadd', key, ends, tenant)
+					if not waits2 then
+						if try('zcard', key) ~= 1 then
+							try('unlink', key)
+							try('zadd', key, ends, tenant)
 						end
-						left = left - lib.clear_list(keep.seconds)
+						try('expire', key, 604800)
 					end
-					if left > 0 then
-						lib.clear_group(group, keep, math.min(left, 10))
+					for _, other in ipairs(passed2) do
+						if other ~= tenant then
+							try('zrem', key, other)
+						end
 					end
 				end
-			elseif name == 'heartbeat_of' then
-				function lib.heartbeat_of(queue)
-					local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-					return lib.lock_time(config[1], config[2])
+				return string.format('%.17g', priority - 0.5 - turn)
+			end
+		elseif name == 'fair_share' then
+			function lib.fair_share(text)
+				local _, values = lib.split_options(text)
+				local share = values.g
+				if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+					return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 				end
-			elseif name == 'is_forgotten' then
-				function lib.is_forgotten(stored, state)
-					local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-					if not letter or not (string.find(stored, '^%a*' .. letter) ~= nil) then
-						return false
+			end
+		elseif name == 'first_turn' then
+			function lib.first_turn(queue, priority)
+				local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
+				local score
+				do
+					local text = first[2]
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						score = n
+					else
+						score = nil
 					end
-					local _, values = lib.split_options(stored)
-					return lib.finite(values[letter]) == 0
 				end
-			elseif name == 'join_options' then
-				function lib.join_options(letters, values)
-					local ok, body = pcall(cjson.encode, values)
-					return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
-				end
-			elseif name == 'leave_limits' then
-				function lib.leave_limits(jid, stored)
-					try('hdel', prefix .. 'j:' .. jid, 'x:parked')
-					for _, name in ipairs(lib.limits_of(stored)) do
-						try('zrem', prefix .. 'x:limit:' .. name .. ':held', jid)
-						try('zrem', prefix .. 'x:limit:' .. name .. ':wait', jid)
+				return score and math.max(priority - 0.5 - score, 0), first.err
+			end
+		elseif name == 'free_slots' then
+			function lib.free_slots(names_in_order, jids)
+				for _, name in ipairs(names_in_order) do
+					local freed = try('zrem', prefix .. 'x:limit:' .. name .. ':held', unpack(jids[name]))
+					if type(freed) == 'number' and freed > 0 then
 						if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
 							lib.return_parked(lib.read_limit(name, 1))
 						end
 					end
 				end
-			elseif name == 'limits_named' then
-				function lib.limits_named(text, most)
-					var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
-					local found = var.met_texts[text]
-					if not found then
-						found = lib.limits_of(text)
-						for i = 1, #found do
-							found[i] = lib.known_limit(found[i], most)
-						end
-						var.met_texts[text] = found
-					end
-					return found
+			end
+		elseif name == 'is_claimed' then
+			function lib.is_claimed(queue, due, worker)
+				local held = try('get', prefix .. 'x:due:' .. queue)
+				if type(held) ~= 'string' then
+					return false
 				end
-			elseif name == 'link_members' then
-				function lib.link_members(jid, members, added)
-					local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-					local before = call('scard', dependencies)
-					do
-						local failed = lib.link(jid, members, added)
-						if failed then
-							call('sadd', failed.key, failed.member)
-						end
-					end
-					return call('scard', dependencies) - before
+				local until_then, holder = string.match(held, '^(%S+) (.*)$')
+				local at = tonumber(until_then)
+				return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
+			end
+		elseif name == 'keep_delay' then
+			function lib.keep_delay(key, delay, means_none)
+				if delay > 0 then
+					call('hset', key, 'scheduled', string.format('%.17g', now + delay))
+					call('hdel', key, 'x:undelayed')
+				elseif means_none and call('hexists', key, 'scheduled') == 1 then
+					call('hset', key, 'x:undelayed', '1')
 				end
-			elseif name == 'lock_special' then
-				function lib.lock_special(key, job, worker, settings)
-					local stored, seconds, more = job[9] or '', settings.lock_time, {}
-					if seconds then
-						more = {'grace', '1.0'}
-					end
-					if string.find(stored, '^%a*q') ~= nil then
-						more[#more + 1] = 'x:place'
-						more[#more + 1] = job[8] or stamp
-					end
-					local ends = string.format('%.17g', now + (seconds or lib.own_lock_time(stored) or settings.heartbeat))
-					call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp, unpack(more))
-					return ends
+			end
+		elseif name == 'know_queue' then
+			function lib.know_queue(queue)
+				local queues = prefix .. 'queues'
+				if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+					try('zrem', prefix .. 'x:queues', queue)
+					lib.publish_ours('x:queues', queue)
 				end
-			elseif name == 'move_history' then
-				function lib.move_history(jid, text)
-					local key = prefix .. 'j:' .. jid .. '-history'
-					if not (not redis.acl_check_cmd or redis.acl_check_cmd('del', key)) then
-						return
-					end
-					call('hdel', prefix .. 'j:' .. jid, 'history')
-					for _, stage in ipairs(lib.list_of(text)) do
-						if type(stage) == 'table' then
-							local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
-							local queue = cjson.encode({q = type(stage.q) == 'string' and stage.q or nil})
-							try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-							if popped then
-								local worker = cjson.encode({worker = type(stage.worker) == 'string' and stage.worker or nil})
-								try('rpush', key, lib.entry(popped, '"popped"', worker))
-							end
-							if failed then
-								try('rpush', key, lib.entry(failed, '"failed"'))
-							end
-							if done then
-								try('rpush', key, lib.entry(done, '"done"'))
-							end
-						end
-					end
+			end
+		elseif name == 'leave_rest' then
+			function lib.leave_rest(jid, dependents)
+				local key = prefix .. 'x:rest:' .. jid
+				if type(try('get', key)) == 'string' then
+					call('del', prefix .. 'x:rest:' .. jid)
+					call('zrem', prefix .. 'x:rest', jid)
 				end
-			elseif name == 'must_publish' then
-				function lib.must_publish()
-					if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-						error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-					end
+				if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
+					return false
+				elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
+					call('zrem', prefix .. 'x:rest', jid)
+					return false
 				end
-			elseif name == 'of_this_life' then
-				function lib.of_this_life(others, dependents)
-					if try('exists', dependents) == 0 then
-						return others
+				return true
+			end
+		elseif name == 'look_ahead' then
+			function lib.look_ahead(ask, known, i, all)
+				local asked, parts = {}, {}
+				while i <= #ask.queues and #asked < known.step do
+					local wanted = all or string.sub(known.marks, i, i) == known.chosen
+					if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
+						local key, at = prefix .. 'q:' .. ask.queues[i] .. '-', 4 * #asked
+						asked[#asked + 1] = i
+						parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
+						parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
 					end
-					local found = {}
-					for i = 1, #others do
-						if try('sismember', dependents, others[i]) == 0 then
-							found[#found + 1] = others[i]
-						end
-					end
-					return found
+					i = i + 1
 				end
-			elseif name == 'prepare_next' then
-				function lib.prepare_next(item)
-					local others, problem = lib.needed(item.jid, item.depends, 1, {})
-					if problem then
-						return problem
-					end
-					item.priority = call('hget', item.key, 'priority')
-					local change = item.change
-					if change then
-						item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
-						change.old_tags = change.tags and lib.names_of(call('hget', item.key, 'tags'))
-					end
-					item.part = 'work'
-					if #others > 0 then
-						item.part = 'depends'
-					elseif item.delay > 0 and #item.depends == 0 then
-						item.part = 'scheduled'
-					end
-					local size = try('zcard', prefix .. 'q:' .. item.next .. '-' .. item.part)
-					if type(size) == 'table' then
-						return size.err
-					elseif #others > 0 then
-						call('del', prefix .. 'x:none')
-						local failed = lib.link(item.jid, others, {})
-						return failed and failed.err
-					end
-				end
-			elseif name == 'publish_ours' then
-				function lib.publish_ours(channel, message)
-					if classic then
-						local heard = try('pubsub', 'numsub', prefix .. channel)
-						if not heard.err and heard[2] == 0 then
-							return
-						end
-					end
-					try('publish', prefix .. channel, message)
-				end
-			elseif name == 'read_changes' then
-				function lib.read_changes(area, given)
-					lib.read_policy(area, given.o)
-					return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
-				end
-			elseif name == 'read_details' then
-				function lib.read_details(item, action, first, last)
-					local given = lib.options('Finish', first, last)
-					item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
-					item.delay = lib.number('Finish', 'delay', given.delay or 0)
-					if action == 'complete' then
-						item.next, item.checked = given.next, true
-						item.depends, item.change = lib.check_dependencies('Finish', lib.names('Finish', 'depends', given.depends), 1), lib.read_change('Finish', given)
-					elseif action == 'fail' then
-						item.group, item.message = lib.required('Finish', 'group', given.group), given.message or ''
-					elseif action == 'retry' then
-						item.group, item.message = given.group, given.message
-					elseif action == 'release' then
-						item.place = lib.whole('Finish', 'place', given.place or 0)
-						item.throttled = given.throttled and lib.names('Finish', 'throttled', given.throttled)
+				known.step = math.min(4 * known.step, 500)
+				lib.tell_apart(known, asked, parts, 1, #asked, call('exists', unpack(parts)))
+			end
+		elseif name == 'looked_key' then
+			function lib.looked_key(ask)
+				return prefix .. 'x:looked:' .. (#ask.queues > 16 and redis.sha1hex(ask.list) or ask.list)
+			end
+		elseif name == 'noted_time' then
+			function lib.noted_time(text)
+				local time
+				do
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						time = n
 					else
-						local message = 'Unknown action "' .. tostring(action) .. '"'
-						error('Finish(): ' .. message)
-					end
-					if item.result then
-						lib.json('Finish', 'result', item.result)
+						time = nil
 					end
 				end
-			elseif name == 'read_failing' then
-				function lib.read_failing()
-					local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-					return lib.finite(values[1], 100), (values[2] or values[3]) and {seconds = lib.finite(values[2], -1), count = lib.finite(values[3], -1)}
+				return time and time <= now + 1 and time or nil
+			end
+		elseif name == 'past_score' then
+			function lib.past_score(item)
+				local stored = item.options or item.given.o
+				if not stored or lib.own_place(stored) ~= 'place' then
+					return nil
 				end
-			elseif name == 'read_filters' then
-				function lib.read_filters(area, first, last)
-					local filters = {}
-					if (last - first + 1) % 4 ~= 0 or last > #ARGV then
-						error(area .. '(): Odd number of filter args')
-					end
-					for i = first, last, 4 do
-						filters[#filters + 1] = {klass = ARGV[i] and ARGV[i] ~= '' and ARGV[i] or nil, tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = lib.not_empty(ARGV[i + 3])}
-					end
-					return filters
+				item.more = item.more or {}
+				item.more[#item.more + 1] = 'time'
+				item.more[#item.more + 1] = string.format('%.17g', item.at)
+				return lib.finite(item.priority, 0) - item.at / 10000000000
+			end
+		elseif name == 'rate_opens' then
+			function lib.rate_opens(limit)
+				local place = limit.rate - limit.started - 1
+				if place < 0 then
+					return now + limit.per
+				elseif not limit.from or place < limit.from then
+					limit.from = math.max(place - limit.most + 1, 0)
+					limit.times = try('lrange', limit.list, limit.from, place)
 				end
-			elseif name == 'read_options' then
-				function lib.read_options(area, text, checked)
-					local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
-					if given and not checked then
-						letters, values = lib.split_options(text)
-						given = letters ~= '' and pcall(cjson.encode, values)
-					end
-					if not given then
-						local message = 'Arg "o" is not options: ' .. string.sub(text, 1, 200)
-						error(area .. '(): ' .. message)
-					end
-					return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
+				local time
+				do
+					local text = limit.times[place - limit.from + 1]
+					local time2 = lib.finite(text)
+					time = time2 and time2 <= now + 1 and time2 or nil
 				end
-			elseif name == 'release_more' then
-				function lib.release_more(jid)
-					local dependents = prefix .. 'j:' .. jid .. '-dependents'
-					local others = try('spop', prefix .. 'x:rest:' .. jid, var.releasable)
-					var.releasable = var.releasable - #others
-					lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
-					if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-						call('zrem', prefix .. 'x:rest', jid)
-					end
-					return #others
+				local opens = time and time + limit.per
+				return opens and opens > now and opens or nil
+			end
+		elseif name == 'read_batch' then
+			function lib.read_batch(area, jid)
+				local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+				if job[1] ~= 'depends' then
+					local message = 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1])
+					error(area .. '(): ' .. message)
+				elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
+					local message = 'Job ' .. jid .. ' is not a batch'
+					error(area .. '(): ' .. message)
 				end
-			elseif name == 'release_some' then
-				function lib.release_some(jid, others, dependents)
-					local stuck = {}
-					for i = 1, #others do
-						local other = others[i]
-						local dependencies = prefix .. 'j:' .. other .. '-dependencies'
-						local ended = try('srem', dependencies, jid)
-						if type(ended) == 'table' then
-							stuck[#stuck + 1] = other
-						elseif ended == 1 and call('scard', dependencies) == 0 and lib.free(other, true) then
-							call('sadd', dependencies, jid)
-							stuck[#stuck + 1] = other
+				return job[2]
+			end
+		elseif name == 'read_claim' then
+			function lib.read_claim(area, text)
+				local claim = string.find(text, '^%a*u') ~= nil and lib.claim_of(text)
+				if string.find(text, '^%a*u') ~= nil and (not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0) then
+					local message = 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200)
+					error(area .. '(): ' .. message)
+				end
+				return claim
+			end
+		elseif name == 'read_first' then
+			function lib.read_first(jids)
+				local jobs, left = {}, classic and 1000000000 or 1000
+				for i = 1, #jids do
+					local job = lib.read_job_to_cancel(jids[i], left)
+					left = left - #job.dependencies
+					if left < 0 then
+						break
+					end
+					jobs[i] = job
+				end
+				return jobs
+			end
+		elseif name == 'read_limit' then
+			function lib.read_limit(name, most)
+				local family = string.match(name, '^([^/]+)/.') or name
+				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+				local max, rate, per
+				do
+					local text = stored[1] or stored[3]
+					local max2, rate2, per2 = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+					max2, rate2, per2 = lib.finite(max2, 0), lib.finite(rate2, 0), lib.finite(per2, 0)
+					max, rate, per = max2, per2 > 0 and rate2 or 0, per2
+				end
+				local hold = lib.finite(stored[2], 0)
+				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = prefix .. 'x:limit:' .. name .. ':starts', room = math.huge, started = 0, noted = 0, held = {}}
+				if max > 0 then
+					limit.room = max - lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), 0)
+				end
+				return limit
+			end
+		elseif name == 'read_owned' then
+			function lib.read_owned(area, item, worker)
+				local key = prefix .. 'j:' .. item.jid
+				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
+				local problem = job.err or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+				if problem then
+					return problem
+				elseif not job[1] then
+					return 'Job ' .. item.jid .. ' is in no queue'
+				elseif item.here and item.queue ~= job[1] then
+					return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+				end
+				item.key, item.current, item.priority = key, job[1], job[4]
+				item.remaining, item.history, item.grace = math.floor(lib.finite(job[5], 0)), job[6], job[7]
+				item.stored = job[9]
+				if item.result then
+					item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
+				end
+			end
+		elseif name == 'read_share' then
+			function lib.read_share(area, text)
+				if not (string.find(text, '^%a*g') ~= nil) then
+					return false
+				elseif not lib.fair_share(text) then
+					local message = 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200)
+					error(area .. '(): ' .. message)
+				end
+				return text
+			end
+		elseif name == 'registered' then
+			function lib.registered(worker)
+				local text = try('get', prefix .. 'x:worker:' .. worker)
+				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+				return seen and seen > now - 150 and text or nil
+			end
+		elseif name == 'remembered' then
+			function lib.remembered(items)
+				local kept = {}
+				for i = 1, #items do
+					if not items[i].forgotten then
+						kept[#kept + 1] = items[i]
+					end
+				end
+				return kept
+			end
+		elseif name == 'remove_tag' then
+			function lib.remove_tag(jid, tag)
+				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+						call('zrem', prefix .. 'tags', tag)
+					end
+				end
+			end
+		elseif name == 'set_beside' then
+			function lib.set_beside(job)
+				local data = job[6]
+				if type(data) ~= 'string' or #data < 4096 then
+					return ''
+				end
+				var.large = var.large or {}
+				var.large[#var.large + 1] = data
+				var.large_bytes, job[6] = var.large_bytes + #data, ''
+				return ',"beside":' .. #var.large
+			end
+		elseif name == 'shown_data' then
+			function lib.shown_data(key, bytes)
+				local data = lib.data_of(key)
+				if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
+					return data
+				end
+				return string.sub(data, 1, bytes)
+			end
+		elseif name == 'soonest_of' then
+			function lib.soonest_of(group)
+				local delay = math.huge
+				for i = 1, #group do
+					delay = math.min(delay, group[i].delay)
+				end
+				return delay
+			end
+		elseif name == 'tell_apart' then
+			function lib.tell_apart(known, asked, parts, first, last, n)
+				if n == 0 or first == last then
+					for at = first, last do
+						known.empty[asked[at]] = n == 0
+					end
+					return
+				end
+				local middle = math.floor((first + last) / 2)
+				local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
+				lib.tell_apart(known, asked, parts, first, middle, left)
+				lib.tell_apart(known, asked, parts, middle + 1, last, n - left)
+			end
+		elseif name == 'try_parked' then
+			function lib.try_parked(jid, queue)
+				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'x:parked')
+				local name, scheduled = lib.parked_by(job[1], job[2], job[3]), prefix .. 'q:' .. queue .. '-scheduled'
+				if not name then
+					return false
+				end
+				local due = try('zscore', scheduled, jid)
+				if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
+					lib.return_parked(lib.read_limit(name, 1))
+				end
+				return try('zscore', scheduled, jid) ~= due
+			end
+		elseif name == 'with_large' then
+			function lib.with_large(text, rest)
+				if not var.large and rest == '' then
+					return text
+				end
+				return {text, rest, unpack(var.large or var.none)}
+			end
+		elseif name == 'with_value' then
+			function lib.with_value(text, letter, value)
+				local letters, values = lib.split_options(lib.with_letter(text, letter))
+				values[letter] = value
+				return lib.join_options(letters, values)
+			end
+		end
+		elseif length == 11 then
+		if name == 'add_failure' then
+			function lib.add_failure(jid, group)
+				local reply = try('lpush', prefix .. 'f:' .. group, jid)
+				if type(reply) == 'table' then
+					call('del', prefix .. 'x:none')
+					reply = try('lpush', prefix .. 'f:' .. group, jid)
+				end
+				if type(reply) == 'table' then
+					return reply.err
+				end
+				try('sadd', prefix .. 'failures', group)
+			end
+		elseif name == 'add_waiting' then
+			function lib.add_waiting(bands, queue)
+				local work, from = prefix .. 'q:' .. queue .. '-work', '+inf'
+				for _ = 0, 16 do
+					local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+					local score
+					do
+						local n = head and tonumber(head)
+						if n and n - n == 0 then
+							score = n
+						else
+							score = nil
 						end
 					end
-					for from = 1, #stuck, 1000 do
-						call('sadd', dependents, unpack(stuck, from, math.min(from + 999, #stuck)))
+					if not head or not score and string.sub(head, 1, 1) == '-' then
+						return false
+					elseif #bands >= 16 then
+						return true
+					elseif not score then
+						lib.add_some(bands, work, '+inf', '+inf', '8')
+						from = string.format('%.17g', var.LARGEST)
+					else
+						local priority = math.ceil(score)
+						if score > priority - 0.1 then
+							lib.add_some(bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', priority - 0.1), '8')
+						end
+						if score > priority - 0.5 then
+							lib.add_some(bands, work, string.format('%.17g', priority - 0.1), '(' .. string.format('%.17g', priority - 0.5), '1')
+						end
+						lib.add_some(bands, work, string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), '1')
+						from = string.format('%.17g', priority - 1)
 					end
 				end
-			elseif name == 'score_before' then
-				function lib.score_before(jid)
-					local key = prefix .. 'j:' .. jid
-					local job = try('hmget', key, 'time', 'x:parked')
-					local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
-					if not name then
-						return
+				return true
+			end
+		elseif name == 'admit_alike' then
+			function lib.admit_alike(text, count, most)
+				local found = lib.limits_named(text, most)
+				for i = 1, #found do
+					local limit = found[i]
+					if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
+						return nil
 					end
-					local wait = prefix .. 'x:limit:' .. name .. ':wait'
-					local score = time == (job[1] or '') and try('zscore', wait, jid)
-					try('zrem', wait, jid)
-					try('hdel', key, 'x:parked')
-					return type(score) == 'string' and score or nil, name
 				end
-			elseif name == 'set_priority' then
-				function lib.set_priority(run, jid, job, priority)
-					local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
-					if queue ~= '' then
-						local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', score, jid)
-						if type(moved) == 'table' then
-							return moved.err
+				for i = 1, #found do
+					found[i].started, found[i].room = found[i].started + count, found[i].room - count
+				end
+				return found
+			end
+		elseif name == 'become_busy' then
+			function lib.become_busy(ask)
+				if ask.others then
+					try('srem', prefix .. 'x:idle', ask.worker)
+				end
+				lib.drop_claim(ask)
+				if not ask.others or call('exists', prefix .. 'x:idle') == 0 then
+					return 2
+				end
+				for i = 1, #ask.queues do
+					if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
+						lib.wake(ask.queues[i])
+					end
+				end
+				return (lib.count_listeners(ask.worker))
+			end
+		elseif name == 'change_tags' then
+			function lib.change_tags(jid, stored, adds, list, first)
+				local tags = lib.names_of(stored)
+				if adds then
+					local known = #tags
+					tags = lib.union(tags, list, first)
+					local tags2, first = tags, known + 1
+					for i = first, #tags2 do
+						lib.add_tag(jid, tags2[i])
+					end
+				else
+					tags = lib.difference(tags, list, first)
+					for i = first, #list do
+						lib.remove_tag(jid, list[i])
+					end
+				end
+				do
+					local list = tags
+					if #list == 0 then
+						return empty_list
+					end
+					return cjson.encode(list)
+				end
+			end
+		elseif name == 'claim_again' then
+			function lib.claim_again(jid, stored)
+				local claim = lib.claim_of(stored)
+				if not claim or claim.m == 'for' then
+					return
+				end
+				local _, noted = lib.stored_claim(claim.k)
+				if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
+					return claim
+				end
+			end
+		elseif name == 'clear_group' then
+			function lib.clear_group(group, keep, limit)
+				local key, deleted = prefix .. 'f:' .. group, 0
+				local last = try('lrange', key, -limit, -1)
+				local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
+				for i = #last, 1, -1 do
+					local failure = lib.list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+					local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
+					if excess <= 0 and not is_old then
+						return deleted
+					end
+					local outcome = lib.delete_failed(last[i])
+					if outcome == 'deleted' then
+						local jids = {last[i]}
+						lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+					elseif outcome == 'moved' then
+						lib.leave_group(last[i], {group = group}, -1)
+					end
+					excess = excess - (outcome == 'kept' and 0 or 1)
+					deleted = deleted + (outcome == 'deleted' and 1 or 0)
+				end
+				return deleted
+			end
+		elseif name == 'counts_from' then
+			function lib.counts_from(cursor)
+				local key = prefix .. 'workers'
+				local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+				local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
+				local some, scores = lib.read_list(list, offset, 500)
+				if #some == 500 then
+					next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
+				end
+				for i = 1, #some do
+					local worker
+					do
+						local name = some[i]
+						local key = prefix .. 'w:' .. name .. ':jobs'
+						worker = {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
+					end
+					worker.registered = lib.registered(some[i])
+					some[i] = cjson.encode(worker)
+				end
+				return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
+			end
+		elseif name == 'drop_lapsed' then
+			function lib.drop_lapsed(waiting)
+				local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+				if #gone == 0 then
+					return
+				end
+				call('zrem', waiting, unpack(gone))
+				local channels, dead = {}, {}
+				for n = 1, #gone do
+					channels[n] = prefix .. 'x:wake:' .. gone[n]
+				end
+				local counts = call('pubsub', 'numsub', unpack(channels))
+				for n = 1, #gone do
+					if counts[2 * n] == 0 then
+						dead[#dead + 1] = gone[n]
+					end
+				end
+				if #dead > 0 then
+					try('srem', prefix .. 'x:idle', unpack(dead))
+				end
+			end
+		elseif name == 'end_of_life' then
+			function lib.end_of_life(jid, stored, state, since)
+				local _, values = lib.split_options(stored)
+				local ends = lib.end_in_state(values, state, since)
+				if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
+					values.s, values.t = nil, nil
+					ends = lib.end_in_state(values, state, since)
+				end
+				return ends
+			end
+		elseif name == 'enter_lives' then
+			function lib.enter_lives(items)
+				local entries, ended = {}, 0
+				local before, ends
+				for i = 1, #items do
+					local item = items[i]
+					local text = item.text or item.given and item.given.o
+					if text and string.find(text, '^%a*[stkK]') ~= nil then
+						if text ~= before then
+							local _, values = lib.split_options(text)
+							ends, before = lib.end_in_state(values, 'waiting'), text
+							ends = ends and string.format('%.17g', ends)
+						end
+						if ends then
+							entries[#entries + 1], entries[#entries + 2] = ends, item.jid
+						end
+						ended = ended + 1
+					end
+				end
+				do
+					local key = prefix .. 'x:until'
+					for from = 1, #entries, 1000 do
+						try('zadd', key, unpack(entries, from, math.min(from + 999, #entries)))
+					end
+				end
+				lib.end_lives(math.min(2 * ended, 100))
+			end
+		elseif name == 'expire_lock' then
+			function lib.expire_lock(queue, jid, settings)
+				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o')
+				local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
+				if not job[1] and not job[6] then
+					call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+					return nil
+				end
+				do
+					local text = job[4]
+					if text then
+						lib.move_history(jid, text)
+					end
+				end
+				if job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'running', now) or math.huge) <= now) and lib.drop_expired(jid, 'running') then
+					return nil
+				end
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+				local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and string.find(job[9], '^%a*l') ~= nil)
+				if sudden or not warned then
+					local cap = settings.cap
+					if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+						try('publish', prefix .. 'stalled', jid)
+					end
+					lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'), cap)
+					call('hset', prefix .. 'j:' .. jid, 'grace', 1)
+					lib.lock_lost(jid, worker)
+					call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', now + grace), jid)
+					local day = now - now % 86400
+					local key = lib.stats_key('stats', day, queue)
+					if try('hincrby', key, 'retries', 1) == 1 then
+						lib.expire_stats(key, day)
+					end
+				end
+				if sudden or warned then
+					local remaining = math.floor(lib.finite(job[3], 0)) - 1
+					call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+					call('hdel', prefix .. 'j:' .. jid, 'grace')
+					if remaining < 0 then
+						do
+							local own_queue, stored = job[5], job[9]
+							lib.leave_queue(queue, jid)
+							local group = 'failed-retries-' .. (own_queue or queue)
+							local message = 'Job exhausted retries in queue "' .. queue .. '"'
+							lib.add_failure(jid, group)
+							lib.mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
+							try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message})))
+							if stored then
+								lib.job_ended(jid, stored, 'failed')
+							end
+							if settings.keep_failed then
+								lib.file_failure(jid, group, settings.keep_failed, stored)
+							end
+						end
+						return nil
+					end
+					if job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting') then
+						return nil
+					end
+					local delay
+					if job[7] or settings.initial_delay then
+						local text, retries = job[7], job[8]
+						local own = lib.list_of(text)
+						local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
+						if initial == 0 then
+							delay = nil
+						else
+							local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
+							delay = lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
 						end
 					end
-					try('hset', prefix .. 'j:' .. jid, 'priority', priority)
-					if job[3] then
-						if job[4] then
-							local parked = job[4]
-							local name = string.match(parked, '^%S* (.+)$')
-							if name and try('zadd', prefix .. 'x:limit:' .. name .. ':wait', 'XX', 'CH', score, jid) == 1 then
-								if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-									lib.return_parked(lib.read_limit(name, 1))
+					if delay then
+						local delay2 = delay
+						try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+						call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + delay2), jid)
+						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+						call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
+						lib.wake_for(queue, delay2)
+					elseif not (job[9] and string.find(job[9], '^%a*q') ~= nil and lib.put_back(queue, jid, job[9])) then
+						return jid
+					end
+					lib.stop_limited(jid, job[9])
+					return
+				end
+			end
+		elseif name == 'is_followed' then
+			function lib.is_followed(id, digest)
+				local followers = try('hgetall', prefix .. 'x:follow:' .. id)
+				for i = 2, #followers, 2 do
+					local _, seen, its = lib.read_follower(followers[i])
+					if seen and seen > now - 180 and (not digest or its == digest) then
+						return true
+					end
+				end
+				return false
+			end
+		elseif name == 'is_last_put' then
+			function lib.is_last_put(jid, at)
+				local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+				for i = #entries, 1, -1 do
+					local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+					if when then
+						return tonumber(when) <= lib.finite(at, 0)
+					end
+				end
+				return true
+			end
+		elseif name == 'is_left_due' then
+			function lib.is_left_due(ask)
+				for i = 1, #ask.queues do
+					local its = ask.settings[i]
+					if its and its.parked and call('zcount', prefix .. 'q:' .. ask.queues[i] .. '-scheduled', '-inf', stamp) > 0 then
+						return true
+					end
+				end
+				return false
+			end
+		elseif name == 'is_selected' then
+			function lib.is_selected(list, filters, jid)
+				local key = list.kind == 'recurring' and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
+				for i = 1, #filters do
+					if not lib.matches(filters[i], key, jid) then
+						return false
+					end
+				end
+				return list.kind ~= 'worker' or lib.is_held(list.name, jid)
+			end
+		elseif name == 'job_summary' then
+			function lib.job_summary(list, jid, score)
+				local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
+				local state, tags, failure = job[3], job[5], job[11]
+				local is_locked = list.kind == 'running' or list.kind == 'stalled'
+				local shown = {jid = jid, klass = job[1], queue = job[2], state = state, priority = job[4], tags = tags and #tags > 2 and lib.names_of(tags) or nil, retries = job[6], remaining = job[7], worker = job[8], since = job[10], parked_by = job[12] and lib.parked_by(state, job[10], job[12]) or nil, failure = failure and failure ~= '{}' and lib.failure_summary(failure) or nil, expires = is_locked and score or state == 'running' and job[9] or nil}
+				if list.kind == 'scheduled' then
+					shown.due = score
+				elseif state == 'scheduled' or state == 'depends' then
+					shown.due = lib.due_elsewhere(jid, job[2], state, job[13], job[14])
+				end
+				shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
+				return shown
+			end
+		elseif name == 'kept_before' then
+			function lib.kept_before(name, stored)
+				local claim = lib.claim_of(stored)
+				local other
+				if claim and claim.k == name then
+					other = claim.a
+				else
+					other = try('get', prefix .. 'x:before:' .. name)
+				end
+				if type(other) == 'string' then
+					local jid, state, theirs = lib.kept_by(name, other)
+					return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+				end
+			end
+		elseif name == 'known_limit' then
+			function lib.known_limit(name, most)
+				local limit = var.met_limits[name]
+				if not limit then
+					limit = lib.read_limit(name, most)
+					var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
+				end
+				return limit
+			end
+		elseif name == 'leave_group' then
+			function lib.leave_group(jid, failure, count)
+				local group = failure.group
+				if type(group) == 'string' then
+					local key = prefix .. 'f:' .. group
+					local length = count and 0 or lib.finite(try('llen', key), 0)
+					if length >= 10000 then
+						local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+						local middle = type(jid) == 'string' and lib.list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+						count = lib.finite(failure.when, 0) < lib.finite(middle.when, 0) and -1 or 1
+					end
+					try('lrem', key, count or 0, jid)
+					if call('exists', prefix .. 'f:' .. group) == 0 then
+						try('srem', prefix .. 'failures', group)
+					end
+				end
+			end
+		elseif name == 'leave_queue' then
+			function lib.leave_queue(queue, jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+			end
+		elseif name == 'leave_turns' then
+			function lib.leave_turns(queue, priority)
+				do
+					local text = priority
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						priority = n
+					else
+						priority = 0
+					end
+				end
+				local first, damaged = lib.first_turn(queue, priority)
+				local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+				if first then
+					try('expire', key, 604800)
+				elseif not damaged then
+					try('unlink', key)
+				end
+			end
+		elseif name == 'limit_opens' then
+			function lib.limit_opens(limit, jid)
+				local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
+				if opens then
+					return opens
+				elseif limit.room <= 0 and not limit.healed then
+					local held = prefix .. 'x:limit:' .. limit.name .. ':held'
+					limit.healed = true
+					local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+					for i = 1, #ended do
+						local ends = lib.slot_ends(ended[i])
+						if ends and ends > now then
+							try('zadd', held, string.format('%.0f', math.ceil(ends)), ended[i])
+						elseif try('zrem', held, ended[i]) == 1 then
+							limit.room = limit.room + 1
+						end
+					end
+				end
+				if limit.room > 0 then
+					return
+				end
+				local held = prefix .. 'x:limit:' .. limit.name .. ':held'
+				if jid and type(try('zscore', held, jid)) == 'string' then
+					return
+				end
+				limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+				return math.max(limit.ends, now + 1)
+			end
+		elseif name == 'more_fields' then
+			function lib.more_fields(backoff, text)
+				local more = {}
+				if backoff then
+					more[1], more[2] = 'backoff', backoff
+				end
+				if text and text ~= '' then
+					more[#more + 1] = 'x:o'
+					more[#more + 1] = text
+				end
+				return more
+			end
+		elseif name == 'note_filled' then
+			function lib.note_filled(queue, known)
+				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+					call('expire', prefix .. 'x:filled', 1)
+				end
+			end
+		elseif name == 'note_looked' then
+			function lib.note_looked(ask)
+				local ms = math.floor(math.min(1000, 100 * ask.poll))
+				if ms > 0 then
+					try('set', lib.looked_key(ask), lib.later(ask.poll), 'PX', string.format('%d', ms))
+				end
+			end
+		elseif name == 'note_starts' then
+			function lib.note_starts(limit, n)
+				local times = {}
+				for i = 1, n do
+					times[i] = stamp
+				end
+				if n > 0 then
+					try('lpush', limit.list, unpack(times))
+					try('ltrim', limit.list, 0, limit.rate - 1)
+					try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
+				end
+				limit.started, limit.from = 0, nil
+			end
+		elseif name == 'open_safely' then
+			function lib.open_safely(ask, i, n)
+				if not ask.known then
+					return lib.open_one(ask, i, n)
+				end
+				local fine, expired, more = pcall(lib.open_one, ask, i, n)
+				if fine then
+					return expired, more
+				end
+				return var.none, 0
+			end
+		elseif name == 'others_idle' then
+			function lib.others_idle(ask)
+				if #ask.queues > 100 then
+					return true
+				end
+				local seen, others = {[ask.worker] = true}, {}
+				for i = 1, #ask.queues do
+					local waiting = try('zrange', prefix .. 'x:idle:' .. ask.queues[i], 0, 100 + 1)
+					if waiting.err then
+						return true
+					end
+					for _, name in ipairs(waiting) do
+						if not seen[name] then
+							seen[name] = true
+							if string.byte(name) ~= 1 then
+								others[#others + 1] = name
+							else
+								for _, member in ipairs(try('zrange', prefix .. 'x:list:' .. string.sub(name, 2), 0, 100 + 1)) do
+									if not seen[member] then
+										seen[member] = true
+										others[#others + 1] = member
+									end
 								end
 							end
-						elseif string.find(job[3], '^%a*g') ~= nil and job[2] == 'waiting' then
-							lib.leave_turns(job[1], job[5])
+						end
+					end
+					if #others > 100 then
+						return true
+					end
+				end
+				if #others == 0 then
+					return false
+				end
+				local flags = try('smismember', prefix .. 'x:idle', unpack(others))
+				for i = 1, #others do
+					if flags[i] ~= 0 then
+						return true
+					end
+				end
+				return false
+			end
+		elseif name == 'popped_json' then
+			function lib.popped_json(jid, job, tracked, worker, expires, more)
+				job[10], job[11] = job[10] or false, job[11] or false
+				job[12], job[13] = false, jid
+				job[14], job[15], job[16] = 'running', worker, expires
+				local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+				return lib.job_json(job, tracked, more, newest)
+			end
+		elseif name == 'rate_allows' then
+			function lib.rate_allows(limit, n)
+				local place = limit.rate - limit.started - n
+				local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
+				return place >= 0 and not (time and time + limit.per > now)
+			end
+		elseif name == 'read_change' then
+			function lib.read_change(area, given)
+				if given.priority or given.retries or given.tags or given.o or given.drop then
+					return lib.read_changes(area, given)
+				end
+			end
+		elseif name == 'read_failed' then
+			function lib.read_failed(jid, queue)
+				local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
+				if job[1] then
+					return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
+				end
+			end
+		elseif name == 'read_policy' then
+			function lib.read_policy(area, text)
+				if not text or not (string.find(text, '^%a*f') ~= nil) then
+					return false
+				end
+				local _, values = lib.split_options(text)
+				local policy = type(values.f) == 'table' and values.f['do']
+				if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+					local message = 'Arg "o" has no policy: ' .. string.sub(text, 1, 200)
+					error(area .. '(): ' .. message)
+				end
+				return true
+			end
+		elseif name == 'read_queues' then
+			function lib.read_queues(first)
+				if #ARGV < first or #ARGV - first >= 1000 then
+					error('Reserve(): Arg "queue": needs 1 to 1000')
+				end
+				local queues = {unpack(ARGV, first)}
+				local list = table.concat(queues, '\000')
+				if queues[1] == '' or queues[#queues] == '' or string.find(list, '\000\000', 1, true) then
+					for i = 1, #queues do
+						lib.required('Reserve', 'queue', queues[i] ~= '' and queues[i])
+					end
+				end
+				return queues, list
+			end
+		elseif name == 'read_scores' then
+			function lib.read_scores(queue, jids, count, jobs, settings, run)
+				local refused = {}
+				for i = 1, count do
+					local job = jobs[i]
+					if job.refused then
+						job.score = settings.score or string.format('%.17g', (lib.finite(job[3], 0)))
+						refused[#refused + 1] = i
+					end
+				end
+				if #refused == 0 then
+					return
+				end
+				if not settings.parks then
+					settings.parks = true
+					call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
+				end
+				for i = 1, run and #refused or 0 do
+					jobs[refused[i]].score = call('zscore', prefix .. 'q:' .. queue .. '-work', jids[refused[i]])
+				end
+			end
+		elseif name == 'scan_cursor' then
+			function lib.scan_cursor(area, cursor)
+				if cursor == '' then
+					return '0'
+				elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
+					local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
+					error(area .. '(): ' .. message)
+				end
+				return cursor
+			end
+		elseif name == 'set_options' then
+			function lib.set_options(item, old, first, jid)
+				local letters, values = lib.split_options(item.given.o)
+				local _, before = lib.split_options(old)
+				for letter in string.gmatch('bdfw', '%a') do
+					if string.find(old, '^%a*' .. letter) ~= nil and not (string.find(letters, '^%a*' .. letter) ~= nil) then
+						letters, values[letter] = letters .. letter, before[letter]
+					end
+				end
+				values.u.a = type(before.u) == 'table' and before.u.a or nil
+				values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+				item.put_as, item.first = jid, first
+				item.options = lib.join_options(letters, values)
+			end
+		elseif name == 'settle_rest' then
+			function lib.settle_rest()
+				local rest, settled = prefix .. 'x:rest', 0
+				var.releasable = math.min(var.releasable, 250)
+				while var.releasable > 0 and var.tellable > 0 do
+					local jid = try('zrange', rest, 0, 0)[1]
+					if not jid then
+						return settled, false
+					end
+					local cursor = try('get', prefix .. 'x:rest:' .. jid)
+					local fails = type(cursor) == 'string'
+					settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
+				end
+				return settled, try('exists', rest) == 1
+			end
+		elseif name == 'strict_json' then
+			function lib.strict_json(area, name, text)
+				local value = lib.json(area, name, text)
+				if lib.is_strict(text) then
+					return text
+				end
+				local ok, again = pcall(cjson.encode, value)
+				if not ok or not again then
+					local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200)
+					error(area .. '(): ' .. message)
+				end
+				return again
+			end
+		elseif name == 'to_complete' then
+			function lib.to_complete(items)
+				local found = {}
+				for i = 1, #items do
+					if not items[i].action then
+						found[#found + 1] = items[i]
+					end
+				end
+				return found
+			end
+		elseif name == 'unlink_some' then
+			function lib.unlink_some(jid)
+				local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', classic and 1000000000 or 1000)
+				for i = 1, #others do
+					try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+				end
+				lib.link(jid, {'x:open'}, {})
+			end
+		elseif name == 'waiting_for' then
+			function lib.waiting_for(jid)
+				local list, found, at = {jid}, {[jid] = true}, 1
+				while list[at] and #list < 1000 do
+					local key = prefix .. 'j:' .. list[at] .. '-dependents'
+					for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
+						if not found[other] then
+							list[#list + 1], found[other] = other, true
+						end
+					end
+					at = at + 1
+				end
+				return found
+			end
+		elseif name == 'with_letter' then
+			function lib.with_letter(text, letter)
+				if not string.find(text or '', '^%a+|') then
+					return letter .. '|{}'
+				end
+				return string.find(text, '^%a*' .. letter) ~= nil and text or letter .. text
+			end
+		elseif name == 'write_claim' then
+			function lib.write_claim(jid, claim)
+				local key, seconds = prefix .. 'x:unique:' .. claim.k, lib.finite(claim.d)
+				if claim.m == 'for' and seconds then
+					call('set', key, string.format('%.17g', now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+				else
+					call('set', key, '0 ' .. jid)
+				end
+				if claim.a then
+					call('set', prefix .. 'x:before:' .. claim.k, claim.a, 'EX', '604800')
+				end
+			end
+		end
+		elseif length == 12 then
+		if name == 'adopt_before' then
+			function lib.adopt_before(jid, text, recorded, cap)
+				if type(text) == 'string' then
+					try('rpop', prefix .. 'j:' .. jid .. '-history')
+					lib.move_history(jid, text)
+					lib.record(prefix .. 'j:' .. jid, recorded, cap)
+				end
+			end
+		elseif name == 'after_cursor' then
+			function lib.after_cursor(area, list, cursor)
+				if cursor == '' then
+					return 0
+				elseif list.kind == 'oldest' or list.kind == 'jids' then
+					return lib.whole(area, 'cursor', cursor)
+				end
+				local place, jid = string.match(cursor, '^(%S+) (.*)$')
+				local valid = place and (lib.finite(place) or place == 'inf' or place == '-inf')
+				if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+					local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
+					error(area .. '(): ' .. message)
+				elseif list.kind == 'failed' then
+					return math.max(list.total - place, 0)
+				end
+				local rank, found
+				do
+					local key = list.key
+					if call('zscore', key, jid) == place then
+						rank, found = call('zrank', key, jid), true
+					else
+						local low, high = call('zcount', key, '-inf', '(' .. place), call('zcount', key, '-inf', place)
+						while low < high do
+							local middle = math.floor((low + high) / 2)
+							if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
+								high = middle
+							else
+								low = middle + 1
+							end
+						end
+						rank, found = low, false
+					end
+				end
+				if list.falls then
+					return list.total - rank
+				end
+				return math.max(rank + (found and 1 or 0) - list.from, 0)
+			end
+		elseif name == 'drop_expired' then
+			function lib.drop_expired(jid, state)
+				if not lib.end_life(jid, state) then
+					return false
+				end
+				var.dropped = var.dropped + 1
+				return true
+			end
+		elseif name == 'end_in_state' then
+			function lib.end_in_state(values, state, since)
+				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
+				if state == 'complete' then
+					return lib.sooner(gone, done and since + done)
+				elseif state == 'failed' and failed then
+					return failed >= 0 and since + failed or nil
+				elseif state ~= 'failed' and state ~= 'running' then
+					return lib.sooner(gone, lib.finite(values.s))
+				end
+				return gone
+			end
+		elseif name == 'expire_stats' then
+			function lib.expire_stats(key, day)
+				local keep = day + 86400 * (1 + lib.finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+			end
+		elseif name == 'fail_unasked' then
+			function lib.fail_unasked(jid, queue, group, message, stored, ended)
+				local key = prefix .. 'j:' .. jid
+				lib.leave_queue(queue, jid)
+				if string.find(stored, '^%a*g') ~= nil then
+					lib.leave_turns(queue, try('hget', key, 'priority'))
+				end
+				for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+					lib.undepend(jid, other)
+				end
+				local cap, keep = lib.read_failing()
+				lib.mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = math.floor(now), worker = ''}), cap)
+				try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message})))
+				ended(jid, stored, 'failed')
+				if keep then
+					lib.file_failure(jid, group, keep, stored)
+				end
+			end
+		elseif name == 'file_failure' then
+			function lib.file_failure(jid, group, keep, stored)
+				local left = 100
+				if keep.seconds >= 0 then
+					if not (stored and string.find(stored, '^%a*K') ~= nil) then
+						try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+					end
+					left = left - lib.clear_list(keep.seconds)
+				end
+				if left > 0 then
+					lib.clear_group(group, keep, math.min(left, 10))
+				end
+			end
+		elseif name == 'heartbeat_of' then
+			function lib.heartbeat_of(queue)
+				local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+				return lib.lock_time(config[1], config[2])
+			end
+		elseif name == 'is_forgotten' then
+			function lib.is_forgotten(stored, state)
+				local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+				if not letter or not (string.find(stored, '^%a*' .. letter) ~= nil) then
+					return false
+				end
+				local _, values = lib.split_options(stored)
+				return lib.finite(values[letter]) == 0
+			end
+		elseif name == 'join_options' then
+			function lib.join_options(letters, values)
+				local ok, body = pcall(cjson.encode, values)
+				return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
+			end
+		elseif name == 'leave_limits' then
+			function lib.leave_limits(jid, stored)
+				try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+				for _, name in ipairs(lib.limits_of(stored)) do
+					try('zrem', prefix .. 'x:limit:' .. name .. ':held', jid)
+					try('zrem', prefix .. 'x:limit:' .. name .. ':wait', jid)
+					if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
+						lib.return_parked(lib.read_limit(name, 1))
+					end
+				end
+			end
+		elseif name == 'limits_named' then
+			function lib.limits_named(text, most)
+				var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
+				local found = var.met_texts[text]
+				if not found then
+					found = lib.limits_of(text)
+					for i = 1, #found do
+						found[i] = lib.known_limit(found[i], most)
+					end
+					var.met_texts[text] = found
+				end
+				return found
+			end
+		elseif name == 'link_members' then
+			function lib.link_members(jid, members, added)
+				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+				local before = call('scard', dependencies)
+				do
+					local failed = lib.link(jid, members, added)
+					if failed then
+						call('sadd', failed.key, failed.member)
+					end
+				end
+				return call('scard', dependencies) - before
+			end
+		elseif name == 'lock_special' then
+			function lib.lock_special(key, job, worker, settings)
+				local stored, seconds, more = job[9] or '', settings.lock_time, {}
+				if seconds then
+					more = {'grace', '1.0'}
+				end
+				if string.find(stored, '^%a*q') ~= nil then
+					more[#more + 1] = 'x:place'
+					more[#more + 1] = job[8] or stamp
+				end
+				local ends = string.format('%.17g', now + (seconds or lib.own_lock_time(stored) or settings.heartbeat))
+				call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp, unpack(more))
+				return ends
+			end
+		elseif name == 'move_history' then
+			function lib.move_history(jid, text)
+				local key = prefix .. 'j:' .. jid .. '-history'
+				if not (not redis.acl_check_cmd or redis.acl_check_cmd('del', key)) then
+					return
+				end
+				call('hdel', prefix .. 'j:' .. jid, 'history')
+				for _, stage in ipairs(lib.list_of(text)) do
+					if type(stage) == 'table' then
+						local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
+						local queue = cjson.encode({q = type(stage.q) == 'string' and stage.q or nil})
+						try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
+						if popped then
+							local worker = cjson.encode({worker = type(stage.worker) == 'string' and stage.worker or nil})
+							try('rpush', key, lib.entry(popped, '"popped"', worker))
+						end
+						if failed then
+							try('rpush', key, lib.entry(failed, '"failed"'))
+						end
+						if done then
+							try('rpush', key, lib.entry(done, '"done"'))
 						end
 					end
 				end
-			elseif name == 'stop_limited' then
-				function lib.stop_limited(jid, stored)
-					if not stored or not (string.find(stored, '^%a*c') ~= nil) then
+			end
+		elseif name == 'must_publish' then
+			function lib.must_publish()
+				if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+					error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+				end
+			end
+		elseif name == 'of_this_life' then
+			function lib.of_this_life(others, dependents)
+				if try('exists', dependents) == 0 then
+					return others
+				end
+				local found = {}
+				for i = 1, #others do
+					if try('sismember', dependents, others[i]) == 0 then
+						found[#found + 1] = others[i]
+					end
+				end
+				return found
+			end
+		elseif name == 'prepare_next' then
+			function lib.prepare_next(item)
+				local others, problem = lib.needed(item.jid, item.depends, 1, {})
+				if problem then
+					return problem
+				end
+				item.priority = call('hget', item.key, 'priority')
+				local change = item.change
+				if change then
+					item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
+					change.old_tags = change.tags and lib.names_of(call('hget', item.key, 'tags'))
+				end
+				item.part = 'work'
+				if #others > 0 then
+					item.part = 'depends'
+				elseif item.delay > 0 and #item.depends == 0 then
+					item.part = 'scheduled'
+				end
+				local size = try('zcard', prefix .. 'q:' .. item.next .. '-' .. item.part)
+				if type(size) == 'table' then
+					return size.err
+				elseif #others > 0 then
+					call('del', prefix .. 'x:none')
+					local failed = lib.link(item.jid, others, {})
+					return failed and failed.err
+				end
+			end
+		elseif name == 'publish_ours' then
+			function lib.publish_ours(channel, message)
+				if classic then
+					local heard = try('pubsub', 'numsub', prefix .. channel)
+					if not heard.err and heard[2] == 0 then
 						return
 					end
-					local found, jids = lib.limits_of(stored), {}
-					for i = 1, #found do
-						jids[found[i]] = {jid}
+				end
+				try('publish', prefix .. channel, message)
+			end
+		elseif name == 'read_changes' then
+			function lib.read_changes(area, given)
+				lib.read_policy(area, given.o)
+				return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
+			end
+		elseif name == 'read_details' then
+			function lib.read_details(item, action, first, last)
+				local given = lib.options('Finish', first, last)
+				item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
+				item.delay = lib.number('Finish', 'delay', given.delay or 0)
+				if action == 'complete' then
+					item.next, item.checked = given.next, true
+					item.depends, item.change = lib.check_dependencies('Finish', lib.names('Finish', 'depends', given.depends), 1), lib.read_change('Finish', given)
+				elseif action == 'fail' then
+					item.group, item.message = lib.required('Finish', 'group', given.group), given.message or ''
+				elseif action == 'retry' then
+					item.group, item.message = given.group, given.message
+				elseif action == 'release' then
+					item.place = lib.whole('Finish', 'place', given.place or 0)
+					item.throttled = given.throttled and lib.names('Finish', 'throttled', given.throttled)
+				else
+					local message = 'Unknown action "' .. tostring(action) .. '"'
+					error('Finish(): ' .. message)
+				end
+				if item.result then
+					lib.json('Finish', 'result', item.result)
+				end
+			end
+		elseif name == 'read_failing' then
+			function lib.read_failing()
+				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+				return lib.finite(values[1], 100), (values[2] or values[3]) and {seconds = lib.finite(values[2], -1), count = lib.finite(values[3], -1)}
+			end
+		elseif name == 'read_filters' then
+			function lib.read_filters(area, first, last)
+				local filters = {}
+				if (last - first + 1) % 4 ~= 0 or last > #ARGV then
+					error(area .. '(): Odd number of filter args')
+				end
+				for i = first, last, 4 do
+					filters[#filters + 1] = {klass = ARGV[i] and ARGV[i] ~= '' and ARGV[i] or nil, tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = lib.not_empty(ARGV[i + 3])}
+				end
+				return filters
+			end
+		elseif name == 'read_options' then
+			function lib.read_options(area, text, checked)
+				local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+				if given and not checked then
+					letters, values = lib.split_options(text)
+					given = letters ~= '' and pcall(cjson.encode, values)
+				end
+				if not given then
+					local message = 'Arg "o" is not options: ' .. string.sub(text, 1, 200)
+					error(area .. '(): ' .. message)
+				end
+				return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
+			end
+		elseif name == 'release_more' then
+			function lib.release_more(jid)
+				local dependents = prefix .. 'j:' .. jid .. '-dependents'
+				local others = try('spop', prefix .. 'x:rest:' .. jid, var.releasable)
+				var.releasable = var.releasable - #others
+				lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
+				if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+					call('zrem', prefix .. 'x:rest', jid)
+				end
+				return #others
+			end
+		elseif name == 'release_some' then
+			function lib.release_some(jid, others, dependents)
+				local stuck = {}
+				for i = 1, #others do
+					local other = others[i]
+					local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+					local ended = try('srem', dependencies, jid)
+					if type(ended) == 'table' then
+						stuck[#stuck + 1] = other
+					elseif ended == 1 and call('scard', dependencies) == 0 and lib.free(other, true) then
+						call('sadd', dependencies, jid)
+						stuck[#stuck + 1] = other
 					end
-					lib.free_slots(found, jids)
 				end
-			elseif name == 'stored_claim' then
-				function lib.stored_claim(name)
-					local text = try('get', prefix .. 'x:unique:' .. name)
-					return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+				for from = 1, #stuck, 1000 do
+					call('sadd', dependents, unpack(stuck, from, math.min(from + 999, #stuck)))
 				end
-			elseif name == 'take_ordered' then
-				function lib.take_ordered(ask, out)
-					local known, giving = ask.known, 0
-					local i = string.find(known.marks, known.chosen, 1, true)
-					while i do
-						local before = #out
-						do
-							local i2 = i
-							local expired, more = lib.open_safely(ask, i2, #out)
-							lib.lock_from(ask, i2, expired, 0, nil, out)
+			end
+		elseif name == 'score_before' then
+			function lib.score_before(jid)
+				local key = prefix .. 'j:' .. jid
+				local job = try('hmget', key, 'time', 'x:parked')
+				local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+				if not name then
+					return
+				end
+				local wait = prefix .. 'x:limit:' .. name .. ':wait'
+				local score = time == (job[1] or '') and try('zscore', wait, jid)
+				try('zrem', wait, jid)
+				try('hdel', key, 'x:parked')
+				return type(score) == 'string' and score or nil, name
+			end
+		elseif name == 'set_priority' then
+			function lib.set_priority(run, jid, job, priority)
+				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
+				if queue ~= '' then
+					local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', score, jid)
+					if type(moved) == 'table' then
+						return moved.err
+					end
+				end
+				try('hset', prefix .. 'j:' .. jid, 'priority', priority)
+				if job[3] then
+					if job[4] then
+						local parked = job[4]
+						local name = string.match(parked, '^%S* (.+)$')
+						if name and try('zadd', prefix .. 'x:limit:' .. name .. ':wait', 'XX', 'CH', score, jid) == 1 then
+							if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
+								lib.return_parked(lib.read_limit(name, 1))
+							end
+						end
+					elseif string.find(job[3], '^%a*g') ~= nil and job[2] == 'waiting' then
+						lib.leave_turns(job[1], job[5])
+					end
+				end
+			end
+		elseif name == 'stop_limited' then
+			function lib.stop_limited(jid, stored)
+				if not stored or not (string.find(stored, '^%a*c') ~= nil) then
+					return
+				end
+				local found, jids = lib.limits_of(stored), {}
+				for i = 1, #found do
+					jids[found[i]] = {jid}
+				end
+				lib.free_slots(found, jids)
+			end
+		elseif name == 'stored_claim' then
+			function lib.stored_claim(name)
+				local text = try('get', prefix .. 'x:unique:' .. name)
+				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+			end
+		elseif name == 'take_ordered' then
+			function lib.take_ordered(ask, out)
+				local known, giving = ask.known, 0
+				local i = string.find(known.marks, known.chosen, 1, true)
+				while i do
+					local before = #out
+					do
+						local i2 = i
+						local expired, more = lib.open_safely(ask, i2, #out)
+						lib.lock_from(ask, i2, expired, 0, nil, out)
+						if var.dropped > 0 then
+							more = more + var.dropped < 1000 and more or 1000 - var.dropped
+						end
+						while more > 0 do
+							local before = #out
+							if not lib.lock_from(ask, i2, nil, more, ask.limit > ask.count and ask.count, out) then
+								break
+							end
+							more = more - (#out - before)
 							if var.dropped > 0 then
 								more = more + var.dropped < 1000 and more or 1000 - var.dropped
 							end
-							while more > 0 do
-								local before = #out
-								if not lib.lock_from(ask, i2, nil, more, ask.limit > ask.count and ask.count, out) then
-									break
-								end
-								more = more - (#out - before)
-								if var.dropped > 0 then
-									more = more + var.dropped < 1000 and more or 1000 - var.dropped
-								end
-							end
-						end
-						giving = #out > before and giving + 1 or giving
-						ask.left = ask.left or giving >= 60
-						if math.max(0, ask.limit - #out) == 0 or var.dropped >= 1000 or ask.left then
-							return
-						end
-						i = string.find(known.marks, known.chosen, i + 1, true)
-					end
-				end
-			elseif name == 'trim_history' then
-				function lib.trim_history(key, length, cap)
-					cap = cap or lib.finite(try('hget', prefix .. 'config', 'max-job-history'), 100)
-					if cap > 0 and length > cap then
-						local first = call('lindex', key, 0)
-						call('ltrim', key, -math.max(cap - 1, 1), -1)
-						call('lpush', key, first)
-					end
-				end
-			elseif name == 'untrack_gone' then
-				function lib.untrack_gone(limit)
-					local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
-					local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
-					local jids = try('zrange', tracked, from, from + limit - 1)
-					for i = 1, #jids do
-						if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
-							gone[#gone + 1] = jids[i]
 						end
 					end
-					for from = 1, #gone, 1000 do
-						try('zrem', tracked, unpack(gone, from, math.min(from + 999, #gone)))
-					end
-					if #jids == limit then
-						try('hset', sweep, 'tracked', from + limit - #gone)
-					elseif from > 0 then
-						try('hdel', sweep, 'tracked')
-					end
-				end
-			elseif name == 'wait_in_list' then
-				function lib.wait_in_list(ask, again)
-					local name = redis.sha1hex(ask.list)
-					local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * ask.poll
-					try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker)
-					local lapses, absent
-					do
-						local fields = try('hgetall', prefix .. 'x:listed:' .. name)
-						lapses, absent = 0, {}
-						for i = 1, #fields, 2 do
-							if fields[i] == '' then
-								local text = fields[i + 1]
-								local n = text and tonumber(text)
-								if n and n - n == 0 then
-									lapses = n
-								else
-									lapses = 0
-								end
-							else
-								absent[#absent + 1] = fields[i]
-							end
-						end
-					end
-					if lapses < now + 1800 + short then
-						lapses = now + 3600 + short
-						lib.enter_list(name, lapses, ask.queues)
-						call('del', listed)
-						call('hset', listed, '', string.format('%.17g', lapses))
-						local day = string.format('%d', 86400 + 2 * short)
-						call('expire', listed, day)
-						try('expire', key, day)
-					elseif #absent > 0 then
-						lib.enter_list(name, lapses, absent)
-						call('hdel', listed, unpack(absent))
-					end
-					if again then
-						lib.drop_lapsed(key)
-					end
-				end
-			elseif name == 'wake_several' then
-				function lib.wake_several(queue, delay, n)
-					if delay >= 3600 then
+					giving = #out > before and giving + 1 or giving
+					ask.left = ask.left or giving >= 60
+					if math.max(0, ask.limit - #out) == 0 or var.dropped >= 1000 or ask.left then
 						return
 					end
-					for _ = 1, math.min(16, math.ceil(n / 10)) do
-						if not lib.wake(queue) then
-							return
-						end
-					end
-				end
-			elseif name == 'within_reach' then
-				function lib.within_reach(jids, most)
-					local left, count = 300000, math.min(#jids, most or #jids)
-					for i = 1, count do
-						local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
-						local group = job[1] == 'failed' and lib.list_of(job[2]).group
-						if type(group) == 'string' then
-							left = left - lib.finite(try('llen', prefix .. 'f:' .. group), 0)
-						end
-						if left < 0 and i > 1 then
-							count = i - 1
-							break
-						end
-					end
-					return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
+					i = string.find(known.marks, known.chosen, i + 1, true)
 				end
 			end
+		elseif name == 'trim_history' then
+			function lib.trim_history(key, length, cap)
+				cap = cap or lib.finite(try('hget', prefix .. 'config', 'max-job-history'), 100)
+				if cap > 0 and length > cap then
+					local first = call('lindex', key, 0)
+					call('ltrim', key, -math.max(cap - 1, 1), -1)
+					call('lpush', key, first)
+				end
+			end
+		elseif name == 'untrack_gone' then
+			function lib.untrack_gone(limit)
+				local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+				local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
+				local jids = try('zrange', tracked, from, from + limit - 1)
+				for i = 1, #jids do
+					if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+						gone[#gone + 1] = jids[i]
+					end
+				end
+				for from = 1, #gone, 1000 do
+					try('zrem', tracked, unpack(gone, from, math.min(from + 999, #gone)))
+				end
+				if #jids == limit then
+					try('hset', sweep, 'tracked', from + limit - #gone)
+				elseif from > 0 then
+					try('hdel', sweep, 'tracked')
+				end
+			end
+		elseif name == 'wait_in_list' then
+			function lib.wait_in_list(ask, again)
+				local name = redis.sha1hex(ask.list)
+				local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * ask.poll
+				try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker)
+				local lapses, absent
+				do
+					local fields = try('hgetall', prefix .. 'x:listed:' .. name)
+					lapses, absent = 0, {}
+					for i = 1, #fields, 2 do
+						if fields[i] == '' then
+							local text = fields[i + 1]
+							local n = text and tonumber(text)
+							if n and n - n == 0 then
+								lapses = n
+							else
+								lapses = 0
+							end
+						else
+							absent[#absent + 1] = fields[i]
+						end
+					end
+				end
+				if lapses < now + 1800 + short then
+					lapses = now + 3600 + short
+					lib.enter_list(name, lapses, ask.queues)
+					call('del', listed)
+					call('hset', listed, '', string.format('%.17g', lapses))
+					local day = string.format('%d', 86400 + 2 * short)
+					call('expire', listed, day)
+					try('expire', key, day)
+				elseif #absent > 0 then
+					lib.enter_list(name, lapses, absent)
+					call('hdel', listed, unpack(absent))
+				end
+				if again then
+					lib.drop_lapsed(key)
+				end
+			end
+		elseif name == 'wake_several' then
+			function lib.wake_several(queue, delay, n)
+				if delay >= 3600 then
+					return
+				end
+				for _ = 1, math.min(16, math.ceil(n / 10)) do
+					if not lib.wake(queue) then
+						return
+					end
+				end
+			end
+		elseif name == 'within_reach' then
+			function lib.within_reach(jids, most)
+				local left, count = 300000, math.min(#jids, most or #jids)
+				for i = 1, count do
+					local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+					local group = job[1] == 'failed' and lib.list_of(job[2]).group
+					if type(group) == 'string' then
+						left = left - lib.finite(try('llen', prefix .. 'f:' .. group), 0)
+					end
+					if left < 0 and i > 1 then
+						count = i - 1
+						break
+					end
+				end
+				return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
+			end
+		end
 		elseif length == 13 then
-			if name == 'delete_failed' then
-				function lib.delete_failed(jid, forced)
-					local key = prefix .. 'j:' .. jid
-					local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
-					local stored = job[5] or ''
-					if job[1] ~= 'failed' then
-						return 'moved'
-					elseif not forced and string.find(stored, '^%a*K') ~= nil or try('exists', key .. '-dependents') == 1 then
-						return 'kept'
+		if name == 'delete_failed' then
+			function lib.delete_failed(jid, forced)
+				local key = prefix .. 'j:' .. jid
+				local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+				local stored = job[5] or ''
+				if job[1] ~= 'failed' then
+					return 'moved'
+				elseif not forced and string.find(stored, '^%a*K') ~= nil or try('exists', key .. '-dependents') == 1 then
+					return 'kept'
+				end
+				local details = lib.list_of(job[3])
+				lib.leave_group(jid, details, -1)
+				do
+					local queue = job[2]
+					local at = lib.finite(details.when)
+					if at and queue then
+						lib.tally(at - at % 86400, queue, 'failed', -1)
 					end
-					local details = lib.list_of(job[3])
-					lib.leave_group(jid, details, -1)
+				end
+				do
+					local tags = lib.names_of(job[4])
+					for i = 1, #tags do
+						lib.remove_tag(jid, tags[i])
+					end
+				end
+				call('del', key, key .. '-history')
+				if string.find(stored, '^%a*[stkK]') ~= nil then
+					lib.note_life(jid)
+				end
+				return 'deleted'
+			end
+		elseif name == 'direct_shares' then
+			function lib.direct_shares(ask, turns, n)
+				local direct = {}
+				for turn = 1, math.min(#turns, ask.count - n) do
+					direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
+				end
+				return direct
+			end
+		elseif name == 'due_elsewhere' then
+			function lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
+				if state == 'scheduled' and queue then
+					local due = try('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid)
+					return type(due) == 'string' and due or nil
+				end
+				return state == 'depends' and not undelayed and scheduled or nil
+			end
+		elseif name == 'extra_members' then
+			function lib.extra_members(jid, stored, state, time)
+				return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
+			end
+		elseif name == 'finite_values' then
+			function lib.finite_values(values)
+				local found = {}
+				for key, value in pairs(values) do
+					if type(value) == 'table' then
+						value = lib.finite_values(value)
+					end
+					found[key] = (type(value) ~= 'number' or lib.finite(value)) and value
+				end
+				return found
+			end
+		elseif name == 'is_left_alone' then
+			function lib.is_left_alone(condition, state)
+				if condition == 'finished' then
+					return state ~= 'complete' and state ~= 'failed'
+				elseif condition == 'idle' then
+					return state == 'running'
+				end
+				return true
+			end
+		elseif name == 'know_unlisted' then
+			function lib.know_unlisted(queue)
+				local listed = try('zscore', prefix .. 'queues', queue)
+				if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+					lib.publish_ours('x:queues', queue)
+				end
+			end
+		elseif name == 'merge_options' then
+			function lib.merge_options(old, given, ended)
+				local gone = (given.drop or '') .. (ended and 'strwn' or '')
+				if not given.o and gone == '' then
+					return
+				end
+				local letters, values = lib.split_options(old)
+				for letter in string.gmatch(gone, '%a') do
+					letters = string.gsub(letters, letter, '')
+					values[letter] = nil
+				end
+				local added, new = lib.split_options(given.o)
+				for key, value in pairs(new) do
+					values[key] = value
+				end
+				for letter in string.gmatch(added, '%a') do
+					if not string.find(letters, letter, 1, true) then
+						letters = letters .. letter
+					end
+				end
+				if not (string.find(letters, '^%a*[st]') ~= nil) then
+					values.put = nil
+				end
+				return letters == '' and '' or lib.join_options(letters, values)
+			end
+		elseif name == 'own_lock_time' then
+			function lib.own_lock_time(text)
+				local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+				local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+				return seconds > 0 and seconds < math.huge and seconds or nil
+			end
+		elseif name == 'parked_member' then
+			function lib.parked_member(jid, stored, state, time)
+				if state ~= 'scheduled' or not (string.find(stored, '^%a*c') ~= nil) then
+					return ''
+				end
+				local name = lib.parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+				return name and ',"parked":' .. cjson.encode(name) or ''
+			end
+		elseif name == 'progress_json' then
+			function lib.progress_json(text)
+				local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+				for i = 1, 4 do
+					local n
 					do
-						local queue = job[2]
-						local at = lib.finite(details.when)
-						if at and queue then
-							lib.tally(at - at % 86400, queue, 'failed', -1)
+						local text = values[i]
+						local n2 = text and tonumber(text)
+						if n2 and n2 - n2 == 0 then
+							n = n2
+						else
+							n = nil
 						end
 					end
-					do
-						local tags = lib.names_of(job[4])
-						for i = 1, #tags do
-							lib.remove_tag(jid, tags[i])
-						end
+					if not n then
+						return
 					end
-					call('del', key, key .. '-history')
-					if string.find(stored, '^%a*[stkK]') ~= nil then
-						lib.note_life(jid)
-					end
-					return 'deleted'
+					values[i] = string.format('%.17g', n)
 				end
-			elseif name == 'direct_shares' then
-				function lib.direct_shares(ask, turns, n)
-					local direct = {}
-					for turn = 1, math.min(#turns, ask.count - n) do
-						direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
-					end
-					return direct
+				return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+			end
+		elseif name == 'read_follower' then
+			function lib.read_follower(text)
+				if type(text) ~= 'string' then
+					return nil
 				end
-			elseif name == 'due_elsewhere' then
-				function lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
-					if state == 'scheduled' and queue then
-						local due = try('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid)
-						return type(due) == 'string' and due or nil
-					end
-					return state == 'depends' and not undelayed and scheduled or nil
+				local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
+				return lib.finite(since) and since, lib.finite(seen), digest
+			end
+		elseif name == 'read_max_rate' then
+			function lib.read_max_rate(queue, text, most)
+				local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
+				rate, per = lib.finite(rate, 0), lib.finite(per, 0)
+				if rate > 0 and per > 0 then
+					return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
 				end
-			elseif name == 'extra_members' then
-				function lib.extra_members(jid, stored, state, time)
-					return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
+			end
+		elseif name == 'read_settings' then
+			function lib.read_settings(queue)
+				local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+				local heartbeat = lib.lock_time(values[1], values[2])
+				return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.finite(values[4], 100), tracked = true, max_rate = values[5]}
+			end
+		elseif name == 'reject_number' then
+			function lib.reject_number(area, name, text)
+				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+				do
+					local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
+					error(area .. '(): ' .. message)
 				end
-			elseif name == 'finite_values' then
-				function lib.finite_values(values)
-					local found = {}
-					for key, value in pairs(values) do
-						if type(value) == 'table' then
-							value = lib.finite_values(value)
-						end
-						found[key] = (type(value) ~= 'number' or lib.finite(value)) and value
-					end
-					return found
+			end
+		elseif name == 'release_claim' then
+			function lib.release_claim(jid, stored, state)
+				local claim = lib.claim_of(stored)
+				if not claim then
+					return
 				end
-			elseif name == 'is_left_alone' then
-				function lib.is_left_alone(condition, state)
-					if condition == 'finished' then
-						return state ~= 'complete' and state ~= 'failed'
-					elseif condition == 'idle' then
-						return state == 'running'
+				local ends, holder = lib.stored_claim(claim.k)
+				if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+					return
+				end
+				local other, _, theirs = lib.kept_before(claim.k, stored)
+				if other then
+					lib.write_claim(other, theirs)
+				else
+					call('del', prefix .. 'x:unique:' .. claim.k, prefix .. 'x:before:' .. claim.k)
+				end
+			end
+		elseif name == 'renew_entries' then
+			function lib.renew_entries(ask)
+				if #ask.queues <= 16 then
+					for i = 1, #ask.queues do
+						try('zadd', prefix .. 'x:idle:' .. ask.queues[i], lib.later(3 * math.max(ask.poll, 10)), ask.worker)
 					end
 					return true
 				end
-			elseif name == 'know_unlisted' then
-				function lib.know_unlisted(queue)
-					local listed = try('zscore', prefix .. 'queues', queue)
-					if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-						lib.publish_ours('x:queues', queue)
+				local name = redis.sha1hex(ask.list)
+				return type(try('zadd', prefix .. 'x:list:' .. name, lib.later(3 * math.max(ask.poll, 10)), ask.worker)) == 'number' and try('hlen', prefix .. 'x:listed:' .. name) == 1
+			end
+		elseif name == 'return_parked' then
+			function lib.return_parked(limit)
+				local wait, returned, passed = prefix .. 'x:limit:' .. limit.name .. ':wait', 0, 0
+				for _ = 1, 100 do
+					local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+					local jid, score = best[1], best[2]
+					if not jid then
+						return returned
 					end
-				end
-			elseif name == 'merge_options' then
-				function lib.merge_options(old, given, ended)
-					local gone = (given.drop or '') .. (ended and 'strwn' or '')
-					if not given.o and gone == '' then
-						return
+					local queue
+					do
+						local name = limit.name
+						local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+						queue = lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
 					end
-					local letters, values = lib.split_options(old)
-					for letter in string.gmatch(gone, '%a') do
-						letters = string.gsub(letters, letter, '')
-						values[letter] = nil
-					end
-					local added, new = lib.split_options(given.o)
-					for key, value in pairs(new) do
-						values[key] = value
-					end
-					for letter in string.gmatch(added, '%a') do
-						if not string.find(letters, letter, 1, true) then
-							letters = letters .. letter
-						end
-					end
-					if not (string.find(letters, '^%a*[st]') ~= nil) then
-						values.put = nil
-					end
-					return letters == '' and '' or lib.join_options(letters, values)
-				end
-			elseif name == 'own_lock_time' then
-				function lib.own_lock_time(text)
-					local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
-					local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
-					return seconds > 0 and seconds < math.huge and seconds or nil
-				end
-			elseif name == 'parked_member' then
-				function lib.parked_member(jid, stored, state, time)
-					if state ~= 'scheduled' or not (string.find(stored, '^%a*c') ~= nil) then
-						return ''
-					end
-					local name = lib.parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
-					return name and ',"parked":' .. cjson.encode(name) or ''
-				end
-			elseif name == 'progress_json' then
-				function lib.progress_json(text)
-					local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
-					for i = 1, 4 do
-						local n
-						do
-							local text, default = values[i]
-							local n2 = text and tonumber(text)
-							if n2 and n2 - n2 == 0 then
-								n = n2
-							else
-								n = default
-							end
-						end
-						if not n then
-							return
-						end
-						values[i] = string.format('%.17g', n)
-					end
-					return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-				end
-			elseif name == 'read_follower' then
-				function lib.read_follower(text)
-					if type(text) ~= 'string' then
-						return nil
-					end
-					local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
-					return lib.finite(since) and since, lib.finite(seen), digest
-				end
-			elseif name == 'read_max_rate' then
-				function lib.read_max_rate(queue, text, most)
-					local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
-					rate, per = lib.finite(rate, 0), lib.finite(per, 0)
-					if rate > 0 and per > 0 then
-						return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
-					end
-				end
-			elseif name == 'read_settings' then
-				function lib.read_settings(queue)
-					local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-					local heartbeat = lib.lock_time(values[1], values[2])
-					return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.finite(values[4], 100), tracked = true, max_rate = values[5]}
-				end
-			elseif name == 'release_claim' then
-				function lib.release_claim(jid, stored, state)
-					local claim = lib.claim_of(stored)
-					if not claim then
-						return
-					end
-					local ends, holder = lib.stored_claim(claim.k)
-					if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
-						return
-					end
-					local other, _, theirs = lib.kept_before(claim.k, stored)
-					if other then
-						lib.write_claim(other, theirs)
+					local opens = queue and lib.limit_opens(limit)
+					if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+						passed = passed + 1
+						lib.arm(jid, queue, opens or now, true)
 					else
-						call('del', prefix .. 'x:unique:' .. claim.k, prefix .. 'x:before:' .. claim.k)
-					end
-				end
-			elseif name == 'renew_entries' then
-				function lib.renew_entries(ask)
-					if #ask.queues <= 16 then
-						for i = 1, #ask.queues do
-							try('zadd', prefix .. 'x:idle:' .. ask.queues[i], lib.later(3 * math.max(ask.poll, 10)), ask.worker)
-						end
-						return true
-					end
-					local name = redis.sha1hex(ask.list)
-					return type(try('zadd', prefix .. 'x:list:' .. name, lib.later(3 * math.max(ask.poll, 10)), ask.worker)) == 'number' and try('hlen', prefix .. 'x:listed:' .. name) == 1
-				end
-			elseif name == 'return_parked' then
-				function lib.return_parked(limit)
-					local wait, returned, passed = prefix .. 'x:limit:' .. limit.name .. ':wait', 0, 0
-					for _ = 1, 100 do
-						local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
-						local jid, score = best[1], best[2]
-						if not jid then
+						if opens then
+							lib.arm(jid, queue, opens)
 							return returned
 						end
-						local queue
-						do
-							local name = limit.name
-							local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
-							queue = lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
-						end
-						local opens = queue and lib.limit_opens(limit)
-						if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
-							passed = passed + 1
-							lib.arm(jid, queue, opens or now, true)
-						else
-							if opens then
-								lib.arm(jid, queue, opens)
-								return returned
-							end
-							try('zrem', wait, jid)
-							if queue and lib.unpark(jid, queue, score) then
-								limit.started, limit.room = limit.started + 1, limit.room - 1
-								returned = returned + 1
-							end
+						try('zrem', wait, jid)
+						if queue and lib.unpark(jid, queue, score) then
+							limit.started, limit.room = limit.started + 1, limit.room - 1
+							returned = returned + 1
 						end
 					end
-					return returned
 				end
-			elseif name == 'settings_from' then
-				function lib.settings_from(cursor)
-					local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
-					local set, some = {}, found[2]
-					for i = 1, #some, 2 do
-						set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
-					end
-					return '{"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
-				end
-			elseif name == 'settle_limits' then
-				function lib.settle_limits()
-					local returned = 0
-					for _, limit in ipairs(var.met_limits or var.none) do
-						do
-							local key, list = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held
-							for from = 1, #list, 1000 do
-								try('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-							end
-						end
-						if limit.rate > 0 then
-							lib.note_starts(limit, limit.noted)
-						end
-						if limit.passed then
-							try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
-						end
-						if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
-							returned = returned + lib.return_parked(limit)
-						end
-					end
-					var.met_limits = nil
-					return returned
-				end
-			elseif name == 'settle_result' then
-				function lib.settle_result(item, state, queue)
-					local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', state .. '|' .. (stamp or '') .. '|' .. item.result}
-					if item.data ~= '' then
-						fields[#fields + 1] = 'data'
-						fields[#fields + 1] = item.data
-					end
-					call('hset', item.key, unpack(fields))
-				end
-			elseif name == 'split_options' then
-				function lib.split_options(text)
-					local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-					local ok, values = pcall(cjson.decode, body or '')
-					if ok and type(values) == 'table' then
-						return letters, values
-					end
-					return '', {}
-				end
-			elseif name == 'unusual_entry' then
-				function lib.unusual_entry(text)
-					local item = lib.list_of(text)
-					local object = item[3]
-					if type(object) ~= 'table' then
-						object = {data = object}
-					end
-					object.when = item[1]
-					object.what = item[2]
-					local ok, encoded = pcall(cjson.encode, object)
-					return ok and encoded or '{}'
-				end
+				return returned
 			end
-		elseif length == 14 then
-			if name == 'any_dependents' then
-				function lib.any_dependents(items, more)
-					local keys = {more, prefix .. 'x:rest', unpack(items)}
-					for i = 1, #items do
-						keys[i + 2] = items[i].key .. '-dependents'
-					end
-					return lib.count_existing(keys) > 0
+		elseif name == 'settings_from' then
+			function lib.settings_from(cursor)
+				local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
+				local set, some = {}, found[2]
+				for i = 1, #some, 2 do
+					set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
 				end
-			elseif name == 'count_existing' then
-				function lib.count_existing(keys)
-					local count = 0
-					for from = 1, #keys, 1000 do
-						count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-					end
-					return count
-				end
-			elseif name == 'kept_lock_time' then
-				function lib.kept_lock_time(seconds)
-					return seconds > 0 and seconds or 60
-				end
-			elseif name == 'lost_with_room' then
-				function lib.lost_with_room(queue, wanted)
-					local jids = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
-					local bytes = var.taken_bytes
-					for i = 1, #jids do
-						local size
-						do
-							local text = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
-							local n = text and tonumber(text)
-							if n and n - n == 0 then
-								size = n
-							else
-								size = 0
-							end
-						end
-						bytes = bytes + size
-						if bytes > var.most_bytes and bytes > size then
-							return i - 1
-						end
-					end
-					return wanted
-				end
-			elseif name == 'mark_exhausted' then
-				function lib.mark_exhausted(jid, queue, group, failure, cap)
-					lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
-					call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-					lib.tally(now - now % 86400, queue, 'failures', 1)
-					lib.tally(now - now % 86400, queue, 'failed', 1)
-					if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-						try('publish', prefix .. 'failed', jid)
-					end
-				end
-			elseif name == 'options_member' then
-				function lib.options_member(text)
-					local letters = lib.split_options(text)
-					if letters == '' then
-						return ''
-					end
-					return ',"x":' .. string.match(text, '|(.*)$')
-				end
-			elseif name == 'read_lifetimes' then
-				function lib.read_lifetimes(area, text, delay)
-					local letters, values = lib.split_options(text)
-					if letters == '' then
-						local message = 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200)
-						error(area .. '(): ' .. message)
-					end
-					local given = type(values.a) == 'string' and values.a or ''
-					values.a = nil
-					for letter in string.gmatch(letters, '[stkK]') do
-						local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
-						if seconds and is_time and string.find(given, letter, 1, true) then
-							local ends = seconds
-							if ends <= now then
-								local message = (letter == 's' and 'StartBy' or 'TTL') .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago'
-								error(area .. '(): ' .. message)
-							end
-							seconds = ends - now
-						end
-						local least = letter == 'K' and -1 or 0
-						if not seconds or seconds < least or seconds == 0 and is_time then
-							local message = 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200)
-							error(area .. '(): ' .. message)
-						elseif is_time and seconds <= delay then
-							local message = (letter == 's' and 'StartBy' or 'TTL') .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s'
-							error(area .. '(): ' .. message)
-						end
-						values[letter] = is_time and now + seconds or seconds
-						values.put = is_time and math.floor(now) or values.put
-					end
-					return lib.join_options(letters, values)
-				end
+				return '{"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
 			end
-		elseif length == 15 then
-			if name == 'allowed_by_rate' then
-				function lib.allowed_by_rate(queue, settings, wanted)
-					local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
-					if not limit then
-						return wanted
-					end
-					settings.rate = limit
-					while limit.started < wanted and not lib.rate_opens(limit) do
-						limit.started = limit.started + 1
-					end
-					return limit.started
-				end
-			elseif name == 'count_listeners' then
-				function lib.count_listeners(worker)
-					local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-					return counts[2], counts[4] > 0
-				end
-			elseif name == 'failure_summary' then
-				function lib.failure_summary(text)
-					local failure = lib.list_of(text)
-					if type(failure.group) ~= 'string' then
-						return nil
-					end
-					local message = type(failure.message) == 'string' and failure.message or ''
-					return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
-				end
-			elseif name == 'leave_all_turns' then
-				function lib.leave_all_turns(queue, jobs, count)
-					local left = {}
-					for i = 1, count do
-						local job = jobs[i]
-						local priority = job[9] and string.find(job[9], '^%a*g') ~= nil and (job[3] or '0')
-						if priority and not left[priority] then
-							left[priority] = true
-							lib.leave_turns(queue, priority)
-						end
-					end
-				end
-			elseif name == 'progress_member' then
-				function lib.progress_member(jid, stored)
-					local text = string.find(stored, '^%a*p') ~= nil and try('hget', prefix .. 'j:' .. jid, 'x:progress')
-					local shown = type(text) == 'string' and lib.progress_json(text)
-					return shown and ',"progress":' .. shown or ''
-				end
-			elseif name == 'publish_advance' then
-				function lib.publish_advance(item, woken)
-					if woken or not classic then
-						try('publish', prefix .. 'log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
-					else
-						try('publish', prefix .. 'log', (cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next})))
-					end
-				end
-			elseif name == 'read_cancelable' then
-				function lib.read_cancelable(jid, among, n)
-					local ok, job = pcall(lib.read_job_to_cancel, jid)
-					local dependents = lib.dependents_beyond(try, jid, among, n)
-					if not ok or dependents.err then
-						var.left_alone[#var.left_alone + 1] = {jid, 'server', 'it can not be read'}
-					elseif not job[1] then
-						var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
-					elseif job[1] == 'complete' then
-						var.left_alone[#var.left_alone + 1] = {jid, 'finished', 'the job is complete'}
-					else
-						job.dependents = dependents
-						return job
-					end
-				end
-			elseif name == 'renew_lifetimes' then
-				function lib.renew_lifetimes(text)
-					local letters, values = lib.split_options(text)
-					if not (string.find(letters, '^%a*[st]') ~= nil) then
-						return text
-					end
-					values.put = math.floor(now)
-					return lib.join_options(letters, values)
-				end
-			elseif name == 'reserved_values' then
-				function lib.reserved_values(heartbeat)
-					local last = '\001' .. stamp .. '\001' .. heartbeat
-					return function(jid, job, _, _, ends)
-						local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
-						local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-						local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11] and not job[9]
-						if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time, '\001', 1, true) then
-							return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. last
-						end
-						return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, job[9] and string.format('%.17g', tonumber(ends) - now) or heartbeat, job[10] or false, job[11] or false, job[9] or nil}
-          end
-				end
-			elseif name == 'uncount_failure' then
-				function lib.uncount_failure(queue, failure)
-					local at
+		elseif name == 'settle_limits' then
+			function lib.settle_limits()
+				local returned = 0
+				for _, limit in ipairs(var.met_limits or var.none) do
 					do
-						local text, default = failure.when
+						local key, list = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held
+						for from = 1, #list, 1000 do
+							try('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+						end
+					end
+					if limit.rate > 0 then
+						lib.note_starts(limit, limit.noted)
+					end
+					if limit.passed then
+						try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+					end
+					if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
+						returned = returned + lib.return_parked(limit)
+					end
+				end
+				var.met_limits = nil
+				return returned
+			end
+		elseif name == 'settle_result' then
+			function lib.settle_result(item, state, queue)
+				local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', state .. '|' .. (stamp or '') .. '|' .. item.result}
+				if item.data ~= '' then
+					fields[#fields + 1] = 'data'
+					fields[#fields + 1] = item.data
+				end
+				call('hset', item.key, unpack(fields))
+			end
+		elseif name == 'split_options' then
+			function lib.split_options(text)
+				local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+				local ok, values = pcall(cjson.decode, body or '')
+				if ok and type(values) == 'table' then
+					return letters, values
+				end
+				return '', {}
+			end
+		elseif name == 'unusual_entry' then
+			function lib.unusual_entry(text)
+				local item = lib.list_of(text)
+				local object = item[3]
+				if type(object) ~= 'table' then
+					object = {data = object}
+				end
+				object.when = item[1]
+				object.what = item[2]
+				local ok, encoded = pcall(cjson.encode, object)
+				return ok and encoded or '{}'
+			end
+		end
+		elseif length == 14 then
+		if name == 'count_existing' then
+			function lib.count_existing(keys)
+				local count = 0
+				for from = 1, #keys, 1000 do
+					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+				end
+				return count
+			end
+		elseif name == 'kept_lock_time' then
+			function lib.kept_lock_time(seconds)
+				return seconds > 0 and seconds or 60
+			end
+		elseif name == 'lost_with_room' then
+			function lib.lost_with_room(queue, wanted)
+				local jids = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
+				local bytes = var.taken_bytes
+				for i = 1, #jids do
+					local size
+					do
+						local text = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
 						local n = text and tonumber(text)
 						if n and n - n == 0 then
-							at = n
+							size = n
 						else
-							at = default
+							size = 0
 						end
 					end
-					if at and queue then
-						local day, by = at - at % 86400, -1
-						local key = lib.stats_key('stats', day, queue)
-						if try('hincrby', key, 'failed', by) == by then
-							lib.expire_stats(key, day)
-						end
+					bytes = bytes + size
+					if bytes > var.most_bytes and bytes > size then
+						return i - 1
 					end
 				end
-			elseif name == 'unfile_failures' then
-				function lib.unfile_failures(jids)
-					do
-						local key = prefix .. 'failed-jobs-list'
-						for from = 1, #jids, 1000 do
-							try('zrem', key, unpack(jids, from, math.min(from + 999, #jids)))
-						end
-					end
+				return wanted
+			end
+		elseif name == 'mark_exhausted' then
+			function lib.mark_exhausted(jid, queue, group, failure, cap)
+				lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
+				call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+				lib.tally(now - now % 86400, queue, 'failures', 1)
+				lib.tally(now - now % 86400, queue, 'failed', 1)
+				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+					try('publish', prefix .. 'failed', jid)
 				end
 			end
-		elseif length == 16 then
-			if name == 'check_dependents' then
-				function lib.check_dependents(jid, among, n)
-					local dependents = lib.dependents_beyond(call, jid, among, n)
-					local other = lib.outsider(dependents, among)
-					if other then
-						local message = jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
-						error('Cancel(): ' .. message)
-					end
-					return dependents
+		elseif name == 'options_member' then
+			function lib.options_member(text)
+				local letters = lib.split_options(text)
+				if letters == '' then
+					return ''
 				end
-			elseif name == 'check_limit_name' then
-				function lib.check_limit_name(area, name)
-					if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
-						local message = 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200)
-						error(area .. '(): ' .. message)
-					end
-					return name
-				end
-			elseif name == 'fractional_score' then
-				function lib.fractional_score(n, priority)
-					if n == 0 then
-						return lib.finite(priority, 0) - now / 10000000000
-					end
-					return lib.finite(priority, 0) - (now + n * lib.apart(lib.finite(priority, 0))) / 10000000000
-				end
-			elseif name == 'note_all_started' then
-				function lib.note_all_started(jobs, n, locks, common)
-					local ends, score
-					for i = 1, n do
-						local found = common or jobs[i].limits
-						if found and ends ~= locks[2 * i + 1] then
-							ends = locks[2 * i + 1]
-							score = string.format('%.0f', math.ceil((tonumber(ends))))
-						end
-						if found then
-							local jid, score2 = locks[2 * i + 2], score
-							for i2 = 1, #found do
-								local limit = found[i2]
-								limit.noted = limit.noted + 1
-								if limit.max > 0 then
-									limit.held[#limit.held + 1] = score2
-									limit.held[#limit.held + 1] = jid
-								end
-							end
-						end
-					end
-				end
-			elseif name == 'prune_histograms' then
-				function lib.prune_histograms(kind, day, queue)
-					local from = lib.finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
-					local to = math.min(lib.finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
-					local keys = {}
-					for age = math.max(from, 0) + 1, to do
-						keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', day - 86400 * age) .. ':' .. queue
-					end
-					local left = #keys > 0 and lib.count_existing(keys) or 0
-					for i = 1, left > 0 and #keys or 0 do
-						local buckets, exists
-						do
-							local key = keys[i]
-							local buckets2, fields = {}, try('hkeys', key)
-							for i2 = 1, #fields do
-								if string.find(fields[i2], '^[smhd]%-?%d+$') then
-									buckets2[#buckets2 + 1] = fields[i2]
-								end
-							end
-							buckets, exists = buckets2, #fields > 0
-						end
-						if exists then
-							left = #buckets > 0 and left - 1 or 0
-							local key = keys[i]
-							for from = 1, #buckets, 1000 do
-								call('hdel', key, unpack(buckets, from, math.min(from + 999, #buckets)))
-							end
-						end
-						if left == 0 then
-							return
-						end
-					end
-				end
-			elseif name == 'score_by_options' then
-				function lib.score_by_options(job, priority)
-					if string.find(job[3], '^%a*g') ~= nil and (job[2] == 'waiting' or job[4]) then
-						return lib.fair_score(job[1], priority, job[3], {})
-					end
-				end
-			elseif name == 'stop_all_limited' then
-				function lib.stop_all_limited(items)
-					local found, jids = {}, {}
-					for i = 1, #items do
-						local stored = items[i].stored
-						if stored and items[i].anybody then
-							lib.leave_limits(items[i].jid, stored)
-							stored = nil
-						end
-						for _, name in ipairs(stored and string.find(stored, '^%a*c') ~= nil and lib.limits_of(stored) or var.none) do
-							if not jids[name] then
-								jids[name], found[#found + 1] = {}, name
-							end
-							table.insert(jids[name], items[i].jid)
-						end
-					end
-					lib.free_slots(found, jids)
-				end
-			elseif name == 'take_round_robin' then
-				function lib.take_round_robin(ask, out)
-					local queues, known = ask.queues, ask.known
-					local first, opened, giving = ask.cursor, 0, 0
-					local more = {}
-					repeat
-						local have, ready, wanted = {}, 0, nil
-						for turn = 1, #queues do
-							local i = (first + turn - 1) % #queues + 1
-							if turn > opened then
-								if ready >= math.max(0, ask.limit - #out) then
-									break
-								elseif ready + giving >= 60 then
-									ask.left, wanted = true, ready
-									break
-								end
-								more[i] = 0
-								if string.sub(known.marks, i, i) == known.chosen then
-									local expired
-									expired, more[i] = lib.open_safely(ask, i, #out)
-									lib.lock_from(ask, i, expired, 0, nil, out)
-									giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
-								end
-								opened = turn
-							end
-							local waiting = more[i] > 0 and lib.finite(try('zcard', prefix .. 'q:' .. queues[i] .. '-work'), 0) or 0
-							have[i] = math.max(0, math.min(more[i], waiting))
-							if have[i] > 0 then
-								ready = ready + 1
-							end
-						end
-						local gone
-						do
-							local wanted3 = wanted or math.max(0, ask.limit - #out)
-							local turns, shares
-							do
-								local wanted2 = wanted3 + var.dropped < 1000 and wanted3 or 1000 - var.dropped
-								local turns2, shares2, left, queues = {}, {}, 0, #ask.queues
-								for i = 1, queues do
-									left = left + (have[i] or 0)
-								end
-								while wanted2 > 0 and left > 0 do
-									local i = ask.cursor % queues + 1
-									local share = shares2[i] or 0
-									if have[i] and have[i] > share then
-										shares2[i] = share + 1
-										turns2[#turns2 + 1] = i
-										wanted2, left = wanted2 - 1, left - 1
-									end
-									ask.cursor = i % queues
-								end
-								turns, shares = turns2, shares2
-							end
-							local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
-							local first, stopped = turns[1] or 1, nil
-							for n = first, first + #ask.queues - 1 do
-								local i = (n - 1) % #ask.queues + 1
-								if shares[i] then
-									taken[i] = {}
-									local found = var.dropped < 1000 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
-									more[i] = found and more[i] - #taken[i] or 0
-									stopped = stopped or var.dropped >= 1000 and i
-								end
-							end
-							if stopped then
-								ask.cursor = stopped % #ask.queues
-							end
-							local at, before = {}, #out
-							for turn = 1, #turns do
-								local i = turns[turn]
-								at[i] = (at[i] or 0) + 1
-								out[#out + 1] = taken[i][at[i]]
-							end
-							gone = #turns - (#out - before)
-						end
-					until gone == 0 or var.dropped >= 1000 or ask.left
-				end
+				return ',"x":' .. string.match(text, '|(.*)$')
 			end
-		elseif length == 17 then
-			if name == 'dependents_beyond' then
-				function lib.dependents_beyond(run, jid, among, n)
-					local key = prefix .. 'j:' .. jid .. '-dependents'
-					local found = run('srandmember', key, 10 + 1)
-					if #found <= 10 or lib.outsider(found, among) then
-						return found
-					end
-					return run('srandmember', key, n + 1)
+		elseif name == 'read_lifetimes' then
+			function lib.read_lifetimes(area, text, delay)
+				local letters, values = lib.split_options(text)
+				if letters == '' then
+					local message = 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200)
+					error(area .. '(): ' .. message)
 				end
-			elseif name == 'recurring_summary' then
-				function lib.recurring_summary(jid, score)
-					local job = try('hmget', prefix .. 'r:' .. jid, 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
-					return {jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = lib.names_of(job[4]), retries = job[5], interval = job[6], due = score, fell_due = lib.finite(score, math.huge) <= now}
-				end
-			end
-		elseif length == 18 then
-			if name == 'check_dependencies' then
-				function lib.check_dependencies(area, list, first)
-					for i = first, #list do
-						if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
-							local message = 'Arg "depends" names no job: ' .. list[i]
+				local given = type(values.a) == 'string' and values.a or ''
+				values.a = nil
+				for letter in string.gmatch(letters, '[stkK]') do
+					local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
+					if seconds and is_time and string.find(given, letter, 1, true) then
+						local ends = seconds
+						if ends <= now then
+							local message = (letter == 's' and 'StartBy' or 'TTL') .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago'
 							error(area .. '(): ' .. message)
 						end
+						seconds = ends - now
 					end
-					return list
+					local least = letter == 'K' and -1 or 0
+					if not seconds or seconds < least or seconds == 0 and is_time then
+						local message = 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200)
+						error(area .. '(): ' .. message)
+					elseif is_time and seconds <= delay then
+						local message = (letter == 's' and 'StartBy' or 'TTL') .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s'
+						error(area .. '(): ' .. message)
+					end
+					values[letter] = is_time and now + seconds or seconds
+					values.put = is_time and math.floor(now) or values.put
 				end
-			elseif name == 'children_with_room' then
-				function lib.children_with_room(queue, wanted, bytes)
-					local largest = 1
-					local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
-					for i = 1, #due do
-						largest = math.max(largest, lib.finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
-					end
-					return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+				return lib.join_options(letters, values)
+			end
+		end
+		elseif length == 15 then
+		if name == 'allowed_by_rate' then
+			function lib.allowed_by_rate(queue, settings, wanted)
+				local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
+				if not limit then
+					return wanted
 				end
-			elseif name == 'put_from_arguments' then
-				function lib.put_from_arguments(at)
-					local queue = lib.named('Queue', 'queue', ARGV[at + 1])
-					local puts = {worker = ARGV[at], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
-					local item
-					do
-						local at2, first, last, checked, before = at + 2, at + 6, #ARGV
-						local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
-						if not klass then
-							error('Put(): Arg "klass" missing')
-						end
-						local given = var.none
-						if last == first + 1 and ARGV[first] == 'new' then
-							checked = 'new'
-						elseif last >= first then
-							given = lib.options('Put', first, last)
-							checked = given.new and 'new' or checked or given.checked
-						end
-						if not checked then
-							lib.json('Put', 'data', data)
-						end
-						local delay = 0
-						if ARGV[at2 + 3] ~= '0' then
-							delay = lib.number('Put', 'delay', ARGV[at2 + 3])
-						end
-						local jid = lib.required('Put', 'jid', ARGV[at2] ~= '' and ARGV[at2])
-						local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
-						if given == var.none then
-							item = job
-						else
-							local o, retries = given.o, given.retries
-							if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
-								job.given, job.more, job.retries = before.given, before.more, before.retries
-							else
-								lib.add_given(puts, job, given)
-								given = job.given
-							end
-							if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
-								job.o, job.words = o, retries
-							end
-							item = job
-						end
-					end
-					puts.items[1], puts.groups[1] = item, puts.items
-					local left = lib.put(puts)
-					if left and left[1] then
-						return {left[1][2], left[1][3]}
-					end
-					return item.jid
+				settings.rate = limit
+				while limit.started < wanted and not lib.rate_opens(limit) do
+					limit.started = limit.started + 1
 				end
-			elseif name == 'read_job_to_cancel' then
-				function lib.read_job_to_cancel(jid, most)
-					local key = prefix .. 'j:' .. jid
-					local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
-					key = key .. '-dependencies'
-					job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+				return limit.started
+			end
+		elseif name == 'count_listeners' then
+			function lib.count_listeners(worker)
+				local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+				return counts[2], counts[4] > 0
+			end
+		elseif name == 'failure_summary' then
+			function lib.failure_summary(text)
+				local failure = lib.list_of(text)
+				if type(failure.group) ~= 'string' then
+					return nil
+				end
+				local message = type(failure.message) == 'string' and failure.message or ''
+				return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
+			end
+		elseif name == 'leave_all_turns' then
+			function lib.leave_all_turns(queue, jobs, count)
+				local left = {}
+				for i = 1, count do
+					local job = jobs[i]
+					local priority = job[9] and string.find(job[9], '^%a*g') ~= nil and (job[3] or '0')
+					if priority and not left[priority] then
+						left[priority] = true
+						lib.leave_turns(queue, priority)
+					end
+				end
+			end
+		elseif name == 'progress_member' then
+			function lib.progress_member(jid, stored)
+				local text = string.find(stored, '^%a*p') ~= nil and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+				local shown = type(text) == 'string' and lib.progress_json(text)
+				return shown and ',"progress":' .. shown or ''
+			end
+		elseif name == 'publish_advance' then
+			function lib.publish_advance(item, woken)
+				if woken or not classic then
+					try('publish', prefix .. 'log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
+				else
+					try('publish', prefix .. 'log', (cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next})))
+				end
+			end
+		elseif name == 'read_cancelable' then
+			function lib.read_cancelable(jid, among, n)
+				local ok, job = pcall(lib.read_job_to_cancel, jid)
+				local dependents = lib.dependents_beyond(try, jid, among, n)
+				if not ok or dependents.err then
+					var.left_alone[#var.left_alone + 1] = {jid, 'server', 'it can not be read'}
+				elseif not job[1] then
+					var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+				elseif job[1] == 'complete' then
+					var.left_alone[#var.left_alone + 1] = {jid, 'finished', 'the job is complete'}
+				else
+					job.dependents = dependents
 					return job
 				end
-			elseif name == 'read_lost_settings' then
-				function lib.read_lost_settings(cap)
-					local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
-					return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = (values[2] or values[5]) and {seconds = lib.finite(values[2], -1), count = lib.finite(values[5], -1)}, initial_delay = values[3], factor = values[4]}
+			end
+		elseif name == 'renew_lifetimes' then
+			function lib.renew_lifetimes(text)
+				local letters, values = lib.split_options(text)
+				if not (string.find(letters, '^%a*[st]') ~= nil) then
+					return text
 				end
-			elseif name == 'release_dependents' then
-				function lib.release_dependents(jid)
-					local dependents = prefix .. 'j:' .. jid .. '-dependents'
-					local count = try('scard', dependents)
-					if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
-						return
+				values.put = math.floor(now)
+				return lib.join_options(letters, values)
+			end
+		elseif name == 'reserved_values' then
+			function lib.reserved_values(heartbeat)
+				local last = '\001' .. stamp .. '\001' .. heartbeat
+				return function(jid, job, _, _, ends)
+					local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+					local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+					local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11] and not job[9]
+					if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time, '\001', 1, true) then
+						return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. last
 					end
-					local others = call('smembers', dependents)
-					var.releasable = var.releasable - #others
-					call('del', dependents)
-					lib.release_some(jid, others, dependents)
+					return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, job[9] and string.format('%.17g', tonumber(ends) - now) or heartbeat, job[10] or false, job[11] or false, job[9] or nil}
+        end
+			end
+		elseif name == 'uncount_failure' then
+			function lib.uncount_failure(queue, failure)
+				local at
+				do
+					local text = failure.when
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						at = n
+					else
+						at = nil
+					end
+				end
+				if at and queue then
+					local day, by = at - at % 86400, -1
+					local key = lib.stats_key('stats', day, queue)
+					if try('hincrby', key, 'failed', by) == by then
+						lib.expire_stats(key, day)
+					end
 				end
 			end
-		elseif length == 20 then
-			if name == 'publish_each_tracked' then
-				function lib.publish_each_tracked(channel, jids)
-					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-					for i = 1, #scores do
-						if scores[i] then
-							try('publish', prefix .. channel, jids[i])
+		elseif name == 'unfile_failures' then
+			function lib.unfile_failures(jids)
+				do
+					local key = prefix .. 'failed-jobs-list'
+					for from = 1, #jids, 1000 do
+						try('zrem', key, unpack(jids, from, math.min(from + 999, #jids)))
+					end
+				end
+			end
+		end
+		elseif length == 16 then
+		if name == 'check_dependents' then
+			function lib.check_dependents(jid, among, n)
+				local dependents = lib.dependents_beyond(call, jid, among, n)
+				local other = lib.outsider(dependents, among)
+				if other then
+					local message = jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+					error('Cancel(): ' .. message)
+				end
+				return dependents
+			end
+		elseif name == 'check_limit_name' then
+			function lib.check_limit_name(area, name)
+				if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
+					local message = 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200)
+					error(area .. '(): ' .. message)
+				end
+				return name
+			end
+		elseif name == 'fractional_score' then
+			function lib.fractional_score(n, priority)
+				if n == 0 then
+					return lib.finite(priority, 0) - now / 10000000000
+				end
+				return lib.finite(priority, 0) - (now + n * lib.apart(lib.finite(priority, 0))) / 10000000000
+			end
+		elseif name == 'note_all_started' then
+			function lib.note_all_started(jobs, n, locks, common)
+				local ends, score
+				for i = 1, n do
+					local found = common or jobs[i].limits
+					if found and ends ~= locks[2 * i + 1] then
+						ends = locks[2 * i + 1]
+						score = string.format('%.0f', math.ceil((tonumber(ends))))
+					end
+					if found then
+						local jid, score2 = locks[2 * i + 2], score
+						for i2 = 1, #found do
+							local limit = found[i2]
+							limit.noted = limit.noted + 1
+							if limit.max > 0 then
+								limit.held[#limit.held + 1] = score2
+								limit.held[#limit.held + 1] = jid
+							end
 						end
 					end
 				end
 			end
+		elseif name == 'prune_histograms' then
+			function lib.prune_histograms(kind, day, queue)
+				local from = lib.finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+				local to = math.min(lib.finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+				local keys = {}
+				for age = math.max(from, 0) + 1, to do
+					keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', day - 86400 * age) .. ':' .. queue
+				end
+				local left = #keys > 0 and lib.count_existing(keys) or 0
+				for i = 1, left > 0 and #keys or 0 do
+					local buckets, exists
+					do
+						local key = keys[i]
+						local buckets2, fields = {}, try('hkeys', key)
+						for i2 = 1, #fields do
+							if string.find(fields[i2], '^[smhd]%-?%d+$') then
+								buckets2[#buckets2 + 1] = fields[i2]
+							end
+						end
+						buckets, exists = buckets2, #fields > 0
+					end
+					if exists then
+						left = #buckets > 0 and left - 1 or 0
+						local key = keys[i]
+						for from = 1, #buckets, 1000 do
+							call('hdel', key, unpack(buckets, from, math.min(from + 999, #buckets)))
+						end
+					end
+					if left == 0 then
+						return
+					end
+				end
+			end
+		elseif name == 'score_by_options' then
+			function lib.score_by_options(job, priority)
+				if string.find(job[3], '^%a*g') ~= nil and (job[2] == 'waiting' or job[4]) then
+					return lib.fair_score(job[1], priority, job[3], {})
+				end
+			end
+		elseif name == 'stop_all_limited' then
+			function lib.stop_all_limited(items)
+				local found, jids = {}, {}
+				for i = 1, #items do
+					local stored = items[i].stored
+					if stored and items[i].anybody then
+						lib.leave_limits(items[i].jid, stored)
+						stored = nil
+					end
+					for _, name in ipairs(stored and string.find(stored, '^%a*c') ~= nil and lib.limits_of(stored) or var.none) do
+						if not jids[name] then
+							jids[name], found[#found + 1] = {}, name
+						end
+						table.insert(jids[name], items[i].jid)
+					end
+				end
+				lib.free_slots(found, jids)
+			end
+		elseif name == 'take_round_robin' then
+			function lib.take_round_robin(ask, out)
+				local queues, known = ask.queues, ask.known
+				local first, opened, giving = ask.cursor, 0, 0
+				local more = {}
+				repeat
+					local have, ready, wanted = {}, 0, nil
+					for turn = 1, #queues do
+						local i = (first + turn - 1) % #queues + 1
+						if turn > opened then
+							if ready >= math.max(0, ask.limit - #out) then
+								break
+							elseif ready + giving >= 60 then
+								ask.left, wanted = true, ready
+								break
+							end
+							more[i] = 0
+							if string.sub(known.marks, i, i) == known.chosen then
+								local expired
+								expired, more[i] = lib.open_safely(ask, i, #out)
+								lib.lock_from(ask, i, expired, 0, nil, out)
+								giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
+							end
+							opened = turn
+						end
+						local waiting = more[i] > 0 and lib.finite(try('zcard', prefix .. 'q:' .. queues[i] .. '-work'), 0) or 0
+						have[i] = math.max(0, math.min(more[i], waiting))
+						if have[i] > 0 then
+							ready = ready + 1
+						end
+					end
+					local gone
+					do
+						local wanted3 = wanted or math.max(0, ask.limit - #out)
+						local turns, shares
+						do
+							local wanted2 = wanted3 + var.dropped < 1000 and wanted3 or 1000 - var.dropped
+							local turns2, shares2, left, queues = {}, {}, 0, #ask.queues
+							for i = 1, queues do
+								left = left + (have[i] or 0)
+							end
+							while wanted2 > 0 and left > 0 do
+								local i = ask.cursor % queues + 1
+								local share = shares2[i] or 0
+								if have[i] and have[i] > share then
+									shares2[i] = share + 1
+									turns2[#turns2 + 1] = i
+									wanted2, left = wanted2 - 1, left - 1
+								end
+								ask.cursor = i % queues
+							end
+							turns, shares = turns2, shares2
+						end
+						local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
+						local first, stopped = turns[1] or 1, nil
+						for n = first, first + #ask.queues - 1 do
+							local i = (n - 1) % #ask.queues + 1
+							if shares[i] then
+								taken[i] = {}
+								local found = var.dropped < 1000 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+								more[i] = found and more[i] - #taken[i] or 0
+								stopped = stopped or var.dropped >= 1000 and i
+							end
+						end
+						if stopped then
+							ask.cursor = stopped % #ask.queues
+						end
+						local at, before = {}, #out
+						for turn = 1, #turns do
+							local i = turns[turn]
+							at[i] = (at[i] or 0) + 1
+							out[#out + 1] = taken[i][at[i]]
+						end
+						gone = #turns - (#out - before)
+					end
+				until gone == 0 or var.dropped >= 1000 or ask.left
+			end
+		end
+		elseif length == 17 then
+		if name == 'dependents_beyond' then
+			function lib.dependents_beyond(run, jid, among, n)
+				local key = prefix .. 'j:' .. jid .. '-dependents'
+				local found = run('srandmember', key, 10 + 1)
+				if #found <= 10 or lib.outsider(found, among) then
+					return found
+				end
+				return run('srandmember', key, n + 1)
+			end
+		elseif name == 'recurring_summary' then
+			function lib.recurring_summary(jid, score)
+				local job = try('hmget', prefix .. 'r:' .. jid, 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
+				return {jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = lib.names_of(job[4]), retries = job[5], interval = job[6], due = score, fell_due = lib.finite(score, math.huge) <= now}
+			end
+		end
+		elseif length == 18 then
+		if name == 'check_dependencies' then
+			function lib.check_dependencies(area, list, first)
+				for i = first, #list do
+					if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
+						local message = 'Arg "depends" names no job: ' .. list[i]
+						error(area .. '(): ' .. message)
+					end
+				end
+				return list
+			end
+		elseif name == 'children_with_room' then
+			function lib.children_with_room(queue, wanted, bytes)
+				local largest = 1
+				local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
+				for i = 1, #due do
+					largest = math.max(largest, lib.finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
+				end
+				return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+			end
+		elseif name == 'put_from_arguments' then
+			function lib.put_from_arguments(at)
+				local queue = lib.named('Queue', 'queue', ARGV[at + 1])
+				local puts = {worker = ARGV[at], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
+				local item
+				do
+					local at2, first, last, checked = at + 2, at + 6, #ARGV
+					local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
+					if not klass then
+						error('Put(): Arg "klass" missing')
+					end
+					local given = var.none
+					if last == first + 1 and ARGV[first] == 'new' then
+						checked = 'new'
+					elseif last >= first then
+						given = lib.options('Put', first, last)
+						checked = given.new and 'new' or checked or given.checked
+					end
+					if not checked then
+						lib.json('Put', 'data', data)
+					end
+					local delay = 0
+					if ARGV[at2 + 3] ~= '0' then
+						local text = ARGV[at2 + 3]
+						local n = tonumber(text)
+						if not n or n - n ~= 0 then
+							lib.reject_number('Put', 'delay', text)
+						end
+						delay = n
+					end
+					local jid = lib.required('Put', 'jid', ARGV[at2] ~= '' and ARGV[at2])
+					local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
+					if given == var.none then
+						item = job
+					else
+						local o, retries = given.o, given.retries
+						if nil and (nil).o and o == (nil).o and retries == (nil).words and delay == (nil).delay and last == first + 3 then
+							job.given, job.more, job.retries = (nil).given, (nil).more, (nil).retries
+						else
+							lib.add_given(puts, job, given)
+							given = job.given
+						end
+						if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
+							job.o, job.words = o, retries
+						end
+						item = job
+					end
+				end
+				puts.items[1], puts.groups[1] = item, puts.items
+				local left = lib.put(puts)
+				if left and left[1] then
+					return {left[1][2], left[1][3]}
+				end
+				return item.jid
+			end
+		elseif name == 'read_job_to_cancel' then
+			function lib.read_job_to_cancel(jid, most)
+				local key = prefix .. 'j:' .. jid
+				local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+				key = key .. '-dependencies'
+				job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+				return job
+			end
+		elseif name == 'read_lost_settings' then
+			function lib.read_lost_settings(cap)
+				local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
+				return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = (values[2] or values[5]) and {seconds = lib.finite(values[2], -1), count = lib.finite(values[5], -1)}, initial_delay = values[3], factor = values[4]}
+			end
+		elseif name == 'release_dependents' then
+			function lib.release_dependents(jid)
+				local dependents = prefix .. 'j:' .. jid .. '-dependents'
+				local count = try('scard', dependents)
+				if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
+					return
+				end
+				local others = call('smembers', dependents)
+				var.releasable = var.releasable - #others
+				call('del', dependents)
+				lib.release_some(jid, others, dependents)
+			end
+		end
 		end
 		return lib[name]
 	end})
 	return lib
 end
 
-if command == 'finish' or command == 'complete' then
-	var = {none = {}, releasable = math.huge}
+if command == 'finish' or command == 'complete' or command == 'end' then
+	var = {none = {}, releasable = math.huge, tellable = 200}
 	local frees_limits
 	local none = var.none
 	local function finite(text, default)
@@ -5806,9 +5862,7 @@ if command == 'finish' or command == 'complete' then
 		local function whole(area, name, text)
 			local amount = tonumber(text)
 			if not amount or amount - amount ~= 0 then
-				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-				error(area .. '(): ' .. message)
+				library(stamp, now).reject_number(area, name, text)
 			end
 			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
 				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
@@ -5980,8 +6034,7 @@ if command == 'finish' or command == 'complete' then
 			local text = given.delay
 			local n = tonumber(text)
 			if not n or n - n ~= 0 then
-				local message = 'Arg "delay" not a number: ' .. tostring(text)
-				error('Complete(): ' .. message)
+				library(stamp, now).reject_number('Complete', 'delay', text)
 			end
 			delay = n
 		end
@@ -6001,9 +6054,126 @@ if command == 'finish' or command == 'complete' then
 			error('Complete(): ' .. message)
 		end
 		return item.state
+	elseif command == 'end' then
+		local function finite(text, default)
+			local n = text and tonumber(text)
+			if n and n - n == 0 then
+				return n
+			end
+			return default
+		end
+		local jid = ARGV[3]
+		if not jid then
+			error('Job(): no jid provided')
+		end
+		local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
+		local tries
+		do
+			local text = ARGV[7]
+			local amount = tonumber(text)
+			if not amount or amount - amount ~= 0 then
+				library(stamp, now).reject_number('End', 'tries', text)
+			end
+			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+				local message = 'Arg "tries" is not a whole number: ' .. text
+				error('End(): ' .. message)
+			end
+			if amount < 0 then
+				local message = 'Arg "tries" is negative: ' .. text
+				error('End(): ' .. message)
+			end
+			tries = amount + 0
+		end
+		local result = ARGV[8]
+		if as ~= 'complete' and as ~= 'failed' then
+			local message = 'Unknown state "' .. tostring(as) .. '"'
+			error('End(): ' .. message)
+		end
+		if as == 'failed' then
+			local text = group ~= '' and group
+			if not text then
+				error('End(): Arg "group" missing')
+			end
+		end
+		if result then
+			result = library(stamp, now).strict_json('End', 'result', result)
+		end
+		local key = prefix .. 'j:' .. jid
+		local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place')
+		local state, queue, worker = job[1], job[2], job[3] or ''
+		if not state then
+			return false
+		elseif state == 'complete' or state == 'failed' then
+			return '!' .. state
+		elseif not queue then
+			local message = 'Job ' .. jid .. ' is in no queue'
+			error('End(): ' .. message)
+		end
+		local _, values = library(stamp, now).split_options(job[7])
+		local calls = finite(values.n, 0) + 1
+		local held = state == 'running' or state == 'stalled'
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		end
+		if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
+			library(stamp, now).unlink_some(jid)
+			return 'unlinked'
+		end
+		var.releasable = 250
+		if calls >= tries then
+			local others = call('smembers', key .. '-dependencies')
+			local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
+			local problem
+			if as == 'complete' then
+				item.delay, item.depends = 0, none
+				complete(worker, {item})
+				problem, as = item.problem, item.state
+			else
+				item.group, item.message = group, message
+				problem = library(stamp, now).fail(worker, item)
+				as = var.tellable > 0 and as or 'failed+'
+			end
+			if problem then
+				local message = problem
+				error('End(): ' .. message)
+			end
+			for i = 1, #others do
+				library(stamp, now).undepend(jid, others[i])
+			end
+			state = as
+		elseif held then
+			local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0}
+			local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
+			if job[8] then
+				score = finite(job[4], 0) - finite(job[8], now) / 10000000000
+				fields[7], fields[8] = 'time', job[8]
+			end
+			local _, problem = library(stamp, now).enqueue(item, queue, score)
+			if problem then
+				error('End(): ' .. problem)
+			end
+			library(stamp, now).give_up(item, worker, fields)
+			library(stamp, now).wake_for(queue, 0)
+			if job[7] then
+				library(stamp, now).stop_limited(jid, job[7])
+			end
+			state = 'waiting'
+		else
+			call('del', prefix .. 'x:none')
+		end
+		if state ~= 'waiting' and job[1] == 'waiting' and job[7] and string.find(job[7], '^%a*g') ~= nil then
+			library(stamp, now).leave_turns(queue, job[4])
+		end
+		if tries > 0 and call('exists', key) == 1 then
+			call('hset', key, 'x:o', library(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
+		end
+		if held and worker ~= '' then
+			library(stamp, now).lock_lost(jid, worker)
+		end
+		return state
 	end
 	return
-elseif command == 'reserve' or command == 'pop' then
+elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 	var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
 	local none = var.none
 	local function finite(text, default)
@@ -6202,9 +6372,7 @@ elseif command == 'reserve' or command == 'pop' then
 		local function number(area, name, text)
 			local n = tonumber(text)
 			if not n or n - n ~= 0 then
-				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-				error(area .. '(): ' .. message)
+				library(stamp, now).reject_number(area, name, text)
 			end
 			return n
 		end
@@ -6739,9 +6907,6 @@ elseif command == 'reserve' or command == 'pop' then
 			end
 		end
 		local large_text = 0
-		local function within_drops(wanted)
-			return wanted + var.dropped < 1000 and wanted or 1000 - var.dropped
-		end
 		local queue = ARGV[3]
 		if not queue then
 			error('Queue(): no queue name provided')
@@ -6755,8 +6920,7 @@ elseif command == 'reserve' or command == 'pop' then
 			local text = ARGV[5]
 			local amount = tonumber(text)
 			if not amount or amount - amount ~= 0 then
-				local message = 'Arg "count" missing or not a number: ' .. tostring(text)
-				error('Pop(): ' .. message)
+				library(stamp, now).reject_number('Pop', 'count', text)
 			end
 			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
 				local message = 'Arg "count" is not a whole number: ' .. text
@@ -6837,7 +7001,8 @@ elseif command == 'reserve' or command == 'pop' then
 			is_left = settings.left or jids ~= none and at_once < count
 			while jids do
 				lock(queue, jids, worker, settings, show, out, run)
-				local more = within_drops(math.min(count - #out, at_once))
+				local more = math.min(count - #out, at_once)
+				more = more + var.dropped < 1000 and more or 1000 - var.dropped
 				if is_left and out[1] or settings.stopped or large_text >= 262144 then
 					is_left = true
 					break
@@ -6870,6 +7035,48 @@ elseif command == 'reserve' or command == 'pop' then
 			return library(stamp, now).with_large(joined(out), is_left and out[1] and 'more' or '')
 		end
 		return joined(out)
+	elseif command == 'popByJid' then
+		local queue = ARGV[3]
+		if not queue then
+			error('Queue(): no queue name provided')
+		end
+		local jid = ARGV[4]
+		if not jid then
+			error('Pop(): Arg "jid" missing')
+		end
+		local worker = ARGV[5]
+		if not worker then
+			error('Pop(): Arg "worker" missing')
+		end
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		end
+		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
+		if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
+			return '[{}]'
+		end
+		local settings = library(stamp, now).read_settings(queue)
+		if job[3] and string.find(job[3], '^%a*c') ~= nil then
+			settings.score = call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+		end
+		call('zcard', prefix .. 'q:' .. queue .. '-locks')
+		if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
+			return '[{}]'
+		end
+		local out = {}
+		lock(queue, {jid}, worker, settings, library(stamp, now).popped_json, out)
+		if var.met_limits then
+			library(stamp, now).settle_limits()
+		end
+		do
+			local key, score = prefix .. 'workers', stamp
+			local reply = try('zadd', key, score, worker)
+			if type(reply) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply = try('zadd', key, score, worker)
+			end
+		end
+		return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
 	end
 	return
 elseif command == 'put.many' then
@@ -6877,9 +7084,7 @@ elseif command == 'put.many' then
 	local function whole(area, name, text)
 		local amount = tonumber(text)
 		if not amount or amount - amount ~= 0 then
-			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject_number(area, name, text)
 		end
 		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
 			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
@@ -6952,8 +7157,7 @@ elseif command == 'put.many' then
 				local text = ARGV[at2 + 3]
 				local n2 = tonumber(text)
 				if not n2 or n2 - n2 ~= 0 then
-					local message = 'Arg "delay" not a number: ' .. tostring(text)
-					error('Put(): ' .. message)
+					library(stamp, now).reject_number('Put', 'delay', text)
 				end
 				delay = n2
 			end
@@ -6991,7 +7195,156 @@ elseif command == 'put.many' then
 	end
 	if n > 0 then
 		puts.groups = several and library(stamp, now).grouped(items) or {items}
-		local left = library(stamp, now).put(puts)
+		local left
+		do
+			local items, groups = puts.items, puts.groups
+			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+				error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+			end
+			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+			for i = 1, #items do
+				local item = items[i]
+				local key = prefix .. 'j:' .. item.jid
+				item.key, keys[i + 3] = key, key
+				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+					plain = false
+				end
+			end
+			local existing = 0
+			for from = 1, #keys, 1000 do
+				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+			end
+			local tracked, known_empty = false, false
+			if existing > 0 then
+				idle = call('exists', prefix .. 'x:idle') == 1
+				tracked = call('exists', prefix .. 'tracked') == 1
+				existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+				plain = plain and existing == (known_empty and 1 or 0)
+			end
+			if not plain then
+				left = library(stamp, now).prepare(puts)
+			end
+			for g = 1, #groups do
+				if groups[g][1] then
+					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+					local queue = group[1].queue
+					local quoted = cjson.encode(queue)
+					local details = '{"q":' .. quoted .. '}'
+					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+					if idle2 or not classic then
+						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+					end
+					do
+						local first
+						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+						end
+						local digits = first and #group > 1 and string.sub(first, 4) + 0
+						local work, n = none, 0
+						for i = 1, #group do
+							local item = group[i]
+							if item.waits then
+								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+								item.state = 'depends'
+							elseif item.delay > 0 then
+								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+								item.state = 'scheduled'
+							else
+								local score = item.score or item.at and library(stamp, now).past_score(item) or false
+								local share = puts.turns and (item.share or item.given and item.given.share)
+								if share and not score then
+									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+								end
+								if not score and (item.priority or not first) then
+									score = library(stamp, now).fractional_score(n, item.priority)
+								elseif not score then
+									score = n == 0 and first or string.format('-0.%016d', digits + n)
+								end
+								if n == 0 then
+									work = {score, item.jid}
+								else
+									work[2 * n + 1], work[2 * n + 2] = score, item.jid
+								end
+								n = n + 1
+								item.state = 'waiting'
+							end
+						end
+						local key, list = prefix .. 'q:' .. queue .. '-work', work
+						for from = 1, #list, 1000 do
+							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+						end
+					end
+					for i = 1, #group do
+						local item = group[i]
+						do
+							local key, retries, tags = item.key, item.retries or '5', '[]'
+							do
+								local length = try('rpush', key .. '-history', text)
+								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+									library(stamp, now).trim_history(key .. '-history', length, nil)
+								end
+							end
+							if item.tags and #item.tags > 0 then
+								library(stamp, now).add_tags(item.jid, item.tags, 1)
+								tags = cjson.encode(item.tags)
+							end
+							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+							if item.waits then
+								library(stamp, now).keep_delay(key, item.delay, item.checked)
+							end
+						end
+						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						if item.old and item.old.lost then
+							local jid, worker = item.jid, item.old.worker
+							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+							try('publish', prefix .. 'w:' .. worker, message)
+							try('publish', prefix .. 'log', message)
+						end
+					end
+					do
+						local queues = prefix .. 'queues'
+						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+							try('zrem', prefix .. 'x:queues', queue)
+							repeat
+								if classic then
+									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+									if not heard.err and heard[2] == 0 then
+										break
+									end
+								end
+								try('publish', prefix .. 'x:queues', queue)
+							until true
+						end
+					end
+					if tracked2 then
+						local jids = library(stamp, now).jids_of(group)
+						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+						for i = 1, #scores do
+							if scores[i] then
+								try('publish', prefix .. 'put', jids[i])
+							end
+						end
+					end
+					if known_empty2 then
+						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+							call('expire', prefix .. 'x:filled', 1)
+						end
+					end
+					if idle2 then
+						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+					end
+				end
+			end
+			if puts.watching or puts.batches then
+				library(stamp, now).watch_all(puts)
+			end
+			if puts.mortal then
+				library(stamp, now).enter_lives(items)
+			end
+		end
 		if left and left[1] then
 			return left
 		end
@@ -7013,7 +7366,7 @@ elseif command == 'put' then
 		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
 		local item
 		do
-			local at2, first, last, checked, before = 3 + 2, 3 + 6, #ARGV
+			local at2, first, last, checked = 3 + 2, 3 + 6, #ARGV
 			local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
 			if not klass then
 				error('Put(): Arg "klass" missing')
@@ -7050,8 +7403,7 @@ elseif command == 'put' then
 				local text = ARGV[at2 + 3]
 				local n = tonumber(text)
 				if not n or n - n ~= 0 then
-					local message = 'Arg "delay" not a number: ' .. tostring(text)
-					error('Put(): ' .. message)
+					library(stamp, now).reject_number('Put', 'delay', text)
 				end
 				delay = n
 			end
@@ -7064,8 +7416,8 @@ elseif command == 'put' then
 				item = job
 			else
 				local o, retries = given.o, given.retries
-				if before and before.o and o == before.o and retries == before.words and delay == before.delay and last == first + 3 then
-					job.given, job.more, job.retries = before.given, before.more, before.retries
+				if nil and (nil).o and o == (nil).o and retries == (nil).words and delay == (nil).delay and last == first + 3 then
+					job.given, job.more, job.retries = (nil).given, (nil).more, (nil).retries
 				else
 					library(stamp, now).add_given(puts, job, given)
 					given = job.given
@@ -7164,10 +7516,9 @@ elseif command == 'put' then
 						do
 							local key, retries, tags = item.key, item.retries or '5', '[]'
 							do
-								local cap
 								local length = try('rpush', key .. '-history', text)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-									library(stamp, now).trim_history(key .. '-history', length, cap)
+								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+									library(stamp, now).trim_history(key .. '-history', length, nil)
 								end
 							end
 							if item.tags and #item.tags > 0 then
@@ -7234,43 +7585,50 @@ elseif command == 'put' then
 		return item.jid
 	end
 elseif command == 'fail' or command == 'retry' then
-	if command == 'fail' then
-		local function not_owned(area, jid, owner, state, worker, time, since)
-			if not state then
-				return 'Job ' .. jid .. ' does not exist'
-			elseif state ~= 'running' then
-				local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-				return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
-			elseif owner ~= worker or since and since ~= time then
-				local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-				local again = owner == worker and ', at ' .. tostring(time) or ''
-				return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
-			end
+	local function not_owned(area, jid, owner, state, worker, time, since)
+		if not state then
+			return 'Job ' .. jid .. ' does not exist'
+		elseif state ~= 'running' then
+			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+		elseif owner ~= worker or since and since ~= time then
+			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
+			local again = owner == worker and ', at ' .. tostring(time) or ''
+			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
 		end
+	end
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function read_owned(area, item, worker)
+		local key = prefix .. 'j:' .. item.jid
+		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
+		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+		if problem then
+			return problem
+		elseif not job[1] then
+			return 'Job ' .. item.jid .. ' is in no queue'
+		elseif item.here and item.queue ~= job[1] then
+			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+		end
+		item.key, item.current, item.priority = key, job[1], job[4]
+		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+		item.stored = job[9]
+		if item.result then
+			item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
+		end
+	end
+	if command == 'fail' then
 		local function finite(text, default)
 			local n = text and tonumber(text)
 			if n and n - n == 0 then
 				return n
 			end
 			return default
-		end
-		local function read_owned(area, item, worker)
-			local key = prefix .. 'j:' .. item.jid
-			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
-			local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-			if problem then
-				return problem
-			elseif not job[1] then
-				return 'Job ' .. item.jid .. ' is in no queue'
-			elseif item.here and item.queue ~= job[1] then
-				return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-			end
-			item.key, item.current, item.priority = key, job[1], job[4]
-			item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-			item.stored = job[9]
-			if item.result then
-				item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
-			end
 		end
 		local function add_failure(jid, group)
 			local reply = try('lpush', prefix .. 'f:' .. group, jid)
@@ -7415,23 +7773,9 @@ elseif command == 'fail' or command == 'retry' then
 		local function number(area, name, text)
 			local n = tonumber(text)
 			if not n or n - n ~= 0 then
-				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-				local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-				error(area .. '(): ' .. message)
+				library(stamp, now).reject_number(area, name, text)
 			end
 			return n
-		end
-		local function not_owned(area, jid, owner, state, worker, time, since)
-			if not state then
-				return 'Job ' .. jid .. ' does not exist'
-			elseif state ~= 'running' then
-				local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-				return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
-			elseif owner ~= worker or since and since ~= time then
-				local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-				local again = owner == worker and ', at ' .. tostring(time) or ''
-				return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
-			end
 		end
 		local function finite(text, default)
 			local n = text and tonumber(text)
@@ -7472,28 +7816,9 @@ elseif command == 'fail' or command == 'retry' then
 		local problem
 		repeat
 			local worker = required('Retry', 'worker', ARGV[5])
-			local problem3
-			do
-				local key = prefix .. 'j:' .. item.jid
-				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
-				local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
-				if problem2 then
-					problem3 = problem2
-				elseif not job[1] then
-					problem3 = 'Job ' .. item.jid .. ' is in no queue'
-				elseif item.here and item.queue ~= job[1] then
-					problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-				else
-					item.key, item.current, item.priority = key, job[1], job[4]
-					item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-					item.stored = job[9]
-					if item.result then
-						item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
-					end
-				end
-			end
-			if problem3 then
-				problem = problem3
+			local problem2 = read_owned('Retry', item, worker)
+			if problem2 then
+				problem = problem2
 				break
 			end
 			local queue, group, message = item.queue, item.group, item.message
@@ -7523,13 +7848,13 @@ elseif command == 'fail' or command == 'retry' then
 					end
 				end
 				if type(reply) == 'table' then
-					state, problem3 = nil, reply.err
+					state, problem2 = nil, reply.err
 				else
-					state, problem3 = state2
+					state, problem2 = state2
 				end
 			end
-			if problem3 then
-				problem = problem3
+			if problem2 then
+				problem = problem2
 				break
 			end
 			local fields = {'remaining', item.remaining, 'state', state}
@@ -7560,8 +7885,7 @@ elseif command == 'fail' or command == 'retry' then
 			end
 			if queue ~= item.current then
 				library(stamp, now).know_unlisted(queue)
-				local known
-				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+				if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
 					call('expire', prefix .. 'x:filled', 1)
 				end
 			end
@@ -7590,13 +7914,6 @@ elseif command == 'cancel' then
 		key = key .. '-dependencies'
 		job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
 		return job
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
 	end
 	local among = {}
 	for i = 3, #ARGV do
@@ -7643,100 +7960,7 @@ elseif command == 'cancel' then
 	local gone = {false, false, false, false, false, false, dependencies = {}}
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
-		do
-			local job, how, count = jobs[jid]
-			local key = prefix .. 'j:' .. jid
-			local state, queue, failure, worker = job[1], job[2], job[3], job[4]
-			if state ~= 'complete' then
-				local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-				try('publish', prefix .. 'log', message)
-				if worker and worker ~= '' then
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-					try('publish', prefix .. 'w:' .. worker, message)
-				end
-				if queue then
-					try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-				end
-				if state == 'running' and queue then
-					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-						library(stamp, now).wake(queue)
-					end
-				end
-				for _, other in ipairs(job.dependencies) do
-					try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-				end
-				if state == 'failed' then
-					local details
-					if not failure then
-						details = {}
-					else
-						local ok, list = pcall(cjson.decode, failure)
-						if ok and type(list) == 'table' then
-							details = list
-						else
-							details = {}
-						end
-					end
-					do
-						local count2 = count
-						local group = details.group
-						if type(group) == 'string' then
-							local key = prefix .. 'f:' .. group
-							local length = count2 and 0 or finite(try('llen', key), 0)
-							if length >= 10000 then
-								count2 = library(stamp, now).count_from(group, details, length)
-							end
-							try('lrem', key, count2 or 0, jid)
-							if call('exists', prefix .. 'f:' .. group) == 0 then
-								try('srem', prefix .. 'failures', group)
-							end
-						end
-					end
-					do
-						local at = finite(details.when)
-						if at and queue then
-							local day, by = at - at % 86400, -1
-							local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-							if try('hincrby', key, 'failed', by) == by then
-								local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-								try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-							end
-						end
-					end
-					local jids = {jid}
-					local key = prefix .. 'failed-jobs-list'
-					for from = 1, #jids, 1000 do
-						try('zrem', key, unpack(jids, from, math.min(from + 999, #jids)))
-					end
-				end
-				do
-					local tags = library(stamp, now).names_of(job[5])
-					for i = 1, #tags do
-						do
-							local tag = tags[i]
-							if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-								if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-									call('zrem', prefix .. 'tags', tag)
-								end
-							end
-						end
-					end
-				end
-				call('del', key, key .. '-history', key .. '-dependencies')
-				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-					try('publish', prefix .. 'canceled', jid)
-				end
-				if job[6] then
-					library(stamp, now).job_ended(jid, job[6], how or 'canceled')
-					if string.find(job[6], '^%a*g') ~= nil and state == 'waiting' and queue then
-						library(stamp, now).leave_turns(queue, job[7])
-					end
-				end
-			end
-		end
+		library(stamp, now).cancel_job(jid, jobs[jid])
 		if jobs[jid][1] ~= 'complete' then
 			jobs[jid] = gone
 		end
@@ -7784,8 +8008,7 @@ elseif command == 'failed' then
 		local text = ARGV[4] or 0
 		start = tonumber(text)
 		if not start or start - start ~= 0 then
-			local message = 'Arg "start" is not a number: ' .. tostring(text)
-			error('Failed(): ' .. message)
+			library(stamp, now).reject_number('Failed', 'start', text)
 		end
 		if start % 1 ~= 0 or math.abs(start) > 2147483647 then
 			local message = 'Arg "start" is not a whole number: ' .. text
@@ -7797,8 +8020,7 @@ elseif command == 'failed' then
 		local text = ARGV[5] or 25
 		limit = tonumber(text)
 		if not limit or limit - limit ~= 0 then
-			local message = 'Arg "limit" is not a number: ' .. tostring(text)
-			error('Failed(): ' .. message)
+			library(stamp, now).reject_number('Failed', 'limit', text)
 		end
 		if limit % 1 ~= 0 or math.abs(limit) > 2147483647 then
 			local message = 'Arg "limit" is not a whole number: ' .. text
@@ -7831,80 +8053,6 @@ elseif command == 'get' then
 		end
 		return text
 	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function job_json(job, tracked, more, newest)
-		local jid, tags, failure = job[13], job[7], job[10]
-		do
-			local text = job[12]
-			if text then
-				library(stamp, now).move_history(jid, text)
-			end
-		end
-		local retries, remaining, priority = job[4], job[5], job[3]
-		if retries ~= '5' then
-			retries = finite(retries, 0)
-		end
-		if remaining ~= '5' then
-			remaining = math.floor(finite(remaining, 0))
-		end
-		if priority ~= '0' then
-			priority = string.format('%.17g', (finite(priority, 0)))
-		end
-		local encode = cjson.encode
-		local history
-		do
-			local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-			local n = #list
-			if newest and n > 0 then
-				list[n] = newest
-				n = n - 1
-			end
-			for i = 1, n do
-				local object
-				do
-					local text = list[i]
-					local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-					if when then
-						object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-					else
-						when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-						if when then
-							object = '{"when":' .. when .. ',"what":' .. what .. '}'
-						else
-							object = library(stamp, now).unusual_entry(text)
-						end
-					end
-				end
-				list[i] = object
-			end
-			if #list == 0 then
-				history = empty_list
-			elseif #list == 1 then
-				history = '[' .. list[1] .. ']'
-			elseif #list == 2 then
-				history = '[' .. list[1] .. ',' .. list[2] .. ']'
-			else
-				history = '[' .. table.concat(list, ',') .. ']'
-			end
-		end
-		local related_jobs
-		do
-			local dependents = prefix .. 'j:' .. jid .. '-dependents'
-			local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-			if call('exists', dependents, dependencies) > 0 then
-				related_jobs = library(stamp, now).sets_json(jid)
-			else
-				related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-			end
-		end
-		return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-	end
 	local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
 	var.related_left = asks_due and 4000
 	local text
@@ -7913,13 +8061,13 @@ elseif command == 'get' then
 		if not job[13] then
 			text = nil
 		elseif not asks_due then
-			text = job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
 		else
 			local state, more = job[14], library(stamp, now).set_beside(job)
 			if state == 'scheduled' or state == 'depends' then
 				more = more .. library(stamp, now).due_member(jid, job[2], state)
 			end
-			text = job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
+			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
 		end
 	end
 	return text and library(stamp, now).with_large(text, '')
@@ -7927,9 +8075,7 @@ elseif command == 'jobs' then
 	local function integer(area, name, text)
 		local value = tonumber(text)
 		if not value or value - value ~= 0 then
-			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject_number(area, name, text)
 		end
 		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
 			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
@@ -8043,38 +8189,7 @@ elseif command == 'jobs' then
 	end
 	return
 elseif command == 'peek' then
-	var = {large_text = 0, none = {}}
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function whole(area, name, text)
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-			error(area .. '(): ' .. message)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return amount + 0
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
+	var = {large_text = 0}
 	local function joined(texts)
 		if #texts == 0 then
 			return empty_list
@@ -8085,165 +8200,41 @@ elseif command == 'peek' then
 		end
 		return '[' .. table.concat(texts, ',') .. ']'
 	end
-	local function bare_list(list, offset, count)
-		local last = math.min(offset + count, list.total) - 1
-		if last < offset then
-			return {}
-		elseif list.kind == 'jids' then
-			return {unpack(list.jids, offset + 1, last + 1)}
-		elseif list.kind == 'oldest' then
-			return library(stamp, now).reversed(call('lrange', list.key, -last - 1, -offset - 1))
-		elseif list.kind == 'failed' then
-			return call('lrange', list.key, offset, last)
-		elseif list.falls then
-			return call('zrevrange', list.key, offset, last)
-		end
-		return call('zrange', list.key, list.from + offset, list.from + last)
+	local queue = ARGV[3]
+	if not queue then
+		error('Queue(): no queue name provided')
 	end
-	local none = var.none
-	local function open_list(area, kind, name)
-		if kind == 'jids' then
-			local jids
-			do
-				local text = required(area, 'jids', name)
-				if not text then
-					jids = none
-				else
-					local list
-					do
-						local ok, value, problem = pcall(cjson.decode, text)
-						if not ok or problem then
-							local message = 'Arg "jids" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-							error(area .. '(): ' .. message)
-						end
-						list = value
-					end
-					if type(list) ~= 'table' then
-						error(area .. '(): Arg "jids" is not a JSON array')
-					end
-					local members = 0
-					for _ in pairs(list) do
-						members = members + 1
-					end
-					if members ~= #list then
-						error(area .. '(): Arg "jids" is not a JSON array')
-					end
-					for i = 1, #list do
-						if type(list[i]) == 'number' then
-							list[i] = tostring(list[i])
-						elseif type(list[i]) ~= 'string' then
-							error(area .. '(): Arg "jids" is not a JSON array of strings')
-						end
-					end
-					jids = list
-				end
-			end
-			return {kind = kind, jids = jids, total = #jids}
+	var.queue = queue
+	local count
+	do
+		local text = ARGV[4]
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number('Peek', 'count', text)
 		end
-		local key
-		do
-			local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
-			if parts[kind] then
-				key = prefix .. 'q:' .. required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
-			elseif kind == 'failed' or kind == 'oldest' then
-				key = prefix .. 'f:' .. required(area, 'group', name ~= '' and name)
-			elseif kind == 'tagged' then
-				key = prefix .. 't:' .. required(area, 'tag', name ~= '' and name)
-			elseif kind == 'complete' then
-				key = prefix .. 'completed'
-			elseif kind == 'tracked' then
-				key = prefix .. 'tracked'
-			elseif kind == 'worker' then
-				key = prefix .. 'w:' .. required(area, 'worker', name ~= '' and name) .. ':jobs'
-			else
-				local message = 'Unknown list "' .. tostring(kind) .. '"'
-				error(area .. '(): ' .. message)
-			end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "count" is not a whole number: ' .. text
+			error('Peek(): ' .. message)
 		end
-		local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-		if kind == 'failed' or kind == 'oldest' then
-			list.total = call('llen', key)
-		elseif kind == 'running' then
-			list.from = call('zcount', key, '-inf', '(' .. stamp)
-			list.total = call('zcount', key, stamp, '+inf')
-		elseif kind == 'stalled' then
-			list.total = call('zcount', key, '-inf', stamp)
-		else
-			list.total = call('zcard', key)
+		if amount < 0 then
+			local message = 'Arg "count" is negative: ' .. text
+			error('Peek(): ' .. message)
 		end
-		return list
+		count = amount + 0
 	end
-	local queue = required('Queue', 'queue', ARGV[3])
-	local count = whole('Peek', 'count', ARGV[4])
+	var.count = count
 	local beside = ARGV[5] == 'beside'
+	var.beside = beside
 	var.related_left = beside and 4000
-	local out, passed = {}, 0
+	local out
+	out, var.passed = {}, 0
+	var.out = out
 	local function show(key, jid)
 		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
 		if job[13] and job[9] and library(stamp, now).is_over(jid, job[9], 'waiting') then
-			passed = passed + 1
+			var.passed = var.passed + 1
 		elseif job[13] then
-			local text
-			do
-				local tracked, more, newest = type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and library(stamp, now).set_beside(job)
-				local jid2, tags, failure = job[13], job[7], job[10]
-				do
-					local text2 = job[12]
-					if text2 then
-						library(stamp, now).move_history(jid2, text2)
-					end
-				end
-				local retries, remaining, priority = job[4], job[5], job[3]
-				if retries ~= '5' then
-					retries = finite(retries, 0)
-				end
-				if remaining ~= '5' then
-					remaining = math.floor(finite(remaining, 0))
-				end
-				if priority ~= '0' then
-					priority = string.format('%.17g', (finite(priority, 0)))
-				end
-				local encode = cjson.encode
-				local history
-				do
-					local list = try('lrange', prefix .. 'j:' .. jid2 .. '-history', '0', '-1')
-					local n = #list
-					if newest and n > 0 then
-						list[n] = newest
-						n = n - 1
-					end
-					for i = 1, n do
-						local object
-						do
-							local text3 = list[i]
-							local when, what, details = string.match(text3, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-							if when then
-								object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-							else
-								when, what = string.match(text3, '^%[(%-?%d+),("[^"\\]*")%]$')
-								if when then
-									object = '{"when":' .. when .. ',"what":' .. what .. '}'
-								else
-									object = library(stamp, now).unusual_entry(text3)
-								end
-							end
-						end
-						list[i] = object
-					end
-					history = joined(list)
-				end
-				local related_jobs
-				do
-					local dependents = prefix .. 'j:' .. jid2 .. '-dependents'
-					local dependencies = prefix .. 'j:' .. jid2 .. '-dependencies'
-					if call('exists', dependents, dependencies) > 0 then
-						related_jobs = library(stamp, now).sets_json(jid2)
-					else
-						related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-					end
-				end
-				text = '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid2) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid2, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-			end
+			local text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and library(stamp, now).set_beside(job))
 			out[#out + 1], var.large_text = text, var.large_text + #text
 		elseif not redis.acl_check_cmd or redis.acl_check_cmd('del', key) then
 			return 1 - call('zrem', key, jid)
@@ -8257,88 +8248,11 @@ elseif command == 'peek' then
 		end
 		return kept
 	end
-	local room, looked = math.min(count, 250), 0
-	local function show_from(list, cursor, most)
-		local offset = library(stamp, now).after_cursor('Peek', list, cursor)
-		list.total = math.min(list.total, offset + most)
-		while #out < room and looked < 500 do
-			local wanted = math.min(room - #out, 500 - looked)
-			local jids, scores
-			do
-				local offset2 = offset
-				local last = math.min(offset2 + wanted, list.total) - 1
-				if last < offset2 or (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') then
-					jids, scores = bare_list(list, offset2, wanted), {}
-				else
-					local found
-					if list.falls then
-						found = call('zrevrange', list.key, offset2, last, 'WITHSCORES')
-					else
-						found = call('zrange', list.key, list.from + offset2, list.from + last, 'WITHSCORES')
-					end
-					local jids2, scores2 = {}, {}
-					for i = 1, #found, 2 do
-						jids2[#jids2 + 1], scores2[#scores2 + 1] = found[i], found[i + 1]
-					end
-					jids, scores = jids2, scores2
-				end
-			end
-			for i, jid in ipairs(jids) do
-				if not library(stamp, now).has_room(jid) then
-					return cursor
-				end
-				local kept = show(list.key, jid)
-				offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
-				cursor = library(stamp, now).cursor_at(list, offset, jid, scores[i])
-			end
-			if #jids < wanted then
-				return nil
-			end
-		end
-		return cursor
-	end
-	local function bring_some(work, moved)
-		local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-		local wanted = count - #out - moved
-		local some = math.min(wanted, room - #out)
-		if not (recur or scheduled) or some <= 0 then
-			return nil
-		elseif recur then
-			some = library(stamp, now).children_with_room(queue, some, 2097152)
-		end
-		library(stamp, now).bring_due(queue, recur, scheduled, some)
-		work.total = call('zcard', work.key)
-		local is_left = some < wanted and (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
-		return is_left and (not redis.acl_check_cmd or redis.acl_check_cmd('del', work.key)) and moved + some or nil
-	end
+	local room
+	room, var.looked = math.min(count, 250), 0
+	var.room = room
 	if beside then
-		local cursor
-		repeat
-			local cursor2 = ARGV[6] or ''
-			local part, place = string.match(cursor2, '^([ldw])(.*)$')
-			if not part and cursor2 ~= '' then
-				local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor2, 1, 200)
-				error('Peek(): ' .. message)
-			end
-			local moved = part == 'd' and whole('Peek', 'cursor', place) or 0
-			local work = open_list('Peek', 'waiting', queue)
-			if not part or part == 'l' then
-				local after = show_from(open_list('Peek', 'stalled', queue), place or '', count)
-				if after then
-					cursor = 'l' .. after
-					break
-				end
-			end
-			if part ~= 'w' then
-				moved, place = bring_some(work, moved), ''
-				if moved then
-					cursor = string.format('d%d', moved)
-					break
-				end
-			end
-			local after = show_from(work, place, math.huge)
-			cursor = after and 'w' .. after or ''
-		until true
+		local cursor = library(stamp, now).peek_from(ARGV[6] or '')
 		return library(stamp, now).with_large(joined(out), cursor)
 	end
 	do
@@ -8351,7 +8265,7 @@ elseif command == 'peek' then
 			library(stamp, now).bring_due(queue, recur, scheduled, count - #out)
 		end
 		local shown = 0
-		while #out < count and passed < 1000 do
+		while #out < count and var.passed < 1000 do
 			local jids = call('zrevrange', work, shown, shown + count - #out - 1)
 			if #jids == 0 then
 				break
@@ -8395,8 +8309,7 @@ elseif command == 'tag' then
 			local text = ARGV[5] or 0
 			offset = tonumber(text)
 			if not offset or offset - offset ~= 0 then
-				local message = 'Arg "offset" not a number: ' .. tostring(text)
-				error('Tag(): ' .. message)
+				library(stamp, now).reject_number('Tag', 'offset', text)
 			end
 			if offset % 1 ~= 0 or math.abs(offset) > 2147483647 then
 				local message = 'Arg "offset" is not a whole number: ' .. text
@@ -8408,8 +8321,7 @@ elseif command == 'tag' then
 			local text = ARGV[6] or 25
 			count = tonumber(text)
 			if not count or count - count ~= 0 then
-				local message = 'Arg "count" not a number: ' .. tostring(text)
-				error('Tag(): ' .. message)
+				library(stamp, now).reject_number('Tag', 'count', text)
 			end
 			if count % 1 ~= 0 or math.abs(count) > 2147483647 then
 				local message = 'Arg "count" is not a whole number: ' .. text
@@ -8424,8 +8336,7 @@ elseif command == 'tag' then
 			local text = ARGV[4] or 0
 			offset = tonumber(text)
 			if not offset or offset - offset ~= 0 then
-				local message = 'Arg "offset" not a number: ' .. tostring(text)
-				error('Tag(): ' .. message)
+				library(stamp, now).reject_number('Tag', 'offset', text)
 			end
 			if offset % 1 ~= 0 or math.abs(offset) > 2147483647 then
 				local message = 'Arg "offset" is not a whole number: ' .. text
@@ -8437,8 +8348,7 @@ elseif command == 'tag' then
 			local text = ARGV[5] or 25
 			count = tonumber(text)
 			if not count or count - count ~= 0 then
-				local message = 'Arg "count" not a number: ' .. tostring(text)
-				error('Tag(): ' .. message)
+				library(stamp, now).reject_number('Tag', 'count', text)
 			end
 			if count % 1 ~= 0 or math.abs(count) > 2147483647 then
 				local message = 'Arg "count" is not a whole number: ' .. text
@@ -8546,9 +8456,7 @@ elseif command == 'workers' then
 	local function integer(area, name, text)
 		local value = tonumber(text)
 		if not value or value - value ~= 0 then
-			local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-			local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject_number(area, name, text)
 		end
 		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
 			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
@@ -8624,1382 +8532,1006 @@ end
 
 -- The commands that seldom run.
 if #command == 3 then
-	if command == 'end' then
-		var = {none = {}, releasable = math.huge, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
-		local tries = lib.whole('End', 'tries', ARGV[7])
-		local result = ARGV[8]
-		if as ~= 'complete' and as ~= 'failed' then
-			local message = 'Unknown state "' .. tostring(as) .. '"'
-			error('End(): ' .. message)
-		end
-		if as == 'failed' then
-			lib.required('End', 'group', group ~= '' and group)
-		end
-		if result then
-			result = lib.strict_json('End', 'result', result)
-		end
-		local key = prefix .. 'j:' .. jid
-		local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place')
-		local state, queue, worker = job[1], job[2], job[3] or ''
-		if not state then
-			return false
-		elseif state == 'complete' or state == 'failed' then
-			return '!' .. state
-		elseif not queue then
-			local message = 'Job ' .. jid .. ' is in no queue'
-			error('End(): ' .. message)
-		end
-		local _, values = lib.split_options(job[7])
-		local calls = lib.finite(values.n, 0) + 1
-		local held = state == 'running' or state == 'stalled'
-		lib.must_publish()
-		if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
-			lib.unlink_some(jid)
-			return 'unlinked'
-		end
-		var.releasable = 250
-		if calls >= tries then
-			local others = call('smembers', key .. '-dependencies')
-			local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
-			local problem
-			if as == 'complete' then
-				item.delay, item.depends = 0, var.none
-				do
-					local items = {item}
-					local owned
-					do
-						local mine, seen = items, {}
-						for i = 1, #items do
-							local item = items[i]
-							local problem
-							if seen[item.jid] then
-								problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-							else
-								repeat
-									local jid = item.jid
-									local key = prefix .. 'j:' .. jid
-									local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-									local refusal = job.err
-									if not refusal and not item.anybody then
-										refusal = lib.not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-									end
-									if refusal then
-										problem = refusal
-										break
-									elseif item.queue ~= job[4] then
-										problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-										break
-									end
-									item.key, item.retries, item.began = key, job[3] or '5', job[5]
-									if item.anybody and job[2] ~= 'running' then
-										item.began = stamp
-									end
-									if job[6] or job[7] then
-										item.grace, item.stored = job[6], job[7]
-										var.frees_limits = var.frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
-									end
-									if item.next then
-										problem = lib.prepare_next(item)
-										break
-									end
-									problem = nil
-								until true
-							end
-							if problem then
-								item.problem = problem
-								if mine == items then
-									mine = {unpack(items, 1, i - 1)}
-								end
-							elseif mine ~= items then
-								mine[#mine + 1] = item
-							end
-							if not problem and #items > 1 then
-								seen[item.jid] = true
-							end
-						end
-						owned = mine
-					end
-					if #owned ~= 0 then
-						local queues
-						do
-							local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
-							for i = 2, #owned do
-								local queue = owned[i].queue
-								if not found and queue ~= groups[1].queue then
-									groups[1].items = {unpack(owned, 1, i - 1)}
-									found = {[groups[1].queue] = groups[1]}
-								end
-								if found then
-									local its = found[queue]
-									if not its then
-										its = {queue = queue, items = {}}
-										found[queue] = its
-										groups[#groups + 1] = its
-									end
-									its.items[#its.items + 1] = owned[i]
-								end
-							end
-							for i = 1, #groups do
-								local jids, durations
-								do
-									local items = groups[i].items
-									jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-									local began, time
-									for i2 = 1, #items do
-										local item = items[i2]
-										if item.began ~= began or i2 == 1 then
-											began, time = item.began, lib.finite(item.began, now)
-										end
-										jids[i2], durations[i2] = item.jid, now - time
-									end
-								end
-								groups[i].jids, groups[i].ran = jids, durations
-							end
-							queues = groups
-						end
-						local config
-						do
-							local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-							for i = 1, #queues do
-								fields[3 + i] = queues[i].queue .. '-max-concurrency'
-							end
-							config = try('hmget', prefix .. 'config', unpack(fields))
-						end
-						local cap = lib.finite(config[3], 100)
-						local special = lib.any_dependents(owned, prefix .. 'tracked')
-						for i = 1, #queues do
-							do
-								local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-								if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-									for i2 = 1, #jids do
-										lib.leave_queue(queue, jids[i2])
-									end
-								end
-								try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-								lib.observe('run', queue, ran)
-							end
-						end
-						for i = 1, special and #queues or 0 do
-							lib.publish_each_tracked('completed', queues[i].jids)
-						end
-						local done, finished, forgetting = lib.entry(now, '"done"', nil), owned, false
-						for i = 1, #owned do
-							local item3 = owned[i]
-							if item3.grace then
-								call('hdel', item3.key, 'grace')
-							end
-							local entries = lib.record(item3.key, done, cap)
-							if entries == 1 then
-								lib.adopt_before(item3.jid, try('hget', item3.key, 'history'), done, cap)
-							end
-							if item3.next then
-								item3.state = lib.advance(item3, cap)
-								if finished == owned then
-									finished = {unpack(owned, 1, i - 1)}
-								end
-							else
-								item3.state = 'complete'
-								lib.settle(item3, 'complete', '')
-								if item3.stored and string.find(item3.stored, '^%a*[kruw]') ~= nil and lib.job_ended(item3.jid, item3.stored, 'complete') then
-									lib.delete_job(item3.jid)
-									item3.forgotten, forgetting = true, true
-								end
-								if finished ~= owned then
-									finished[#finished + 1] = item3
-								end
-							end
-						end
-						if #finished > 0 then
-							local kept = forgetting and lib.remembered(finished) or finished
-							if #kept > 0 then
-								local keep_seconds, keep_count = (lib.finite(config[1], 604800)), lib.finite(config[2], 50000)
-								local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
-								for i = 2, #kept do
-									scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-								end
-								if type(try('zadd', completed, unpack(scored))) ~= 'table' then
-									local before = lib.later(-keep_seconds)
-									local excess = call('zcard', completed) - keep_count
-									if excess > 0 or call('zcount', completed, '0', before) > 0 then
-										lib.prune(before, excess, 100 + #kept)
-									end
-								end
-							end
-							local items = finished
-							local queue, suffix
-							for i = 1, #items do
-								local item2 = items[i]
-								if item2.queue ~= queue then
-									queue = item2.queue
-									suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-								end
-								try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item2.jid) .. suffix)
-							end
-							if special and lib.any_dependents(items, prefix .. 'x:none') then
-								for i = 1, #items do
-									lib.release_dependents(items[i].jid)
-								end
-								local some = var.releasable < math.huge
-								local _, more = lib.settle_rest()
-								if some and more then
-									items[#items].state = 'complete+'
-								end
-							end
-						end
-						for i = 1, #queues do
-							if lib.finite(config[3 + i], 0) > 0 then
-								lib.wake(queues[i].queue)
-							end
-						end
-						if var.frees_limits then
-							lib.stop_all_limited(owned)
-						end
-					end
-				end
-				problem, as = item.problem, item.state
-			else
-				item.group, item.message = group, message
-				problem = lib.fail(worker, item)
-				as = var.tellable > 0 and as or 'failed+'
-			end
-			if problem then
-				local message = problem
-				error('End(): ' .. message)
-			end
-			for i = 1, #others do
-				lib.undepend(jid, others[i])
-			end
-			state = as
-		elseif held then
-			local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0}
-			local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, lib.finite(job[4], 0)
-			if job[8] then
-				score = lib.finite(job[4], 0) - lib.finite(job[8], now) / 10000000000
-				fields[7], fields[8] = 'time', job[8]
-			end
-			local _, problem = lib.enqueue(item, queue, score)
-			if problem then
-				error('End(): ' .. problem)
-			end
-			lib.give_up(item, worker, fields)
-			lib.wake_for(queue, 0)
-			if job[7] then
-				lib.stop_limited(jid, job[7])
-			end
-			state = 'waiting'
-		else
-			call('del', prefix .. 'x:none')
-		end
-		if state ~= 'waiting' and job[1] == 'waiting' and job[7] and string.find(job[7], '^%a*g') ~= nil then
-			lib.leave_turns(queue, job[4])
-		end
-		if tries > 0 and call('exists', key) == 1 then
-			call('hset', key, 'x:o', lib.with_value(call('hget', key, 'x:o'), 'n', calls))
-		end
-		if held and worker ~= '' then
-			lib.lock_lost(jid, worker)
-		end
-		return state
-	elseif command == 'log' then
-		library(stamp, now)
-		local jid = lib.required('Log', 'jid', ARGV[3])
-		local message = lib.required('Log', 'message', ARGV[4])
-		local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
-		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
-		if not job[1] then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Log(): ' .. message)
-		end
-		local list, text = prefix .. 'j:' .. jid .. '-history', lib.entry(now, cjson.encode(message), data)
-		call('llen', list)
-		do
-			local text = job[2]
-			if text then
-				lib.move_history(jid, text)
-			end
-		end
-		if type(lib.record(prefix .. 'j:' .. jid, text)) == 'table' then
-			call('rpush', list, text)
-		end
-		return
+if command == 'log' then
+	library(stamp, now)
+	local jid = lib.required('Log', 'jid', ARGV[3])
+	local message = lib.required('Log', 'message', ARGV[4])
+	local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
+	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
+	if not job[1] then
+		local message = 'Job ' .. jid .. ' does not exist'
+		error('Log(): ' .. message)
 	end
+	local list, text = prefix .. 'j:' .. jid .. '-history', lib.entry(now, cjson.encode(message), data)
+	call('llen', list)
+	do
+		local text = job[2]
+		if text then
+			lib.move_history(jid, text)
+		end
+	end
+	if type(lib.record(prefix .. 'j:' .. jid, text)) == 'table' then
+		call('rpush', list, text)
+	end
+	return
+end
 elseif #command == 4 then
-	if command == 'find' then
-		var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
-		library(stamp, now)
-		local cursor = lib.required('Find', 'cursor', ARGV[5])
-		local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
-		if count < 1 or count > 1000 then
-			local message = 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[6]
-			error('Find(): ' .. message)
-		end
-		local list = lib.open_list('Find', ARGV[3], ARGV[4])
-		local filters = lib.read_filters('Find', 9, #ARGV)
-		local jids, looked, next_cursor = lib.search('Find', list, cursor, count, limit, filters)
-		local items = ARGV[8] == 'jid' and lib.array(jids) or lib.summaries(list, jids, var.none, lib.whole('Find', 'shown', ARGV[8]))
-		return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items .. '}'
-	elseif command == 'list' then
-		var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
-		library(stamp, now)
-		local offset, count = lib.whole('List', 'offset', ARGV[5]), lib.whole('List', 'count', ARGV[6])
-		local most = ARGV[7] == 'jid' and 5000 or 500
-		if count > most then
-			local message = 'Arg "count" is more than ' .. most .. ': ' .. ARGV[6]
-			error('List(): ' .. message)
-		end
-		local list = lib.open_list('List', ARGV[3], ARGV[4])
-		local head = '{"total":' .. list.total .. ',"items":'
-		if ARGV[7] == 'jid' then
-			return head .. lib.array(lib.bare_list(list, offset, count)) .. '}'
-		end
-		local jids, scores = lib.read_list(list, offset, count)
-		return head .. lib.summaries(list, jids, scores, lib.whole('List', 'shown', ARGV[7]), true) .. '}'
-	elseif command == 'tags' then
-		library(stamp, now)
-		local offset = lib.whole('Tags', 'offset', ARGV[3])
-		local count = lib.whole('Tags', 'count', ARGV[4])
-		if count == 0 then
-			error('Tags(): Arg "count" is 0')
-		end
-		do
-			local list = call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count)
-			if #list == 0 then
-				return empty_list
-			end
-			return cjson.encode(list)
-		end
-	elseif command == 'wake' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local function wake_for_jobs(queue)
-			if lib.has_jobs(queue, '', 3600) then
-				lib.wake(queue)
-			end
-			return var.unheard >= 500
-		end
-		if ARGV[3] == '' then
-			local cursor = lib.required('Wake', 'cursor', ARGV[4])
-			if call('exists', prefix .. 'x:idle') == 0 then
-				return ''
-			end
-			return lib.each_queue('Wake', cursor, 500, wake_for_jobs)
-		end
-		for i = 3, #ARGV do
-			lib.wake(ARGV[i])
-		end
-		return
+if command == 'find' then
+	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
+	library(stamp, now)
+	local cursor = lib.required('Find', 'cursor', ARGV[5])
+	local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
+	if count < 1 or count > 1000 then
+		local message = 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[6]
+		error('Find(): ' .. message)
 	end
+	local list = lib.open_list('Find', ARGV[3], ARGV[4])
+	local filters = lib.read_filters('Find', 9, #ARGV)
+	local jids, looked, next_cursor = lib.search('Find', list, cursor, count, limit, filters)
+	local items = ARGV[8] == 'jid' and lib.array(jids) or lib.summaries(list, jids, var.none, lib.whole('Find', 'shown', ARGV[8]))
+	return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items .. '}'
+elseif command == 'list' then
+	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
+	library(stamp, now)
+	local offset, count = lib.whole('List', 'offset', ARGV[5]), lib.whole('List', 'count', ARGV[6])
+	local most = ARGV[7] == 'jid' and 5000 or 500
+	if count > most then
+		local message = 'Arg "count" is more than ' .. most .. ': ' .. ARGV[6]
+		error('List(): ' .. message)
+	end
+	local list = lib.open_list('List', ARGV[3], ARGV[4])
+	local head = '{"total":' .. list.total .. ',"items":'
+	if ARGV[7] == 'jid' then
+		return head .. lib.array(lib.bare_list(list, offset, count)) .. '}'
+	end
+	local jids, scores = lib.read_list(list, offset, count)
+	return head .. lib.summaries(list, jids, scores, lib.whole('List', 'shown', ARGV[7]), true) .. '}'
+elseif command == 'tags' then
+	library(stamp, now)
+	local offset = lib.whole('Tags', 'offset', ARGV[3])
+	local count = lib.whole('Tags', 'count', ARGV[4])
+	if count == 0 then
+		error('Tags(): Arg "count" is 0')
+	end
+	do
+		local list = call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count)
+		if #list == 0 then
+			return empty_list
+		end
+		return cjson.encode(list)
+	end
+elseif command == 'wake' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local function wake_for_jobs(queue)
+		if lib.has_jobs(queue, '', 3600) then
+			lib.wake(queue)
+		end
+		return var.unheard >= 500
+	end
+	if ARGV[3] == '' then
+		local cursor = lib.required('Wake', 'cursor', ARGV[4])
+		if call('exists', prefix .. 'x:idle') == 0 then
+			return ''
+		end
+		return lib.each_queue('Wake', cursor, 500, wake_for_jobs)
+	end
+	for i = 3, #ARGV do
+		lib.wake(ARGV[i])
+	end
+	return
+end
 elseif #command == 5 then
-	if command == 'await' then
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local found, ended = lib.read_end(call, jid)
-		if found and not ended then
-			local key = prefix .. 'j:' .. jid
-			local stored = call('hget', key, 'x:o')
-			if not (stored and string.find(stored, '^%a*w') ~= nil) then
-				call('hset', key, 'x:o', lib.with_letter(stored, 'w'))
-			end
-			if stored and ARGV[4] == 'progress' then
-				found = string.sub(found, 1, -2) .. lib.progress_member(jid, stored) .. '}'
-			end
+if command == 'await' then
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local found, ended = lib.read_end(call, jid)
+	if found and not ended then
+		local key = prefix .. 'j:' .. jid
+		local stored = call('hget', key, 'x:o')
+		if not (stored and string.find(stored, '^%a*w') ~= nil) then
+			call('hset', key, 'x:o', lib.with_letter(stored, 'w'))
 		end
-		return found
-	elseif command == 'rates' then
-		library(stamp, now)
-		local first = lib.number('Rates', 'first', ARGV[3])
-		local minutes = lib.whole('Rates', 'minutes', ARGV[4])
-		local queue, klass = ARGV[5] or '', ARGV[6] or ''
-		if minutes > 60 then
-			error('Rates(): More than 60 minutes')
+		if stored and ARGV[4] == 'progress' then
+			found = string.sub(found, 1, -2) .. lib.progress_member(jid, stored) .. '}'
 		end
-		local head, tail = #queue .. ':' .. queue .. ':', ':' .. klass
-		local function is_wanted(field)
-			if queue ~= '' then
-				return string.sub(field, 1, #head) == head
-			elseif string.sub(field, -#tail) ~= tail then
-				return false
-			end
-			local length = tonumber(string.match(field, '^(%d+):'))
-			return length and string.sub(field, #tostring(length) + length + 2) == tail
+	end
+	return found
+elseif command == 'rates' then
+	library(stamp, now)
+	local first
+	do
+		local text = ARGV[3]
+		first = tonumber(text)
+		if not first or first - first ~= 0 then
+			lib.reject_number('Rates', 'first', text)
 		end
-		local found = {}
-		local from = first - first % 60
-		for at = from, math.min(from + 60 * (minutes - 1), now), 60 do
-			local values
-			do
-				local key = prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
-				if queue ~= '' and klass ~= '' then
-					local value = try('hget', key, #queue .. ':' .. queue .. ':' .. klass)
-					values = type(value) == 'string' and {#queue .. ':' .. queue .. ':' .. klass, value} or {}
-				else
-					local all, found = try('hgetall', key), {}
-					if queue == '' and klass == '' then
-						values = all
-					else
-						for i = 1, #all, 2 do
-							if is_wanted(all[i]) then
-								found[#found + 1], found[#found + 2] = all[i], all[i + 1]
-							end
-						end
-						values = found
-					end
-				end
-			end
-			if #values > 0 then
-				found[#found + 1] = string.format('%d', at)
-				found[#found + 1] = values
-			end
+	end
+	local minutes = lib.whole('Rates', 'minutes', ARGV[4])
+	local queue, klass = ARGV[5] or '', ARGV[6] or ''
+	if minutes > 60 then
+		error('Rates(): More than 60 minutes')
+	end
+	local head, tail = #queue .. ':' .. queue .. ':', ':' .. klass
+	local function is_wanted(field)
+		if queue ~= '' then
+			return string.sub(field, 1, #head) == head
+		elseif string.sub(field, -#tail) ~= tail then
+			return false
 		end
-		return found
-	elseif command == 'recur' then
-		var = {none = {}, unheard = 0}
-		library(stamp, now)
-		local queue = lib.required('Queue', 'queue', ARGV[3] ~= '' and ARGV[3])
-		local jid = lib.required('Recur', 'jid', ARGV[4] ~= '' and ARGV[4])
-		local klass, data = ARGV[5], ARGV[6]
-		if not klass then
-			error('Recur(): Arg "klass" missing')
-		end
-		lib.json('Recur', 'data', data)
-		if ARGV[7] ~= 'interval' then
-			local message = 'schedule type "' .. tostring(ARGV[7]) .. '" unknown'
-			error('Recur(): ' .. message)
-		end
-		local interval = lib.number('Recur', 'interval', ARGV[8])
-		local offset = lib.number('Recur', 'offset', ARGV[9])
-		if interval <= 0 then
-			error('Recur(): Arg "interval" must be greater than 0')
-		end
-		local given = lib.options('Recur', 10, #ARGV)
-		local priority = lib.number('Recur', 'priority', given.priority or 0)
-		local retries = lib.number('Recur', 'retries', given.retries or 0)
-		local backlog = lib.number('Recur', 'backlog', given.backlog or 0)
-		local tags = lib.names('Recur', 'tags', given.tags)
-		local old = call('hmget', prefix .. 'r:' .. jid, 'count', 'queue', 'interval')
-		local kept = given.keep and old[2] == queue and lib.finite(old[3]) == interval and call('zscore', prefix .. 'q:' .. queue .. '-recur', jid)
-		if not kept then
-			call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', now + offset), jid)
-		end
-		if old[2] and old[2] ~= queue then
-			try('zrem', prefix .. 'q:' .. old[2] .. '-recur', jid)
-		end
-		call('hset', prefix .. 'r:' .. jid, 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', old[1] or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
-		lib.know_queue(queue)
-		if not kept then
-			lib.note_filled(queue)
-			lib.wake_for(queue, offset)
-		end
-		return jid
-	elseif command == 'renew' then
-		library(stamp, now)
-		local worker = lib.required('Renew', 'worker', ARGV[3])
-		local heartbeats = {}
-		local outcomes, by_queue, all = {}, {}, {}
-		for i = 4, #ARGV do
-			local problem
-			do
-				local jid, i2 = ARGV[i], i - 3
-				local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'grace', 'x:o')
-				local queue = job[1]
-				local problem2 = job.err or lib.not_owned('Renew', jid, job[3], job[2], worker)
-				if problem2 or not queue then
-					problem = problem2 or 'Job ' .. jid .. ' is in no queue'
-				else
-					local seconds = job[5] and lib.own_lock_time(job[5]) or heartbeats[queue]
-					if not seconds then
-						seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
-						heartbeats[queue] = seconds
-					end
-					local its = by_queue[queue] or {jobs = {}, locks = {}}
-					by_queue[queue] = its
-					its.jobs[#its.jobs + 1] = {at = i2, jid = jid, grace = job[4], lasts = seconds}
-					its.locks[#its.locks + 1] = string.format('%.17g', now + seconds)
-					its.locks[#its.locks + 1] = jid
-				end
-			end
-			if problem then
-				outcomes[i - 3] = '!' .. problem
-			end
-		end
-		for queue, its in pairs(by_queue) do
-			do
-				local reply = try('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
-				if type(reply) == 'table' then
-					call('del', prefix .. 'x:none')
-					reply = try('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
-				end
-				for i, job in ipairs(its.jobs) do
-					if type(reply) == 'table' then
-						outcomes[job.at] = '!' .. reply.err
-					else
-						local expires = its.locks[2 * i - 1]
-						call('hset', prefix .. 'j:' .. job.jid, 'expires', expires)
-						if job.grace then
-							call('hdel', prefix .. 'j:' .. job.jid, 'grace')
-						end
-						all[#all + 1] = expires
-						all[#all + 1] = job.jid
-						outcomes[job.at] = string.format('%.17g', job.lasts)
-					end
-				end
-			end
-		end
+		local length = tonumber(string.match(field, '^(%d+):'))
+		return length and string.sub(field, #tostring(length) + length + 2) == tail
+	end
+	local found = {}
+	local from = first - first % 60
+	for at = from, math.min(from + 60 * (minutes - 1), now), 60 do
+		local values
 		do
-			local key = prefix .. 'w:' .. worker .. ':jobs'
-			for from = 1, #all, 1000 do
-				try('zadd', key, unpack(all, from, math.min(from + 999, #all)))
-			end
-		end
-		try('zadd', prefix .. 'workers', stamp, worker)
-		return outcomes
-	elseif command == 'stats' then
-		library(stamp, now)
-		local queue = lib.required('Queue', 'queue', ARGV[3])
-		local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
-		local fields = {'total', 'mean', 'vk'}
-		for i = 0, 59 do
-			fields[#fields + 1] = 's' .. i
-		end
-		for i = 1, 59 do
-			fields[#fields + 1] = 'm' .. i
-		end
-		for i = 1, 23 do
-			fields[#fields + 1] = 'h' .. i
-		end
-		for i = 1, 6 do
-			fields[#fields + 1] = 'd' .. i
-		end
-		local function summary(kind)
-			local values = call('hmget', prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, unpack(fields))
-			local count = lib.finite(values[1], 0)
-			local std = 0
-			if count > 1 then
-				std = math.sqrt(math.max(lib.finite(values[3], 0), 0) / (count - 1))
-			end
-			local histogram = {}
-			for i = 4, #fields do
-				histogram[i - 3] = lib.finite(values[i], 0)
-			end
-			return {count = count, mean = lib.finite(values[2], 0), std = std, histogram = histogram}
-		end
-		local expired = lib.finite(call('hget', prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue, 'expired'), 0)
-		local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
-		return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
-	elseif command == 'sweep' then
-		var = {dropped = 0, made_last = 0, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local function some_groups(cursor)
-			local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
-			local groups = reply[2] or {}
-			table.sort(groups)
-			return groups, reply[1] or '0'
-		end
-		local function tell_group(group, from, limit)
-			local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
-			for i = 1, #jids do
-				if var.tellable <= 0 then
-					return told, i - 1
-				end
-				local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
-				if job[1] == 'failed' and job[2] and string.find(job[2], '^%a*d') ~= nil then
-					told = told + lib.tell_all({jids[i]}, '0', lib.job_ended, true)
+			local key = prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
+			if queue ~= '' and klass ~= '' then
+				local value = try('hget', key, #queue .. ':' .. queue .. ':' .. klass)
+				values = type(value) == 'string' and {#queue .. ':' .. queue .. ':' .. klass, value} or {}
+			else
+				local all, found = try('hgetall', key), {}
+				if queue == '' and klass == '' then
+					values = all
+				else
+					for i = 1, #all, 2 do
+						if is_wanted(all[i]) then
+							found[#found + 1], found[#found + 2] = all[i], all[i + 1]
+						end
+					end
+					values = found
 				end
 			end
-			return told, #jids
 		end
-		local function sweep_failures()
-			local sweep, left, done = prefix .. 'x:sweep', 100, 0
-			local at = try('hmget', sweep, 'cursor', 'groups', 'from')
-			local cursor, groups, from = at[1] or '0', lib.names_of(at[2]), lib.finite(at[3], 0)
-			local _, keep = lib.read_failing()
-			if keep and keep.seconds >= 0 then
-				done = lib.clear_list(keep.seconds)
+		if #values > 0 then
+			found[#found + 1] = string.format('%d', at)
+			found[#found + 1] = values
+		end
+	end
+	return found
+elseif command == 'recur' then
+	var = {none = {}, unheard = 0}
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3] ~= '' and ARGV[3])
+	local jid = lib.required('Recur', 'jid', ARGV[4] ~= '' and ARGV[4])
+	local klass, data = ARGV[5], ARGV[6]
+	if not klass then
+		error('Recur(): Arg "klass" missing')
+	end
+	lib.json('Recur', 'data', data)
+	if ARGV[7] ~= 'interval' then
+		local message = 'schedule type "' .. tostring(ARGV[7]) .. '" unknown'
+		error('Recur(): ' .. message)
+	end
+	local interval = lib.number('Recur', 'interval', ARGV[8])
+	local offset = lib.number('Recur', 'offset', ARGV[9])
+	if interval <= 0 then
+		error('Recur(): Arg "interval" must be greater than 0')
+	end
+	local given = lib.options('Recur', 10, #ARGV)
+	local priority = lib.number('Recur', 'priority', given.priority or 0)
+	local retries = lib.number('Recur', 'retries', given.retries or 0)
+	local backlog = lib.number('Recur', 'backlog', given.backlog or 0)
+	local tags = lib.names('Recur', 'tags', given.tags)
+	local old = call('hmget', prefix .. 'r:' .. jid, 'count', 'queue', 'interval')
+	local kept = given.keep and old[2] == queue and lib.finite(old[3]) == interval and call('zscore', prefix .. 'q:' .. queue .. '-recur', jid)
+	if not kept then
+		call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', now + offset), jid)
+	end
+	if old[2] and old[2] ~= queue then
+		try('zrem', prefix .. 'q:' .. old[2] .. '-recur', jid)
+	end
+	call('hset', prefix .. 'r:' .. jid, 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', old[1] or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
+	lib.know_queue(queue)
+	if not kept then
+		lib.note_filled(queue)
+		lib.wake_for(queue, offset)
+	end
+	return jid
+elseif command == 'renew' then
+	library(stamp, now)
+	local worker = lib.required('Renew', 'worker', ARGV[3])
+	local heartbeats = {}
+	local outcomes, by_queue, all = {}, {}, {}
+	for i = 4, #ARGV do
+		local problem
+		do
+			local jid, i2 = ARGV[i], i - 3
+			local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'grace', 'x:o')
+			local queue = job[1]
+			local problem2 = job.err or lib.not_owned('Renew', jid, job[3], job[2], worker)
+			if problem2 or not queue then
+				problem = problem2 or 'Job ' .. jid .. ' is in no queue'
+			else
+				local seconds = job[5] and lib.own_lock_time(job[5]) or heartbeats[queue]
+				if not seconds then
+					seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
+					heartbeats[queue] = seconds
+				end
+				local its = by_queue[queue] or {jobs = {}, locks = {}}
+				by_queue[queue] = its
+				its.jobs[#its.jobs + 1] = {at = i2, jid = jid, grace = job[4], lasts = seconds}
+				its.locks[#its.locks + 1] = string.format('%.17g', now + seconds)
+				its.locks[#its.locks + 1] = jid
 			end
-			if #groups == 0 then
+		end
+		if problem then
+			outcomes[i - 3] = '!' .. problem
+		end
+	end
+	for queue, its in pairs(by_queue) do
+		do
+			local reply = try('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
+			if type(reply) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply = try('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
+			end
+			for i, job in ipairs(its.jobs) do
+				if type(reply) == 'table' then
+					outcomes[job.at] = '!' .. reply.err
+				else
+					local expires = its.locks[2 * i - 1]
+					call('hset', prefix .. 'j:' .. job.jid, 'expires', expires)
+					if job.grace then
+						call('hdel', prefix .. 'j:' .. job.jid, 'grace')
+					end
+					all[#all + 1] = expires
+					all[#all + 1] = job.jid
+					outcomes[job.at] = string.format('%.17g', job.lasts)
+				end
+			end
+		end
+	end
+	do
+		local key = prefix .. 'w:' .. worker .. ':jobs'
+		for from = 1, #all, 1000 do
+			try('zadd', key, unpack(all, from, math.min(from + 999, #all)))
+		end
+	end
+	try('zadd', prefix .. 'workers', stamp, worker)
+	return outcomes
+elseif command == 'stats' then
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3])
+	local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
+	local fields = {'total', 'mean', 'vk'}
+	for i = 0, 59 do
+		fields[#fields + 1] = 's' .. i
+	end
+	for i = 1, 59 do
+		fields[#fields + 1] = 'm' .. i
+	end
+	for i = 1, 23 do
+		fields[#fields + 1] = 'h' .. i
+	end
+	for i = 1, 6 do
+		fields[#fields + 1] = 'd' .. i
+	end
+	local function summary(kind)
+		local values = call('hmget', prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, unpack(fields))
+		local count = lib.finite(values[1], 0)
+		local std = 0
+		if count > 1 then
+			std = math.sqrt(math.max(lib.finite(values[3], 0), 0) / (count - 1))
+		end
+		local histogram = {}
+		for i = 4, #fields do
+			histogram[i - 3] = lib.finite(values[i], 0)
+		end
+		return {count = count, mean = lib.finite(values[2], 0), std = std, histogram = histogram}
+	end
+	local expired = lib.finite(call('hget', prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue, 'expired'), 0)
+	local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
+	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
+elseif command == 'sweep' then
+	var = {dropped = 0, made_last = 0, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local function some_groups(cursor)
+		local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
+		local groups = reply[2] or {}
+		table.sort(groups)
+		return groups, reply[1] or '0'
+	end
+	local function tell_group(group, from, limit)
+		local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
+		for i = 1, #jids do
+			if var.tellable <= 0 then
+				return told, i - 1
+			end
+			local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
+			if job[1] == 'failed' and job[2] and string.find(job[2], '^%a*d') ~= nil then
+				told = told + lib.tell_all({jids[i]}, '0', lib.job_ended, true)
+			end
+		end
+		return told, #jids
+	end
+	local function sweep_failures()
+		local sweep, left, done = prefix .. 'x:sweep', 100, 0
+		local at = try('hmget', sweep, 'cursor', 'groups', 'from')
+		local cursor, groups, from = at[1] or '0', lib.names_of(at[2]), lib.finite(at[3], 0)
+		local _, keep = lib.read_failing()
+		if keep and keep.seconds >= 0 then
+			done = lib.clear_list(keep.seconds)
+		end
+		if #groups == 0 then
+			groups, cursor = some_groups(cursor)
+		end
+		repeat
+			for i = 1, #groups do
+				local cleared = keep and lib.clear_group(groups[i], keep, left) or 0
+				local told, looked = tell_group(groups[i], from, left)
+				done, left = done + cleared + told, left - math.max(cleared, looked, 1)
+				if left <= 0 or var.tellable <= 0 then
+					try('hset', sweep, 'cursor', cursor, 'groups', cjson.encode({unpack(groups, i)}), 'from', from + looked)
+					return done
+				end
+				from = 0
+			end
+			local ended = cursor == '0'
+			if not ended then
 				groups, cursor = some_groups(cursor)
 			end
-			repeat
-				for i = 1, #groups do
-					local cleared = keep and lib.clear_group(groups[i], keep, left) or 0
-					local told, looked = tell_group(groups[i], from, left)
-					done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-					if left <= 0 or var.tellable <= 0 then
-						try('hset', sweep, 'cursor', cursor, 'groups', cjson.encode({unpack(groups, i)}), 'from', from + looked)
-						return done
-					end
-					from = 0
-				end
-				local ended = cursor == '0'
-				if not ended then
-					groups, cursor = some_groups(cursor)
-				end
-			until ended
-			try('hdel', sweep, 'cursor', 'groups', 'from')
-			return done
+		until ended
+		try('hdel', sweep, 'cursor', 'groups', 'from')
+		return done
+	end
+	local room = 100
+	local function count_due(queue, part)
+		return call('zcount', prefix .. 'q:' .. queue .. '-' .. part, '-inf', stamp)
+	end
+	local function hand_back_lost(queue, jids)
+		for i = 1, #jids do
+			call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jids[i])
+			call('zrem', prefix .. 'q:' .. queue .. '-locks', jids[i])
+			call('hset', prefix .. 'j:' .. jids[i], 'state', 'waiting', 'worker', '', 'expires', '0')
+			lib.stop_limited(jids[i], try('hget', prefix .. 'j:' .. jids[i], 'x:o'))
 		end
-		local room = 100
-		local function count_due(queue, part)
-			return call('zcount', prefix .. 'q:' .. queue .. '-' .. part, '-inf', stamp)
+	end
+	local function move_due(queue, lost, recur, scheduled)
+		call('zrem', prefix .. 'q:' .. queue .. '-work', '')
+		if lost > 0 then
+			local cap = lib.read_failing()
+			hand_back_lost(queue, lib.expire(queue, math.min(lost, room), lib.read_lost_settings(cap)))
 		end
-		local function hand_back_lost(queue, jids)
-			for i = 1, #jids do
-				call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jids[i])
-				call('zrem', prefix .. 'q:' .. queue .. '-locks', jids[i])
-				call('hset', prefix .. 'j:' .. jids[i], 'state', 'waiting', 'worker', '', 'expires', '0')
-				lib.stop_limited(jids[i], try('hget', prefix .. 'j:' .. jids[i], 'x:o'))
+		local locks = lost - count_due(queue, 'locks')
+		lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
+		lib.wake(queue)
+		return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
+	end
+	local function sweep_queue(queue)
+		local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
+		local scheduled = count_due(queue, 'scheduled')
+		if room <= 0 or lost + recur + scheduled == 0 then
+			return 0
+		end
+		return move_due(queue, lost, recur, scheduled)
+	end
+	local function next_queues()
+		local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
+		local queues = try('zrange', prefix .. 'queues', at, at + 100 - 1)
+		if #queues < 100 then
+			local first = math.max(0, at - lib.finite(try('zcard', prefix .. 'queues'), 0))
+			local unlisted = try('zrange', prefix .. 'x:queues', first, first + 100 - #queues - 1)
+			for i = 1, #unlisted do
+				queues[#queues + 1] = unlisted[i]
 			end
 		end
-		local function move_due(queue, lost, recur, scheduled)
-			call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-			if lost > 0 then
-				local cap = lib.read_failing()
-				hand_back_lost(queue, lib.expire(queue, math.min(lost, room), lib.read_lost_settings(cap)))
-			end
-			local locks = lost - count_due(queue, 'locks')
-			lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
-			lib.wake(queue)
-			return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
+		if #queues == 100 then
+			try('hset', prefix .. 'x:sweep', 'at', at + 100)
+		elseif at > 0 then
+			try('hdel', prefix .. 'x:sweep', 'at')
 		end
-		local function sweep_queue(queue)
-			local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
-			local scheduled = count_due(queue, 'scheduled')
-			if room <= 0 or lost + recur + scheduled == 0 then
-				return 0
-			end
-			return move_due(queue, lost, recur, scheduled)
+		return queues
+	end
+	local function sweep_queues(queues)
+		if queues[1] == '*' then
+			queues = next_queues()
 		end
-		local function next_queues()
-			local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
-			local queues = try('zrange', prefix .. 'queues', at, at + 100 - 1)
-			if #queues < 100 then
-				local first = math.max(0, at - lib.finite(try('zcard', prefix .. 'queues'), 0))
-				local unlisted = try('zrange', prefix .. 'x:queues', first, first + 100 - #queues - 1)
-				for i = 1, #unlisted do
-					queues[#queues + 1] = unlisted[i]
-				end
+		local done = 0
+		for i = 1, #queues do
+			local fine, moved = pcall(sweep_queue, queues[i])
+			if fine then
+				done, room = done + moved, room - moved
 			end
-			if #queues == 100 then
-				try('hset', prefix .. 'x:sweep', 'at', at + 100)
-			elseif at > 0 then
-				try('hdel', prefix .. 'x:sweep', 'at')
-			end
-			return queues
-		end
-		local function sweep_queues(queues)
-			if queues[1] == '*' then
-				queues = next_queues()
-			end
-			local done = 0
-			for i = 1, #queues do
-				local fine, moved = pcall(sweep_queue, queues[i])
-				if fine then
-					done, room = done + moved, room - moved
-				end
-			end
-			return done
-		end
-		lib.must_publish()
-		if ARGV[3] == '' then
-			sweep_failures()
-			return call('hexists', prefix .. 'x:sweep', 'cursor')
-		end
-		local done = lib.end_lives(100)
-		if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
-			done = done + lib.settle_rest()
-			if try('exists', prefix .. 'failures') == 1 then
-				done = done + sweep_failures()
-			end
-			lib.untrack_gone(100)
-		end
-		if ARGV[3] then
-			done = done + sweep_queues({unpack(ARGV, 3)})
 		end
 		return done
-	elseif command == 'track' then
-		var = {}
-		library(stamp, now)
-		local tracked = prefix .. 'tracked'
-		if not ARGV[3] then
-			local found, expired = {}, {}
-			for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-				local job = lib.read_job(try, jid)
-				if job[13] then
-					found[#found + 1] = lib.job_json(job, true)
-				else
-					expired[#expired + 1] = jid
-				end
-			end
-			return '{"jobs":' .. lib.joined(found) .. ',"expired":' .. lib.array(expired) .. '}'
-		end
-		local action = string.lower(ARGV[3])
-		local jid = lib.required('Track', 'jid', ARGV[4])
-		local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
-		if call('exists', prefix .. 'j:' .. jid) == 0 and not (may_be_gone and type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-			error('Track(): Job does not exist')
-		end
-		lib.must_publish()
-		if action == 'track' then
-			local changed = call('zadd', tracked, stamp, jid)
-			try('publish', prefix .. 'track', jid)
-			if ARGV[5] == 'tidy' then
-				lib.untrack_gone(10)
-			end
-			return tostring(changed)
-		elseif action == 'untrack' then
-			local changed = call('zrem', tracked, jid)
-			try('publish', prefix .. 'untrack', jid)
-			return tostring(changed)
-		end
-		do
-			local message = 'Unknown action "' .. ARGV[3] .. '"'
-			error('Track(): ' .. message)
-		end
-		return
 	end
+	lib.must_publish()
+	if ARGV[3] == '' then
+		sweep_failures()
+		return call('hexists', prefix .. 'x:sweep', 'cursor')
+	end
+	local done = lib.end_lives(100)
+	if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
+		done = done + lib.settle_rest()
+		if try('exists', prefix .. 'failures') == 1 then
+			done = done + sweep_failures()
+		end
+		lib.untrack_gone(100)
+	end
+	if ARGV[3] then
+		done = done + sweep_queues({unpack(ARGV, 3)})
+	end
+	return done
+elseif command == 'track' then
+	var = {}
+	library(stamp, now)
+	local tracked = prefix .. 'tracked'
+	if not ARGV[3] then
+		local found, expired = {}, {}
+		for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
+			local job = lib.read_job(try, jid)
+			if job[13] then
+				found[#found + 1] = lib.job_json(job, true)
+			else
+				expired[#expired + 1] = jid
+			end
+		end
+		return '{"jobs":' .. lib.joined(found) .. ',"expired":' .. lib.array(expired) .. '}'
+	end
+	local action = string.lower(ARGV[3])
+	local jid = lib.required('Track', 'jid', ARGV[4])
+	local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
+	if call('exists', prefix .. 'j:' .. jid) == 0 and not (may_be_gone and type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+		error('Track(): Job does not exist')
+	end
+	lib.must_publish()
+	if action == 'track' then
+		local changed = call('zadd', tracked, stamp, jid)
+		try('publish', prefix .. 'track', jid)
+		if ARGV[5] == 'tidy' then
+			lib.untrack_gone(10)
+		end
+		return tostring(changed)
+	elseif action == 'untrack' then
+		local changed = call('zrem', tracked, jid)
+		try('publish', prefix .. 'untrack', jid)
+		return tostring(changed)
+	end
+	do
+		local message = 'Unknown action "' .. ARGV[3] .. '"'
+		error('Track(): ' .. message)
+	end
+	return
+end
 elseif #command == 6 then
-	if command == 'depart' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local worker = lib.required('Depart', 'worker', ARGV[3])
-		local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
-		local function holds_jobs(key)
-			for _, jid in ipairs(try('zrange', key, 0, -1)) do
-				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
-				if job[1] == worker and job[2] == 'running' then
-					return true
-				end
-			end
-			return false
-		end
-		local function leave_list(list)
-			try('zrem', prefix .. 'x:list:' .. list, worker)
-			if call('exists', prefix .. 'x:list:' .. list) == 1 then
-				return nil
-			end
-			call('del', prefix .. 'x:listed:' .. list)
-			return '\001' .. list
-		end
-		try('zrem', prefix .. 'workers', worker)
-		if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
-			call('del', prefix .. 'w:' .. worker .. ':jobs')
-		end
-		call('del', prefix .. 'x:worker:' .. worker)
-		try('srem', prefix .. 'x:idle', worker)
-		local waits = worker
-		if #ARGV - 5 > 16 then
-			waits = leave_list(redis.sha1hex((table.concat(ARGV, '\000', 6))))
-		end
-		for i = 6, waits and #ARGV or 0 do
-			try('zrem', prefix .. 'x:idle:' .. ARGV[i], waits)
-		end
-		if claim ~= '' then
-			call('del', prefix .. 'x:due:' .. claim)
-		end
-		for i = 6, #ARGV do
-			lib.wake(ARGV[i])
-		end
-		if relays == '1' then
-			lib.wake_any()
-		end
-		return
-	elseif command == 'forget' then
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local key = prefix .. 'j:' .. jid
-		local job = call('hmget', key, 'state', 'tags', 'x:o')
-		local state = job[1]
-		if state == 'complete' then
-			call('del', prefix .. 'x:none')
-			try('zrem', prefix .. 'completed', jid)
-			do
-				local tags = lib.names_of(job[2])
-				for i = 1, #tags do
-					lib.remove_tag(jid, tags[i])
-				end
-			end
-			call('del', key, key .. '-history', key .. '-dependencies')
-			if job[3] and string.find(job[3], '^%a*[stkK]') ~= nil then
-				lib.note_life(jid)
-			end
-		elseif state == 'failed' then
-			lib.check_dependents(jid, {}, 0)
-			call('del', prefix .. 'x:none')
-			lib.delete_failed(jid, true)
-			local jids = {jid}
-			lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-		end
-		if state == 'complete' or state == 'failed' then
-			try('zrem', prefix .. 'tracked', jid)
-		end
-		return state
-	elseif command == 'holder' then
-		library(stamp, now)
-		return (lib.holder_of(lib.required('Holder', 'key', ARGV[3])))
-	elseif command == 'length' then
-		library(stamp, now)
-		local queue = lib.required('Queue', 'queue', ARGV[3])
-		return call('zcard', prefix .. 'q:' .. queue .. '-locks') + call('zcard', prefix .. 'q:' .. queue .. '-work') + call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
-	elseif command == 'queues' then
-		library(stamp, now)
-		local budget = {due = 1000}
-		local function size(queue, part)
-			do
-				local text = try('zcard', prefix .. 'q:' .. queue .. '-' .. part)
-				local n = text and tonumber(text)
-				if n and n - n == 0 then
-					return n
-				end
-				return 0
+if command == 'depart' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local worker = lib.required('Depart', 'worker', ARGV[3])
+	local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
+	local function holds_jobs(key)
+		for _, jid in ipairs(try('zrange', key, 0, -1)) do
+			local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
+			if job[1] == worker and job[2] == 'running' then
+				return true
 			end
 		end
-		local function counts(queue)
-			local due
-			do
-				local text = try('zcount', prefix .. 'q:' .. queue .. '-scheduled', 0, stamp)
-				local n = text and tonumber(text)
-				if n and n - n == 0 then
-					due = n
+		return false
+	end
+	local function leave_list(list)
+		try('zrem', prefix .. 'x:list:' .. list, worker)
+		if call('exists', prefix .. 'x:list:' .. list) == 1 then
+			return nil
+		end
+		call('del', prefix .. 'x:listed:' .. list)
+		return '\001' .. list
+	end
+	try('zrem', prefix .. 'workers', worker)
+	if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
+		call('del', prefix .. 'w:' .. worker .. ':jobs')
+	end
+	call('del', prefix .. 'x:worker:' .. worker)
+	try('srem', prefix .. 'x:idle', worker)
+	local waits = worker
+	if #ARGV - 5 > 16 then
+		waits = leave_list(redis.sha1hex((table.concat(ARGV, '\000', 6))))
+	end
+	for i = 6, waits and #ARGV or 0 do
+		try('zrem', prefix .. 'x:idle:' .. ARGV[i], waits)
+	end
+	if claim ~= '' then
+		call('del', prefix .. 'x:due:' .. claim)
+	end
+	for i = 6, #ARGV do
+		lib.wake(ARGV[i])
+	end
+	if relays == '1' then
+		lib.wake_any()
+	end
+	return
+elseif command == 'forget' then
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local key = prefix .. 'j:' .. jid
+	local job = call('hmget', key, 'state', 'tags', 'x:o')
+	local state = job[1]
+	if state == 'complete' then
+		call('del', prefix .. 'x:none')
+		try('zrem', prefix .. 'completed', jid)
+		do
+			local tags = lib.names_of(job[2])
+			for i = 1, #tags do
+				lib.remove_tag(jid, tags[i])
+			end
+		end
+		call('del', key, key .. '-history', key .. '-dependencies')
+		if job[3] and string.find(job[3], '^%a*[stkK]') ~= nil then
+			lib.note_life(jid)
+		end
+	elseif state == 'failed' then
+		lib.check_dependents(jid, {}, 0)
+		call('del', prefix .. 'x:none')
+		lib.delete_failed(jid, true)
+		local jids = {jid}
+		lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+	end
+	if state == 'complete' or state == 'failed' then
+		try('zrem', prefix .. 'tracked', jid)
+	end
+	return state
+elseif command == 'holder' then
+	library(stamp, now)
+	return (lib.holder_of(lib.required('Holder', 'key', ARGV[3])))
+elseif command == 'length' then
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3])
+	return call('zcard', prefix .. 'q:' .. queue .. '-locks') + call('zcard', prefix .. 'q:' .. queue .. '-work') + call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
+elseif command == 'queues' then
+	library(stamp, now)
+	local budget = {due = 1000}
+	local function size(queue, part)
+		do
+			local text = try('zcard', prefix .. 'q:' .. queue .. '-' .. part)
+			local n = text and tonumber(text)
+			if n and n - n == 0 then
+				return n
+			end
+			return 0
+		end
+	end
+	local function count_until_now(queue, part)
+		do
+			local text = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp)
+			local n = text and tonumber(text)
+			if n and n - n == 0 then
+				return n
+			end
+			return 0
+		end
+	end
+	local function counts(queue)
+		local due = count_until_now(queue, 'scheduled')
+		if due > 0 then
+			local due2 = due
+			pcall(lib.bring_due, queue, false, true, math.min(due2, budget.due))
+			local left = count_until_now(queue, 'scheduled')
+			budget.due = budget.due - (due2 - left)
+			due = left
+		end
+		local stalled = count_until_now(queue, 'locks')
+		return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
+	end
+	local function counts_from(cursor)
+		call('zcard', prefix .. 'queues')
+		local found = {}
+		local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
+			found[#found + 1] = counts(queue)
+    end)
+		return found, next_cursor
+	end
+	if ARGV[4] == 'from' then
+		local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[5]))
+		return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. lib.joined(found) .. '}'
+	elseif ARGV[3] then
+		return counts(ARGV[3])
+	end
+	local all = call('zrange', prefix .. 'queues', 0, -1)
+	for i = 1, #all do
+		all[i] = counts(all[i])
+	end
+	return lib.joined(all)
+elseif command == 'repair' then
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, left_alone = {}, none = {}, searched = 0, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
+	local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
+	local cursor = lib.required('Repair', 'cursor', ARGV[7])
+	local count, limit = lib.whole('Repair', 'count', ARGV[8]), lib.whole('Repair', 'limit', ARGV[9])
+	local last = 10 + lib.whole('Repair', 'n', ARGV[10])
+	if count < 1 or count > 500 then
+		local message = 'Arg "count" is not from 1 to ' .. 500 .. ': ' .. ARGV[8]
+		error('Repair(): ' .. message)
+	elseif kind == 'recurring' then
+		error('Repair(): Recurring jobs are not repaired')
+	end
+	local filters = lib.read_filters('Repair', 11, last)
+	local list = lib.open_list('Repair', kind, ARGV[6])
+	local function within_groups()
+		local mixed = kind == 'jids' or kind == 'tagged' or kind == 'tracked'
+		if action == 'move' or mixed and (action == 'cancel' or action == 'unfail') then
+			local offset = lib.after_cursor('Repair', list, cursor)
+			return math.max(#lib.within_reach(lib.bare_list(list, offset, count)), 1)
+		end
+		return count
+	end
+	local strays, gone = {}, 0
+	local function each_job(jids, fields, do_it)
+		local done = 0
+		for i = 1, #jids do
+			local jid = jids[i]
+			local job = try('hmget', prefix .. 'j:' .. jid, unpack(fields))
+			if not job[1] then
+				local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
+				var.left_alone[#var.left_alone + 1] = {jid, code, why}
+			else
+				local problem, code = do_it(jid, job)
+				if problem then
+					local code2 = code or 'server'
+					var.left_alone[#var.left_alone + 1] = {jid, code2, problem}
 				else
-					due = 0
+					done = done + 1
 				end
 			end
-			if due > 0 then
-				local due2 = due
-				pcall(lib.bring_due, queue, false, true, math.min(due2, budget.due))
-				local left
-				do
-					local text = try('zcount', prefix .. 'q:' .. queue .. '-scheduled', 0, stamp)
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						left = n
-					else
-						left = 0
-					end
-				end
-				budget.due = budget.due - (due2 - left)
-				due = left
+		end
+		return done
+	end
+	local function unfail_all(jids)
+		local given = lib.read_gift('Repair', last + 1, #ARGV)
+		local jobs
+		do
+			local jids2 = {}
+			for i = #jids, 1, -1 do
+				jids2[#jids2 + 1] = jids[i]
 			end
-			local stalled
-			do
-				local text = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp)
-				local n = text and tonumber(text)
-				if n and n - n == 0 then
-					stalled = n
+			jobs = {}
+			for i = 1, #jids2 do
+				local job = lib.read_failed(jids2[i])
+				if not job then
+					local jid = jids2[i]
+					var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+				elseif job.state ~= 'failed' then
+					local jid, why = jids2[i], 'the job is ' .. tostring(job.state)
+					var.left_alone[#var.left_alone + 1] = {jid, 'not_failed', why}
 				else
-					stalled = 0
+					job.after = #jids2 - i
+					jobs[#jobs + 1] = job
 				end
 			end
-			return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
 		end
-		local function counts_from(cursor)
-			call('zcard', prefix .. 'queues')
-			local found = {}
-			local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
-				found[#found + 1] = counts(queue)
-      end)
-			return found, next_cursor
-		end
-		if ARGV[4] == 'from' then
-			local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[5]))
-			return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. lib.joined(found) .. '}'
-		elseif ARGV[3] then
-			return counts(ARGV[3])
-		end
-		local all = call('zrange', prefix .. 'queues', 0, -1)
-		for i = 1, #all do
-			all[i] = counts(all[i])
-		end
-		return lib.joined(all)
-	elseif command == 'repair' then
-		var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, left_alone = {}, none = {}, searched = 0, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
-		local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
-		local cursor = lib.required('Repair', 'cursor', ARGV[7])
-		local count, limit = lib.whole('Repair', 'count', ARGV[8]), lib.whole('Repair', 'limit', ARGV[9])
-		local last = 10 + lib.whole('Repair', 'n', ARGV[10])
-		if count < 1 or count > 500 then
-			local message = 'Arg "count" is not from 1 to ' .. 500 .. ': ' .. ARGV[8]
-			error('Repair(): ' .. message)
-		elseif kind == 'recurring' then
-			error('Repair(): Recurring jobs are not repaired')
-		end
-		local filters = lib.read_filters('Repair', 11, last)
-		local list = lib.open_list('Repair', kind, ARGV[6])
-		local function within_groups()
-			local mixed = kind == 'jids' or kind == 'tagged' or kind == 'tracked'
-			if action == 'move' or mixed and (action == 'cancel' or action == 'unfail') then
-				local offset = lib.after_cursor('Repair', list, cursor)
-				return math.max(#lib.within_reach(lib.bare_list(list, offset, count)), 1)
+		lib.unfail(jobs, given)
+		if kind == 'oldest' then
+			gone = #jids
+			for i = 1, #jids do
+				try('lrem', list.key, -1, jids[i])
 			end
-			return count
-		end
-		local strays, gone = {}, 0
-		local function unfail_all(jids)
-			local given = lib.read_gift('Repair', last + 1, #ARGV)
-			local jobs
 			do
-				local jids2 = lib.reversed(jids)
-				jobs = {}
-				for i = 1, #jids2 do
-					local job = lib.read_failed(jids2[i])
-					if not job then
-						local jid = jids2[i]
-						var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
-					elseif job.state ~= 'failed' then
-						local jid, why = jids2[i], 'the job is ' .. tostring(job.state)
-						var.left_alone[#var.left_alone + 1] = {jid, 'not_failed', why}
-					else
-						job.after = #jids2 - i
-						jobs[#jobs + 1] = job
-					end
+				local group = list.name
+				if call('exists', prefix .. 'f:' .. group) == 0 then
+					try('srem', prefix .. 'failures', group)
 				end
-			end
-			lib.unfail(jobs, given)
-			if kind == 'oldest' then
-				gone = #jids
-				for i = 1, #jids do
-					try('lrem', list.key, -1, jids[i])
-				end
-				do
-					local group = list.name
-					if call('exists', prefix .. 'f:' .. group) == 0 then
-						try('srem', prefix .. 'failures', group)
-					end
-				end
-				return #jobs
-			end
-			for i = 1, #jobs do
-				lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
 			end
 			return #jobs
 		end
-		local function move_all(jids)
-			lib.required('Queue', 'queue', value ~= '' and value)
-			local puts = {worker = lib.options('Repair', last + 1, #ARGV).worker or '', items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
-			local items = puts.items
-			puts.groups[1] = items
-			for i = 1, #jids do
-				do
-					local jid = jids[i]
-					local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data')
-					if not job[1] or not job[2] then
-						local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid, code, why}
-					else
-						local given = lib.options('Repair', last + 1, #ARGV)
-						local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
-						lib.add_given(puts, item, given)
-						items[#items + 1] = item
-					end
-				end
-			end
-			local moved = #items
-			for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
-				do
-					local jid, why = refused[2], 'the job is ' .. refused[3]
-					var.left_alone[#var.left_alone + 1] = {jid, 'exists', why}
-				end
-				moved = moved - 1
-			end
-			return moved
+		for i = 1, #jobs do
+			lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
 		end
-		local function time_out_all(jids)
-			lib.must_publish()
+		return #jobs
+	end
+	local function move_all(jids)
+		lib.required('Queue', 'queue', value ~= '' and value)
+		local puts = {worker = lib.options('Repair', last + 1, #ARGV).worker or '', items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
+		local items = puts.items
+		puts.groups[1] = items
+		for i = 1, #jids do
 			do
-				local fields, do_it = {'state', 'queue'}, function(jid, job)
-					if job[1] ~= 'running' or not job[2] then
-						return 'the job is ' .. job[1], 'not_running'
-					end
-					local broken = try('zcard', prefix .. 'q:' .. job[2] .. '-work')
-					if type(broken) == 'table' then
-						return broken.err
-					end
-					do
-						local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o')
-						local queue = job[1]
-						try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-						call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
-						do
-							local text = job[4]
-							if text then
-								lib.move_history(jid, text)
-							end
-						end
-						lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'))
-						call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
-						lib.lock_lost(jid, job[3] or '')
-						lib.wake(queue)
-						if job[5] then
-							lib.stop_limited(jid, job[5])
-						end
-					end
-        end
-				local done = 0
-				for i = 1, #jids do
-					local jid2 = jids[i]
-					local job2 = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
-					if not job2[1] then
-						local code, why = job2.err and 'server' or 'not_found', job2.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
-					else
-						local problem, code = do_it(jid2, job2)
-						if problem then
-							local code2 = code or 'server'
-							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
-						else
-							done = done + 1
-						end
-					end
-				end
-				return done
-			end
-		end
-		local function set_priorities(jids)
-			local priority = lib.number('Repair', 'priority', value)
-			call('del', prefix .. 'x:none')
-			do
-				local fields, do_it = var.PRIORITY_FIELDS, function(jid, job)
-					return lib.set_priority(try, jid, job, priority)
-        end
-				local done = 0
-				for i = 1, #jids do
-					local jid2 = jids[i]
-					local job2 = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
-					if not job2[1] then
-						local code, why = job2.err and 'server' or 'not_found', job2.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
-					else
-						local problem, code = do_it(jid2, job2)
-						if problem then
-							local code2 = code or 'server'
-							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
-						else
-							done = done + 1
-						end
-					end
-				end
-				return done
-			end
-		end
-		local function tag_all(jids)
-			local tags = lib.names('Repair', 'tags', value)
-			do
-				local fields, do_it = {'tags'}, function(jid, job)
-					call('hset', prefix .. 'j:' .. jid, 'tags', lib.change_tags(jid, job[1], action == 'tag', tags, 1))
-        end
-				local done = 0
-				for i = 1, #jids do
-					local jid2 = jids[i]
-					local job2 = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
-					if not job2[1] then
-						local code, why = job2.err and 'server' or 'not_found', job2.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
-					else
-						local problem, code = do_it(jid2, job2)
-						if problem then
-							local code2 = code or 'server'
-							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
-						else
-							done = done + 1
-						end
-					end
-				end
-				return done
-			end
-		end
-		local function track_all(jids)
-			lib.must_publish()
-			local tracked = prefix .. 'tracked'
-			call('zcard', tracked)
-			local done
-			do
-				local fields, do_it = {'state'}, function(jid)
-					call('zadd', tracked, stamp, jid)
-					try('publish', prefix .. 'track', jid)
-        end
-				done = 0
-				for i = 1, #jids do
-					local jid2 = jids[i]
-					local job = try('hmget', prefix .. 'j:' .. jid2, unpack(fields))
-					if not job[1] then
-						local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid2, code, why}
-					else
-						local problem, code = do_it(jid2, job)
-						if problem then
-							local code2 = code or 'server'
-							var.left_alone[#var.left_alone + 1] = {jid2, code2, problem}
-						else
-							done = done + 1
-						end
-					end
-				end
-			end
-			lib.untrack_gone(#jids)
-			return done
-		end
-		local function untrack_all(jids)
-			lib.must_publish()
-			local tracked, done = prefix .. 'tracked', 0
-			for i = 1, #jids do
-				if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
-					try('publish', prefix .. 'untrack', jids[i])
-					done = done + 1
-				else
-					local jid = jids[i]
-					var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
-				end
-			end
-			return done
-		end
-		local function promote_all(jids)
-			lib.must_publish()
-			do
-				local queues, jobs, ready = {}, {}, 0
-				for i = 1, #jids do
-					local jid = jids[i]
-					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-					local state, its = job[1], job[2]
-					if not state or not its then
-						local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-						var.left_alone[#var.left_alone + 1] = {jid, code, why}
-					elseif state == 'waiting' then
-						ready = ready + 1
-					elseif state ~= 'scheduled' then
-						local code, why = state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state
-						var.left_alone[#var.left_alone + 1] = {jid, code, why}
-					else
-						if not jobs[its] then
-							jobs[its], queues[#queues + 1] = {}, its
-						end
-						local parked = lib.parked_by(state, job[6], job[5])
-						jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
-					end
-				end
-				for i = 1, #queues do
-					call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-					call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
-				end
-				for i = 1, #queues do
-					do
-						local queue, jobs2 = queues[i], jobs[queues[i]]
-						local work, moved, due, turns = {}, {}, {}, {}
-						for i2 = 1, #jobs2 do
-							local job = jobs2[i2]
-							if job.parked then
-								due[#due + 1], due[#due + 2] = stamp, job.jid
-							else
-								work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
-								work[#work + 1] = job.jid
-								moved[#moved + 1] = job.jid
-							end
-						end
-						do
-							local key = prefix .. 'q:' .. queue .. '-work'
-							for from = 1, #work, 1000 do
-								call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
-							end
-						end
-						do
-							local key = prefix .. 'q:' .. queue .. '-scheduled'
-							for from = 1, #due, 1000 do
-								call('zadd', key, unpack(due, from, math.min(from + 999, #due)))
-							end
-						end
-						do
-							local key = prefix .. 'q:' .. queue .. '-scheduled'
-							for from = 1, #moved, 1000 do
-								call('zrem', key, unpack(moved, from, math.min(from + 999, #moved)))
-							end
-						end
-						for i3 = 1, #moved do
-							call('hset', prefix .. 'j:' .. moved[i3], 'state', 'waiting')
-						end
-						lib.note_filled(queue)
-						lib.wake(queue)
-					end
-					ready = ready + #jobs[queues[i]]
-				end
-				return ready
-			end
-		end
-		local function cancel_all(jids)
-			do
-				local count = kind == 'oldest' and -1 or nil
-				local among, jobs, canceled = {}, {}, 0
-				for i = 1, #jids do
-					among[jids[i]] = true
-				end
-				for i = 1, #jids do
-					if jobs[jids[i]] == nil then
-						jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
-					end
-				end
-				do
-					local changed
-					repeat
-						changed = false
-						for i = 1, #jids do
-							local job = jobs[jids[i]]
-							local other = job and lib.outsider(job.dependents, jobs)
-							if other then
-								jobs[jids[i]], changed = nil, true
-								local jid, why = jids[i], other .. ' depends on it'
-								var.left_alone[#var.left_alone + 1] = {jid, 'has_dependents', why}
-							end
-						end
-					until not changed
-				end
-				lib.must_publish()
-				for i = 1, #jids do
-					local job = jobs[jids[i]]
-					if job then
-						lib.cancel_job(jids[i], job, nil, count)
-						canceled, jobs[jids[i]] = canceled + 1, false
-					end
-				end
-				return canceled
-			end
-		end
-		local actions = {cancel = cancel_all, move = move_all, priority = set_priorities, promote = promote_all, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
-		if not actions[action] then
-			local message = 'Unknown action "' .. action .. '"'
-			error('Repair(): ' .. message)
-		end
-		local jids, looked, next_cursor = lib.search('Repair', list, cursor, within_groups(), limit, filters)
-		if kind == 'oldest' and action ~= 'unfail' then
-			local jids2 = jids
-			local failed = {}
-			for i = 1, #jids2 do
-				local job = try('hmget', prefix .. 'j:' .. jids2[i], 'state', 'failure')
-				if job[1] == 'failed' and lib.list_of(job[2]).group == list.name then
-					failed[#failed + 1] = jids2[i]
-				elseif job.err then
-					local jid, why = jids2[i], job.err
-					var.left_alone[#var.left_alone + 1] = {jid, 'server', why}
-				else
-					strays[#strays + 1] = jids2[i]
-					local jid, code, why = jids2[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. list.name
+				local jid = jids[i]
+				local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data')
+				if not job[1] or not job[2] then
+					local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
 					var.left_alone[#var.left_alone + 1] = {jid, code, why}
+				else
+					local given = lib.options('Repair', last + 1, #ARGV)
+					local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
+					lib.add_given(puts, item, given)
+					items[#items + 1] = item
 				end
 			end
-			jids = failed
 		end
-		local done = actions[action](jids)
-		for i = 1, #strays do
-			lib.leave_group(strays[i], {group = list.name}, -1)
-		end
-		if kind == 'oldest' and next_cursor ~= '' then
-			if action == 'cancel' or action == 'move' then
-				gone = done
+		local moved = #items
+		for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
+			do
+				local jid, why = refused[2], 'the job is ' .. refused[3]
+				var.left_alone[#var.left_alone + 1] = {jid, 'exists', why}
 			end
-			next_cursor = string.format('%d', next_cursor - #strays - gone)
+			moved = moved - 1
 		end
-		return '{"count":' .. done .. ',"left":' .. lib.array(var.left_alone) .. (',"looked":' .. looked .. ',"total":' .. list.total .. ',"cursor":' .. cjson.encode(next_cursor) or '') .. '}'
-	elseif command == 'result' then
-		library(stamp, now)
-		return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
-	elseif command == 'unfail' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local queue = lib.required('Queue', 'queue', ARGV[3])
-		local group = lib.required('Unfail', 'group', ARGV[4])
-		local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
+		return moved
+	end
+	local function time_out_all(jids)
+		lib.must_publish()
+		return each_job(jids, {'state', 'queue'}, function(jid, job)
+			if job[1] ~= 'running' or not job[2] then
+				return 'the job is ' .. job[1], 'not_running'
+			end
+			local broken = try('zcard', prefix .. 'q:' .. job[2] .. '-work')
+			if type(broken) == 'table' then
+				return broken.err
+			end
+			do
+				local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o')
+				local queue = job[1]
+				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+				call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
+				do
+					local text = job[4]
+					if text then
+						lib.move_history(jid, text)
+					end
+				end
+				lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'))
+				call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
+				lib.lock_lost(jid, job[3] or '')
+				lib.wake(queue)
+				if job[5] then
+					lib.stop_limited(jid, job[5])
+				end
+			end
+    end)
+	end
+	local function set_priorities(jids)
+		local priority = lib.number('Repair', 'priority', value)
+		call('del', prefix .. 'x:none')
+		return each_job(jids, var.PRIORITY_FIELDS, function(jid, job)
+			return lib.set_priority(try, jid, job, priority)
+    end)
+	end
+	local function tag_all(jids)
+		local tags = lib.names('Repair', 'tags', value)
+		return each_job(jids, {'tags'}, function(jid, job)
+			call('hset', prefix .. 'j:' .. jid, 'tags', lib.change_tags(jid, job[1], action == 'tag', tags, 1))
+    end)
+	end
+	local function track_all(jids)
+		lib.must_publish()
+		local tracked = prefix .. 'tracked'
+		call('zcard', tracked)
+		local done = each_job(jids, {'state'}, function(jid)
+			call('zadd', tracked, stamp, jid)
+			try('publish', prefix .. 'track', jid)
+    end)
+		lib.untrack_gone(#jids)
+		return done
+	end
+	local function untrack_all(jids)
+		lib.must_publish()
+		local tracked, done = prefix .. 'tracked', 0
+		for i = 1, #jids do
+			if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
+				try('publish', prefix .. 'untrack', jids[i])
+				done = done + 1
+			else
+				local jid = jids[i]
+				var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+			end
+		end
+		return done
+	end
+	local function promote_all(jids)
+		lib.must_publish()
 		do
-			local given = lib.read_gift('Unfail', 6, #ARGV)
-			if count == 0 then
-				return 0
-			end
-			local key = prefix .. 'f:' .. group
-			local jids, jobs = call('lrange', key, -count, -1), {}
+			local queues, jobs, ready = {}, {}, 0
 			for i = 1, #jids do
-				jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+				local jid = jids[i]
+				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+				local state, its = job[1], job[2]
+				if not state or not its then
+					local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
+					var.left_alone[#var.left_alone + 1] = {jid, code, why}
+				elseif state == 'waiting' then
+					ready = ready + 1
+				elseif state ~= 'scheduled' then
+					local code, why = state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state
+					var.left_alone[#var.left_alone + 1] = {jid, code, why}
+				else
+					if not jobs[its] then
+						jobs[its], queues[#queues + 1] = {}, its
+					end
+					local parked = lib.parked_by(state, job[6], job[5])
+					jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+				end
 			end
-			lib.unfail(jobs, given)
-			call('ltrim', key, 0, -count - 1)
-			if call('exists', prefix .. 'f:' .. group) == 0 then
-				try('srem', prefix .. 'failures', group)
+			for i = 1, #queues do
+				call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+				call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
 			end
-			return #jids
+			for i = 1, #queues do
+				do
+					local queue, jobs2 = queues[i], jobs[queues[i]]
+					local work, moved, due, turns = {}, {}, {}, {}
+					for i2 = 1, #jobs2 do
+						local job = jobs2[i2]
+						if job.parked then
+							due[#due + 1], due[#due + 2] = stamp, job.jid
+						else
+							work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
+							work[#work + 1] = job.jid
+							moved[#moved + 1] = job.jid
+						end
+					end
+					do
+						local key = prefix .. 'q:' .. queue .. '-work'
+						for from = 1, #work, 1000 do
+							call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
+						end
+					end
+					do
+						local key = prefix .. 'q:' .. queue .. '-scheduled'
+						for from = 1, #due, 1000 do
+							call('zadd', key, unpack(due, from, math.min(from + 999, #due)))
+						end
+					end
+					do
+						local key = prefix .. 'q:' .. queue .. '-scheduled'
+						for from = 1, #moved, 1000 do
+							call('zrem', key, unpack(moved, from, math.min(from + 999, #moved)))
+						end
+					end
+					for i3 = 1, #moved do
+						call('hset', prefix .. 'j:' .. moved[i3], 'state', 'waiting')
+					end
+					lib.note_filled(queue)
+					lib.wake(queue)
+				end
+				ready = ready + #jobs[queues[i]]
+			end
+			return ready
 		end
 	end
-elseif #command == 7 then
-	if command == 'depends' then
-		var = {none = {}, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local action = lib.required('Depends', 'command', ARGV[4])
-		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-		local state = job[1]
-		if state ~= 'depends' then
-			local message = 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state)
-			error('Depends(): ' .. message)
-		end
-		local function are_all(ended)
-			local key, seen, count = prefix .. 'j:' .. jid .. '-dependencies', {}, 0
-			for i = 1, #ended do
-				if not seen[ended[i]] then
-					count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
+	local function cancel_all(jids)
+		do
+			local count = kind == 'oldest' and -1 or nil
+			local among, jobs, canceled = {}, {}, 0
+			for i = 1, #jids do
+				among[jids[i]] = true
+			end
+			for i = 1, #jids do
+				if jobs[jids[i]] == nil then
+					jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
 				end
 			end
-			return count == call('scard', key)
-		end
-		if action == 'on' then
-			local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
-			if problem then
-				error('Depends(): ' .. problem)
-			end
-			local watches = job[2] and string.find(job[2], '^%a*f') ~= nil
-			if watches then
-				lib.must_publish()
-			end
-			local failed = lib.link(jid, others, {})
-			if failed then
-				call('sadd', failed.key, failed.member)
-			end
-			if watches then
-				lib.watch(jid, lib.job_ended)
-			end
-		elseif action == 'fewer' then
-			local key = prefix .. 'j:' .. jid .. '-dependencies'
-			local left = math.max(0, call('scard', key) - 1000)
 			do
-				local ended, is_free = (call('srandmember', key, 1000)), left == 0
-				if is_free then
-					local problem = lib.free(jid, false)
-					if problem then
-						call('del', prefix .. 'x:none')
-						error('Depends(): ' .. problem)
+				local changed
+				repeat
+					changed = false
+					for i = 1, #jids do
+						local job = jobs[jids[i]]
+						local other = job and lib.outsider(job.dependents, jobs)
+						if other then
+							jobs[jids[i]], changed = nil, true
+							local jid, why = jids[i], other .. ' depends on it'
+							var.left_alone[#var.left_alone + 1] = {jid, 'has_dependents', why}
+						end
 					end
-				end
-				for _, other in ipairs(ended) do
-					lib.undepend(jid, other)
-				end
+				until not changed
 			end
-			return left
-		elseif action == 'off' and ARGV[5] == 'all' then
-			local ended = call('smembers', prefix .. 'j:' .. jid .. '-dependencies')
-			if true then
-				local problem = lib.free(jid, false)
-				if problem then
-					call('del', prefix .. 'x:none')
-					error('Depends(): ' .. problem)
+			lib.must_publish()
+			for i = 1, #jids do
+				local job = jobs[jids[i]]
+				if job then
+					lib.cancel_job(jids[i], job, nil, count)
+					canceled, jobs[jids[i]] = canceled + 1, false
 				end
 			end
-			for _, other in ipairs(ended) do
-				lib.undepend(jid, other)
+			return canceled
+		end
+	end
+	local actions = {cancel = cancel_all, move = move_all, priority = set_priorities, promote = promote_all, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
+	if not actions[action] then
+		local message = 'Unknown action "' .. action .. '"'
+		error('Repair(): ' .. message)
+	end
+	local jids, looked, next_cursor = lib.search('Repair', list, cursor, within_groups(), limit, filters)
+	if kind == 'oldest' and action ~= 'unfail' then
+		local jids2 = jids
+		local failed = {}
+		for i = 1, #jids2 do
+			local job = try('hmget', prefix .. 'j:' .. jids2[i], 'state', 'failure')
+			if job[1] == 'failed' and lib.list_of(job[2]).group == list.name then
+				failed[#failed + 1] = jids2[i]
+			elseif job.err then
+				local jid, why = jids2[i], job.err
+				var.left_alone[#var.left_alone + 1] = {jid, 'server', why}
+			else
+				strays[#strays + 1] = jids2[i]
+				local jid, code, why = jids2[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. list.name
+				var.left_alone[#var.left_alone + 1] = {jid, code, why}
 			end
-		elseif action == 'off' then
-			local ended = {}
-			for i = 5, #ARGV do
-				ended[i - 4] = ARGV[i]
+		end
+		jids = failed
+	end
+	local done = actions[action](jids)
+	for i = 1, #strays do
+		lib.leave_group(strays[i], {group = list.name}, -1)
+	end
+	if kind == 'oldest' and next_cursor ~= '' then
+		if action == 'cancel' or action == 'move' then
+			gone = done
+		end
+		next_cursor = string.format('%d', next_cursor - #strays - gone)
+	end
+	return '{"count":' .. done .. ',"left":' .. lib.array(var.left_alone) .. (',"looked":' .. looked .. ',"total":' .. list.total .. ',"cursor":' .. cjson.encode(next_cursor) or '') .. '}'
+elseif command == 'result' then
+	library(stamp, now)
+	return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
+elseif command == 'unfail' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3])
+	local group = lib.required('Unfail', 'group', ARGV[4])
+	local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
+	do
+		local given = lib.read_gift('Unfail', 6, #ARGV)
+		if count == 0 then
+			return 0
+		end
+		local key = prefix .. 'f:' .. group
+		local jids, jobs = call('lrange', key, -count, -1), {}
+		for i = 1, #jids do
+			jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+		end
+		lib.unfail(jobs, given)
+		call('ltrim', key, 0, -count - 1)
+		if call('exists', prefix .. 'f:' .. group) == 0 then
+			try('srem', prefix .. 'failures', group)
+		end
+		return #jids
+	end
+end
+elseif #command == 7 then
+if command == 'depends' then
+	var = {none = {}, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local action = lib.required('Depends', 'command', ARGV[4])
+	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+	local state = job[1]
+	if state ~= 'depends' then
+		local message = 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state)
+		error('Depends(): ' .. message)
+	end
+	local function are_all(ended)
+		local key, seen, count = prefix .. 'j:' .. jid .. '-dependencies', {}, 0
+		for i = 1, #ended do
+			if not seen[ended[i]] then
+				count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
 			end
-			local is_free = #ended > 0 and are_all(ended)
+		end
+		return count == call('scard', key)
+	end
+	if action == 'on' then
+		local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
+		if problem then
+			error('Depends(): ' .. problem)
+		end
+		local watches = job[2] and string.find(job[2], '^%a*f') ~= nil
+		if watches then
+			lib.must_publish()
+		end
+		local failed = lib.link(jid, others, {})
+		if failed then
+			call('sadd', failed.key, failed.member)
+		end
+		if watches then
+			lib.watch(jid, lib.job_ended)
+		end
+	elseif action == 'fewer' then
+		local key = prefix .. 'j:' .. jid .. '-dependencies'
+		local left = math.max(0, call('scard', key) - 1000)
+		do
+			local ended, is_free = (call('srandmember', key, 1000)), left == 0
 			if is_free then
 				local problem = lib.free(jid, false)
 				if problem then
@@ -10010,1205 +9542,1240 @@ elseif #command == 7 then
 			for _, other in ipairs(ended) do
 				lib.undepend(jid, other)
 			end
-		else
-			error('Depends(): Argument "command" must be "on" or "off"')
 		end
-		return true
-	elseif command == 'latency' then
-		var = {LARGEST = 2 ^ 53}
-		library(stamp, now)
-		local function add_due(bands, queue, part)
-			local first = call('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')
-			local due = tonumber(first[2])
-			if due and due <= now then
-				local key = part == 'recur' and prefix .. 'r:' .. first[1] or prefix .. 'j:' .. first[1]
-				lib.add_wait(bands, lib.finite(try('hmget', key, 'priority')[1], 0), due)
-			end
-			return due
-		end
-		local function latency(queue)
-			local bands = {}
-			local more = lib.add_waiting(bands, queue)
-			local scheduled, recur = add_due(bands, queue, 'scheduled'), add_due(bands, queue, 'recur')
-			table.sort(bands, function(a, b)
-				return a.priority > b.priority
-      end)
-			for i = 1, #bands do
-				bands[i] = '{"priority":' .. string.format('%.17g', bands[i].priority) .. ',"waited":' .. string.format('%.17g', bands[i].waited) .. '}'
-			end
-			local next_due = math.min(scheduled or math.huge, recur or math.huge)
-			return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. string.format('%.17g', next_due) or '') .. (more and ',"more":true' or '') .. '}'
-		end
-		lib.required('Latency', 'queue', ARGV[3] ~= '' and ARGV[3])
-		local found = {}
-		for i = 3, #ARGV do
-			found[i - 2] = latency(ARGV[i])
-		end
-		return lib.joined(found)
-	elseif command == 'release' then
-		var = {none = {}, unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local queue = lib.required('Release', 'queue', ARGV[4])
-		local worker = lib.required('Release', 'worker', ARGV[5])
-		local item = {jid = jid, queue = queue, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil, here = true}
-		lib.json('Release', 'data', item.data)
-		lib.must_publish()
-		local problem = lib.release(worker, item)
-		if problem then
-			error('Release(): ' .. problem)
-		end
-		return jid
-	elseif command == 'requeue' then
-		var = {none = {}, tellable = 200, unheard = 0}
-		library(stamp, now)
-		if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
-			local message = 'Job ' .. ARGV[5] .. ' does not exist'
-			error('Requeue(): ' .. message)
-		end
-		return lib.put_from_arguments(3)
-	elseif command == 'tracked' then
-		local keep
-		do
-			local text = call('hget', prefix .. 'config', 'jobs-history')
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				keep = n
-			else
-				keep = 604800
-			end
-		end
-		do
-			local list = call('zrangebyscore', prefix .. 'tracked', '(' .. string.format('%.17g', now - keep), '+inf')
-			if #list == 0 then
-				return empty_list
-			end
-			return cjson.encode(list)
-		end
-	elseif command == 'unrecur' then
-		library(stamp, now)
-		local jid = lib.required('Recurring', 'jid', ARGV[3])
-		local queue = call('hget', prefix .. 'r:' .. jid, 'queue')
-		if queue then
-			call('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
-			call('del', prefix .. 'r:' .. jid)
-		end
-		return true
-	end
-elseif #command == 8 then
-	if command == 'failures' then
-		var = {none = {}}
-		library(stamp, now)
-		local klasses, found = {}, {}
-		local group = lib.required('Failures', 'group', ARGV[3] ~= '' and ARGV[3])
-		local cursor = lib.required('Failures', 'cursor', ARGV[4])
-		local count = lib.whole('Failures', 'count', ARGV[5])
-		if count < 1 or count > 1000 then
-			local message = 'Arg "count" is not from 1 to 1000: ' .. ARGV[5]
-			error('Failures(): ' .. message)
-		end
-		local list = lib.open_list('Failures', 'failed', group)
-		local offset = lib.after_cursor('Failures', list, cursor)
-		local jids = lib.read_list(list, offset, count)
-		for i = 1, #jids do
-			do
-				local jid = jids[i]
-				local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'failure')
-				local name, failure = job[1] or '', lib.list_of(job[2])
-				local klass, at = klasses[name], lib.finite(failure.when)
-				if not klass then
-					klass = {klass = name, count = 0}
-					klasses[name], found[#found + 1] = klass, klass
-				end
-				klass.count = klass.count + 1
-				if at and (not klass.last or at > klass.last) then
-					local message = type(failure.message) == 'string' and failure.message or ''
-					klass.last, klass.message, klass.jid = at, string.sub(message, 1, 256), jid
-				end
-				klass.first = at and math.min(klass.first or at, at) or klass.first
-			end
-		end
-		for i = 1, #found do
-			found[i] = cjson.encode(found[i])
-		end
-		local next_cursor = #jids == count and lib.cursor_at(list, offset + count - 1, jids[count]) or ''
-		return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
-	elseif command == 'multiget' then
-		var = {large_bytes = 0, large_text = 0, none = {}}
-		library(stamp, now)
-		local asks_due = ARGV[3] == 'x:due'
-		do
-			local jids, first = ARGV, asks_due and 4 or 3
-			local found = {}
-			var.related_left = asks_due and 4000
-			for i = first, #jids do
-				if asks_due and not lib.has_room(jids[i]) then
-					local text, rest = (lib.joined(found)), lib.array({unpack(jids, i)})
-					if not var.large and rest == '' then
-						return text
-					end
-					return {text, rest, unpack(var.large or var.none)}
-				end
-				local text
-				do
-					local jid = jids[i]
-					local job = lib.read_job(try, jid)
-					if not job[13] then
-						text = nil
-					elseif not asks_due then
-						text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-					else
-						local state, more = job[14], lib.set_beside(job)
-						if state == 'scheduled' or state == 'depends' then
-							more = more .. lib.due_member(jid, job[2], state)
-						end
-						text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
-					end
-				end
-				found[#found + 1] = text
-				var.large_text = var.large_text + #(text or '')
-			end
-			local text = lib.joined(found)
-			if not var.large and '' == '' then
-				return text
-			end
-			return {text, '', unpack(var.large or var.none)}
-		end
-	elseif command == 'overview' then
-		var = {LARGEST = 2 ^ 53, none = {}}
-		library(stamp, now)
-		local damaged = {}
-		local function sound(reply, key)
-			if type(reply) == 'table' and reply.err then
-				damaged[#damaged + 1] = key
-				return false
-			end
-			return reply
-		end
-		local turns = {}
-		local function first_of_all(work, waiting)
-			local since, rank, place = now, 0, '0'
-			for _ = 1, 16 do
-				local priority, at
-				do
-					local place2 = place
-					local score = tonumber(call('zrevrange', work, place2, place2, 'WITHSCORES')[2])
-					if score then
-						local priority2 = math.ceil(score)
-						local lack = priority2 - score
-						local at2 = lack * 10000000000
-						if lack >= 0.1 and lack < 0.5 and at2 <= now + 1 then
-							priority, at = priority2, at2
-						end
-					end
-				end
-				if not priority then
-					return nil
-				end
-				since, rank = math.min(since, at), rank + 1
-				if rank < waiting then
-					turns[priority] = turns[priority] or string.format('%.17g', priority - 0.5)
-					rank = waiting - call('zcount', work, '-inf', turns[priority])
-				end
-				if rank == waiting then
-					return since
-				end
-				place = string.format('%.17g', rank)
-			end
-		end
-		local function waiting_since(queue, work, waiting)
-			local at = first_of_all(work, waiting)
-			if at then
-				return at
-			end
-			local bands, longest = {}, 0
-			lib.add_waiting(bands, queue)
-			for i = 1, #bands do
-				longest = math.max(longest, bands[i].waited)
-			end
-			return now - longest
-		end
-		local function size_of(key)
-			return sound(try('zcard', key), key)
-		end
-		local function all_figures(queues)
-			local found = {}
-			for i = 1, #queues do
-				local key = prefix .. 'q:' .. queues[i] .. '-'
-				local work, locks, scheduled = key .. 'work', key .. 'locks', key .. 'scheduled'
-				local recur, depends = key .. 'recur', key .. 'depends'
-				local parts = call('exists', work, locks, scheduled, recur, depends)
-				if parts > 0 then
-					local queue, parts2 = queues[i], parts
-					local waiting, held, stalled, ahead, due, repeated, dependent = sound(try('zcard', work), work), 0, 0, 0, 0, 0, 0
-					local since = now
-					if waiting ~= 0 then
-						parts2 = parts2 - 1
-						since = waiting and math.min(since, waiting_since(queue, work, waiting)) or since
-					end
-					if parts2 > 0 then
-						held = sound(try('zcard', locks), locks)
-						parts2 = held == 0 and parts2 or parts2 - 1
-						stalled = held and held > 0 and call('zcount', locks, '0', stamp) or held
-					end
-					if parts2 > 0 then
-						ahead = sound(try('zcard', scheduled), scheduled)
-						parts2 = ahead == 0 and parts2 or parts2 - 1
-						due = ahead and ahead > 0 and call('zcount', scheduled, '-inf', stamp) or 0
-						since = due > 0 and math.min(since, lib.finite(call('zrange', scheduled, '0', '0', 'WITHSCORES')[2], math.huge)) or since
-					end
-					if parts2 > 0 then
-						repeated = sound(try('zcard', recur), recur)
-						parts2 = repeated == 0 and parts2 or parts2 - 1
-						since = repeated and repeated > 0 and math.min(since, lib.finite(call('zrange', recur, '0', '0', 'WITHSCORES')[2], math.huge)) or since
-					end
-					if parts2 > 0 then
-						dependent = sound(try('zcard', depends), depends)
-					end
-					local n = #found
-					found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7], found[n + 8] = i, waiting and waiting + due, held and held - stalled, stalled, ahead and ahead - due, dependent, repeated, waiting and ahead and repeated and math.floor((now - since) * 1000)
-				end
-			end
-			return found
-		end
-		local function most_running(queues)
-			local fields = {}
-			for i = 1, #queues do
-				fields[i] = queues[i] .. '-max-concurrency'
-			end
-			local config = prefix .. 'config'
-			return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or var.none
-		end
-		local function paused_queues(queues)
-			local key, paused = prefix .. 'paused_queues', {}
-			local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or var.none
-			for i = 1, #flags do
-				if flags[i] == 1 then
-					paused[#paused + 1] = queues[i]
-				end
-			end
-			return paused
-		end
-		local function day_figures(queue)
-			local day = now - now % 86400
-			local key, own = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-			local waits, runs = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
-			local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
-			local retries, failed, failures = unpack(counts or var.none)
-			return {queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''), sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits), sound(try('hgetall', runs), runs)}
-		end
-		local function workers_seen()
-			local config, workers = prefix .. 'config', prefix .. 'workers'
-			local age = sound(try('hget', config, 'max-worker-age'), config)
-			local from = now - lib.finite(age, 86400)
-			return sound(try('zcount', workers, '(' .. string.format('%.17g', from), '+inf'), workers)
-		end
-		local function scanned(scan, key, wanted)
-			local found, cursor = {}, '0'
-			repeat
-				local reply = sound(scan(key, cursor, wanted), key)
-				if not reply then
-					return false
-				end
-				cursor = reply[1]
-				for _, item in ipairs(reply[2]) do
-					found[#found + 1] = item
-				end
-			until cursor == '0' or #found >= wanted
-			return found
-		end
-		local function scan_set(key, cursor, count)
-			return try('sscan', key, cursor, 'COUNT', count)
-		end
-		local function scan_hash(key, cursor, count)
-			return try('hscan', key, cursor, 'COUNT', count)
-		end
-		local function group_sizes()
-			local key = prefix .. 'failures'
-			local groups, found = scanned(scan_set, key, 1000), {}
-			for i = 1, math.min(#(groups or var.none), 1000) do
-				local group = prefix .. 'f:' .. groups[i]
-				found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
-			end
-			return groups and found
-		end
-		local function limit_figures()
-			local key = prefix .. 'x:limits'
-			local stored, listed, defined = scanned(scan_hash, key, 1000), {}, {}
-			for i = 1, #(stored or var.none), 2 do
-				if not string.find(stored[i], ' ', 1, true) then
-					listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
-				end
-			end
-			table.sort(listed)
-			local found = {}
-			for i = 1, math.min(#listed, 100) do
-				local name = listed[i]
-				found[i] = {name, defined[name], size_of(prefix .. 'x:limit:' .. name .. ':held'), size_of(prefix .. 'x:limit:' .. name .. ':wait')}
-			end
-			return stored and found
-		end
-		local offset = lib.whole('Overview', 'offset', ARGV[3] or 0)
-		local count = lib.whole('Overview', 'count', ARGV[4] or 0)
-		local more = lib.whole('Overview', 'more', ARGV[5] or 1) == 1
-		for i = 6, #ARGV do
-			lib.required('Overview', 'queue', ARGV[i] ~= '' and ARGV[i])
-		end
-		local queues, total
-		do
-			local listed, more = prefix .. 'queues', prefix .. 'x:queues'
-			local here, there = sound(try('zcard', listed), listed) or 0, sound(try('zcard', more), more) or 0
-			local found = {}
-			if count > 0 and offset < here then
-				found = call('zrange', listed, offset, offset + count - 1)
-			end
-			local from = math.max(offset - here, 0)
-			if #found < count and from < there then
-				for _, queue in ipairs(call('zrange', more, from, from + count - #found - 1)) do
-					found[#found + 1] = queue
-				end
-			end
-			queues, total = found, here + there
-		end
-		local found = {stamp, total, queues, most_running(queues), paused_queues(queues), all_figures(queues), {}, damaged}
-		for i = 6, #ARGV do
-			found[7][i - 5] = day_figures(ARGV[i])
-		end
-		if more then
-			found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()
-		end
-		return found
-	elseif command == 'popByJid' then
-		var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local queue = lib.required('Queue', 'queue', ARGV[3])
-		local jid = lib.required('Pop', 'jid', ARGV[4])
-		local worker = lib.required('Pop', 'worker', ARGV[5])
-		lib.must_publish()
-		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
-		if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
-			return '[{}]'
-		end
-		local settings = lib.read_settings(queue)
-		if job[3] and string.find(job[3], '^%a*c') ~= nil then
-			settings.score = call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
-		end
-		call('zcard', prefix .. 'q:' .. queue .. '-locks')
-		if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
-			return '[{}]'
-		end
-		local out = {}
-		lib.lock(queue, {jid}, worker, settings, lib.popped_json, out)
-		if var.met_limits then
-			lib.settle_limits()
-		end
-		lib.add_first(prefix .. 'workers', stamp, worker)
-		return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
-	elseif command == 'priority' then
-		var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local priority = lib.number('Priority', 'priority', ARGV[4])
-		local job = call('hmget', prefix .. 'j:' .. jid, unpack(var.PRIORITY_FIELDS))
-		if not job[1] then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Priority(): ' .. message)
-		end
-		lib.set_priority(call, jid, job, priority)
-		return priority
-	elseif command == 'progress' then
-		library(stamp, now)
-		local worker = lib.required('Progress', 'worker', ARGV[3])
-		if (#ARGV - 3) % 5 ~= 0 then
-			error('Progress(): Each job needs 5 args')
-		end
-		local function amount(name, text)
-			local n = lib.number('Progress', name, text)
-			if n < 0 then
-				local message = 'Arg "' .. name .. '" is negative: ' .. text
-				error('Progress(): ' .. message)
-			end
-			return n
-		end
-		local items = {}
-		for i = 4, #ARGV, 5 do
-			items[#items + 1] = {jid = lib.required('Progress', 'jid', ARGV[i] ~= '' and ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]), note = ARGV[i + 4]}
-		end
-		lib.must_publish()
-		local outcomes = {}
-		for i = 1, #items do
-			local problem
-			do
-				local item = items[i]
-				local key = prefix .. 'j:' .. item.jid
-				local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
-				local problem2 = job.err or lib.not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
-				if problem2 then
-					problem = problem2
-				else
-					local attempt = math.max(0, lib.finite(job[4], 0) - math.max(0, lib.finite(job[5], 0))) + 1
-					local text = string.format('%.17g', item.done) .. '|' .. string.format('%.17g', item.total) .. '|' .. string.format('%.17g', attempt) .. '|' .. string.format('%.17g', now) .. '|' .. item.note
-					local stored = job[6] or ''
-					if string.find(stored, '^%a*p') ~= nil then
-						call('hset', key, 'x:progress', text)
-					else
-						call('hset', key, 'x:progress', text, 'x:o', lib.with_letter(stored, 'p'))
-					end
-					if string.find(stored, '^%a*w') ~= nil then
-						lib.publish('x:progress:' .. item.jid, lib.progress_json(text))
-					end
-				end
-			end
-			outcomes[i] = problem and '!' .. problem or ''
-		end
-		return outcomes
-	elseif command == 'schedule' then
-		var = {none = {}, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local id = lib.required('Schedule', 'id', ARGV[3])
-		local due = lib.number('Schedule', 'due', ARGV[4])
-		local missed = lib.whole('Schedule', 'missed', ARGV[5])
-		if due > now then
-			return 0
-		end
-		local last
-		do
-			local text, default = call('hget', prefix .. 'x:schedules', id)
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				last = n
-			else
-				last = default
-			end
-		end
-		if last and last >= due and last <= now + 60 then
-			return nil
-		end
-		local reply = lib.put_from_arguments(6)
-		call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
-		try('hset', prefix .. 'x:schedule:' .. id, 'last', string.format('%.17g', due), 'jid', ARGV[8])
-		if missed > 0 then
-			try('hincrby', prefix .. 'x:schedule:' .. id, 'missed', string.format('%d', missed))
-		end
-		return reply
-	elseif command == 'withdraw' then
-		var = {none = {}, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local job = lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
-		local state = job[1]
-		if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
-			lib.check_dependents(jid, {}, 0)
-			lib.must_publish()
-			if #job.dependencies > (classic and 1000000000 or 1000) then
-				lib.unlink_some(jid)
-				return 'unlinked'
-			end
-			lib.cancel_job(jid, job)
-		end
-		return state
-	end
-elseif #command == 9 then
-	if command == 'limit.set' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
-		local max = lib.whole('Limit', 'concurrency', ARGV[4])
-		local rate, per = lib.whole('Limit', 'rate', ARGV[5]), lib.number('Limit', 'per', ARGV[6])
-		if rate > 0 ~= (per > 0) or per < 0 then
-			local message = 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6]
-			error('Limit(): ' .. message)
-		elseif max == 0 and rate == 0 then
-			error('Limit(): Arg "concurrency" or "rate" must be more than 0')
-		end
-		lib.must_publish()
-		call('hset', prefix .. 'x:limits', name, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6])
-		if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-			lib.return_parked(lib.read_limit(name, 1))
-		end
-		return
-	elseif command == 'rates.add' then
-		library(stamp, now)
-		local run = lib.required('Rates.add', 'run', ARGV[3] ~= '' and ARGV[3])
-		local sent = lib.whole('Rates.add', 'number', ARGV[4])
-		local began = math.min(now - lib.number('Rates.add', 'age', ARGV[5]), now)
-		if (#ARGV - 5) % 3 ~= 0 then
-			error('Rates.add(): Each klass needs 3 args')
-		end
-		if #ARGV > 5 + 3 * 1000 then
-			error('Rates.add(): More than 1000 klasses')
-		end
-		local function sum_histograms(one, other)
-			local counts, order = {}, {}
-			for bucket, count in string.gmatch(one .. ' ' .. other, '(%d+):(%d+)') do
-				if not counts[bucket] then
-					order[#order + 1] = bucket
-				end
-				counts[bucket] = (counts[bucket] or 0) + count
-			end
-			for i = 1, #order do
-				order[i] = order[i] .. ':' .. string.format('%d', counts[order[i]])
-			end
-			return table.concat(order, ' ')
-		end
-		local function sum(stored, added)
-			local completed, failed, retried, wait, ran = string.match(stored or '', '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')
-			if not completed then
-				return added
-			end
-			local more = {string.match(added, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')}
-			return string.format('%d,%d,%d|', completed + more[1], failed + more[2], retried + more[3]) .. sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
-		end
-		local added, fields = {}, {}
-		for i = 6, #ARGV, 3 do
-			local field, counts = #ARGV[i] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1], ARGV[i + 2]
-			if not string.match(counts, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$') then
-				local message = 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200)
-				error('Rates.add(): ' .. message)
-			end
-			if not added[field] then
-				fields[#fields + 1] = field
-			end
-			added[field] = sum(added[field], counts)
-		end
-		if not added['0::'] then
-			fields[#fields + 1] = '0::'
-		end
-		if began < now - 259200 or lib.finite(call('get', prefix .. 'x:rates:sent:' .. run), -1) >= sent then
-			return 0
-		end
-		local key = prefix .. 'x:rates:' .. string.format('%d', began - began % 60)
-		local stored, count = call('hmget', key, unpack(fields)), call('hlen', key)
-		local update, fresh = {}, count == 0
-		local rest, rest_stored = added['0::'], nil
-		for i = 1, #fields do
-			local field = fields[i]
-			if field == '0::' then
-				rest_stored = stored[i]
-			elseif stored[i] or count < 500 then
-				count = stored[i] and count or count + 1
-				update[#update + 1] = field
-				update[#update + 1] = sum(stored[i], added[field])
-			else
-				rest = sum(rest, added[field])
-			end
-		end
-		if rest then
-			update[#update + 1] = '0::'
-			update[#update + 1] = sum(rest_stored, rest)
-		end
-		call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', 1800)
-		if #update > 0 then
-			try('hset', key, unpack(update))
-		end
-		if fresh then
-			try('expire', key, 259200)
-		end
-		return 1
-	elseif command == 'recur.get' then
-		library(stamp, now)
-		local jid = lib.required('Recurring', 'jid', ARGV[3])
-		local job = call('hmget', prefix .. 'r:' .. jid, 'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog')
-		if not job[1] then
-			return nil
-		end
-		local text = cjson.encode({jid = job[1], klass = job[2], state = job[3], queue = job[4], interval = lib.finite(job[6], 0), retries = lib.finite(job[7], 0), count = lib.finite(job[8], 0), data = job[9], backlog = lib.finite(job[11], 0)})
-		return string.sub(text, 1, -2) .. ',"priority":' .. string.format('%.17g', (lib.finite(job[5], 0))) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
-	elseif command == 'recur.tag' then
-		library(stamp, now)
-		local jid = lib.required('Recurring', 'jid', ARGV[3])
-		local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
-		if not tags then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Tag(): ' .. message)
-		end
-		tags = lib.union(lib.names_of(tags), ARGV, 4)
-		call('hset', prefix .. 'r:' .. jid, 'tags', lib.array(tags))
-		return lib.array(tags)
-	elseif command == 'relations' then
-		library(stamp, now)
-		local jid, which = lib.required('Job', 'jid', ARGV[3]), ARGV[4]
-		if which ~= 'dependents' and which ~= 'dependencies' then
-			local message = 'Unknown relation "' .. tostring(which) .. '"'
-			error('Relations(): ' .. message)
-		end
-		local cursor = lib.required('Relations', 'cursor', ARGV[5])
-		if not string.find(cursor, '^%d+$') then
-			local message = 'Arg "cursor" is no cursor: ' .. cursor
-			error('Relations(): ' .. message)
-		end
-		return call('sscan', prefix .. 'j:' .. jid .. '-' .. which, cursor, 'COUNT', 4000)
-	elseif command == 'schedules' then
-		var = {none = {}}
-		library(stamp, now)
-		local FIELDS = {'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed'}
-		local shown = 0
-		local function item(id, fields)
-			local read = try('hmget', prefix .. 'x:schedule:' .. id, unpack(fields))
-			local followers = try('hgetall', prefix .. 'x:follow:' .. id)
-			local due = try('hget', prefix .. 'x:schedules', id)
-			shown = shown + #followers / 2
-			return cjson.encode({id = id, due = type(due) == 'string' and due, followers = followers.err and var.none or followers, fields = read.err and var.none or read})
-		end
-		local ids, total = {}, 0
-		if ARGV[4] then
-			local offset = lib.whole('Schedules', 'offset', ARGV[3])
-			local limit = lib.whole('Schedules', 'limit', ARGV[4])
-			total = call('zcard', prefix .. 'x:schedule-ids')
-			ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
-		elseif call('zscore', prefix .. 'x:schedule-ids', lib.required('Schedules', 'id', ARGV[3])) then
-			ids, total = {ARGV[3]}, 1
-			for _, field in ipairs({'only', 'data', 'pairs'}) do
-				FIELDS[#FIELDS + 1] = field
-			end
-		end
-		local items = {}
-		for i = 1, #ids do
-			if shown >= 1000 then
-				break
-			end
-			items[i] = item(ids[i], FIELDS)
-		end
-		return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. lib.joined(items) .. '}'
-	end
-elseif #command == 10 then
-	if command == 'cancel.all' then
-		var = {none = {}, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local count, rest
-		do
-			local jids
-			do
-				lib.required('Cancel', 'jid', ARGV[3])
-				if #ARGV - 3 >= 500 then
-					local message = 'More than ' .. 500 .. ' jobs'
-					error('Cancel(): ' .. message)
-				end
-				local jids2, seen = {}, {}
-				for i = 3, #ARGV do
-					if not seen[ARGV[i]] then
-						jids2[#jids2 + 1], seen[ARGV[i]] = ARGV[i], true
-					end
-				end
-				jids = jids2
-			end
-			local order
-			do
-				local dependents
-				do
-					local among, dependents2, count = {}, {}, 0
-					for i = 1, #jids do
-						among[jids[i]] = true
-					end
-					for i = 1, #jids do
-						dependents2[jids[i]] = lib.check_dependents(jids[i], among, #jids)
-						count = count + #dependents2[jids[i]]
-						if count > 20000 then
-							local message = 'The jobs have more than ' .. 20000 .. ' dependents'
-							error('Cancel(): ' .. message)
-						end
-					end
-					dependents = dependents2
-				end
-				local order2, looked = {}, {}
-				for i = 1, #jids do
-					local path = {not looked[jids[i]] and jids[i] or nil}
-					while path[1] do
-						local jid = path[#path]
-						looked[jid] = (looked[jid] or 0) + 1
-						local other = dependents[jid][looked[jid]]
-						if not other then
-							order2[#order2 + 1], path[#path] = jid, nil
-						elseif not looked[other] then
-							path[#path + 1] = other
-						end
-					end
-				end
-				order = order2
-			end
-			local some = lib.within_reach(order, 250)
-			local jobs, canceled = lib.read_first(some), 0
-			lib.must_publish()
-			if #jobs == 0 then
-				lib.unlink_some(order[1])
-			end
-			for i = 1, #jobs do
-				lib.cancel_job(order[i], jobs[i])
-				canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
-			end
-			count, rest = canceled, {unpack(order, #jobs + 1)}
-		end
-		return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
-	elseif command == 'config.set' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local option = lib.required('config.set', 'option', ARGV[3])
-		local value = ARGV[4]
-		if not value then
-			error('config.set(): Arg "value" missing')
-		end
-		lib.must_publish()
-		call('hset', prefix .. 'config', option, value)
-		try('publish', prefix .. 'log', (cjson.encode({event = 'config_set', option = option, value = value})))
-		do
-			local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
-			if queue then
-				lib.wake(queue)
-			end
-		end
-		return
-	elseif command == 'limit.hold' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
-		local seconds = lib.number('Limit', 'seconds', ARGV[4])
-		if seconds < 0 then
-			local message = 'Arg "seconds" is negative: ' .. ARGV[4]
-			error('Limit(): ' .. message)
-		end
-		lib.must_publish()
-		if seconds > 0 then
-			call('hset', prefix .. 'x:limits', name .. ' hold', string.format('%.17g', now + seconds))
-		else
-			call('hdel', prefix .. 'x:limits', name .. ' hold')
-		end
-		if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-			lib.return_parked(lib.read_limit(name, 1))
-		end
-		return
-	elseif command == 'limit.info' then
-		library(stamp, now)
-		local name = lib.required('Limit', 'name', ARGV[3])
-		lib.check_limit_name('Limit', name)
-		local limit = lib.read_limit(name, 1)
-		local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit) or 0
-		local reply = {string.format('%.17g', limit.max), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), try('hexists', prefix .. 'x:limits', name) == 1 and '1' or '0', string.format('%.17g', limit.hold or 0), string.format('%.17g', opens), string.format('%.17g', (lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':wait'), 0)))}
-		local held = try('zrange', prefix .. 'x:limit:' .. name .. ':held', 0, 999, 'WITHSCORES')
-		for i = 1, limit.max > 0 and #held or 0, 2 do
-			local ends = lib.finite(held[i + 1], 0)
-			if ends > now or (lib.slot_ends(held[i]) or 0) > now then
-				reply[#reply + 1] = held[i]
-			end
-		end
-		return reply
-	elseif command == 'limit.list' then
-		library(stamp, now)
-		local cursor = lib.scan_cursor('Limits', lib.required('Limits', 'cursor', ARGV[3]))
-		local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
-		local reply, stored = {found[1] == '0' and '' or found[1]}, found[2]
-		for i = 1, #stored, 2 do
-			if not string.find(stored[i], ' ', 1, true) then
-				local name, n = stored[i], #reply
-				reply[n + 1], reply[n + 2] = name, stored[i + 1]
-				reply[n + 3] = lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), -1)
-				reply[n + 4] = lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':wait'), -1)
-			end
-		end
-		return reply
-	elseif command == 'reschedule' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local delay = lib.number('Reschedule', 'seconds', ARGV[4])
-		if delay < 0 then
-			local message = 'Arg "seconds" is negative: ' .. ARGV[4]
-			error('Reschedule(): ' .. message)
-		end
-		local key = prefix .. 'j:' .. jid
-		local job = call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked')
-		local state, queue, stored = job[1], job[2], job[4]
-		if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then
-			return state
-		end
-		local ends = stored and string.find(stored, '^%a*[stkK]') ~= nil and lib.end_of_life(jid, stored, 'waiting', now)
-		if ends and ends <= now + delay then
-			local message = 'StartBy or TTL of job ' .. jid .. ' is over before'
-			error('Reschedule(): ' .. message)
-		end
-		local work, scheduled = prefix .. 'q:' .. queue .. '-work', prefix .. 'q:' .. queue .. '-scheduled'
-		call('zcard', work)
-		call('zcard', scheduled)
-		lib.must_publish()
-		if delay > 0 then
-			call('zadd', scheduled, string.format('%.17g', now + delay), jid)
-			call('zrem', work, jid)
-			call('hset', key, 'state', 'scheduled')
-			if stored and string.find(stored, '^%a*g') ~= nil then
-				lib.leave_turns(queue, job[3])
-			end
-		else
-			call('zadd', work, lib.score_of(queue, job[3], stored, {}), jid)
-			call('zrem', scheduled, jid)
-			call('hset', key, 'state', 'waiting')
-		end
-		if job[5] then
-			local _, name = lib.score_before(jid)
-			if name then
-				if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-					lib.return_parked(lib.read_limit(name, 1))
-				end
-			end
-		end
-		lib.note_filled(queue)
-		lib.wake_for(queue, delay)
-		return state
-	elseif command == 'unfail.job' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local given = lib.read_gift('Unfail.job', 4, #ARGV)
-		local state = call('hget', prefix .. 'j:' .. jid, 'state')
-		if not state then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Unfail.job(): ' .. message)
-		elseif state ~= 'failed' then
-			local message = 'Job ' .. jid .. ' has not failed: ' .. state
-			error('Unfail.job(): ' .. message)
-		end
-		local job = lib.read_failed(jid)
-		if not job then
-			local message = 'Job ' .. jid .. ' is in no queue'
-			error('Unfail.job(): ' .. message)
-		end
-		lib.unfail({job}, given)
-		lib.leave_group(jid, lib.list_of(job.failure))
-		return jid
-	elseif command == 'workerJobs' then
-		local worker = ARGV[3]
-		if not worker then
-			return 'null'
-		end
-		do
-			local list = call('zrangebyscore', prefix .. 'w:' .. worker .. ':jobs', ARGV[4] or '-inf', '+inf')
-			if #list == 0 then
-				return empty_list
-			end
-			return cjson.encode(list)
-		end
-	end
-elseif #command == 11 then
-	if command == 'recur.untag' then
-		library(stamp, now)
-		local jid = lib.required('Recurring', 'jid', ARGV[3])
-		local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
-		if not tags then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Untag(): ' .. message)
-		end
-		tags = lib.difference(lib.names_of(tags), ARGV, 4)
-		call('hset', prefix .. 'r:' .. jid, 'tags', lib.array(tags))
-		return lib.array(tags)
-	end
-elseif #command == 12 then
-	if command == 'batch.commit' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-		if not job[1] then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Batch.commit(): ' .. message)
-		elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
-			local message = 'Job ' .. jid .. ' is not a batch'
-			error('Batch.commit(): ' .. message)
-		end
-		local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-		local left = call('scard', dependencies)
-		if call('sismember', dependencies, 'x:open') == 0 then
-			return left
-		end
-		if left == 1 and job[1] == 'depends' then
-			local problem = lib.free(jid, true)
+		return left
+	elseif action == 'off' and ARGV[5] == 'all' then
+		local ended = call('smembers', prefix .. 'j:' .. jid .. '-dependencies')
+		if true then
+			local problem = lib.free(jid, false)
 			if problem then
 				call('del', prefix .. 'x:none')
-				error('Batch.commit(): ' .. problem)
+				error('Depends(): ' .. problem)
 			end
 		end
-		lib.undepend(jid, 'x:open')
-		return left - 1
-	elseif command == 'batch.status' then
-		var = {none = {}}
-		library(stamp, now)
-		local jid = lib.required('Job', 'jid', ARGV[3])
-		local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
-		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-		if not job[1] then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Batch.status(): ' .. message)
-		elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
-			local message = 'Job ' .. jid .. ' is not a batch'
-			error('Batch.status(): ' .. message)
+		for _, other in ipairs(ended) do
+			lib.undepend(jid, other)
 		end
-		local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-		local open = call('sismember', dependencies, 'x:open') == 1
-		local pending = call('scard', dependencies) - (open and 1 or 0)
-		local function members()
-			local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
-			for _, other in ipairs(found[2]) do
-				if other ~= 'x:open' then
-					jids[#jids + 1] = other
+	elseif action == 'off' then
+		local ended = {}
+		for i = 5, #ARGV do
+			ended[i - 4] = ARGV[i]
+		end
+		local is_free = #ended > 0 and are_all(ended)
+		if is_free then
+			local problem = lib.free(jid, false)
+			if problem then
+				call('del', prefix .. 'x:none')
+				error('Depends(): ' .. problem)
+			end
+		end
+		for _, other in ipairs(ended) do
+			lib.undepend(jid, other)
+		end
+	else
+		error('Depends(): Argument "command" must be "on" or "off"')
+	end
+	return true
+elseif command == 'latency' then
+	var = {LARGEST = 2 ^ 53}
+	library(stamp, now)
+	local function add_due(bands, queue, part)
+		local first = call('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')
+		local due = tonumber(first[2])
+		if due and due <= now then
+			local key = part == 'recur' and prefix .. 'r:' .. first[1] or prefix .. 'j:' .. first[1]
+			lib.add_wait(bands, lib.finite(try('hmget', key, 'priority')[1], 0), due)
+		end
+		return due
+	end
+	local function latency(queue)
+		local bands = {}
+		local more = lib.add_waiting(bands, queue)
+		local scheduled, recur = add_due(bands, queue, 'scheduled'), add_due(bands, queue, 'recur')
+		table.sort(bands, function(a, b)
+			return a.priority > b.priority
+    end)
+		for i = 1, #bands do
+			bands[i] = '{"priority":' .. string.format('%.17g', bands[i].priority) .. ',"waited":' .. string.format('%.17g', bands[i].waited) .. '}'
+		end
+		local next_due = math.min(scheduled or math.huge, recur or math.huge)
+		return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. string.format('%.17g', next_due) or '') .. (more and ',"more":true' or '') .. '}'
+	end
+	lib.required('Latency', 'queue', ARGV[3] ~= '' and ARGV[3])
+	local found = {}
+	for i = 3, #ARGV do
+		found[i - 2] = latency(ARGV[i])
+	end
+	return lib.joined(found)
+elseif command == 'release' then
+	var = {none = {}, unheard = 0}
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local queue = lib.required('Release', 'queue', ARGV[4])
+	local worker = lib.required('Release', 'worker', ARGV[5])
+	local item = {jid = jid, queue = queue, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil, here = true}
+	lib.json('Release', 'data', item.data)
+	lib.must_publish()
+	local problem = lib.release(worker, item)
+	if problem then
+		error('Release(): ' .. problem)
+	end
+	return jid
+elseif command == 'requeue' then
+	var = {none = {}, tellable = 200, unheard = 0}
+	library(stamp, now)
+	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
+		local message = 'Job ' .. ARGV[5] .. ' does not exist'
+		error('Requeue(): ' .. message)
+	end
+	return lib.put_from_arguments(3)
+elseif command == 'tracked' then
+	local keep
+	do
+		local text = call('hget', prefix .. 'config', 'jobs-history')
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			keep = n
+		else
+			keep = 604800
+		end
+	end
+	do
+		local list = call('zrangebyscore', prefix .. 'tracked', '(' .. string.format('%.17g', now - keep), '+inf')
+		if #list == 0 then
+			return empty_list
+		end
+		return cjson.encode(list)
+	end
+elseif command == 'unrecur' then
+	library(stamp, now)
+	local jid = lib.required('Recurring', 'jid', ARGV[3])
+	local queue = call('hget', prefix .. 'r:' .. jid, 'queue')
+	if queue then
+		call('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
+		call('del', prefix .. 'r:' .. jid)
+	end
+	return true
+end
+elseif #command == 8 then
+if command == 'failures' then
+	var = {none = {}}
+	library(stamp, now)
+	local klasses, found = {}, {}
+	local group = lib.required('Failures', 'group', ARGV[3] ~= '' and ARGV[3])
+	local cursor = lib.required('Failures', 'cursor', ARGV[4])
+	local count = lib.whole('Failures', 'count', ARGV[5])
+	if count < 1 or count > 1000 then
+		local message = 'Arg "count" is not from 1 to 1000: ' .. ARGV[5]
+		error('Failures(): ' .. message)
+	end
+	local list = lib.open_list('Failures', 'failed', group)
+	local offset = lib.after_cursor('Failures', list, cursor)
+	local jids = lib.read_list(list, offset, count)
+	for i = 1, #jids do
+		do
+			local jid = jids[i]
+			local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'failure')
+			local name, failure = job[1] or '', lib.list_of(job[2])
+			local klass, at = klasses[name], lib.finite(failure.when)
+			if not klass then
+				klass = {klass = name, count = 0}
+				klasses[name], found[#found + 1] = klass, klass
+			end
+			klass.count = klass.count + 1
+			if at and (not klass.last or at > klass.last) then
+				local message = type(failure.message) == 'string' and failure.message or ''
+				klass.last, klass.message, klass.jid = at, string.sub(message, 1, 256), jid
+			end
+			klass.first = at and math.min(klass.first or at, at) or klass.first
+		end
+	end
+	for i = 1, #found do
+		found[i] = cjson.encode(found[i])
+	end
+	local next_cursor = #jids == count and lib.cursor_at(list, offset + count - 1, jids[count]) or ''
+	return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
+elseif command == 'multiget' then
+	var = {large_bytes = 0, large_text = 0, none = {}}
+	library(stamp, now)
+	local asks_due = ARGV[3] == 'x:due'
+	do
+		local jids, first = ARGV, asks_due and 4 or 3
+		local found = {}
+		var.related_left = asks_due and 4000
+		for i = first, #jids do
+			if asks_due and not lib.has_room(jids[i]) then
+				local text, rest = (lib.joined(found)), lib.array({unpack(jids, i)})
+				if not var.large and rest == '' then
+					return text
+				end
+				return {text, rest, unpack(var.large or var.none)}
+			end
+			local text
+			do
+				local jid = jids[i]
+				local job = lib.read_job(try, jid)
+				if not job[13] then
+					text = nil
+				elseif not asks_due then
+					text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+				else
+					local state, more = job[14], lib.set_beside(job)
+					if state == 'scheduled' or state == 'depends' then
+						more = more .. lib.due_member(jid, job[2], state)
+					end
+					text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
 				end
 			end
-			return ',"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"jids":' .. lib.array(jids)
+			found[#found + 1] = text
+			var.large_text = var.large_text + #(text or '')
 		end
-		local _, values = lib.split_options(job[2])
-		local own = type(values.b) == 'table' and values.b or var.none
-		local failed = type(values.f) == 'table' and values.f.failed
-		return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. string.format('%.17g', (lib.finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
-	elseif command == 'config.unset' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local option = lib.required('config.unset', 'option', ARGV[3])
-		lib.must_publish()
-		call('hdel', prefix .. 'config', option)
-		try('publish', prefix .. 'log', (cjson.encode({event = 'config_unset', option = option})))
+		local text = lib.joined(found)
+		if not var.large and '' == '' then
+			return text
+		end
+		return {text, '', unpack(var.large or var.none)}
+	end
+elseif command == 'overview' then
+	var = {LARGEST = 2 ^ 53, none = {}}
+	library(stamp, now)
+	local damaged = {}
+	local function sound(reply, key)
+		if type(reply) == 'table' and reply.err then
+			damaged[#damaged + 1] = key
+			return false
+		end
+		return reply
+	end
+	local turns = {}
+	local function first_of_all(work, waiting)
+		local since, rank, place = now, 0, '0'
+		for _ = 1, 16 do
+			local priority, at
+			do
+				local place2 = place
+				local score = tonumber(call('zrevrange', work, place2, place2, 'WITHSCORES')[2])
+				if score then
+					local priority2 = math.ceil(score)
+					local lack = priority2 - score
+					local at2 = lack * 10000000000
+					if lack >= 0.1 and lack < 0.5 and at2 <= now + 1 then
+						priority, at = priority2, at2
+					end
+				end
+			end
+			if not priority then
+				return nil
+			end
+			since, rank = math.min(since, at), rank + 1
+			if rank < waiting then
+				turns[priority] = turns[priority] or string.format('%.17g', priority - 0.5)
+				rank = waiting - call('zcount', work, '-inf', turns[priority])
+			end
+			if rank == waiting then
+				return since
+			end
+			place = string.format('%.17g', rank)
+		end
+	end
+	local function waiting_since(queue, work, waiting)
+		local at = first_of_all(work, waiting)
+		if at then
+			return at
+		end
+		local bands, longest = {}, 0
+		lib.add_waiting(bands, queue)
+		for i = 1, #bands do
+			longest = math.max(longest, bands[i].waited)
+		end
+		return now - longest
+	end
+	local function size_of(key)
+		return sound(try('zcard', key), key)
+	end
+	local function all_figures(queues)
+		local found = {}
+		for i = 1, #queues do
+			local key = prefix .. 'q:' .. queues[i] .. '-'
+			local work, locks, scheduled = key .. 'work', key .. 'locks', key .. 'scheduled'
+			local recur, depends = key .. 'recur', key .. 'depends'
+			local parts = call('exists', work, locks, scheduled, recur, depends)
+			if parts > 0 then
+				local queue, parts2 = queues[i], parts
+				local waiting, held, stalled, ahead, due, repeated, dependent = sound(try('zcard', work), work), 0, 0, 0, 0, 0, 0
+				local since = now
+				if waiting ~= 0 then
+					parts2 = parts2 - 1
+					since = waiting and math.min(since, waiting_since(queue, work, waiting)) or since
+				end
+				if parts2 > 0 then
+					held = sound(try('zcard', locks), locks)
+					parts2 = held == 0 and parts2 or parts2 - 1
+					stalled = held and held > 0 and call('zcount', locks, '0', stamp) or held
+				end
+				if parts2 > 0 then
+					ahead = sound(try('zcard', scheduled), scheduled)
+					parts2 = ahead == 0 and parts2 or parts2 - 1
+					due = ahead and ahead > 0 and call('zcount', scheduled, '-inf', stamp) or 0
+					since = due > 0 and math.min(since, lib.finite(call('zrange', scheduled, '0', '0', 'WITHSCORES')[2], math.huge)) or since
+				end
+				if parts2 > 0 then
+					repeated = sound(try('zcard', recur), recur)
+					parts2 = repeated == 0 and parts2 or parts2 - 1
+					since = repeated and repeated > 0 and math.min(since, lib.finite(call('zrange', recur, '0', '0', 'WITHSCORES')[2], math.huge)) or since
+				end
+				if parts2 > 0 then
+					dependent = sound(try('zcard', depends), depends)
+				end
+				local n = #found
+				found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7], found[n + 8] = i, waiting and waiting + due, held and held - stalled, stalled, ahead and ahead - due, dependent, repeated, waiting and ahead and repeated and math.floor((now - since) * 1000)
+			end
+		end
+		return found
+	end
+	local function most_running(queues)
+		local fields = {}
+		for i = 1, #queues do
+			fields[i] = queues[i] .. '-max-concurrency'
+		end
+		local config = prefix .. 'config'
+		return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or var.none
+	end
+	local function paused_queues(queues)
+		local key, paused = prefix .. 'paused_queues', {}
+		local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or var.none
+		for i = 1, #flags do
+			if flags[i] == 1 then
+				paused[#paused + 1] = queues[i]
+			end
+		end
+		return paused
+	end
+	local function day_figures(queue)
+		local day = now - now % 86400
+		local key, own = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+		local waits, runs = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
+		local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
+		local retries, failed, failures = unpack(counts or var.none)
+		return {queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''), sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits), sound(try('hgetall', runs), runs)}
+	end
+	local function workers_seen()
+		local config, workers = prefix .. 'config', prefix .. 'workers'
+		local age = sound(try('hget', config, 'max-worker-age'), config)
+		local from = now - lib.finite(age, 86400)
+		return sound(try('zcount', workers, '(' .. string.format('%.17g', from), '+inf'), workers)
+	end
+	local function scanned(scan, key, wanted)
+		local found, cursor = {}, '0'
+		repeat
+			local reply = sound(scan(key, cursor, wanted), key)
+			if not reply then
+				return false
+			end
+			cursor = reply[1]
+			for _, item in ipairs(reply[2]) do
+				found[#found + 1] = item
+			end
+		until cursor == '0' or #found >= wanted
+		return found
+	end
+	local function scan_set(key, cursor, count)
+		return try('sscan', key, cursor, 'COUNT', count)
+	end
+	local function scan_hash(key, cursor, count)
+		return try('hscan', key, cursor, 'COUNT', count)
+	end
+	local function group_sizes()
+		local key = prefix .. 'failures'
+		local groups, found = scanned(scan_set, key, 1000), {}
+		for i = 1, math.min(#(groups or var.none), 1000) do
+			local group = prefix .. 'f:' .. groups[i]
+			found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
+		end
+		return groups and found
+	end
+	local function limit_figures()
+		local key = prefix .. 'x:limits'
+		local stored, listed, defined = scanned(scan_hash, key, 1000), {}, {}
+		for i = 1, #(stored or var.none), 2 do
+			if not string.find(stored[i], ' ', 1, true) then
+				listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
+			end
+		end
+		table.sort(listed)
+		local found = {}
+		for i = 1, math.min(#listed, 100) do
+			local name = listed[i]
+			found[i] = {name, defined[name], size_of(prefix .. 'x:limit:' .. name .. ':held'), size_of(prefix .. 'x:limit:' .. name .. ':wait')}
+		end
+		return stored and found
+	end
+	local offset = lib.whole('Overview', 'offset', ARGV[3] or 0)
+	local count = lib.whole('Overview', 'count', ARGV[4] or 0)
+	local more = lib.whole('Overview', 'more', ARGV[5] or 1) == 1
+	for i = 6, #ARGV do
+		lib.required('Overview', 'queue', ARGV[i] ~= '' and ARGV[i])
+	end
+	local queues, total
+	do
+		local listed, more = prefix .. 'queues', prefix .. 'x:queues'
+		local here, there = sound(try('zcard', listed), listed) or 0, sound(try('zcard', more), more) or 0
+		local found = {}
+		if count > 0 and offset < here then
+			found = call('zrange', listed, offset, offset + count - 1)
+		end
+		local from = math.max(offset - here, 0)
+		if #found < count and from < there then
+			for _, queue in ipairs(call('zrange', more, from, from + count - #found - 1)) do
+				found[#found + 1] = queue
+			end
+		end
+		queues, total = found, here + there
+	end
+	local found = {stamp, total, queues, most_running(queues), paused_queues(queues), all_figures(queues), {}, damaged}
+	for i = 6, #ARGV do
+		found[7][i - 5] = day_figures(ARGV[i])
+	end
+	if more then
+		found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()
+	end
+	return found
+elseif command == 'priority' then
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, unheard = 0}
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local priority
+	do
+		local text = ARGV[4]
+		priority = tonumber(text)
+		if not priority or priority - priority ~= 0 then
+			lib.reject_number('Priority', 'priority', text)
+		end
+	end
+	local job = call('hmget', prefix .. 'j:' .. jid, unpack(var.PRIORITY_FIELDS))
+	if not job[1] then
+		local message = 'Job ' .. jid .. ' does not exist'
+		error('Priority(): ' .. message)
+	end
+	lib.set_priority(call, jid, job, priority)
+	return priority
+elseif command == 'progress' then
+	library(stamp, now)
+	local worker = lib.required('Progress', 'worker', ARGV[3])
+	if (#ARGV - 3) % 5 ~= 0 then
+		error('Progress(): Each job needs 5 args')
+	end
+	local function amount(name, text)
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			lib.reject_number('Progress', name, text)
+		end
+		if n < 0 then
+			local message = 'Arg "' .. name .. '" is negative: ' .. text
+			error('Progress(): ' .. message)
+		end
+		return n
+	end
+	local items = {}
+	for i = 4, #ARGV, 5 do
+		items[#items + 1] = {jid = lib.required('Progress', 'jid', ARGV[i] ~= '' and ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]), note = ARGV[i + 4]}
+	end
+	lib.must_publish()
+	local outcomes = {}
+	for i = 1, #items do
+		local problem
 		do
-			local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
-			if queue then
-				lib.wake(queue)
+			local item = items[i]
+			local key = prefix .. 'j:' .. item.jid
+			local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
+			local problem2 = job.err or lib.not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
+			if problem2 then
+				problem = problem2
+			else
+				local attempt = math.max(0, lib.finite(job[4], 0) - math.max(0, lib.finite(job[5], 0))) + 1
+				local text = string.format('%.17g', item.done) .. '|' .. string.format('%.17g', item.total) .. '|' .. string.format('%.17g', attempt) .. '|' .. string.format('%.17g', now) .. '|' .. item.note
+				local stored = job[6] or ''
+				if string.find(stored, '^%a*p') ~= nil then
+					call('hset', key, 'x:progress', text)
+				else
+					call('hset', key, 'x:progress', text, 'x:o', lib.with_letter(stored, 'p'))
+				end
+				if string.find(stored, '^%a*w') ~= nil then
+					lib.publish('x:progress:' .. item.jid, lib.progress_json(text))
+				end
 			end
 		end
-		return
-	elseif command == 'limit.delete' then
-		var = {unheard = 0}
-		library(stamp, now)
-		local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
+		outcomes[i] = problem and '!' .. problem or ''
+	end
+	return outcomes
+elseif command == 'schedule' then
+	var = {none = {}, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local id = lib.required('Schedule', 'id', ARGV[3])
+	local due
+	do
+		local text = ARGV[4]
+		due = tonumber(text)
+		if not due or due - due ~= 0 then
+			lib.reject_number('Schedule', 'due', text)
+		end
+	end
+	local missed = lib.whole('Schedule', 'missed', ARGV[5])
+	if due > now then
+		return 0
+	end
+	local last
+	do
+		local text = call('hget', prefix .. 'x:schedules', id)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			last = n
+		else
+			last = nil
+		end
+	end
+	if last and last >= due and last <= now + 60 then
+		return nil
+	end
+	local reply = lib.put_from_arguments(6)
+	call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
+	try('hset', prefix .. 'x:schedule:' .. id, 'last', string.format('%.17g', due), 'jid', ARGV[8])
+	if missed > 0 then
+		try('hincrby', prefix .. 'x:schedule:' .. id, 'missed', string.format('%d', missed))
+	end
+	return reply
+elseif command == 'withdraw' then
+	var = {none = {}, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local job = lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
+	local state = job[1]
+	if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
+		lib.check_dependents(jid, {}, 0)
 		lib.must_publish()
-		call('hdel', prefix .. 'x:limits', name, name .. ' hold')
-		if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-			lib.return_parked(lib.read_limit(name, 1))
+		if #job.dependencies > (classic and 1000000000 or 1000) then
+			lib.unlink_some(jid)
+			return 'unlinked'
 		end
-		return
-	elseif command == 'queue.forget' then
-		library(stamp, now)
-		lib.required('Queue.forget', 'queue', ARGV[3])
-		for i = 3, #ARGV do
-			call('zrem', prefix .. 'queues', ARGV[i])
-			try('zrem', prefix .. 'x:queues', ARGV[i])
+		lib.cancel_job(jid, job)
+	end
+	return state
+end
+elseif #command == 9 then
+if command == 'limit.set' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
+	local max = lib.whole('Limit', 'concurrency', ARGV[4])
+	local rate, per = lib.whole('Limit', 'rate', ARGV[5]), lib.number('Limit', 'per', ARGV[6])
+	if rate > 0 ~= (per > 0) or per < 0 then
+		local message = 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6]
+		error('Limit(): ' .. message)
+	elseif max == 0 and rate == 0 then
+		error('Limit(): Arg "concurrency" or "rate" must be more than 0')
+	end
+	lib.must_publish()
+	call('hset', prefix .. 'x:limits', name, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6])
+	if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
+		lib.return_parked(lib.read_limit(name, 1))
+	end
+	return
+elseif command == 'rates.add' then
+	library(stamp, now)
+	local run = lib.required('Rates.add', 'run', ARGV[3] ~= '' and ARGV[3])
+	local sent = lib.whole('Rates.add', 'number', ARGV[4])
+	local began = math.min(now - lib.number('Rates.add', 'age', ARGV[5]), now)
+	if (#ARGV - 5) % 3 ~= 0 then
+		error('Rates.add(): Each klass needs 3 args')
+	end
+	if #ARGV > 5 + 3 * 1000 then
+		error('Rates.add(): More than 1000 klasses')
+	end
+	local function sum_histograms(one, other)
+		local counts, order = {}, {}
+		for bucket, count in string.gmatch(one .. ' ' .. other, '(%d+):(%d+)') do
+			if not counts[bucket] then
+				order[#order + 1] = bucket
+			end
+			counts[bucket] = (counts[bucket] or 0) + count
 		end
-		return
-	elseif command == 'queues.ready' then
-		local ready = {}
-		for i = 3, #ARGV do
-			local key = prefix .. 'q:' .. ARGV[i] .. '-'
-			if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
-				ready[#ready + 1] = ARGV[i]
+		for i = 1, #order do
+			order[i] = order[i] .. ':' .. string.format('%d', counts[order[i]])
+		end
+		return table.concat(order, ' ')
+	end
+	local function sum(stored, added)
+		local completed, failed, retried, wait, ran = string.match(stored or '', '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')
+		if not completed then
+			return added
+		end
+		local more = {string.match(added, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')}
+		return string.format('%d,%d,%d|', completed + more[1], failed + more[2], retried + more[3]) .. sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
+	end
+	local added, fields = {}, {}
+	for i = 6, #ARGV, 3 do
+		local field, counts = #ARGV[i] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1], ARGV[i + 2]
+		if not string.match(counts, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$') then
+			local message = 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200)
+			error('Rates.add(): ' .. message)
+		end
+		if not added[field] then
+			fields[#fields + 1] = field
+		end
+		added[field] = sum(added[field], counts)
+	end
+	if not added['0::'] then
+		fields[#fields + 1] = '0::'
+	end
+	if began < now - 259200 or lib.finite(call('get', prefix .. 'x:rates:sent:' .. run), -1) >= sent then
+		return 0
+	end
+	local key = prefix .. 'x:rates:' .. string.format('%d', began - began % 60)
+	local stored, count = call('hmget', key, unpack(fields)), call('hlen', key)
+	local update, fresh = {}, count == 0
+	local rest, rest_stored = added['0::'], nil
+	for i = 1, #fields do
+		local field = fields[i]
+		if field == '0::' then
+			rest_stored = stored[i]
+		elseif stored[i] or count < 500 then
+			count = stored[i] and count or count + 1
+			update[#update + 1] = field
+			update[#update + 1] = sum(stored[i], added[field])
+		else
+			rest = sum(rest, added[field])
+		end
+	end
+	if rest then
+		update[#update + 1] = '0::'
+		update[#update + 1] = sum(rest_stored, rest)
+	end
+	call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', 1800)
+	if #update > 0 then
+		try('hset', key, unpack(update))
+	end
+	if fresh then
+		try('expire', key, 259200)
+	end
+	return 1
+elseif command == 'recur.get' then
+	library(stamp, now)
+	local jid = lib.required('Recurring', 'jid', ARGV[3])
+	local job = call('hmget', prefix .. 'r:' .. jid, 'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog')
+	if not job[1] then
+		return nil
+	end
+	local text = cjson.encode({jid = job[1], klass = job[2], state = job[3], queue = job[4], interval = lib.finite(job[6], 0), retries = lib.finite(job[7], 0), count = lib.finite(job[8], 0), data = job[9], backlog = lib.finite(job[11], 0)})
+	return string.sub(text, 1, -2) .. ',"priority":' .. string.format('%.17g', (lib.finite(job[5], 0))) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
+elseif command == 'recur.tag' then
+	library(stamp, now)
+	local jid = lib.required('Recurring', 'jid', ARGV[3])
+	local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
+	if not tags then
+		local message = 'Job ' .. jid .. ' does not exist'
+		error('Tag(): ' .. message)
+	end
+	tags = lib.union(lib.names_of(tags), ARGV, 4)
+	call('hset', prefix .. 'r:' .. jid, 'tags', lib.array(tags))
+	return lib.array(tags)
+elseif command == 'relations' then
+	library(stamp, now)
+	local jid, which = lib.required('Job', 'jid', ARGV[3]), ARGV[4]
+	if which ~= 'dependents' and which ~= 'dependencies' then
+		local message = 'Unknown relation "' .. tostring(which) .. '"'
+		error('Relations(): ' .. message)
+	end
+	local cursor = lib.required('Relations', 'cursor', ARGV[5])
+	if not string.find(cursor, '^%d+$') then
+		local message = 'Arg "cursor" is no cursor: ' .. cursor
+		error('Relations(): ' .. message)
+	end
+	return call('sscan', prefix .. 'j:' .. jid .. '-' .. which, cursor, 'COUNT', 4000)
+elseif command == 'schedules' then
+	var = {none = {}}
+	library(stamp, now)
+	local FIELDS = {'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed'}
+	local shown = 0
+	local function item(id, fields)
+		local read = try('hmget', prefix .. 'x:schedule:' .. id, unpack(fields))
+		local followers = try('hgetall', prefix .. 'x:follow:' .. id)
+		local due = try('hget', prefix .. 'x:schedules', id)
+		shown = shown + #followers / 2
+		return cjson.encode({id = id, due = type(due) == 'string' and due, followers = followers.err and var.none or followers, fields = read.err and var.none or read})
+	end
+	local ids, total = {}, 0
+	if ARGV[4] then
+		local offset = lib.whole('Schedules', 'offset', ARGV[3])
+		local limit = lib.whole('Schedules', 'limit', ARGV[4])
+		total = call('zcard', prefix .. 'x:schedule-ids')
+		ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
+	elseif call('zscore', prefix .. 'x:schedule-ids', lib.required('Schedules', 'id', ARGV[3])) then
+		ids, total = {ARGV[3]}, 1
+		for _, field in ipairs({'only', 'data', 'pairs'}) do
+			FIELDS[#FIELDS + 1] = field
+		end
+	end
+	local items = {}
+	for i = 1, #ids do
+		if shown >= 1000 then
+			break
+		end
+		items[i] = item(ids[i], FIELDS)
+	end
+	return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. lib.joined(items) .. '}'
+end
+elseif #command == 10 then
+if command == 'cancel.all' then
+	var = {none = {}, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local count, rest
+	do
+		local jids
+		do
+			lib.required('Cancel', 'jid', ARGV[3])
+			if #ARGV - 3 >= 500 then
+				local message = 'More than ' .. 500 .. ' jobs'
+				error('Cancel(): ' .. message)
+			end
+			local jids2, seen = {}, {}
+			for i = 3, #ARGV do
+				if not seen[ARGV[i]] then
+					jids2[#jids2 + 1], seen[ARGV[i]] = ARGV[i], true
+				end
+			end
+			jids = jids2
+		end
+		local order
+		do
+			local dependents
+			do
+				local among, dependents2, count = {}, {}, 0
+				for i = 1, #jids do
+					among[jids[i]] = true
+				end
+				for i = 1, #jids do
+					dependents2[jids[i]] = lib.check_dependents(jids[i], among, #jids)
+					count = count + #dependents2[jids[i]]
+					if count > 20000 then
+						local message = 'The jobs have more than ' .. 20000 .. ' dependents'
+						error('Cancel(): ' .. message)
+					end
+				end
+				dependents = dependents2
+			end
+			local order2, looked = {}, {}
+			for i = 1, #jids do
+				local path = {not looked[jids[i]] and jids[i] or nil}
+				while path[1] do
+					local jid = path[#path]
+					looked[jid] = (looked[jid] or 0) + 1
+					local other = dependents[jid][looked[jid]]
+					if not other then
+						order2[#order2 + 1], path[#path] = jid, nil
+					elseif not looked[other] then
+						path[#path + 1] = other
+					end
+				end
+			end
+			order = order2
+		end
+		local some = lib.within_reach(order, 250)
+		local jobs, canceled = lib.read_first(some), 0
+		lib.must_publish()
+		if #jobs == 0 then
+			lib.unlink_some(order[1])
+		end
+		for i = 1, #jobs do
+			lib.cancel_job(order[i], jobs[i])
+			canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+		end
+		count, rest = canceled, {unpack(order, #jobs + 1)}
+	end
+	return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
+elseif command == 'config.set' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local option = lib.required('config.set', 'option', ARGV[3])
+	local value = ARGV[4]
+	if not value then
+		error('config.set(): Arg "value" missing')
+	end
+	lib.must_publish()
+	call('hset', prefix .. 'config', option, value)
+	try('publish', prefix .. 'log', (cjson.encode({event = 'config_set', option = option, value = value})))
+	do
+		local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
+		if queue then
+			lib.wake(queue)
+		end
+	end
+	return
+elseif command == 'limit.hold' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
+	local seconds
+	do
+		local text = ARGV[4]
+		seconds = tonumber(text)
+		if not seconds or seconds - seconds ~= 0 then
+			lib.reject_number('Limit', 'seconds', text)
+		end
+	end
+	if seconds < 0 then
+		local message = 'Arg "seconds" is negative: ' .. ARGV[4]
+		error('Limit(): ' .. message)
+	end
+	lib.must_publish()
+	if seconds > 0 then
+		call('hset', prefix .. 'x:limits', name .. ' hold', string.format('%.17g', now + seconds))
+	else
+		call('hdel', prefix .. 'x:limits', name .. ' hold')
+	end
+	if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
+		lib.return_parked(lib.read_limit(name, 1))
+	end
+	return
+elseif command == 'limit.info' then
+	library(stamp, now)
+	local name = lib.required('Limit', 'name', ARGV[3])
+	lib.check_limit_name('Limit', name)
+	local limit = lib.read_limit(name, 1)
+	local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit) or 0
+	local reply = {string.format('%.17g', limit.max), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), try('hexists', prefix .. 'x:limits', name) == 1 and '1' or '0', string.format('%.17g', limit.hold or 0), string.format('%.17g', opens), string.format('%.17g', (lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':wait'), 0)))}
+	local held = try('zrange', prefix .. 'x:limit:' .. name .. ':held', 0, 999, 'WITHSCORES')
+	for i = 1, limit.max > 0 and #held or 0, 2 do
+		local ends = lib.finite(held[i + 1], 0)
+		if ends > now or (lib.slot_ends(held[i]) or 0) > now then
+			reply[#reply + 1] = held[i]
+		end
+	end
+	return reply
+elseif command == 'limit.list' then
+	library(stamp, now)
+	local cursor = lib.scan_cursor('Limits', lib.required('Limits', 'cursor', ARGV[3]))
+	local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
+	local reply, stored = {found[1] == '0' and '' or found[1]}, found[2]
+	for i = 1, #stored, 2 do
+		if not string.find(stored[i], ' ', 1, true) then
+			local name, n = stored[i], #reply
+			reply[n + 1], reply[n + 2] = name, stored[i + 1]
+			reply[n + 3] = lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), -1)
+			reply[n + 4] = lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':wait'), -1)
+		end
+	end
+	return reply
+elseif command == 'reschedule' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local delay
+	do
+		local text = ARGV[4]
+		delay = tonumber(text)
+		if not delay or delay - delay ~= 0 then
+			lib.reject_number('Reschedule', 'seconds', text)
+		end
+	end
+	if delay < 0 then
+		local message = 'Arg "seconds" is negative: ' .. ARGV[4]
+		error('Reschedule(): ' .. message)
+	end
+	local key = prefix .. 'j:' .. jid
+	local job = call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked')
+	local state, queue, stored = job[1], job[2], job[4]
+	if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then
+		return state
+	end
+	local ends = stored and string.find(stored, '^%a*[stkK]') ~= nil and lib.end_of_life(jid, stored, 'waiting', now)
+	if ends and ends <= now + delay then
+		local message = 'StartBy or TTL of job ' .. jid .. ' is over before'
+		error('Reschedule(): ' .. message)
+	end
+	local work, scheduled = prefix .. 'q:' .. queue .. '-work', prefix .. 'q:' .. queue .. '-scheduled'
+	call('zcard', work)
+	call('zcard', scheduled)
+	lib.must_publish()
+	if delay > 0 then
+		call('zadd', scheduled, string.format('%.17g', now + delay), jid)
+		call('zrem', work, jid)
+		call('hset', key, 'state', 'scheduled')
+		if stored and string.find(stored, '^%a*g') ~= nil then
+			lib.leave_turns(queue, job[3])
+		end
+	else
+		call('zadd', work, lib.score_of(queue, job[3], stored, {}), jid)
+		call('zrem', scheduled, jid)
+		call('hset', key, 'state', 'waiting')
+	end
+	if job[5] then
+		local _, name = lib.score_before(jid)
+		if name then
+			if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
+				lib.return_parked(lib.read_limit(name, 1))
 			end
 		end
-		return ready
-	elseif command == 'recur.update' then
-		var = {none = {}, unheard = 0}
-		library(stamp, now)
-		local jid = lib.required('Recurring', 'jid', ARGV[3])
-		local key = prefix .. 'r:' .. jid
-		local old = call('hmget', key, 'queue', 'interval')
-		local queue, interval = old[1], lib.finite(old[2], 0)
-		if not queue then
-			local message = 'No recurring job ' .. jid
+	end
+	lib.note_filled(queue)
+	lib.wake_for(queue, delay)
+	return state
+elseif command == 'unfail.job' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local given = lib.read_gift('Unfail.job', 4, #ARGV)
+	local state = call('hget', prefix .. 'j:' .. jid, 'state')
+	if not state then
+		local message = 'Job ' .. jid .. ' does not exist'
+		error('Unfail.job(): ' .. message)
+	elseif state ~= 'failed' then
+		local message = 'Job ' .. jid .. ' has not failed: ' .. state
+		error('Unfail.job(): ' .. message)
+	end
+	local job = lib.read_failed(jid)
+	if not job then
+		local message = 'Job ' .. jid .. ' is in no queue'
+		error('Unfail.job(): ' .. message)
+	end
+	lib.unfail({job}, given)
+	lib.leave_group(jid, lib.list_of(job.failure))
+	return jid
+elseif command == 'workerJobs' then
+	local worker = ARGV[3]
+	if not worker then
+		return 'null'
+	end
+	do
+		local list = call('zrangebyscore', prefix .. 'w:' .. worker .. ':jobs', ARGV[4] or '-inf', '+inf')
+		if #list == 0 then
+			return empty_list
+		end
+		return cjson.encode(list)
+	end
+end
+elseif #command == 11 then
+if command == 'recur.untag' then
+	library(stamp, now)
+	local jid = lib.required('Recurring', 'jid', ARGV[3])
+	local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
+	if not tags then
+		local message = 'Job ' .. jid .. ' does not exist'
+		error('Untag(): ' .. message)
+	end
+	tags = lib.difference(lib.names_of(tags), ARGV, 4)
+	call('hset', prefix .. 'r:' .. jid, 'tags', lib.array(tags))
+	return lib.array(tags)
+end
+elseif #command == 12 then
+if command == 'batch.commit' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+	if not job[1] then
+		local message = 'Job ' .. jid .. ' does not exist'
+		error('Batch.commit(): ' .. message)
+	elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
+		local message = 'Job ' .. jid .. ' is not a batch'
+		error('Batch.commit(): ' .. message)
+	end
+	local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+	local left = call('scard', dependencies)
+	if call('sismember', dependencies, 'x:open') == 0 then
+		return left
+	end
+	if left == 1 and job[1] == 'depends' then
+		local problem = lib.free(jid, true)
+		if problem then
+			call('del', prefix .. 'x:none')
+			error('Batch.commit(): ' .. problem)
+		end
+	end
+	lib.undepend(jid, 'x:open')
+	return left - 1
+elseif command == 'batch.status' then
+	var = {none = {}}
+	library(stamp, now)
+	local jid = lib.required('Job', 'jid', ARGV[3])
+	local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
+	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+	if not job[1] then
+		local message = 'Job ' .. jid .. ' does not exist'
+		error('Batch.status(): ' .. message)
+	elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
+		local message = 'Job ' .. jid .. ' is not a batch'
+		error('Batch.status(): ' .. message)
+	end
+	local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+	local open = call('sismember', dependencies, 'x:open') == 1
+	local pending = call('scard', dependencies) - (open and 1 or 0)
+	local function members()
+		local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
+		for _, other in ipairs(found[2]) do
+			if other ~= 'x:open' then
+				jids[#jids + 1] = other
+			end
+		end
+		return ',"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"jids":' .. lib.array(jids)
+	end
+	local _, values = lib.split_options(job[2])
+	local own = type(values.b) == 'table' and values.b or var.none
+	local failed = type(values.f) == 'table' and values.f.failed
+	return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. string.format('%.17g', (lib.finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
+elseif command == 'config.unset' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local option = lib.required('config.unset', 'option', ARGV[3])
+	lib.must_publish()
+	call('hdel', prefix .. 'config', option)
+	try('publish', prefix .. 'log', (cjson.encode({event = 'config_unset', option = option})))
+	do
+		local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
+		if queue then
+			lib.wake(queue)
+		end
+	end
+	return
+elseif command == 'limit.delete' then
+	var = {unheard = 0}
+	library(stamp, now)
+	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
+	lib.must_publish()
+	call('hdel', prefix .. 'x:limits', name, name .. ' hold')
+	if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
+		lib.return_parked(lib.read_limit(name, 1))
+	end
+	return
+elseif command == 'queue.forget' then
+	library(stamp, now)
+	lib.required('Queue.forget', 'queue', ARGV[3])
+	for i = 3, #ARGV do
+		call('zrem', prefix .. 'queues', ARGV[i])
+		try('zrem', prefix .. 'x:queues', ARGV[i])
+	end
+	return
+elseif command == 'queues.ready' then
+	local ready = {}
+	for i = 3, #ARGV do
+		local key = prefix .. 'q:' .. ARGV[i] .. '-'
+		if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
+			ready[#ready + 1] = ARGV[i]
+		end
+	end
+	return ready
+elseif command == 'recur.update' then
+	var = {none = {}, unheard = 0}
+	library(stamp, now)
+	local jid = lib.required('Recurring', 'jid', ARGV[3])
+	local key = prefix .. 'r:' .. jid
+	local old = call('hmget', key, 'queue', 'interval')
+	local queue, interval = old[1], lib.finite(old[2], 0)
+	if not queue then
+		local message = 'No recurring job ' .. jid
+		error('Recur(): ' .. message)
+	end
+	local numeric = {priority = true, interval = true, retries = true, backlog = true}
+	local changes = lib.options('Recur', 4, #ARGV)
+	for option, value in pairs(changes) do
+		if numeric[option] then
+			changes[option] = lib.number('Recur', option, value)
+		elseif option == 'data' then
+			lib.json('Recur', 'data', value)
+		elseif option == 'tags' then
+			lib.names('Recur', 'tags', value)
+		elseif option == 'queue' then
+			lib.required('Recur', 'queue', value ~= '' and value)
+		elseif option ~= 'klass' then
+			local message = 'Unrecognized option "' .. option .. '"'
 			error('Recur(): ' .. message)
 		end
-		local numeric = {priority = true, interval = true, retries = true, backlog = true}
-		local changes = lib.options('Recur', 4, #ARGV)
-		for option, value in pairs(changes) do
-			if numeric[option] then
-				changes[option] = lib.number('Recur', option, value)
-			elseif option == 'data' then
-				lib.json('Recur', 'data', value)
-			elseif option == 'tags' then
-				lib.names('Recur', 'tags', value)
-			elseif option == 'queue' then
-				lib.required('Recur', 'queue', value ~= '' and value)
-			elseif option ~= 'klass' then
-				local message = 'Unrecognized option "' .. option .. '"'
-				error('Recur(): ' .. message)
-			end
-		end
-		if changes.interval and changes.interval <= 0 then
-			error('Recur(): Arg "interval" must be greater than 0')
-		end
-		local due = tonumber(call('zscore', prefix .. 'q:' .. queue .. '-recur', jid) or nil) or now
-		if changes.interval then
-			due = due + changes.interval - interval
-		end
-		if changes.queue or changes.interval then
-			local target = changes.queue or queue
-			call('zadd', prefix .. 'q:' .. target .. '-recur', string.format('%.17g', due), jid)
-			if target ~= queue then
-				try('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
-			end
-			if changes.queue then
-				lib.know_queue(target)
-			end
-			lib.note_filled(target)
-			lib.wake_for(target, due - now)
-		end
-		for option, value in pairs(changes) do
-			call('hset', key, option, value)
-		end
-		return true
-	elseif command == 'subscription' then
-		library(stamp, now)
-		local queue = lib.required('Subscription', 'queue', ARGV[3])
-		local action = lib.required('Subscription', 'action', ARGV[4])
-		local key = prefix .. 'topics' .. queue
-		local function subscribers()
-			local all = call('smembers', prefix .. 'x:topics')
-			lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
-			table.sort(all)
-			return all
-		end
-		local function all_topics()
-			local by_topic = {}
-			for _, name in ipairs(subscribers()) do
-				for _, topic in ipairs(try('hkeys', prefix .. 'topics' .. name)) do
-					by_topic[topic] = by_topic[topic] or {}
-					table.insert(by_topic[topic], name)
-				end
-			end
-			return by_topic
-		end
-		if action == 'all' then
-			return cjson.encode(all_topics())
-		elseif action == 'get' then
-			local list = call('exists', key) == 1 and {key} or {}
-			if #list == 0 then
-				return empty_list
-			end
-			return cjson.encode(list)
-		end
-		local topic = lib.required('Subscription', 'topic', ARGV[5])
-		if action == 'add' then
-			call('hset', key, topic, queue)
-			try('sadd', prefix .. 'x:topics', queue)
-			local topics = call('hkeys', key)
-			for i = 1, #topics do
-				topics[i] = queue
-			end
-			if #topics == 0 then
-				return empty_list
-			end
-			return cjson.encode(topics)
-		elseif action == 'remove' then
-			local removed = call('hdel', key, topic) == 1
-			if removed and call('exists', key) == 0 then
-				try('srem', prefix .. 'x:topics', queue)
-			end
-			return tostring(removed)
-		elseif action == 'exists' then
-			return tostring(call('hexists', key, topic) == 1)
-		end
-		do
-			local message = 'Unknown action "' .. action .. '"'
-			error('Subscription(): ' .. message)
-		end
-		return
-	elseif command == 'workersCount' then
-		return call('zcard', prefix .. 'workers')
 	end
+	if changes.interval and changes.interval <= 0 then
+		error('Recur(): Arg "interval" must be greater than 0')
+	end
+	local due = tonumber(call('zscore', prefix .. 'q:' .. queue .. '-recur', jid) or nil) or now
+	if changes.interval then
+		due = due + changes.interval - interval
+	end
+	if changes.queue or changes.interval then
+		local target = changes.queue or queue
+		call('zadd', prefix .. 'q:' .. target .. '-recur', string.format('%.17g', due), jid)
+		if target ~= queue then
+			try('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
+		end
+		if changes.queue then
+			lib.know_queue(target)
+		end
+		lib.note_filled(target)
+		lib.wake_for(target, due - now)
+	end
+	for option, value in pairs(changes) do
+		call('hset', key, option, value)
+	end
+	return true
+elseif command == 'subscription' then
+	library(stamp, now)
+	local queue = lib.required('Subscription', 'queue', ARGV[3])
+	local action = lib.required('Subscription', 'action', ARGV[4])
+	local key = prefix .. 'topics' .. queue
+	local function subscribers()
+		local all = call('smembers', prefix .. 'x:topics')
+		lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
+		table.sort(all)
+		return all
+	end
+	local function all_topics()
+		local by_topic = {}
+		for _, name in ipairs(subscribers()) do
+			for _, topic in ipairs(try('hkeys', prefix .. 'topics' .. name)) do
+				by_topic[topic] = by_topic[topic] or {}
+				table.insert(by_topic[topic], name)
+			end
+		end
+		return by_topic
+	end
+	if action == 'all' then
+		return cjson.encode(all_topics())
+	elseif action == 'get' then
+		local list = call('exists', key) == 1 and {key} or {}
+		if #list == 0 then
+			return empty_list
+		end
+		return cjson.encode(list)
+	end
+	local topic = lib.required('Subscription', 'topic', ARGV[5])
+	if action == 'add' then
+		call('hset', key, topic, queue)
+		try('sadd', prefix .. 'x:topics', queue)
+		local topics = call('hkeys', key)
+		for i = 1, #topics do
+			topics[i] = queue
+		end
+		if #topics == 0 then
+			return empty_list
+		end
+		return cjson.encode(topics)
+	elseif action == 'remove' then
+		local removed = call('hdel', key, topic) == 1
+		if removed and call('exists', key) == 0 then
+			try('srem', prefix .. 'x:topics', queue)
+		end
+		return tostring(removed)
+	elseif action == 'exists' then
+		return tostring(call('hexists', key, topic) == 1)
+	end
+	do
+		local message = 'Unknown action "' .. action .. '"'
+		error('Subscription(): ' .. message)
+	end
+	return
+elseif command == 'workersCount' then
+	return call('zcard', prefix .. 'workers')
+end
 elseif #command == 13 then
-	if command == 'schedule.last' then
-		library(stamp, now)
-		local function note_follower(id, worker, digest)
-			local key = prefix .. 'x:follow:' .. id
-			local since, _, before = lib.read_follower(try('hget', key, worker))
-			local schedule = try('hmget', prefix .. 'x:schedule:' .. id, 'digest', 'seen')
-			local registered = schedule[1]
-			try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
-			try('expire', key, 180)
-			try('hset', prefix .. 'x:schedule:' .. id, 'seen', stamp)
-			if math.floor(lib.finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
-				lib.drop_gone(id)
-			end
-			if registered == digest then
-				return ''
-			elseif before ~= digest or type(registered) ~= 'string' or not lib.is_followed(id, registered) then
-				return 'register'
-			end
-			return 'differs'
+if command == 'schedule.last' then
+	library(stamp, now)
+	local function note_follower(id, worker, digest)
+		local key = prefix .. 'x:follow:' .. id
+		local since, _, before = lib.read_follower(try('hget', key, worker))
+		local schedule = try('hmget', prefix .. 'x:schedule:' .. id, 'digest', 'seen')
+		local registered = schedule[1]
+		try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+		try('expire', key, 180)
+		try('hset', prefix .. 'x:schedule:' .. id, 'seen', stamp)
+		if math.floor(lib.finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
+			lib.drop_gone(id)
 		end
-		local id = lib.required('Schedule.last', 'id', ARGV[3])
-		local worker = ARGV[4]
-		local digest = worker and lib.required('Schedule.last', 'digest', ARGV[5] ~= '' and ARGV[5])
-		local key = prefix .. 'x:schedules'
-		local last = lib.finite(call('hget', key, id))
-		if not last or last > now + 60 then
-			call('hset', key, id, stamp)
-			last = now
+		if registered == digest then
+			return ''
+		elseif before ~= digest or type(registered) ~= 'string' or not lib.is_followed(id, registered) then
+			return 'register'
 		end
-		return {string.format('%.17g', (math.min(last, now))), stamp, worker and note_follower(id, worker, digest) or ''}
+		return 'differs'
 	end
+	local id = lib.required('Schedule.last', 'id', ARGV[3])
+	local worker = ARGV[4]
+	local digest = worker and lib.required('Schedule.last', 'digest', ARGV[5] ~= '' and ARGV[5])
+	local key = prefix .. 'x:schedules'
+	local last = lib.finite(call('hget', key, id))
+	if not last or last > now + 60 then
+		call('hset', key, id, stamp)
+		last = now
+	end
+	return {string.format('%.17g', (math.min(last, now))), stamp, worker and note_follower(id, worker, digest) or ''}
+end
 elseif #command == 14 then
-	if command == 'queue.settings' then
-		library(stamp, now)
-		local queue = lib.required('Queue', 'queue', ARGV[3])
-		local settings = lib.read_settings(queue)
-		local limit = lib.read_max_rate(queue, settings.max_rate, 1) or {rate = 0, per = 0}
-		return {string.format('%.17g', settings.heartbeat), string.format('%.17g', settings.max_concurrency), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), string.format('%.17g', limit.rate > 0 and lib.rate_opens(limit) or 0)}
-	elseif command == 'schedule.leave' then
-		library(stamp, now)
-		local worker = lib.required('Schedule.leave', 'worker', ARGV[3])
-		for i = 4, #ARGV do
-			try('hdel', prefix .. 'x:follow:' .. ARGV[i], worker)
-		end
-		return
+if command == 'queue.settings' then
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3])
+	local settings = lib.read_settings(queue)
+	local limit = lib.read_max_rate(queue, settings.max_rate, 1) or {rate = 0, per = 0}
+	return {string.format('%.17g', settings.heartbeat), string.format('%.17g', settings.max_concurrency), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), string.format('%.17g', limit.rate > 0 and lib.rate_opens(limit) or 0)}
+elseif command == 'schedule.leave' then
+	library(stamp, now)
+	local worker = lib.required('Schedule.leave', 'worker', ARGV[3])
+	for i = 4, #ARGV do
+		try('hdel', prefix .. 'x:follow:' .. ARGV[i], worker)
 	end
+	return
+end
 elseif #command == 15 then
-	if command == 'schedule.forget' then
-		library(stamp, now)
-		local id = lib.required('Schedule.forget', 'id', ARGV[3])
-		if lib.is_followed(id) then
-			return 'followed'
-		end
-		local removed = call('zrem', prefix .. 'x:schedule-ids', id)
-		local known = call('hdel', prefix .. 'x:schedules', id)
-		call('del', prefix .. 'x:schedule:' .. id, prefix .. 'x:follow:' .. id)
-		return removed + known > 0 and 'forgotten' or 'unknown'
-	elseif command == 'worker.register' then
-		var = {none = {}, releasable = math.huge, tellable = 200, unheard = 0}
-		library(stamp, now)
-		local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
-		local started = now - lib.number('Worker.register', 'age', ARGV[4])
-		lib.json('Worker.register', 'json', ARGV[5])
-		call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[5], 'EX', 150)
-		try('zadd', prefix .. 'workers', stamp, worker)
-		if try('exists', prefix .. 'x:rest') == 1 then
-			local _, more = lib.settle_rest()
-			if more then
-				return 1
-			end
-		end
-		if try('exists', prefix .. 'failures') == 1 then
-			local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', 300)
-			if leased and not leased.err then
-				return 2
-			end
-		end
-		return
+if command == 'schedule.forget' then
+	library(stamp, now)
+	local id = lib.required('Schedule.forget', 'id', ARGV[3])
+	if lib.is_followed(id) then
+		return 'followed'
 	end
+	local removed = call('zrem', prefix .. 'x:schedule-ids', id)
+	local known = call('hdel', prefix .. 'x:schedules', id)
+	call('del', prefix .. 'x:schedule:' .. id, prefix .. 'x:follow:' .. id)
+	return removed + known > 0 and 'forgotten' or 'unknown'
+elseif command == 'worker.register' then
+	var = {none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
+	local started = now - lib.number('Worker.register', 'age', ARGV[4])
+	lib.json('Worker.register', 'json', ARGV[5])
+	call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[5], 'EX', 150)
+	try('zadd', prefix .. 'workers', stamp, worker)
+	if try('exists', prefix .. 'x:rest') == 1 then
+		local _, more = lib.settle_rest()
+		if more then
+			return 1
+		end
+	end
+	if try('exists', prefix .. 'failures') == 1 then
+		local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', 300)
+		if leased and not leased.err then
+			return 2
+		end
+	end
+	return
+end
 elseif #command == 17 then
-	if command == 'schedule.register' then
-		library(stamp, now)
-		local id = lib.required('Schedule.register', 'id', ARGV[3] ~= '' and ARGV[3])
-		local digest = lib.required('Schedule.register', 'digest', ARGV[4] ~= '' and ARGV[4])
-		local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
-		local values = {'digest', digest}
-		for i = 1, #fields do
-			values[#values + 1] = fields[i]
-			values[#values + 1] = lib.required('Schedule.register', fields[i], ARGV[i + 4])
-		end
-		call('zadd', prefix .. 'x:schedule-ids', 0, id)
-		local since = try('hget', prefix .. 'x:schedule:' .. id, 'since')
-		try('hset', prefix .. 'x:schedule:' .. id, 'since', type(since) == 'string' and since or stamp, unpack(values))
-		lib.drop_gone(id)
-		return
-	elseif command == 'worker.deregister' then
-		library(stamp, now)
-		lib.required('Worker.deregister', 'worker', ARGV[3])
-		for i = 3, #ARGV do
-			call('zrem', prefix .. 'workers', ARGV[i])
-			call('del', prefix .. 'x:worker:' .. ARGV[i])
-		end
-		return
+if command == 'schedule.register' then
+	library(stamp, now)
+	local id = lib.required('Schedule.register', 'id', ARGV[3] ~= '' and ARGV[3])
+	local digest = lib.required('Schedule.register', 'digest', ARGV[4] ~= '' and ARGV[4])
+	local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
+	local values = {'digest', digest}
+	for i = 1, #fields do
+		values[#values + 1] = fields[i]
+		values[#values + 1] = lib.required('Schedule.register', fields[i], ARGV[i + 4])
 	end
+	call('zadd', prefix .. 'x:schedule-ids', 0, id)
+	local since = try('hget', prefix .. 'x:schedule:' .. id, 'since')
+	try('hset', prefix .. 'x:schedule:' .. id, 'since', type(since) == 'string' and since or stamp, unpack(values))
+	lib.drop_gone(id)
+	return
+elseif command == 'worker.deregister' then
+	library(stamp, now)
+	lib.required('Worker.deregister', 'worker', ARGV[3])
+	for i = 3, #ARGV do
+		call('zrem', prefix .. 'workers', ARGV[i])
+		call('del', prefix .. 'x:worker:' .. ARGV[i])
+	end
+	return
+end
 end
 error('Unknown command ' .. tostring(command))

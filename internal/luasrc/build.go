@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -133,14 +132,14 @@ func (b *builder) build() (string, error) {
 	p.named = b.named
 	p.line("")
 	p.line("-- The commands that seldom run.")
-	var bySize []branch
+	keyword := "if"
 	for _, size := range slices.Sorted(maps.Keys(rest)) {
-		length := &unary{"#", &name{text: "command"}}
-		is := &binary{"==", length, &literal{strconv.Itoa(size)}}
-		bySize = append(bySize, branch{is, []stat{&choice{rest[size]}}})
+		p.line(fmt.Sprintf("%s #command == %d then", keyword, size))
+		p.stat(&choice{rest[size]})
+		keyword = "elseif"
 	}
-	if len(bySize) > 0 {
-		p.stat(&choice{bySize})
+	if len(rest) > 0 {
+		p.line("end")
 	}
 	p.line("error('Unknown command ' .. tostring(command))")
 	return p.b.String(), nil
@@ -196,6 +195,11 @@ func (b *builder) isOneOf(commands []string) expr {
 	return is
 }
 
+// calledBy returns the names of functions that a hot command calls in the library.
+func (b *builder) calledBy(command string) []string {
+	return strings.Fields(headerFields(b.commands[command].header)["Library"])
+}
+
 // isHot reports whether the header of a command has the line "-- Hot".
 func (b *builder) isHot(command string) bool {
 	facts, _ := factsOf(b.commands[command].header)
@@ -206,7 +210,8 @@ func (b *builder) isHot(command string) bool {
 // Commands that handle many jobs come first, because only the first 256 constants of a function
 // cost nothing to use.
 var families = [][]string{
-	{"finish", "complete"}, {"reserve", "pop"}, {"put.many"}, {"put"}, {"fail", "retry"},
+	{"finish", "complete", "end"}, {"reserve", "pop", "popByJid"}, {"put.many"}, {"put"},
+	{"fail", "retry"},
 }
 
 // familiesOf returns commands by families: the usual ones, and then each of the others alone.
@@ -534,20 +539,22 @@ type hotPart struct {
 	seen  map[*symbol]bool
 }
 
-// hotPartOf returns what some code needs of the library, where it calls some functions by name.
-func (b *builder) hotPartOf(called []string, codes ...[]stat) *hotPart {
-	h := &hotPart{
-		called: called,
-		cold:   map[*symbol]bool{}, there: map[*symbol]bool{}, seen: map[*symbol]bool{},
-	}
-	for _, code := range codes {
-		h.add(code)
-	}
+// hotPartOf returns what some code needs of the library, where it calls functions of some names.
+func (b *builder) hotPartOf(code []stat, called []string) *hotPart {
+	h := newHotPart(called)
+	h.add(code)
 	for sym := range h.cold {
 		h.there[sym] = true
 		b.collect(b.bodyOf(sym), h.there)
 	}
 	return h
+}
+
+func newHotPart(called []string) *hotPart {
+	return &hotPart{
+		called: called,
+		cold:   map[*symbol]bool{}, there: map[*symbol]bool{}, seen: map[*symbol]bool{},
+	}
 }
 
 func (h *hotPart) add(code any) {
@@ -643,19 +650,24 @@ func (b *builder) hotBranch(commands []string) ([]stat, bool, error) {
 // inlined returns the bodies of commands, each for its command, after the large functions that they
 // share.
 func (b *builder) inlined(commands []string, bodies [][]stat) []stat {
-	var called []string
-	for _, command := range commands {
-		called = append(called, strings.Fields(headerFields(b.commands[command].header)["Library"])...)
+	parts := make([]*hotPart, len(bodies))
+	there := map[*symbol]bool{}
+	for i, command := range commands {
+		parts[i] = b.hotPartOf(bodies[i], b.calledBy(command))
+		maps.Copy(there, parts[i].there)
 	}
-	h := b.hotPartOf(called, bodies...)
+	for _, part := range parts {
+		part.there = there
+	}
 	c := &copier{syms: map[*symbol]*symbol{}}
 	if len(commands) == 1 {
-		return inlineAll(append(h.declared(c), c.stats(bodies[0])...))
+		return inlineAll(append(parts[0].declared(c), c.stats(bodies[0])...), hotGrowth)
 	}
-	shared := &hotPart{called: called, there: h.there, cold: h.cold, seen: map[*symbol]bool{}}
+	shared := newHotPart(nil)
+	shared.there = there
 	isLarge := map[*symbol]bool{}
-	for _, sym := range h.own {
-		if b.isShared(sym, called, bodies) {
+	for _, sym := range parts[0].own {
+		if b.isShared(sym, parts) {
 			shared.addSymbol(sym)
 			isLarge[sym] = sym.fn != nil
 		}
@@ -669,37 +681,35 @@ func (b *builder) inlined(commands []string, bodies [][]stat) []stat {
 				own.syms[sym] = copied
 			}
 		}
-		part := &hotPart{called: called, there: h.there, cold: h.cold, seen: map[*symbol]bool{}}
-		part.add(bodies[i])
-		made := inlineAll(append(part.declared(own), own.stats(bodies[i])...))
+		made := inlineAll(append(parts[i].declared(own), own.stats(bodies[i])...), hotGrowth)
 		only.branches = append(only.branches, branch{b.isCommand(command), made})
 	}
-	return inlineAll(append(body, only))
+	return inlineAll(append(body, only), hotGrowth)
 }
 
-// isShared reports whether all of some bodies need a symbol that is a variable, or a function that
-// is too large for a copy in each.
-func (b *builder) isShared(sym *symbol, called []string, bodies [][]stat) bool {
-	for _, body := range bodies {
-		if h := b.hotPartOf(called, body); !h.seen[sym] {
+// isShared reports whether all commands need a symbol that is a variable, or a function that is too
+// large for a copy for each.
+func (b *builder) isShared(sym *symbol, parts []*hotPart) bool {
+	for _, part := range parts {
+		if !part.seen[sym] {
 			return false
 		}
 	}
 	if sym.fn == nil {
 		return true
 	}
-	total := 0
-	for _, needed := range b.hotPartOf(called, sym.fn.body).own {
+	total := weight(sym.fn)
+	for _, needed := range b.hotPartOf(sym.fn.body, nil).own {
 		if needed.fn != nil {
 			total += weight(needed.fn)
 		}
 	}
-	return total+weight(sym.fn) > leastShared
+	return total > leastShared
 }
 
 // leastShared is how much a function weighs at least, with those that it calls, of which there is
 // one copy for several commands.
-const leastShared = 400
+const leastShared = 250
 
 // needed returns what the body of a branch needs of the library, which has it then.
 func (b *builder) needed(body []stat) map[*symbol]bool {
@@ -770,7 +780,7 @@ func (b *builder) withSmall(body []stat) []stat {
 		c := &copier{syms: map[*symbol]*symbol{}}
 		own := c.declared(sym)
 		own.kind, own.fn = inBlock, c.expr(sym.fn).(*function)
-		made := inlineAll(append([]stat{&localFunction{own, own.fn}}, c.stats(body)...))
+		made := inlineAll(append([]stat{&localFunction{own, own.fn}}, c.stats(body)...), coldGrowth)
 		if f, ok := made[0].(*localFunction); !ok || f.sym != own {
 			body = made
 		}
@@ -912,7 +922,7 @@ func (b *builder) printLibrary(p *printer) {
 	slices.Sort(sizes)
 	p.line("-- The functions of the library: each is made when it is first called. " +
 		"They are found by the lengths")
-	p.line("-- of their names, and then by these.")
+	p.line("-- of their names, and then by these, as by the cases of two switches at one level.")
 	p.line("local " + libName)
 	p.line("local function " + makerCall)
 	p.indent++
@@ -927,9 +937,7 @@ func (b *builder) printLibrary(p *printer) {
 	keyword := "if"
 	for _, size := range sizes {
 		p.line(fmt.Sprintf("%s length == %d then", keyword, size))
-		p.indent++
 		b.printMakers(p, bySize[size])
-		p.indent--
 		keyword = "elseif"
 	}
 	if len(sizes) > 0 {

@@ -124,11 +124,14 @@ func uses(code any, sym *symbol) int {
 
 // An inliner puts functions in the place of their calls in the statements of a block, of which they
 // are the first.
-type inliner struct{ body []stat }
+type inliner struct {
+	body   []stat
+	growth int // how much all copies of a function with several calls may weigh
+}
 
 // inlineAll does so as often as there is something to do, and leaves out functions without calls.
-func inlineAll(body []stat) []stat {
-	in := inliner{body}
+func inlineAll(body []stat, growth int) []stat {
+	in := inliner{body, growth}
 	for in.once() {
 	}
 	return in.body
@@ -189,14 +192,17 @@ func callOf(x expr, sym *symbol) *call {
 	return called
 }
 
-// maxGrowth is how much all copies of a function with several calls may weigh.
-const maxGrowth = 400
+// How much all copies of a function may weigh in a command that often runs, and elsewhere.
+const (
+	hotGrowth  = 400
+	coldGrowth = 100
+)
 
 // move puts the function's body in the place of its calls, if all of them can be replaced, and the
 // script does not grow much.
 func (in *inliner) move(sym *symbol) bool {
 	calls := uses(in.body, sym)
-	if calls > 1 && calls*weight(sym.fn) > maxGrowth {
+	if calls > 1 && calls*weight(sym.fn) > in.growth {
 		return false
 	}
 	possible := 0
@@ -332,16 +338,20 @@ func (m *move) made() []stat {
 		var arg expr
 		if i < len(m.args) {
 			arg = m.args[i]
+		} else if !isSingle(m.args) {
+			arg = &literal{"..."} // one of several values
+		} else {
+			arg = &literal{"nil"}
 		}
-		if i < len(m.args) && !param.assigned && isFixed(arg) && !m.assigns(arg) {
+		if !param.assigned && isFixed(arg) && !m.assigns(arg) {
 			substitutes[param] = arg
 			continue
 		}
 		declared.syms = append(declared.syms, c.declared(param))
-		if arg != nil {
-			if i < len(m.args)-1 {
-				arg = single(arg)
-			}
+		if i < len(m.args)-1 {
+			arg = single(arg)
+		}
+		if i < len(m.args) {
 			declared.values = append(declared.values, arg)
 		}
 	}
@@ -360,6 +370,19 @@ func (m *move) made() []stat {
 		body = append([]stat{&declared}, body...)
 	}
 	return m.framed(body)
+}
+
+// isSingle reports whether arguments have no more values than there are expressions.
+func isSingle(args []expr) bool {
+	if len(args) == 0 || !isMany(args[len(args)-1]) {
+		return true
+	}
+	called, ok := args[len(args)-1].(*call)
+	if !ok {
+		return false
+	}
+	n, ok := called.fn.(*name)
+	return ok && (nameOf(n) == "call" || nameOf(n) == "try")
 }
 
 // assigns reports whether an argument is a variable to which a result is assigned.

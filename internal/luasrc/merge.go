@@ -33,7 +33,7 @@ func (b *builder) mergeSingles(hot []branch, cold []*coldPart) {
 	for _, part := range cold {
 		m.commands = append(m.commands, &part.body)
 	}
-	for m.mergeOne() {
+	for m.mergeSome() {
 	}
 	maps.DeleteFunc(b.lib, func(sym *symbol, _ bool) bool {
 		return sym.fn != nil && m.bodies[sym] == nil
@@ -43,9 +43,9 @@ func (b *builder) mergeSingles(hot []branch, cold []*coldPart) {
 	}
 }
 
-// mergeOne reports whether there was a function to merge.
-func (m *merger) mergeOne() bool {
-	callers := m.callers()
+// mergeSome reports whether there were functions to merge.
+func (m *merger) mergeSome() bool {
+	callers, found := m.callers(), false
 	for _, sym := range slices.SortedFunc(maps.Keys(m.bodies), byName) {
 		places, body := callers[sym], m.bodies[sym]
 		if m.tried[sym] || len(places) != 1 || places[0] == nil || places[0] == body {
@@ -55,10 +55,17 @@ func (m *merger) mergeOne() bool {
 		if made, ok := merged(*places[0], sym, *body); ok {
 			*places[0] = made
 			delete(m.bodies, sym)
-			return true
+			for _, others := range callers { // the function's calls are there, too
+				for i, place := range others {
+					if place == body {
+						others[i] = places[0]
+					}
+				}
+			}
+			found = true
 		}
 	}
-	return false
+	return found
 }
 
 // callers returns the bodies in which each function is named, nil for a command that often runs.
@@ -94,7 +101,7 @@ func merged(stats []stat, sym *symbol, body []stat) ([]stat, bool) {
 	if !inlinable(own) {
 		return nil, false
 	}
-	made := inlineAll(append([]stat{&localFunction{own, own.fn}}, c.stats(stats)...))
+	made := inlineAll(append([]stat{&localFunction{own, own.fn}}, c.stats(stats)...), coldGrowth)
 	if first, ok := made[0].(*localFunction); ok && first.sym == own {
 		return nil, false
 	}

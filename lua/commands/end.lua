@@ -17,6 +17,8 @@
 --          worker has it; 3 more with tries
 -- For      Go
 -- Repeat   once
+-- Hot
+-- Library  enqueue fail give_up lock_lost undepend
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
 --          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin

@@ -11,6 +11,7 @@
 -- For      classic
 -- Repeat   safe
 -- Hot
+-- Library  job_json
 -- Needs    exists hdel hget hmget lrange rpush scard smembers time zscore
 
 local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'

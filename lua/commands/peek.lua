@@ -14,6 +14,7 @@
 -- For      classic
 -- Repeat   safe
 -- Hot
+-- Library  job_json
 -- Needs    exists expire hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
 --          scard smembers time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem
 --          zrevrange zrevrangebyscore zscore
@@ -123,7 +124,7 @@ end
 -- Shows some jobs from a cursor on: a letter, l for lost jobs, d for what is due, of which only as
 -- many are moved as are wanted, or w for work, and how far the calls before came with that. Returns
 -- the next cursor.
-local function peek_from(cursor)
+local function peek_from(cursor) -- cold
   local part, place = string.match(cursor, '^([ldw])(.*)$')
   if not part and cursor ~= '' then
     reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))

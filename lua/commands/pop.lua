@@ -63,7 +63,8 @@ if count > 0 then
   is_left = settings.left or jids ~= none and at_once < count
   while jids do
     lock(queue, jids, worker, settings, show, out, run)
-    local more = within_drops(math.min(count - #out, at_once))
+    local more = math.min(count - #out, at_once)
+    more = within_drops(more)
     if is_left and out[1] or settings.stopped or large_text >= MAX_TEXT then
       is_left = true
       break

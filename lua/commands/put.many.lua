@@ -13,7 +13,6 @@
 -- Repeat   once, unless new
 -- Waits    for replicas
 -- Hot
--- Library  put
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange

@@ -14,14 +14,18 @@ local function required(area, name, text)
   return text
 end
 
+local function reject_number(area, name, text) -- cold
+  local problem = ({
+    Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+    Priority = 'missing or not', Stats = 'missing or not',
+  })[area] or 'not'
+  reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
+end
+
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    local problem = ({
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    })[area] or 'not'
-    reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
+    reject_number(area, name, text)
   end
   return n
 end
