@@ -101,7 +101,7 @@ func buildGateways(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "qless")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./qless")
 	build.Dir = filepath.Join(filepath.Dir(strings.TrimSpace(string(where))), "..", "cmd")
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	build.Env = append(os.Environ(), "GOWORK=auto", "GOFLAGS=")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return "", fmt.Errorf("build the gateways: %w", err)

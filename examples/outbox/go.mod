@@ -2,11 +2,9 @@ module github.com/qless/qless-go/examples/outbox
 
 go 1.26.0
 
-replace github.com/qless/qless-go => ../..
-
 require (
 	github.com/google/uuid v1.6.0
-	github.com/qless/qless-go v0.0.0
+	github.com/qless/qless-go v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/stretchr/testify v1.12.1
 	modernc.org/sqlite v1.61.1
