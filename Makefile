@@ -1,5 +1,7 @@
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.18.2
 FUZZTIME    ?= 10s
 CHAOS_FOR   ?= 600
 MODEL_STEPS ?= 200000
@@ -121,6 +123,27 @@ instructions-update: ## write what each operation costs now to bench/results
 test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3
 	@tests/servers/matrix.sh
 
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+.PHONY: cross
+cross: ## compile the command line for every platform that a release has programs for
+	@set -e; for platform in $(PLATFORMS); do \
+		echo "go build ./qless for $$platform"; \
+		(cd cmd && CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} \
+			go build -o /dev/null ./qless); \
+	done
+
+.PHONY: workflows
+workflows: ## check what GitHub and GoReleaser are to do, if the checkers can be fetched
+	go run $(ACTIONLINT) .github/workflows/*.yml
+	@mkdir -p .cache/bin
+	@GOBIN=$(CURDIR)/.cache/bin go install $(GORELEASER) || { echo "left out: goreleaser can't be had"; exit 0; }; \
+		.cache/bin/goreleaser check
+
+.PHONY: image
+image: ## build the program of the image as docker build does, from the last commit
+	@.ci/image
+
 .PHONY: release
 release: ## make the commit and the tags of VERSION, after all tests; push nothing
 	@.ci/release $(VERSION)
@@ -136,7 +159,7 @@ install: ## install the programs that the tests need
 .PHONY: format
 format:
 	@echo gofmt -l .
-	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || \
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')) && test -z "$$unformatted" || \
 		{ echo "not formatted, run gofmt -w on: $$unformatted" >&2; exit 1; }
 
 .PHONY: vet
