@@ -1,13 +1,17 @@
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.18.2
 FUZZTIME    ?= 10s
 CHAOS_FOR   ?= 600
 MODEL_STEPS ?= 200000
 PACKAGES    ?= 3
+VERSION     ?= v0.1.0
 MODULES     := $(patsubst %/,%,$(dir $(shell git ls-files '*go.mod')))
 
-# Each module is checked by its own go.mod, as its users get it, and not by go.work.
-export GOWORK := off
+# The root module needs no other one, and is checked by its own go.mod, as its users get it. The
+# others find each other by go.work here; release-check checks them by their own.
+test lint cover fuzz model chaos interop run generate generated vet staticcheck: export GOWORK := off
 
 .DEFAULT_GOAL := help
 
@@ -29,7 +33,7 @@ cover: ## run the tests of the root package's code and print how much of it they
 	@go tool cover -func .cache/cover.out | tail -n 1
 
 .PHONY: lint
-lint: install format tidy vet staticcheck luacheck generated ## all checks but the tests
+lint: install format tidied vet staticcheck luacheck generated ## all checks but the tests
 
 .PHONY: run
 run: ## run the quickstart
@@ -55,6 +59,10 @@ qlessprom: ## check and test the metrics for Prometheus, a module of their own, 
 .PHONY: qlessotel
 qlessotel: ## check and test the instrumentation for OpenTelemetry, which is a module of its own
 	cd qlessotel && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+
+.PHONY: tracing
+tracing: ## check and test traces that cross modules
+	cd tests/tracing && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: web-browser
 web-browser: ## check the dashboard in Chromium, which .ci/run leaves out for its length
@@ -94,7 +102,8 @@ interop: ## share a Redis with clients of other languages, after installing them
 	@.ci/install interop
 	go test -race -tags interop ./tests/interop
 	go test -race -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
-	cd gateway && go vet -tags interop ./mixed && go test -race -tags interop ./mixed
+	cd gateway && GOWORK=auto go vet -tags interop ./mixed && \
+		GOWORK=auto go test -race -tags interop ./mixed
 
 .PHONY: wake-model
 wake-model: ## check the wake-up protocol with spin, after installing it
@@ -115,6 +124,35 @@ instructions-update: ## write what each operation costs now to bench/results
 test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3
 	@tests/servers/matrix.sh
 
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+.PHONY: cross
+cross: ## compile the command line for every platform that a release has programs for
+	@set -e; for platform in $(PLATFORMS); do \
+		echo "go build ./qless for $$platform"; \
+		(cd cmd && CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} \
+			go build -o /dev/null ./qless); \
+	done
+
+.PHONY: workflows
+workflows: ## check what GitHub and GoReleaser are to do, if the checkers can be fetched
+	go run $(ACTIONLINT) .github/workflows/*.yml
+	@mkdir -p .cache/bin
+	@GOBIN=$(CURDIR)/.cache/bin go install $(GORELEASER) || { echo "left out: goreleaser can't be had"; exit 0; }; \
+		.cache/bin/goreleaser check
+
+.PHONY: image
+image: ## build the program of the image as docker build does, from the last commit
+	@.ci/image
+
+.PHONY: release
+release: ## make the commit and the tags of VERSION, after all tests; push nothing
+	@.ci/release $(VERSION)
+
+.PHONY: release-check
+release-check: ## release to a copy, and install each module from there as a stranger does
+	@.ci/release --check $(VERSION)
+
 .PHONY: install
 install: ## install the programs that the tests need
 	@.ci/install
@@ -122,7 +160,7 @@ install: ## install the programs that the tests need
 .PHONY: format
 format:
 	@echo gofmt -l .
-	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || \
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')) && test -z "$$unformatted" || \
 		{ echo "not formatted, run gofmt -w on: $$unformatted" >&2; exit 1; }
 
 .PHONY: vet
@@ -131,10 +169,12 @@ vet:
 	go vet -tags interop ./...
 
 .PHONY: tidy
-tidy:
-	@set -e; for module in $(MODULES); do \
-		echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); \
-	done
+tidy: ## tidy every go.mod, with the other modules as they are here
+	@.ci/tidy
+
+.PHONY: tidied
+tidied:
+	@.ci/tidy -diff
 
 .PHONY: staticcheck
 staticcheck:

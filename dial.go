@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/qless/qless-go/internal/dial"
 )
 
@@ -16,22 +14,27 @@ import (
 // the password must be percent-encoded, as in %2F for a slash. The scheme rediss means TLS, and
 // unix a socket.
 //
+// A URL such as redis://node1:6379?cluster=true&addr=node2:6379 names servers of a Redis Cluster.
+// One such as redis://sentinel1:26379/0?master_name=jobs&addr=sentinel2:26379 names sentinels, which
+// know the server: user and password before the host are theirs, and the options username and
+// password are the server's. Other options are those of go-redis (ParseURL, ParseClusterURL,
+// ParseFailoverURL).
+//
 // Dial checks that the server answers. If the user may run INFO, it also checks that the server is
 // Redis 6.2 or later and that, if it is part of a cluster, the namespace has a hash tag. If not, or
 // if the URL can't be used, the error is [ErrInvalid]. A replica, which takes no writes, is
 // [ErrUnavailable]; but a server that can't save its data, and takes no writes until it can, is
 // fine: reads work. No error contains the password.
 func Dial(ctx context.Context, url string, config *ClientConfig) (*Client, error) {
-	parsed, problem := dial.ParseURL(url)
+	target, problem := dial.ParseURL(url)
 	if problem != nil {
 		return nil, undialed(problem)
 	}
-	parsed.ContextTimeoutEnabled = true // calls end with their contexts
-	rdb := redis.NewClient(parsed)
+	rdb := target.Client()
 	c, err := New(rdb, config)
 	if err == nil {
 		c.owned = true
-		err = checkServer(ctx, parsed, c.prefix)
+		err = checkServer(ctx, target, c.prefix)
 	}
 	if err != nil {
 		_ = rdb.Close()
@@ -41,8 +44,8 @@ func Dial(ctx context.Context, url string, config *ClientConfig) (*Client, error
 }
 
 // checkServer returns an error if the server can't be used for a namespace.
-func checkServer(ctx context.Context, options *redis.Options, namespace string) error {
-	info, err := dial.Look(ctx, options)
+func checkServer(ctx context.Context, target *dial.Target, namespace string) error {
+	info, err := target.Look(ctx)
 	if err != nil {
 		return undialed(err)
 	}
@@ -53,7 +56,7 @@ func checkServer(ctx context.Context, options *redis.Options, namespace string) 
 		return invalid("dial", "", "the server is part of a cluster, and namespace %q has no hash "+
 			"tag, as in \"{tenant}:ql:\": its keys would be spread over the cluster", namespace)
 	}
-	if info["role"] == "slave" {
+	if info["role"] == "slave" && !target.IsCluster() {
 		return &Error{Op: "dial", Code: ErrUnavailable,
 			Message: "the server is a replica, which takes no writes: want the URL of its master"}
 	}

@@ -135,6 +135,9 @@ func (c *Client) Close() error {
 	return wrap("close", "", c.rdb.Close())
 }
 
+// Redis returns the go-redis client that this one uses. [Client.Close] closes it if [Dial] made it.
+func (c *Client) Redis() redis.UniversalClient { return c.rdb }
+
 // Namespace returns the prefix of the client's keys.
 func (c *Client) Namespace() string { return c.prefix }
 

@@ -2,19 +2,14 @@ module github.com/qless/qless-go/cmd
 
 go 1.26.0
 
-replace (
-	github.com/qless/qless-go => ../
-	github.com/qless/qless-go/gateway => ../gateway
-)
-
 require (
 	charm.land/bubbletea/v2 v2.1.1
 	github.com/creack/pty v1.1.24
 	github.com/google/uuid v1.6.0
 	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02
 	github.com/prometheus/client_golang v1.25.0
-	github.com/qless/qless-go v0.0.0-00010101000000-000000000000
-	github.com/qless/qless-go/gateway v0.0.0-00010101000000-000000000000
+	github.com/qless/qless-go v0.1.0
+	github.com/qless/qless-go/gateway v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -48,7 +43,7 @@ require (
 	github.com/mattn/go-runewidth v0.0.30 // indirect
 	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/netresearch/go-cron v0.9.1 // indirect
-	github.com/qless/qless-go/qlessprom v0.0.0-00010101000000-000000000000
+	github.com/qless/qless-go/qlessprom v0.1.0
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/xo/terminfo v1.0.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
@@ -58,5 +53,3 @@ require (
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )
-
-replace github.com/qless/qless-go/qlessprom => ../qlessprom

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // An exam is one pass over a namespace.
@@ -33,13 +35,11 @@ func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 	if rdb == nil {
 		return nil, invalid("no redis client")
 	}
+	server, err := redisx.ServerOf(ctx, rdb, options.Namespace)
 	e := &exam{
-		Options: options, ctx: ctx, rdb: rdb,
+		Options: options, ctx: ctx, rdb: server,
 		report:  &Report{Namespace: options.Namespace, Findings: []Finding{}, Skipped: []string{}},
 		batches: map[check][]item{}, filed: map[member]bool{},
-	}
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		e.rdb, err = cluster.MasterForKey(ctx, options.Namespace)
 	}
 	return e, coded(err)
 }

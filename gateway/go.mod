@@ -2,12 +2,10 @@ module github.com/qless/qless-go/gateway
 
 go 1.26.0
 
-replace github.com/qless/qless-go => ../
-
 require (
 	github.com/BurntSushi/toml v1.6.0
 	github.com/google/uuid v1.6.0
-	github.com/qless/qless-go v0.0.0-00010101000000-000000000000
+	github.com/qless/qless-go v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/stretchr/testify v1.12.1
 )

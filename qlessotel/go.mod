@@ -2,14 +2,8 @@ module github.com/qless/qless-go/qlessotel
 
 go 1.26.0
 
-replace (
-	github.com/qless/qless-go => ../
-	github.com/qless/qless-go/gateway => ../gateway
-)
-
 require (
-	github.com/qless/qless-go v0.0.0-00010101000000-000000000000
-	github.com/qless/qless-go/gateway v0.0.0-00010101000000-000000000000
+	github.com/qless/qless-go v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel v1.47.0
@@ -20,7 +14,6 @@ require (
 )
 
 require (
-	github.com/BurntSushi/toml v1.6.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect

@@ -284,7 +284,7 @@ func TestPodsHaveProbesAndNoRights(t *testing.T) {
 	require.Equal(t, []string{"serve", "--metrics", ":" + ports["metrics"]}, c.Args)
 	require.Equal(t, "QLESS_REDIS_URL", c.Env[0].Name)
 
-	image := readFile(t, "deploy/Dockerfile")
+	image := readFile(t, "Dockerfile")
 	require.Contains(t, image, "USER "+strconv.Itoa(template.Spec.SecurityContext.RunAsUser)+":")
 	require.Contains(t, image, `CMD ["`+strings.Join(c.Args, `", "`)+`"]`)
 	require.Contains(t, image, "EXPOSE "+ports["metrics"])

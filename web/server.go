@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
@@ -64,8 +65,12 @@ func (s *site) readServer(ctx context.Context) (*serverData, error) {
 		data.NoRedis = true
 		return data, nil
 	}
-	data.readClock(ctx, s.Redis)
-	text, err := s.Redis.Info(ctx).Result()
+	server, err := redisx.ServerOf(ctx, s.Redis, data.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	data.readClock(ctx, server)
+	text, err := server.Info(ctx).Result()
 	if err != nil {
 		data.Refused = err.Error()
 		return data, nil

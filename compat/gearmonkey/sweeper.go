@@ -175,7 +175,7 @@ const scanCount = 1000
 // busy returns the progress of the busy jobs of a function, by id.
 func (c *Client) busy(ctx context.Context, fn string) (map[int64]string, error) {
 	prefix := strings.TrimSuffix(jobKey(fn, 0), "0")
-	server, err := c.serverOf(ctx, prefix)
+	server, err := redisx.ServerOf(ctx, c.rdb, prefix)
 	if err != nil {
 		return nil, wrap("sweep", fn, 0, err)
 	}

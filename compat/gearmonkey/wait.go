@@ -6,6 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // wait blocks until a job has ended, the timeout has passed (0 for none), or ctx is done.
@@ -36,7 +38,7 @@ func (c *Client) wait(ctx context.Context, fn string, id int64, timeout time.Dur
 func (c *Client) connectionOf(
 	ctx context.Context, key string,
 ) (redis.UniversalClient, func(), error) {
-	server, err := c.serverOf(ctx, key)
+	server, err := redisx.ServerOf(ctx, c.rdb, key)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -53,16 +55,4 @@ func (c *Client) connectionOf(
 	}
 	own := redis.NewClient(&options)
 	return own, func() { _ = own.Close() }, nil
-}
-
-// serverOf returns the client of the server that holds a key: in a cluster, that of one node.
-func (c *Client) serverOf(ctx context.Context, key string) (redis.UniversalClient, error) {
-	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
-		node, err := cluster.MasterForKey(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		return node, nil
-	}
-	return c.rdb, nil
 }

@@ -3,6 +3,7 @@ package lmstfy
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,44 +13,55 @@ import (
 // Connect returns the configuration with the pools and the AdminRedis of the file. The caller must
 // call close when the server is shut down.
 func (f *File) Connect(ctx context.Context) (config Config, close func(), err error) {
-	var opened []redis.UniversalClient
+	var closes []func()
 	close = func() {
-		for _, rdb := range opened {
-			_ = rdb.Close()
+		for _, end := range closes {
+			end()
 		}
 	}
-	open := func(r *FileRedis) redis.UniversalClient {
-		rdb := r.open()
-		opened = append(opened, rdb)
-		return rdb
+	open := func(r FileRedis) (*qless.Client, error) {
+		client, end, err := r.connect(ctx)
+		if err == nil {
+			closes = append(closes, end)
+			err = client.Redis().Ping(ctx).Err()
+		}
+		return client, err
 	}
 	config = f.Config()
-	config.Admin = open(&f.AdminRedis)
 	config.Pools = map[string]Pool{}
 	for _, name := range sortedKeys(f.Pool) {
 		r := f.Pool[name]
-		rdb := open(&r)
-		client, err := qless.New(rdb, &qless.ClientConfig{Namespace: r.Namespace})
-		if err == nil {
-			err = rdb.Ping(ctx).Err()
-		}
+		client, err := open(r)
 		if err != nil {
 			close()
 			return Config{}, nil, fmt.Errorf("pool %q: %w", name, err)
 		}
-		config.Pools[name] = Pool{Client: client, Redis: rdb, MigrateTo: r.MigrateTo}
+		config.Pools[name] = Pool{Client: client, Redis: client.Redis(), MigrateTo: r.MigrateTo}
 	}
-	if err := config.Admin.Ping(ctx).Err(); err != nil {
+	admin, err := open(f.AdminRedis)
+	if err != nil {
 		close()
 		return Config{}, nil, fmt.Errorf("admin redis: %w", err)
 	}
+	config.Admin = admin.Redis()
 	return config, close, nil
 }
 
-func (r *FileRedis) open() redis.UniversalClient {
-	options := &redis.UniversalOptions{
+// connect returns a client, and a function that closes its connections.
+func (r *FileRedis) connect(ctx context.Context) (*qless.Client, func(), error) {
+	config := &qless.ClientConfig{Namespace: r.Namespace}
+	if strings.Contains(r.Addr, "://") {
+		client, err := qless.Dial(ctx, r.Addr, config)
+		return client, func() { _ = client.Close() }, err
+	}
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: r.addrs(), MasterName: r.MasterName, Password: r.Password, DB: r.DB,
 		SentinelPassword: r.SentinelPassword, PoolSize: r.PoolSize, ContextTimeoutEnabled: true,
+	})
+	end := func() { _ = rdb.Close() }
+	client, err := qless.New(rdb, config)
+	if err != nil {
+		end()
 	}
-	return redis.NewUniversalClient(options)
+	return client, end, err
 }

@@ -43,7 +43,8 @@ type File struct {
 }
 
 // A FileRedis is a Redis in a configuration file. It has sentinels if it has a MasterName; Addr may
-// then name several, separated by commas.
+// then name several, separated by commas. Addr may also be a URL for [qless.Dial], which names all
+// that there is to name.
 type FileRedis struct {
 	Addr             string
 	Password         string

@@ -31,10 +31,70 @@ func (p *Problem) Error() string { return p.Message }
 // Unwrap returns the underlying error.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Look checks that the server answers, over a separate connection, and returns the fields of its
-// INFO: none if the user may not run that. The error is a [Problem] if the dialer can tell what is
-// wrong, and otherwise that of go-redis.
-func Look(ctx context.Context, options *redis.Options) (info map[string]string, err error) {
+// Look checks that the target answers, over a separate connection, and returns the fields of the
+// server's INFO: none if the user may not run that. The server is any one of a cluster, and the
+// master that sentinels know. The error is a [Problem] if the dialer can tell what is wrong, and
+// otherwise that of go-redis.
+func (t *Target) Look(ctx context.Context) (info map[string]string, err error) {
+	switch {
+	case t.cluster != nil:
+		return t.lookAtCluster(ctx)
+	case t.master != nil:
+		return t.lookAtMaster(ctx)
+	}
+	return look(ctx, t.single)
+}
+
+// lookAtCluster looks at the first server that answers.
+func (t *Target) lookAtCluster(ctx context.Context) (info map[string]string, err error) {
+	o := t.cluster
+	for _, addr := range o.Addrs {
+		info, err = look(ctx, &redis.Options{
+			Addr: addr, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+			Protocol: o.Protocol, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
+		})
+		if err == nil {
+			break
+		}
+	}
+	if info["cluster_enabled"] == "0" {
+		return nil, &Problem{Message: "the server is not part of a cluster: leave out cluster=true"}
+	}
+	return info, err
+}
+
+// lookAtMaster asks the sentinels for their master, and looks at it.
+func (t *Target) lookAtMaster(ctx context.Context) (info map[string]string, err error) {
+	o := t.master
+	for _, addr := range o.SentinelAddrs {
+		sentinel := redis.NewSentinelClient(&redis.Options{
+			Addr: addr, Username: o.SentinelUsername, Password: o.SentinelPassword,
+			TLSConfig: o.TLSConfig, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
+			MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+		})
+		var master []string
+		master, err = sentinel.GetMasterAddrByName(ctx, o.MasterName).Result()
+		_ = sentinel.Close()
+		if err == nil && len(master) == 2 {
+			return look(ctx, &redis.Options{
+				Addr: net.JoinHostPort(master[0], master[1]), DB: o.DB,
+				Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+				Protocol: o.Protocol, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
+			})
+		}
+	}
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, &Problem{Message: "the sentinels know no master of the name in master_name"}
+	case strings.Contains(err.Error(), "unknown command"):
+		return nil, &Problem{Message: "the server is no sentinel: leave out master_name, " +
+			"or name the sentinels"}
+	}
+	return nil, &Problem{"no sentinel answers: " + err.Error(), err}
+}
+
+// look looks at one server.
+func look(ctx context.Context, options *redis.Options) (info map[string]string, err error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	once := *options

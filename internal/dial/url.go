@@ -1,6 +1,7 @@
 package dial
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -10,20 +11,94 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ParseURL parses the URL of a server. A malformed URL may have the password anywhere, so problems
-// quote only the names of options.
-func ParseURL(raw string) (*redis.Options, *Problem) {
+// A Target is what a URL names: one server, a cluster, or the master that sentinels know. One field
+// is set.
+type Target struct {
+	single  *redis.Options
+	cluster *redis.ClusterOptions
+	master  *redis.FailoverOptions
+}
+
+// ParseURL parses a URL, in go-redis's forms. The option "cluster" says that it names servers of a
+// cluster, and "master_name" that it names sentinels. A malformed URL may have the password
+// anywhere, so problems quote only the names of options.
+func ParseURL(raw string) (*Target, *Problem) {
 	if message := misspelt(raw); message != "" {
 		return nil, &Problem{Message: message}
 	}
-	options, err := redis.ParseURL(raw)
+	parsed, err := url.Parse(raw)
 	if err != nil {
-		return nil, &Problem{Message: whyRefused(raw)}
+		return nil, &Problem{Message: specialCharacter}
 	}
-	return options, nil
+	options := parsed.Query()
+	cluster, err := strconv.ParseBool(cmp.Or(options.Get("cluster"), "false"))
+	if err != nil {
+		return nil, &Problem{Message: refusedOption("cluster")}
+	}
+	if options.Has("cluster") { // which go-redis does not know
+		options.Del("cluster")
+		parsed.RawQuery = options.Encode()
+	}
+	t := &Target{}
+	parse := t.parseSingle
+	switch sentinels := options.Has("master_name"); {
+	case cluster && sentinels:
+		return nil, &Problem{Message: "the URL has both of the options \"cluster\" and " +
+			"\"master_name\": a cluster has no sentinels"}
+	case parsed.Scheme == "unix" && (cluster || sentinels):
+		return nil, &Problem{Message: "the URL names a socket: for a cluster or sentinels, " + wantURL}
+	case cluster && strings.Trim(parsed.Path, "/0") != "":
+		return nil, &Problem{Message: "a cluster has no database but 0: leave it out of the URL"}
+	case cluster:
+		parse = t.parseCluster
+	case sentinels && options.Get("master_name") == "":
+		return nil, &Problem{Message: refusedOption("master_name")}
+	case sentinels:
+		parse = t.parseMaster
+	case options.Has("addr"):
+		return nil, &Problem{Message: "the URL's option \"addr\" names further servers: " + wantMore}
+	}
+	if err := parse(parsed.String()); err != nil {
+		return nil, &Problem{Message: whyRefused(parsed, parse)}
+	}
+	return t, nil
+}
+
+// IsCluster reports whether the target is a cluster.
+func (t *Target) IsCluster() bool { return t.cluster != nil }
+
+// Client returns a client whose calls end with their contexts.
+func (t *Target) Client() redis.UniversalClient {
+	switch {
+	case t.cluster != nil:
+		t.cluster.ContextTimeoutEnabled = true
+		return redis.NewClusterClient(t.cluster)
+	case t.master != nil:
+		t.master.ContextTimeoutEnabled = true
+		return redis.NewFailoverClient(t.master)
+	}
+	t.single.ContextTimeoutEnabled = true
+	return redis.NewClient(t.single)
+}
+
+func (t *Target) parseSingle(raw string) (err error) {
+	t.single, err = redis.ParseURL(raw)
+	return err
+}
+
+func (t *Target) parseCluster(raw string) (err error) {
+	t.cluster, err = redis.ParseClusterURL(raw)
+	return err
+}
+
+func (t *Target) parseMaster(raw string) (err error) {
+	t.master, err = redis.ParseFailoverURL(raw)
+	return err
 }
 
 const wantURL = "want redis://localhost:6379 or the like"
+
+const wantMore = "for a cluster, add cluster=true, and for sentinels, master_name=NAME"
 
 const specialCharacter = "the URL can't be read: is there a special character in the password? " +
 	"write it percent-encoded, as in %2F"
@@ -40,8 +115,7 @@ func misspelt(raw string) string {
 	case !found || scheme == "":
 		return "the URL has no scheme: " + wantURL
 	case !slices.Contains([]string{"redis", "rediss", "unix"}, strings.ToLower(scheme)):
-		return "the URL's scheme is not redis, rediss or unix: " + wantURL +
-			"; for sentinels or a cluster, use New with a client of go-redis"
+		return "the URL's scheme is not redis, rediss or unix: " + wantURL + "; " + wantMore
 	}
 	// The host begins after the last @ before the path: an @ further on means that the password has
 	// a character that is not encoded.
@@ -63,16 +137,16 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// whyRefused returns which part of a parsed URL go-redis refuses.
-func whyRefused(raw string) string {
-	parsed, err := url.Parse(raw)
-	if err != nil {
-		return specialCharacter
-	}
+func refusedOption(name string) string {
+	return "the URL's option \"" + name + "\" is unknown, or its value can't be used"
+}
+
+// whyRefused returns which part of a URL go-redis refuses.
+func whyRefused(parsed *url.URL, parse func(string) error) string {
 	for name, values := range parsed.Query() {
 		alone := url.URL{Scheme: "redis", RawQuery: url.Values{name: values}.Encode()}
-		if _, err := redis.ParseURL(alone.String()); err != nil {
-			return "the URL's option \"" + name + "\" is unknown, or its value can't be used"
+		if parse(alone.String()) != nil {
+			return refusedOption(name)
 		}
 	}
 	if parsed.Scheme == "unix" {

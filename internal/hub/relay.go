@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -329,17 +327,11 @@ func (r *Relay) releaseLease(ctx context.Context) {
 
 // count returns how many relays there are.
 func (r *Relay) count(ctx context.Context) (int, error) {
-	var on interface {
-		PubSubNumSub(ctx context.Context, channels ...string) *redis.MapStringIntCmd
-	} = r.config.Redis
-	if cluster, ok := r.config.Redis.(*redis.ClusterClient); ok {
-		master, err := cluster.MasterForKey(ctx, r.config.Prefix)
-		if err != nil {
-			return 0, err
-		}
-		on = master
+	server, err := redisx.ServerOf(ctx, r.config.Redis, r.config.Prefix)
+	if err != nil {
+		return 0, err
 	}
 	channel := r.config.Prefix + channelListen
-	counts, err := on.PubSubNumSub(ctx, channel).Result()
+	counts, err := server.PubSubNumSub(ctx, channel).Result()
 	return int(counts[channel]), err
 }

@@ -88,6 +88,17 @@ func TestDialTellsNoSecretsOfAURLThatCanNotBeRead(t *testing.T) {
 		"redis://host?password=pa5sw0rd":             `"password"`,
 		"redis://host/0?protocol=w0rd&pool_size=1":   `"protocol"`,
 		"unix://alice:pa5sw0rd@":                     "no path",
+		"redis://host?addr=host2:6379":               "add cluster=true",
+		"redis://host?cluster=w0rd":                  `"cluster"`,
+		"redis://host?cluster=true&addr=w0rd":        `"addr"`,
+		"redis://host?cluster=true&db=1":             `"db"`,
+		"redis://host/1?cluster=true":                "no database but 0",
+		"redis://host?cluster=true&master_name=w0rd": "both of the options",
+		"redis://host?cluster=true&password=pa5s":    `"password"`,
+		"redis://host?master_name=":                  `"master_name"`,
+		"redis://host?master_name=m&pool_size=w0rd":  `"pool_size"`,
+		"redis://host/w0rd?master_name=m":            "no database number",
+		"unix:///run/redis.sock?cluster=true":        "names a socket",
 		"":                                           "is REDIS_URL set?",
 		" \n":                                        "is REDIS_URL set?",
 		"localhost:6379":                             "want redis://localhost:6379",
@@ -114,6 +125,8 @@ func TestDialTellsNoPasswordWhenItCanNotConnect(t *testing.T) {
 		"nobody listens":       "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?max_retries=-1",
 		"a server without TLS": "rediss://alice:pa5s%2Fw0rd@" + e.Server.Addr() + "?max_retries=-1&dial_timeout=100ms",
 		"a socket":             "unix://alice:pa5s%2Fw0rd@/nowhere/redis.sock?max_retries=-1",
+		"no sentinel listens":  "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?master_name=m&password=pa5sw0rd",
+		"no cluster listens":   "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?cluster=true&max_retries=-1",
 	} {
 		t.Run(what, func(t *testing.T) {
 			texts, _ := dial(t, url)

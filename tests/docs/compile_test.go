@@ -120,7 +120,7 @@ func addExports(exports map[string]string, folder string, paths []string) error 
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)
 	command := exec.Command("go", args...)
 	command.Dir = folder
-	command.Env = append(os.Environ(), "GOWORK=off")
+	command.Env = append(os.Environ(), "GOWORK=auto")
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	list, err := command.Output()

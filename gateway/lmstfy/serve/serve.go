@@ -11,12 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/lmstfy"
@@ -101,8 +97,7 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer remove()
-	reopen := ignoreReopen()
-	defer reopen()
+	defer ignoreReopen()()
 	fmt.Fprintf(stdout, "listening on %s, admin on %s\n", api.Addr(), admin.Addr())
 	select {
 	case <-ctx.Done():
@@ -182,12 +177,7 @@ func (o Options) connect(ctx context.Context, s *setup, stdout io.Writer) error 
 		s.close()
 		return err
 	}
-	parsed, err := redis.ParseURL(url)
-	if err != nil {
-		return errors.New("the URL of Redis can't be read")
-	}
-	parsed.ContextTimeoutEnabled = true
-	rdb := redis.NewClient(parsed)
+	rdb := client.Redis()
 	s.config.Admin = rdb
 	s.config.AdminPrefix = ""
 	if o.Namespace != "" {
@@ -197,7 +187,6 @@ func (o Options) connect(ctx context.Context, s *setup, stdout io.Writer) error 
 	stop := s.close
 	s.close = func() {
 		_ = client.Close()
-		_ = rdb.Close()
 		stop()
 	}
 	return nil
@@ -212,11 +201,4 @@ func writePID(path string) (remove func(), err error) {
 		return nil, err
 	}
 	return func() { _ = os.Remove(path) }, nil
-}
-
-// ignoreReopen ignores the signal by which the other server reopens its logs: there are no files.
-func ignoreReopen() (stop func()) {
-	reopen := make(chan os.Signal, 1)
-	signal.Notify(reopen, syscall.SIGUSR1)
-	return func() { signal.Stop(reopen) }
 }

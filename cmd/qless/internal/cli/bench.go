@@ -15,6 +15,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -48,7 +49,7 @@ type bench struct {
 	duration    time.Duration
 	concurrency int
 
-	redis  *redis.Client
+	redis  redis.UniversalClient
 	client *qless.Client
 	found  benchResult
 }
@@ -82,7 +83,6 @@ func (b *bench) run(ctx context.Context) (failed error) {
 	if err := b.connect(ctx); err != nil {
 		return err
 	}
-	defer func() { _ = b.redis.Close() }()
 	defer func() {
 		failed = errors.Join(failed, b.clean())
 	}()
@@ -118,18 +118,17 @@ func (b *bench) run(ctx context.Context) (failed error) {
 
 // connect connects to the server, in a namespace of its own.
 func (b *bench) connect(ctx context.Context) error {
-	if _, err := b.app.client(ctx); err != nil { // its error describes the server's problem
+	client, err := b.app.client(ctx)
+	if err != nil {
 		return err
 	}
-	options, err := redis.ParseURL(b.redisURL())
-	if err != nil {
-		return errors.New("the URL of Redis can't be read")
-	}
-	options.ContextTimeoutEnabled = true
-	b.redis = redis.NewClient(options)
-	b.client, err = qless.New(b.redis, &qless.ClientConfig{
+	b.client, err = qless.New(client.Redis(), &qless.ClientConfig{
 		Logger: slog.New(slog.DiscardHandler), Namespace: "{qless-bench-" + rand.Text() + "}:",
 	})
+	if err != nil {
+		return err
+	}
+	b.redis, err = redisx.ServerOf(ctx, client.Redis(), b.client.Namespace())
 	return err
 }
 

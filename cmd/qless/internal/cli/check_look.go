@@ -15,6 +15,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -259,13 +260,13 @@ func (c *checker) serverCommand() *cobra.Command {
 }
 
 func (c *checker) checkServer(
-	ctx context.Context, _ *qless.Client, _ []string, r *checkResult, warn, crit *thresholdFlag,
+	ctx context.Context, client *qless.Client, _ []string, r *checkResult,
+	warn, crit *thresholdFlag,
 ) error {
-	rdb, err := c.redisClient()
+	rdb, err := redisx.ServerOf(ctx, client.Redis(), client.Namespace())
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rdb.Close() }()
 	if _, err := askWrites(ctx, rdb); err != nil { // connects
 		return err
 	}
@@ -295,7 +296,7 @@ func (c *checker) checkServer(
 
 // askWrites has the server answer, and reports whether it takes writes: PING is refused while it
 // can't save them.
-func askWrites(ctx context.Context, rdb *redis.Client) (bool, error) {
+func askWrites(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 	err := rdb.Ping(ctx).Err()
 	if redis.HasErrorPrefix(err, "MISCONF") {
 		return false, nil

@@ -97,6 +97,11 @@ func masked(redis string) string {
 	if err != nil || parsed.Opaque != "" {
 		return "(a URL that can't be read)" // the password may be anywhere in it
 	}
+	options := parsed.Query()
+	if options.Has("password") { // of the server behind sentinels
+		options.Set("password", "xxxxx")
+		parsed.RawQuery = options.Encode()
+	}
 	return parsed.Redacted()
 }
 

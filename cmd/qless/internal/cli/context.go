@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/dial"
 )
 
 func (a *app) contextCommand() *cobra.Command {
@@ -205,15 +204,11 @@ func (a *app) setContext(command *cobra.Command, name, description string) error
 
 // checkURL refuses what can't be the URL of a server.
 func checkURL(redis string) error {
-	parsed, err := url.Parse(redis)
-	switch {
-	case redis == "":
+	if redis == "" {
 		return errors.New("a context needs the URL of a server: add --redis")
-	case err != nil:
-		return errors.New("the URL can't be read: is there a special character in the password? " +
-			"write it percent-encoded, as in %2F")
-	case !slices.Contains([]string{"redis", "rediss", "unix"}, parsed.Scheme):
-		return errors.New("the scheme of the URL must be redis, rediss or unix")
+	}
+	if _, problem := dial.ParseURL(redis); problem != nil {
+		return problem
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type exam struct {
 	pause   time.Duration
 	style   text.Style
 	live    bool // a person sees the progress
-	rdb     *redis.Client
+	rdb     redis.UniversalClient
 	options doctor.Options
 }
 
@@ -64,7 +64,6 @@ func (e *exam) run(ctx context.Context) error {
 	if err := e.connect(ctx); err != nil {
 		return err
 	}
-	defer func() { _ = e.rdb.Close() }()
 	report, err := e.examine(ctx)
 	if err != nil {
 		return err
@@ -97,9 +96,7 @@ func (e *exam) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.rdb, err = e.redisClient(); err != nil {
-		return err
-	}
+	e.rdb = client.Redis()
 	e.style = text.StyleOf(e.out)
 	e.live = text.IsTerminal(e.err)
 	if e.pause == 0 {
@@ -107,16 +104,6 @@ func (e *exam) connect(ctx context.Context) error {
 	}
 	e.options = doctor.Options{Namespace: client.Namespace(), Pause: e.pause}
 	return nil
-}
-
-// redisClient returns a go-redis client of the server, for what the API has no method for.
-func (a *app) redisClient() (*redis.Client, error) {
-	options, err := redis.ParseURL(a.redisURL())
-	if err != nil {
-		return nil, errors.New("the URL can't be used") // it may have a password in it
-	}
-	options.ContextTimeoutEnabled = true
-	return redis.NewClient(options), nil
 }
 
 func (e *exam) examine(ctx context.Context) (*doctor.Report, error) {

@@ -81,13 +81,7 @@ func (s *servers) connect(ctx context.Context) error {
 		return err
 	}
 	s.closes = append(s.closes, func() { _ = s.qless.Close() })
-	parsed, err := redis.ParseURL(s.redisURL())
-	if err != nil {
-		return errors.New("the URL of Redis can't be read")
-	}
-	parsed.ContextTimeoutEnabled = true
-	s.redis = redis.NewClient(parsed)
-	s.closes = append(s.closes, func() { _ = s.redis.Close() })
+	s.redis = s.qless.Redis()
 	return nil
 }
 

@@ -1,0 +1,16 @@
+//go:build unix
+
+package serve
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// ignoreReopen ignores the signal by which the other server reopens its logs: there are no files.
+func ignoreReopen() (stop func()) {
+	reopen := make(chan os.Signal, 1)
+	signal.Notify(reopen, syscall.SIGUSR1)
+	return func() { signal.Stop(reopen) }
+}

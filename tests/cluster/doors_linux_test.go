@@ -1,0 +1,269 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// url returns the URL of the sentinels.
+func (g *guarded) url() string {
+	return fmt.Sprintf("redis://%s?master_name=%s&addr=%s&addr=%s",
+		g.sentinels[0], testkit.MasterName, g.sentinels[1], g.sentinels[2])
+}
+
+// url returns the URL of the cluster.
+func (c *nodes) url() string {
+	url := "redis://" + c.all[0].Addr() + "?cluster=true"
+	for _, n := range c.all[1:] {
+		url += "&addr=" + n.Addr()
+	}
+	return url
+}
+
+func TestEveryDoorTakesSentinels(t *testing.T) {
+	g := startGuarded(t)
+	d := openDoors(t, g.url(), "ql:")
+	d.allWork("before")
+	g.master.Kill()
+	g.promoted()
+	d.allWork("after")
+}
+
+func TestEveryDoorTakesACluster(t *testing.T) {
+	c := startNodes(t, true)
+	d := openDoors(t, c.url(), "{doors}:ql:")
+	d.allWork("before")
+	master := c.masterOf(c.slotOf("doors"))
+	replica := c.replicaOf(master)
+	master.Kill()
+	c.promoted(replica)
+	d.allWork("after")
+}
+
+func TestANamespaceOnAClusterNeedsAHashTag(t *testing.T) {
+	c := startNodes(t, false)
+	for _, url := range []string{c.url(), "redis://" + c.all[0].Addr()} {
+		_, err := qless.Dial(t.Context(), url, nil)
+		require.ErrorIs(t, err, qless.ErrInvalid)
+		require.ErrorContains(t, err, `namespace "ql:" has no hash tag, as in "{tenant}:ql:"`)
+	}
+}
+
+func TestSentinelsAndClustersAreNotMixedUp(t *testing.T) {
+	g := startGuarded(t)
+	for url, hint := range map[string]string{
+		"redis://" + g.sentinels[0] + "?master_name=other":  "no master of the name",
+		"redis://" + g.master.Addr() + "?master_name=jobs":  "no sentinel: leave out master_name",
+		"redis://" + g.master.Addr() + "?cluster=true":      "leave out cluster=true",
+		"redis://127.0.0.1:1?master_name=jobs":              "no sentinel answers",
+		"redis://127.0.0.1:1?cluster=true&addr=127.0.0.1:2": "connection refused",
+	} {
+		_, err := qless.Dial(t.Context(), url, &qless.ClientConfig{Namespace: "{a}:ql:", Logger: quiet()})
+		require.ErrorContains(t, err, hint)
+	}
+}
+
+// doors are the programs that show a queue to others, all on one server.
+type doors struct {
+	t       *testing.T
+	program string
+	flags   []string
+	client  *qless.Client
+	addrs   map[string]string
+	screen  *screen // of qless top
+}
+
+// openDoors starts them, and ends them with the test.
+func openDoors(t *testing.T, url, namespace string) *doors {
+	t.Helper()
+	client, err := qless.Dial(t.Context(), url, &qless.ClientConfig{Namespace: namespace})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	d := &doors{
+		t: t, program: filepath.Join(t.TempDir(), "qless"), client: client,
+		flags: []string{"--redis", url, "--namespace", namespace}, addrs: map[string]string{},
+	}
+	build := exec.Command("go", "build", "-o", d.program, "./qless")
+	build.Dir = "../../cmd"
+	build.Env = append(os.Environ(), "GOWORK=auto")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	const free = "127.0.0.1:0"
+	lines := bufio.NewScanner(d.start(d.program, append(d.flags, "serve", "--lmstfy", free, "--skip-tokens",
+		"--workq", free, "--web", free, "--metrics", free)...))
+	for len(d.addrs) < 4 && lines.Scan() {
+		if name, addr, found := strings.Cut(lines.Text(), " listening on "); found {
+			d.addrs[name] = addr
+		}
+	}
+	require.Len(t, d.addrs, 4)
+	d.screen = &screen{}
+	// The program wants a terminal, which script has.
+	top := fmt.Sprintf("stty rows 40 cols 120; exec %s %s --redis '%s' --namespace '%s' --every 200ms",
+		d.program, "top", url, namespace)
+	go d.screen.readFrom(d.start("script", "-qec", top, "/dev/null"))
+	return d
+}
+
+// start starts a program that runs until the test ends, and returns its output.
+func (d *doors) start(name string, args ...string) io.Reader {
+	d.t.Helper()
+	command := exec.Command(name, args...)
+	command.Env = append(os.Environ(), "TERM=xterm")
+	keys, err := command.StdinPipe() // open, or script ends
+	require.NoError(d.t, err)
+	stdout, err := command.StdoutPipe()
+	require.NoError(d.t, err)
+	require.NoError(d.t, command.Start())
+	d.t.Cleanup(func() {
+		_ = keys.Close()
+		_ = command.Process.Signal(syscall.SIGTERM)
+		_ = command.Wait()
+	})
+	return stdout
+}
+
+// allWork waits until each door has let a job or a page through, in queues of a name.
+func (d *doors) allWork(name string) {
+	d.t.Helper()
+	for door, use := range map[string]func(ctx context.Context) error{
+		"lmstfy":  func(ctx context.Context) error { return d.publish(ctx, name) },
+		"workq":   func(ctx context.Context) error { return d.add(ctx, name) },
+		"web":     func(ctx context.Context) error { return d.get(ctx, "web", "/", "lmstfy/"+name) },
+		"metrics": func(ctx context.Context) error { return d.get(ctx, "metrics", "/metrics", "lmstfy/"+name) },
+		"the command line": func(ctx context.Context) error {
+			out, err := d.run(ctx, "queue", "ls")
+			if err == nil && !strings.Contains(out, "lmstfy/"+name) {
+				return fmt.Errorf("not listed: %s", out)
+			}
+			return err
+		},
+		"doctor": func(ctx context.Context) error {
+			_, err := d.run(ctx, "doctor")
+			return err
+		},
+		"check server": func(ctx context.Context) error {
+			_, err := d.run(ctx, "check", "server", "--crit", "ping=1m", "--warn", "ping=1m")
+			return err
+		},
+		"top": func(context.Context) error {
+			if !d.screen.has("workq/" + name) {
+				return fmt.Errorf("not on the screen")
+			}
+			return nil
+		},
+	} {
+		var err error
+		until(d.t, door, func(ctx context.Context) bool {
+			err = use(ctx)
+			if err != nil && ctx.Err() != nil {
+				d.t.Log(door, err)
+			}
+			return err == nil
+		})
+	}
+}
+
+// publish publishes a job by the API of lmstfy.
+func (d *doors) publish(ctx context.Context, name string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut,
+		"http://"+d.addrs["lmstfy"]+"/api/lmstfy/"+name, strings.NewReader("data"))
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusCreated {
+		return fmt.Errorf("publish: %s", answer.Status)
+	}
+	return nil
+}
+
+// add adds a job by the protocol of Workq.
+func (d *doors) add(ctx context.Context, name string) error {
+	var dialer net.Dialer
+	connection, err := dialer.DialContext(ctx, "tcp", d.addrs["workq"])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	fmt.Fprintf(connection, "add %s %s 60000 600000 4\r\ndata\r\n", uuid.NewString(), name)
+	answer, err := bufio.NewReader(connection).ReadString('\n')
+	if err == nil && !strings.HasPrefix(answer, "+OK") {
+		return fmt.Errorf("add: %s", answer)
+	}
+	return err
+}
+
+// get gets a page that must have some text.
+func (d *doors) get(ctx context.Context, door, path, text string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.addrs[door]+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	page, err := io.ReadAll(answer.Body)
+	if err == nil && (answer.StatusCode != http.StatusOK || !bytes.Contains(page, []byte(text))) {
+		return fmt.Errorf("%s: no %s on the page", answer.Status, text)
+	}
+	return err
+}
+
+// run runs a command and returns its output.
+func (d *doors) run(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, d.program, append(d.flags, args...)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%v: %w: %s", args, err, out)
+	}
+	return string(out), nil
+}
+
+// A screen is all that a program has drawn.
+type screen struct {
+	mu    sync.Mutex
+	drawn bytes.Buffer
+}
+
+func (s *screen) readFrom(r io.Reader) {
+	page := make([]byte, 4096)
+	for {
+		n, err := r.Read(page)
+		s.mu.Lock()
+		s.drawn.Write(page[:n])
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *screen) has(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Contains(s.drawn.Bytes(), []byte(text))
+}
