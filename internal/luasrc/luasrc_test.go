@@ -311,6 +311,9 @@ func TestTheScriptIsSmall(t *testing.T) {
 		require.Len(t, calls, 2, "nothing calls %s", m[1])
 	}
 	require.Greater(t, len(seen), 250)
+	for _, m := range regexp.MustCompile(`\b(?:lib|library\(stamp, now\))\.(\w+)`).FindAllStringSubmatch(script, -1) {
+		require.True(t, seen[m[1]], "the library lacks %s", m[1])
+	}
 	commands, err := Commands(sources)
 	require.NoError(t, err)
 	for _, command := range commands {
