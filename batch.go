@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
@@ -272,13 +271,4 @@ func (s *Shards) NewBatch(
 // members in the shard of the batch, which a handle of [Client.Batch] does not.
 func (s *Shards) Batch(queue, id string) *Batch {
 	return &Batch{client: s.ClientFor(queue, id), id: id, shards: s}
-}
-
-// shardName returns the part of a jid that chooses its shard.
-func shardName(jid string) string {
-	if hasHashTag(jid) {
-		_, rest, _ := strings.Cut(jid, "{")
-		jid, _, _ = strings.Cut(rest, "}")
-	}
-	return jid
 }

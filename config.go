@@ -87,8 +87,8 @@ const (
 	kindRate          // "n/seconds"
 )
 
-// settings describes the known settings, by name. The default of some is to have no value.
-var settings = map[string]struct {
+// knownSettings describes the known settings, by name. The default of some is to have no value.
+var knownSettings = map[string]struct {
 	kind         kind
 	defaultValue string
 }{
@@ -136,7 +136,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	}
 	switch value := reply.(type) {
 	case nil: // the scripts only have defaults for settings that other clients know
-		return settings[name].defaultValue, nil
+		return knownSettings[name].defaultValue, nil
 	case string:
 		return value, nil
 	case int64: // a default
@@ -148,7 +148,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 // All returns every setting that is set or has a default. It reads about 500 in a step.
 func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
-	for name, setting := range settings {
+	for name, setting := range knownSettings {
 		if setting.defaultValue != "" {
 			all[name] = setting.defaultValue
 		}
@@ -332,7 +332,7 @@ func parseRate(name, text string) (n int, per time.Duration, err error) {
 
 // kindOf returns the kind of a setting, or an error that suggests an existing name.
 func kindOf(name string) (kind, error) {
-	if setting, known := settings[name]; known {
+	if setting, known := knownSettings[name]; known {
 		return setting.kind, nil
 	}
 	for suffix, kind := range queueSettings {
@@ -416,7 +416,7 @@ func similarSetting(name string) string {
 			similar, least = candidate, d
 		}
 	}
-	for known := range settings {
+	for known := range knownSettings {
 		consider(known, name, known)
 	}
 	for i, r := range name {

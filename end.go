@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -162,6 +161,15 @@ func stateIn(op, jid string, reply any) (State, error) {
 	return State(state), nil
 }
 
+// untilUnlinked runs a command again for as long as it only takes dependencies from its job.
+func untilUnlinked(run func() (any, error)) (any, error) {
+	for {
+		if reply, err := run(); err != nil || reply != "unlinked" {
+			return reply, err
+		}
+	}
+}
+
 // The limits of what goes together: ends, and the bytes of a result. Ends with larger results would
 // hold up the others.
 const (
@@ -218,13 +226,11 @@ func (b *endBatcher) alone(ctx context.Context, r endRequest) endAnswer {
 func countEnds(waiting []*waitingEnd) int { return min(len(waiting), batchedEnds) }
 
 // send ends jobs in one round trip. Each succeeds or fails by itself.
-func (b *endBatcher) send(calls []*waitingEnd) {
+func (b *endBatcher) send(ctx context.Context, calls []*waitingEnd) {
 	p := b.client.runner.Pipeline()
 	for _, w := range calls {
 		p.Add("end", w.Request.args...)
 	}
-	ctx, cancel := contextOf(calls)
-	defer cancel()
 	sent := time.Now()
 	replies, failures := p.Exec(ctx)
 	for i, w := range calls {
@@ -311,7 +317,7 @@ func newCompleteBatcher(client *Client) *completeBatcher {
 	b := &completeBatcher{}
 	b.Gather = true // jobs that a gateway has given out together often end together
 	b.Alone, b.Count = client.finish, countCompletes
-	b.Send = func(calls []*waitingComplete) { completeTogether(client, calls) }
+	b.Send = client.completeTogether
 	return b
 }
 
@@ -354,14 +360,12 @@ func (c *Client) settleDeferred(ctx context.Context) {
 // settleBatchSize is the least number of such jobs that a sweep deals with if others are left.
 const settleBatchSize = 200
 
-func completeTogether(client *Client, calls []*waitingComplete) {
+func (c *Client) completeTogether(ctx context.Context, calls []*waitingComplete) {
 	var args []any
 	for _, w := range calls {
 		args = append(args, w.Request...)
 	}
-	ctx, cancel := contextOf(calls)
-	defer cancel()
-	answer := client.finish(ctx, args)
+	answer := c.finish(ctx, args)
 	for _, w := range calls {
 		own := completeAnswer{err: answer.err}
 		if answer.err == nil {
@@ -388,14 +392,8 @@ func (c *Client) finish(ctx context.Context, jobs []any) completeAnswer {
 
 // completed returns the error of the nth job of an answer.
 func completed(op, jid string, answer completeAnswer, n int) error {
-	var cause *Error
-	if errors.As(answer.err, &cause) {
-		own := *cause
-		own.Op, own.JID = op, jid
-		return &own
-	}
 	if answer.err != nil {
-		return answer.err
+		return errorOfOne(op, jid, answer.err)
 	}
 	if problem, refused := strings.CutPrefix(answer.texts[n], "!"); refused {
 		return &Error{Op: op, Code: codeOf(problem), JID: jid, Message: problem}

@@ -276,3 +276,14 @@ func wrap(op, jid string, err error) error {
 	}
 	return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
 }
+
+// errorOfOne returns the error of a call for one or several jobs as that of one job.
+func errorOfOne(op, jid string, err error) error {
+	var cause *Error
+	if !errors.As(err, &cause) {
+		return err
+	}
+	own := *cause
+	own.Op, own.JID = op, jid
+	return &own
+}

@@ -37,11 +37,8 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 // withDue asks for when jobs are due, which the JSON for other clients does not say.
 const withDue = "x:due"
 
-// How many jobs a script pops, and how many it reads by their jids: fewer if their data is large.
-const (
-	popBatchSize = 250
-	readAtOnce   = 150
-)
+// readAtOnce is how many jobs a script reads by their jids: fewer if their data is large.
+const readAtOnce = 150
 
 // Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A
 // script reads at most 150 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else,
@@ -101,7 +98,7 @@ const changeBatchSize = 500
 // may wait for fewer, and for ever: cancel it again.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	const op = "cancel"
-	jids = unique(jids)
+	jids = wire.Distinct(jids)
 	if len(jids) > changeBatchSize {
 		return invalid(op, "", "%d jobs are more than %d: package inspect cancels any number",
 			len(jids), changeBatchSize)
@@ -139,16 +136,6 @@ func (c *Client) cancelAll(ctx context.Context, jids []string) error {
 		jids = wire.Strings(got.Rest)
 	}
 	return nil
-}
-
-// unique returns the texts, each once, in the same order.
-func unique(texts []string) []string {
-	seen := make(map[string]bool, len(texts))
-	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
-		known := seen[text]
-		seen[text] = true
-		return known
-	})
 }
 
 // The relations of a job, as the command relations calls them, and as its JSON does.
@@ -197,7 +184,7 @@ func (c *Client) related(ctx context.Context, jid, relation string) ([]string, e
 		}
 		all = append(all, some...)
 		if cursor = wire.AsString(parts[0]); cursor == "0" {
-			return unique(all), nil
+			return wire.Distinct(all), nil
 		}
 	}
 }

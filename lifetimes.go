@@ -122,18 +122,18 @@ func (j *Job) until() time.Time {
 	o := &j.Options
 	switch {
 	case j.State == StateComplete && o.KeepFor != nil:
-		return earliest(o.GoneBy, after(j.ended(), *o.KeepFor))
+		return earliest(o.GoneBy, laterBy(j.ended(), *o.KeepFor))
 	case j.State == StateFailed && o.KeepFailedFor != nil && j.Failure != nil:
-		return after(j.Failure.When, *o.KeepFailedFor)
+		return laterBy(j.Failure.When, *o.KeepFailedFor)
 	case j.State == StateRunning || j.State == StateComplete || j.State == StateFailed:
 		return o.GoneBy
 	}
 	return earliest(o.GoneBy, o.StartBy)
 }
 
-// after returns a time some time after another one, or the zero time if that is unknown, or the
+// laterBy returns a time some time after another one, or the zero time if that is unknown, or the
 // time after it is [Forever].
-func after(t time.Time, d time.Duration) time.Time {
+func laterBy(t time.Time, d time.Duration) time.Time {
 	if t.IsZero() || d == Forever {
 		return time.Time{}
 	}

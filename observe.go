@@ -155,7 +155,7 @@ var describedBy = map[string]struct{ queue, klass int }{
 // describe fills in the fields of the call from the arguments and the reply.
 func (c *Call) describe(args []any, reply any) {
 	if at, found := describedBy[c.Command]; found && !(c.Command == "jobs" && len(args) < 5) {
-		c.Queue, c.Klass = argument(args, at.queue), argument(args, at.klass)
+		c.Queue, c.Klass = argumentAt(args, at.queue), argumentAt(args, at.klass)
 	}
 	if c.JID != "" {
 		c.Count = 1
@@ -170,7 +170,7 @@ func (c *Call) describe(args []any, reply any) {
 	case "renew":
 		c.Count = len(args) - 1
 	case "await", "result":
-		c.JID, c.Count = argument(args, 0), 1
+		c.JID, c.Count = argumentAt(args, 0), 1
 	case "progress":
 		c.Count = (len(args) - 1) / 5
 	case "reserve":
@@ -203,13 +203,13 @@ func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 	for i := 1; i+fields <= len(args); c.Count++ {
 		job := args[i : i+fields]
 		if c.Count == 0 {
-			c.JID, c.Queue, c.Klass = argument(job, jid), argument(job, queue), argument(job, klass)
+			c.JID, c.Queue, c.Klass = argumentAt(job, jid), argumentAt(job, queue), argumentAt(job, klass)
 		} else {
 			c.JID = ""
-			c.Queue = same(c.Queue, argument(job, queue))
-			c.Klass = same(c.Klass, argument(job, klass))
+			c.Queue = same(c.Queue, argumentAt(job, queue))
+			c.Klass = same(c.Klass, argumentAt(job, klass))
 		}
-		more, _ := strconv.Atoi(argument(job, fields-1))
+		more, _ := strconv.Atoi(argumentAt(job, fields-1))
 		i += fields + more
 	}
 }
@@ -217,11 +217,11 @@ func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 // queueOfList returns the queue of a list, which is named by the argument at an index and the one
 // after it, or the empty string if it is not of a queue.
 func queueOfList(args []any, at int) string {
-	switch argument(args, at) {
+	switch argumentAt(args, at) {
 	case "failed", "tagged", "worker", "jids":
 		return ""
 	}
-	return argument(args, at+1)
+	return argumentAt(args, at+1)
 }
 
 // itemsOf returns the number of items in the JSON of a list.
@@ -237,7 +237,7 @@ func only(args []any, at int) string {
 	if len(args) != at+1 {
 		return ""
 	}
-	return argument(args, at)
+	return argumentAt(args, at)
 }
 
 // changed returns how many jobs a command has changed, by its reply: a number, or JSON that has it.
@@ -259,8 +259,8 @@ func same(a, b string) string {
 	return ""
 }
 
-// argument returns one of the arguments, or the empty string if there is none at that index.
-func argument(args []any, at int) string {
+// argumentAt returns one of the arguments, or the empty string if there is none at that index.
+func argumentAt(args []any, at int) string {
 	if at < 0 || at >= len(args) {
 		return ""
 	}
@@ -291,7 +291,7 @@ const reservedHead = 4
 // queueOfReserve returns the queue that some arguments of the script reserve name, if it is only
 // one.
 func queueOfReserve(args []any) string {
-	pairs, err := strconv.Atoi(argument(args, reserveArgs-1))
+	pairs, err := strconv.Atoi(argumentAt(args, reserveArgs-1))
 	if err != nil {
 		return ""
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -333,7 +332,7 @@ type putAnswer struct {
 
 func newPutBatcher(client *Client) *putBatcher {
 	b := &putBatcher{client: client}
-	b.Alone, b.Count, b.Send = b.alone, countPuts, b.sendBatch
+	b.Alone, b.Count, b.Send = b.alone, countPuts, b.send
 	return b
 }
 
@@ -367,29 +366,6 @@ func countPuts(waiting []*waitingPut) int {
 	return len(waiting)
 }
 
-func (b *putBatcher) sendBatch(calls []*waitingPut) {
-	ctx, cancel := contextOf(calls)
-	defer cancel()
-	b.send(ctx, calls)
-}
-
-// contextOf returns the context of a batch. It has the values of the first call's context, and
-// the latest of the deadlines if every call has one.
-func contextOf[Q, A any](calls []*batch.Call[Q, A]) (context.Context, context.CancelFunc) {
-	ctx := context.WithoutCancel(calls[0].Context)
-	var latest time.Time
-	for _, call := range calls {
-		deadline, ok := call.Context.Deadline()
-		if !ok {
-			return ctx, func() {}
-		}
-		if deadline.After(latest) {
-			latest = deadline
-		}
-	}
-	return context.WithDeadline(ctx, latest)
-}
-
 // send puts jobs with one script. If one of them is refused, none is put: then it sends each half.
 func (b *putBatcher) send(ctx context.Context, calls []*waitingPut) {
 	if len(calls) == 1 {
@@ -409,13 +385,13 @@ func (b *putBatcher) send(ctx context.Context, calls []*waitingPut) {
 		return
 	}
 	if again, rest := split(calls); errors.Is(err, ErrUnavailable) && len(rest) > 0 {
-		answer(rest, nil, err)
+		answerPuts(rest, nil, err)
 		if len(again) > 0 {
 			b.send(ctx, again)
 		}
 		return
 	}
-	answer(calls, found, err)
+	answerPuts(calls, found, err)
 }
 
 // split splits a batch into the puts that may be sent again, and the others.
@@ -430,15 +406,15 @@ func split(calls []*waitingPut) (again, rest []*waitingPut) {
 	return again, rest
 }
 
-// answer ends the puts of a batch: found lists the jobs that were there, and err is the error of
+// answerPuts ends the puts of a batch: found lists the jobs that were there, and err is the error of
 // the puts that were not refused.
-func answer(calls []*waitingPut, found []conflict, err error) {
+func answerPuts(calls []*waitingPut, found []conflict, err error) {
 	existing := make(map[int]conflict, len(found))
 	for _, f := range found {
 		existing[f.at] = f
 	}
 	for i, w := range calls {
-		jid, err := w.Request.jid, putError(w.Request.jid, err)
+		jid, err := w.Request.jid, errorOfOne("put", w.Request.jid, err)
 		if f, there := existing[i]; there {
 			jid, err = f.answer(err)
 		}
@@ -449,17 +425,6 @@ func answer(calls []*waitingPut, found []conflict, err error) {
 // isSinglePut reports whether a batch was refused because of one of its puts or a damaged key.
 func isSinglePut(err error) bool {
 	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !redisx.IsServerWide(err)
-}
-
-// putError returns the error of one or several puts as that of one job.
-func putError(jid string, err error) error {
-	var cause *Error
-	if !errors.As(err, &cause) {
-		return err
-	}
-	own := *cause
-	own.Op, own.JID = "put", jid
-	return &own
 }
 
 // runReplicated runs a command that puts, and waits until the replicas have what it wrote.

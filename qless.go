@@ -226,6 +226,24 @@ func checkNames(op, what string, names []string) error {
 	return nil
 }
 
+// checkJobName returns an error if no job can have the jid.
+func checkJobName(op, jid string) error {
+	if err := checkName(op, "jid", jid); err != nil {
+		return err
+	}
+	return asInvalid(op, jid, jobopts.CheckJID(jid))
+}
+
+// checkJobNames returns an error if no job can have one of the jids.
+func checkJobNames(op string, jids []string) error {
+	for _, jid := range jids {
+		if err := checkJobName(op, jid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // hasHashTag reports whether the prefix determines the slot on a Redis Cluster.
 func hasHashTag(prefix string) bool {
 	_, rest, found := strings.Cut(prefix, "{")

@@ -63,6 +63,9 @@ func (q *Queue) Put(
 	return q.client.put(ctx, p)
 }
 
+// popBatchSize is how many jobs a script pops: fewer if their data is large.
+const popBatchSize = 250
+
 // Pop locks at most count jobs for the client's worker and returns them: first those whose lock has
 // expired, then by priority, then by age. It returns fewer, or none, if the queue has no more, is
 // paused, or runs as many as its max-concurrency allows.

@@ -203,9 +203,9 @@ func (c *ReceiveConfig) key(worker string) receiveKey {
 	}
 }
 
-// receivers ask for jobs on behalf of the calls of Receive of a client and its copies. There is one
-// receiver for each kind of call.
-type receivers struct {
+// A receiverSet asks for jobs on behalf of the calls of Receive of a client and its copies. There is
+// one receiver for each kind of call.
+type receiverSet struct {
 	started sync.WaitGroup
 	base    context.Context // of the receivers
 	cancel  context.CancelFunc
@@ -216,18 +216,18 @@ type receivers struct {
 }
 
 // startReceiving returns the receivers of a client, or nil if it was closed before it had any.
-func (c *Client) startReceiving() *receivers {
+func (c *Client) startReceiving() *receiverSet {
 	c.receiving.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		c.receivers = &receivers{byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel}
+		c.receivers = &receiverSet{byKey: map[receiveKey]*receiver{}, base: ctx, cancel: cancel}
 	})
-	all, _ := c.receivers.(*receivers)
+	all, _ := c.receivers.(*receiverSet)
 	return all
 }
 
 // join has a receiver ask for jobs for a call, and returns it.
-func (s *receivers) join(c *Client, config ReceiveConfig, call *receiveCall) (*receiver, error) {
-	config.Queues = unique(config.Queues)
+func (s *receiverSet) join(c *Client, config ReceiveConfig, call *receiveCall) (*receiver, error) {
+	config.Queues = wire.Distinct(config.Queues)
 	config.Order = cmp.Or(config.Order, OrderStrict)
 	config.PollInterval = cmp.Or(config.PollInterval, 10*time.Second)
 	key := config.key(c.worker)
@@ -247,7 +247,7 @@ func (s *receivers) join(c *Client, config ReceiveConfig, call *receiveCall) (*r
 }
 
 // remove removes a receiver, and reports whether it did so: there may be calls again.
-func (s *receivers) remove(r *receiver) bool {
+func (s *receiverSet) remove(r *receiver) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.isWanted() {
@@ -258,7 +258,7 @@ func (s *receivers) remove(r *receiver) bool {
 }
 
 // close ends all calls. The receivers then give back what is on its way to them.
-func (s *receivers) close() {
+func (s *receiverSet) close() {
 	s.mu.Lock()
 	s.closed = true
 	all := make([]*receiver, 0, len(s.byKey))
@@ -272,7 +272,7 @@ func (s *receivers) close() {
 }
 
 // wait waits until all receivers have ended, but not long if the server is away.
-func (s *receivers) wait() {
+func (s *receiverSet) wait() {
 	ended := closedAfter(s.started.Wait)
 	if !within(leaveTimeout, ended) {
 		s.cancel()
@@ -285,7 +285,7 @@ func (s *receivers) wait() {
 // idle under a name of its own; the jobs are locked for the client's worker. It makes one exchange
 // at a time, for all calls that there are.
 type receiver struct {
-	all     *receivers
+	all     *receiverSet
 	client  *Client
 	key     receiveKey
 	name    string // under which it is idle
@@ -315,7 +315,7 @@ type receiver struct {
 	handed int // how many calls have got jobs, and may still give them back
 }
 
-func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
+func newReceiver(all *receiverSet, c *Client, config ReceiveConfig) *receiver {
 	name := newWorkerName()
 	r := &receiver{
 		all: all, client: c.guarded(), key: config.key(c.worker),

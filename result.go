@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/hub"
-	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -149,24 +148,6 @@ func (c *Client) resultOf(op, jid string, reply any, err error) (Result, error) 
 			Message: "the job has not ended: it is " + string(end.State)}
 	}
 	return c.toResult(&end, jid), nil
-}
-
-// checkJobName returns an error if no job can have the jid.
-func checkJobName(op, jid string) error {
-	if err := checkName(op, "jid", jid); err != nil {
-		return err
-	}
-	return asInvalid(op, jid, jobopts.CheckJID(jid))
-}
-
-// checkJobNames returns an error if no job can have one of the jids.
-func checkJobNames(op string, jids []string) error {
-	for _, jid := range jids {
-		if err := checkJobName(op, jid); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // An endReply is what the server says about the end of a job.
@@ -307,7 +288,7 @@ func (c *Client) wait(
 		case errors.Is(err, ErrNotFound) && known && !missing:
 			missing, asked = true, 0 // a message may be on its way
 		case errors.Is(err, ErrNotFound) && known:
-			return Result{}, canceled(jid)
+			return Result{}, canceledError(jid)
 		case err != nil:
 			return Result{}, err
 		case end.isFinal():
@@ -337,11 +318,11 @@ func isPassing(err error) bool {
 	return passing && !errors.Is(err, redis.ErrClosed)
 }
 
-func canceled(jid string) error {
+func canceledError(jid string) error {
 	return &Error{Op: "wait", Code: ErrCanceled, JID: jid, Message: "the job was canceled"}
 }
 
-func expired(jid string) error {
+func expiredError(jid string) error {
 	return &Error{Op: "wait", Code: ErrCanceled, JID: jid,
 		Message: "the job was canceled: its StartBy or TTL was over"}
 }
@@ -355,9 +336,9 @@ func (c *Client) endOf(jid, message string) (result Result, err error, over bool
 	case end.isFinal():
 		return c.toResult(&end.endReply, jid), nil, true
 	case end.Cause == "expired":
-		return Result{}, expired(jid), true
+		return Result{}, expiredError(jid), true
 	}
-	return Result{}, canceled(jid), end.State == "canceled"
+	return Result{}, canceledError(jid), end.State == "canceled"
 }
 
 // A publishedEnd is what is published when a job has ended.
@@ -469,15 +450,6 @@ func (c *Client) giveUp(over context.Context, jid, missing string) error {
 func callError(jid string, err error, withdrawn bool, what string) error {
 	return &Error{Op: "call", Code: ErrUnavailable, JID: jid, Message: err.Error() + ": " + what,
 		Withdrawn: withdrawn, Err: err}
-}
-
-// untilUnlinked runs a command again for as long as it only takes dependencies from its job.
-func untilUnlinked(run func() (any, error)) (any, error) {
-	for {
-		if reply, err := run(); err != nil || reply != "unlinked" {
-			return reply, err
-		}
-	}
 }
 
 // Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and

@@ -96,6 +96,19 @@ func (s *schedule) setLooked(looked, next time.Time) {
 	s.looked, s.next = looked, next
 }
 
+// ScheduleStatus is how a worker follows a schedule.
+type ScheduleStatus struct {
+	ID string `json:"id"`
+
+	// Checked is when the worker last checked whether the schedule was due, by this machine's
+	// clock; zero before it has.
+	Checked time.Time `json:"checked,omitzero"`
+
+	// Next is when the schedule is due next, by the server's clock; zero if that is never, or
+	// not known yet.
+	Next time.Time `json:"next,omitzero"`
+}
+
 func (s *schedule) status() ScheduleStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -76,12 +76,21 @@ func (s *Shards) ClientFor(queue, jid string) *Client {
 		name = shardName(jid)
 	}
 	return slices.MaxFunc(s.clients, func(a, b *Client) int {
-		return cmp.Compare(weight(a, name), weight(b, name))
+		return cmp.Compare(shardWeight(a, name), shardWeight(b, name))
 	})
 }
 
-// weight ranks the shards for a name, which goes to the one with the greatest weight.
-func weight(c *Client, name string) uint64 {
+// shardName returns the part of a jid that chooses its shard.
+func shardName(jid string) string {
+	if hasHashTag(jid) {
+		_, rest, _ := strings.Cut(jid, "{")
+		jid, _, _ = strings.Cut(rest, "}")
+	}
+	return jid
+}
+
+// shardWeight ranks the shards for a name, which goes to the one with the greatest weight.
+func shardWeight(c *Client, name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.Namespace()))
 	_, _ = h.Write([]byte{0})

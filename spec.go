@@ -255,7 +255,7 @@ func shownOptions(o *jobopts.Options) JobOptions {
 	shown := JobOptions{
 		GoneBy: o.TTL.Time(), StartBy: o.StartBy.Time(),
 		KeepFor: (*time.Duration)(o.KeepFor), KeepFailedFor: (*time.Duration)(o.KeepFailedFor),
-		LockTime: positive(o.LockTime), MaxRunTime: positive(o.MaxRunTime),
+		LockTime: storedTime(o.LockTime), MaxRunTime: storedTime(o.MaxRunTime),
 		Limits: wire.Strings(o.Limits), OnLost: OnLost(o.OnLost),
 	}
 	if o.Fair != nil {
@@ -273,8 +273,8 @@ func shownOptions(o *jobopts.Options) JobOptions {
 	return shown
 }
 
-// positive returns a time that is stored, or 0 if it is none.
-func positive(s *jobopts.Span) time.Duration {
+// storedTime returns a time that is stored, or 0 if it is none.
+func storedTime(s *jobopts.Span) time.Duration {
 	if s == nil {
 		return 0
 	}

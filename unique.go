@@ -159,7 +159,7 @@ func (f conflict) answer(err error) (string, error) {
 		refused := f.exists("put")
 		return f.jid, refused.unconfirmed(err)
 	}
-	return f.jid, putError(f.jid, err)
+	return f.jid, errorOfOne("put", f.jid, err)
 }
 
 // found returns the job that a put has found.

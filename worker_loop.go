@@ -421,7 +421,7 @@ func (c *Client) held(ctx context.Context) ([]string, error) {
 		}
 		all = append(all, wire.Strings(found.Items)...)
 		if cursor = string(found.Cursor); cursor == "" {
-			return unique(all), nil
+			return wire.Distinct(all), nil
 		}
 	}
 }

@@ -82,19 +82,6 @@ type RunningJob struct {
 	Since time.Time `json:"since"`
 }
 
-// ScheduleStatus is how a worker follows a schedule.
-type ScheduleStatus struct {
-	ID string `json:"id"`
-
-	// Checked is when the worker last checked whether the schedule was due, by this machine's
-	// clock; zero before it has.
-	Checked time.Time `json:"checked,omitzero"`
-
-	// Next is when the schedule is due next, by the server's clock; zero if that is never, or
-	// not known yet.
-	Next time.Time `json:"next,omitzero"`
-}
-
 // Stats returns what the worker does and has done.
 func (w *Worker) Stats() WorkerStats {
 	s := w.counters.read()

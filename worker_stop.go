@@ -32,8 +32,8 @@ func newShutdown() shutdown {
 	return shutdown{newLatch(), newLatch(), newLatch(), newLatch()}
 }
 
-// The parts of a worker are what runs beside its handlers.
-type parts struct {
+// The workerParts are the goroutines beside the handlers.
+type workerParts struct {
 	all       context.Context // of all parts but the reporters
 	cancel    context.CancelFunc
 	loop      sync.WaitGroup // exchanges with the server
@@ -44,8 +44,8 @@ type parts struct {
 	stopReporters context.CancelFunc
 }
 
-func (w *Worker) startParts() *parts {
-	p := &parts{}
+func (w *Worker) startParts() *workerParts {
+	p := &workerParts{}
 	p.all, p.cancel = context.WithCancel(w.base)
 	reporting, stop := context.WithCancel(p.all)
 	p.stopReporters = stop
@@ -72,7 +72,7 @@ func (w *Worker) take(ctx context.Context) {
 }
 
 // drain waits until all handlers have returned, or there is no more time for them.
-func (w *Worker) drain(p *parts) {
+func (w *Worker) drain(p *workerParts) {
 	w.releaseAhead(w.setState(workerStopping))
 	w.checkQuiet()
 	if !w.isQuiet() {
@@ -90,7 +90,7 @@ func (w *Worker) drain(p *parts) {
 
 // report waits until the loop has sent the last outcomes, and reports whether the server took them
 // in time. If it is away, their locks expire.
-func (w *Worker) report(p *parts) (answered bool) {
+func (w *Worker) report(p *workerParts) (answered bool) {
 	if within(leaveTimeout, closedAfter(p.loop.Wait)) {
 		return true
 	}
@@ -99,7 +99,7 @@ func (w *Worker) report(p *parts) (answered bool) {
 }
 
 // leave removes the worker from the server, which has little time if it did not answer before.
-func (w *Worker) leave(p *parts, answered bool) {
+func (w *Worker) leave(p *workerParts, answered bool) {
 	patience := time.Duration(0)
 	if answered {
 		patience = leaveTimeout

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A List is one of the lists of a queue.
@@ -87,7 +88,7 @@ func (in *Inspector) HeldBy(worker string) Selection {
 // JIDs selects jobs by jid, in the order given, each once.
 func (in *Inspector) JIDs(jids ...string) Selection {
 	return Selection{
-		client: in.client, list: jidsList, jids: unique(jids), invalid: checkNames("list", "jid", jids),
+		client: in.client, list: jidsList, jids: wire.Distinct(jids), invalid: checkNames("list", "jid", jids),
 	}
 }
 
@@ -95,16 +96,6 @@ func (in *Inspector) named(list List, what, name string) Selection {
 	return Selection{
 		client: in.client, list: list, name: name, invalid: checkName("list", what, name),
 	}
-}
-
-// unique returns the texts, each once, in the same order.
-func unique(texts []string) []string {
-	seen := make(map[string]bool, len(texts))
-	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
-		known := seen[text]
-		seen[text] = true
-		return known
-	})
 }
 
 // A Filter matches the jobs that have everything that is set.

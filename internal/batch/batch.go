@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
 // A Batcher has calls with a request Q and an answer A. A call that comes while no other is in
@@ -19,8 +20,9 @@ type Batcher[Q, A any] struct {
 	// It is called with the lock held. Less than 1 counts as 1.
 	Count func(waiting []*Call[Q, A]) int
 
-	// Send answers all calls of a batch.
-	Send func(batch []*Call[Q, A])
+	// Send answers all calls of a batch. The context has the values of the first call's context, and
+	// the latest of the deadlines if every call has one.
+	Send func(ctx context.Context, batch []*Call[Q, A])
 
 	// Gather has a call that comes while no other is in flight let other goroutines run first, and
 	// go out with their calls. It is for calls that come in bursts.
@@ -129,8 +131,26 @@ func (b *Batcher[Q, A]) run() {
 		if len(batch) == 0 {
 			return
 		}
-		b.Send(batch)
+		ctx, cancel := contextOf(batch)
+		b.Send(ctx, batch)
+		cancel()
 	}
+}
+
+// contextOf returns the context with which a batch is sent.
+func contextOf[Q, A any](batch []*Call[Q, A]) (context.Context, context.CancelFunc) {
+	ctx := context.WithoutCancel(batch[0].Context)
+	var latest time.Time
+	for _, call := range batch {
+		deadline, ok := call.Context.Deadline()
+		if !ok {
+			return ctx, func() {}
+		}
+		if deadline.After(latest) {
+			latest = deadline
+		}
+	}
+	return context.WithDeadline(ctx, latest)
 }
 
 // take returns the calls that go out next.

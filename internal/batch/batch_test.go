@@ -38,7 +38,7 @@ func newBench(t *testing.T) *bench {
 		return request * request
 	}
 	b.Count = func(waiting []*batch.Call[int, int]) int { return min(len(waiting), 3) }
-	b.Send = func(calls []*batch.Call[int, int]) {
+	b.Send = func(_ context.Context, calls []*batch.Call[int, int]) {
 		e := &exchange{}
 		for _, call := range calls {
 			e.requests = append(e.requests, call.Request)
@@ -211,7 +211,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		b := &batch.Batcher[int, int]{Gather: gather}
 		b.Alone = func(_ context.Context, request int) int { exchange(); return request + 1 }
 		b.Count = func(waiting []*batch.Call[int, int]) int { return min(len(waiting), 7) }
-		b.Send = func(calls []*batch.Call[int, int]) {
+		b.Send = func(_ context.Context, calls []*batch.Call[int, int]) {
 			exchange()
 			for _, call := range calls {
 				call.Answer(call.Request + 1)

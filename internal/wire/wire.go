@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -283,4 +284,14 @@ func State[T ~string](name T) string {
 		return "timed_out"
 	}
 	return string(name)
+}
+
+// Distinct returns the texts, each once, in the same order.
+func Distinct(texts []string) []string {
+	seen := make(map[string]bool, len(texts))
+	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
+		known := seen[text]
+		seen[text] = true
+		return known
+	})
 }
