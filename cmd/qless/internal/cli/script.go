@@ -35,8 +35,8 @@ func (a *app) scriptCommand() *cobra.Command {
 				}
 			}
 			if load {
-				return a.run(func(ctx context.Context, _ *qless.Client, _ []string) error {
-					return a.loadScript(ctx, text)
+				return a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+					return a.loadScript(ctx, client, text)
 				})(command, args)
 			}
 			_, err := io.WriteString(a.out, text)
@@ -48,14 +48,10 @@ func (a *app) scriptCommand() *cobra.Command {
 	return command
 }
 
-// loadScript loads a script into the server, where it stays until the next restart or SCRIPT FLUSH.
-func (a *app) loadScript(ctx context.Context, text string) error {
-	rdb, err := a.redisClient()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rdb.Close() }()
-	sha, err := rdb.ScriptLoad(ctx, text).Result()
+// loadScript loads a script into the server, where it stays until the next restart or SCRIPT FLUSH, and
+// into each of a cluster.
+func (a *app) loadScript(ctx context.Context, client *qless.Client, text string) error {
+	sha, err := client.Redis().ScriptLoad(ctx, text).Result()
 	if err != nil {
 		return err
 	}
