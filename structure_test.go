@@ -27,7 +27,7 @@ import (
 const (
 	maxFiles     = 40    // of the root, but for tests
 	maxTestFiles = 20    // tests and examples beside them
-	maxLines     = 13450 // of the files of the root, but for tests
+	maxLines     = 13410 // of the files of the root, but for tests
 	maxExported  = 341   // types, functions, methods, constants and variables of the root
 	maxCycle     = 20    // files of the root of which each needs all others
 	maxTestName  = 50    // letters
@@ -65,9 +65,10 @@ var mayImport = []row{
 	{"doctor", bottom + ". inspect internal/luasrc lua"},
 	{"gateway/...", ". gateway/... inspect internal/hosts internal/redisx qlesstest"},
 	{"web web/...",
-		". doctor inspect internal/hosts internal/jobopts internal/units web/internal/..."},
+		". doctor inspect internal/hosts internal/jobopts internal/redisx internal/units " +
+			"web/internal/..."},
 	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/hosts internal/jobopts " +
-		"internal/luasrc internal/units lua qlessprom qlesstest web"},
+		"internal/luasrc internal/redisx internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect qlesstest web"},
 	{"internal/cmd/...", "internal/luasrc"},
 	{"internal/testkit/...", "internal/redisx internal/testkit"},

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // server reports dangers of the Redis server itself: its version, its role, its eviction policy and
@@ -18,12 +20,7 @@ func (e *exam) server() error {
 		e.skip("the server", err)
 		return e.ctx.Err()
 	}
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
+	info := redisx.ParseInfo(text)
 	e.tellServer(info)
 	return e.persistence(info)
 }

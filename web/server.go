@@ -2,9 +2,9 @@ package web
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -75,7 +75,8 @@ func (s *site) readServer(ctx context.Context) (*serverData, error) {
 		data.Refused = err.Error()
 		return data, nil
 	}
-	data.Info = parseInfo(text)
+	data.Info = redisx.ParseInfo(text)
+	maps.DeleteFunc(data.Info, func(name, _ string) bool { return !slices.Contains(infoFields, name) })
 	data.advise()
 	return data, nil
 }
@@ -92,18 +93,6 @@ func (d *serverData) readClock(ctx context.Context, rdb redis.UniversalClient) {
 	d.Time = there.UTC().Format(time.RFC3339Nano)
 	d.Ping = took.Seconds()
 	d.Skew = there.Sub(before.Add(took / 2)).Seconds()
-}
-
-// parseInfo returns the fields of INFO that are kept.
-func parseInfo(text string) map[string]string {
-	kept := map[string]string{}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if slices.Contains(infoFields, name) {
-			kept[name] = value
-		}
-	}
-	return kept
 }
 
 // maxClockSkew is the difference between two clocks from which a page warns.

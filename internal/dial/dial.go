@@ -3,7 +3,6 @@
 package dial
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -117,19 +116,7 @@ func look(ctx context.Context, options *redis.Options) (info map[string]string, 
 	case ping.Val() == "" && ping.Err() == nil: // nothing was sent: there was no connection
 		return nil, err
 	}
-	return infoOf(text.Val()), nil
-}
-
-// infoOf parses the reply of INFO.
-func infoOf(text string) map[string]string {
-	fields := map[string]string{}
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for lines.Scan() {
-		if name, value, found := strings.Cut(lines.Text(), ":"); found {
-			fields[name] = value
-		}
-	}
-	return fields
+	return redisx.ParseInfo(text.Val()), nil
 }
 
 // A dialer connects as go-redis does, but fails fast with a hint if only one side speaks TLS.

@@ -5,18 +5,15 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // look reads the version and the settings of the server. Whoever may not read them gets no
 // warnings.
 func (b *bench) look(ctx context.Context) error {
-	fields := map[string]string{}
 	info, _ := b.redis.Info(ctx, "server").Result()
-	for line := range strings.Lines(info) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
-			fields[name] = value
-		}
-	}
+	fields := redisx.ParseInfo(info)
 	for _, name := range []string{
 		"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "slowlog-log-slower-than",
 		"latency-monitor-threshold",

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"slices"
@@ -280,7 +279,7 @@ func (c *checker) checkServer(
 	if err != nil {
 		return err
 	}
-	info := infoOf(raw)
+	info := info(redisx.ParseInfo(raw))
 	r.Message = "the server answers"
 	if version := info["redis_version"]; version != "" {
 		r.Message = "Redis " + text.Clean(version) + " answers"
@@ -306,16 +305,6 @@ func askWrites(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 
 // An info is the reply of INFO.
 type info map[string]string
-
-func infoOf(text string) info {
-	fields := info{}
-	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-		if name, value, found := strings.Cut(lines.Text(), ":"); found {
-			fields[name] = value
-		}
-	}
-	return fields
-}
 
 func (i info) number(name string) float64 {
 	n, _ := strconv.ParseFloat(i[name], 64) // 0 if the server does not say
