@@ -20,7 +20,8 @@ type bench struct {
 	*options
 	server   *server // of the current workload
 	args     []string
-	bullmq   *bullmq // nil if not available
+	bullmq   *bullmq   // nil if not available
+	postgres *postgres // nil if not available
 	programs programs
 	all      []peer
 	scripts  []*scripts
@@ -50,6 +51,9 @@ func newBench(ctx context.Context, o *options) (*bench, error) {
 func (b *bench) close() {
 	if b.bullmq != nil {
 		b.bullmq.remove()
+	}
+	if b.postgres != nil {
+		b.postgres.remove()
 	}
 	_ = os.RemoveAll(b.programs.dir)
 	if b.server != nil {
@@ -152,7 +156,8 @@ func (b *bench) describe(ctx context.Context, out io.Writer, args []string) erro
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range build.Deps {
-			if strings.HasSuffix(module.Path, "/asynq") || strings.HasSuffix(module.Path, "/go-redis/v9") {
+			if strings.HasSuffix(module.Path, "/asynq") || strings.HasSuffix(module.Path, "/go-redis/v9") ||
+				b.postgres != nil && strings.HasSuffix(module.Path, "/river") {
 				d.Versions[module.Path] = module.Version
 			}
 		}

@@ -36,6 +36,7 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer b.close()
+	var all []figure
 	for i, name := range o.workloads {
 		log.Print(name)
 		w, r := workloads[workloadAt(name)], &report{workload: name, out: out, json: o.json}
@@ -49,6 +50,10 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		all = append(all, r.figures...)
+	}
+	if o.chart != "" {
+		return drawChart(o.chart, all)
 	}
 	return nil
 }

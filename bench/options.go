@@ -21,7 +21,7 @@ type options struct {
 	poll, lasting time.Duration
 
 	json, instructions bool
-	profile            string
+	profile, chart     string
 }
 
 func parse(args []string) (*options, error) {
@@ -56,6 +56,8 @@ func parse(args []string) (*options, error) {
 		"count the server's instructions by callgrind instead of its time; needs valgrind")
 	flags.StringVar(&o.profile, "profile", "",
 		"with -instructions: an existing folder for a profile of each phase")
+	flags.StringVar(&o.chart, "chart", "",
+		"an SVG file to draw the peers in, after job, pickup, rest and memory")
 	flags.Var(&o.clients, "clients", "how many clients the workers share, each number in turn;\n"+
 		"0 gives each worker its own")
 	flags.IntVar(&o.workers, "workers", 100,
@@ -189,6 +191,9 @@ peers of job, pickup, rest and memory
   asynq            hibiken/asynq with its defaults; jobs that are done are deleted
   bullmq           BullMQ with its defaults; needs node and npm, and is skipped without them
   bullmq-bulk      the same with addBulk of 100
+  river            riverqueue/river on a Postgres that does not wait for its disk, fetching as often
+                   as it can; CPU us/job is of Postgres, B/job on its disk
+  river-bulk       the same with InsertManyFast of 100
 
 flags
 `

@@ -15,9 +15,10 @@ import (
 // A peer is a queue to be measured.
 type peer struct {
 	name   string
-	layout string // peers with the same layout store jobs in the same way
-	waits  bool   // its workers wait for jobs when there are none
-	apart  bool   // its clients run in a process of their own
+	layout string    // peers with the same layout store jobs in the same way
+	waits  bool      // its workers wait for jobs when there are none
+	apart  bool      // its clients run in a process of their own
+	other  *postgres // has its jobs, in place of the Redis of the bench
 	open   func(ctx context.Context, s *server, l load) (session, error)
 }
 
@@ -150,6 +151,19 @@ func (b *bench) findPeers(ctx context.Context) error {
 			)
 		}
 	}
+	if !b.instructions && (len(wanted) == 0 || slices.ContainsFunc(wanted, isRiver)) {
+		var err error
+		if b.postgres, err = startPostgres(ctx); err != nil {
+			log.Printf("skipping River: %v", err)
+			wanted = slices.DeleteFunc(slices.Clone(wanted), isRiver)
+		} else {
+			pg := b.postgres
+			all = append(all,
+				peer{name: "river", layout: "river", waits: true, other: pg, open: pg.open(false)},
+				peer{name: "river-bulk", layout: "river", other: pg, open: pg.open(true)},
+			)
+		}
+	}
 	if len(b.peers) == 0 {
 		b.all = all
 		return nil
@@ -165,3 +179,26 @@ func (b *bench) findPeers(ctx context.Context) error {
 }
 
 func isBullMQ(name string) bool { return strings.HasPrefix(name, "bullmq") }
+
+func isRiver(name string) bool { return strings.HasPrefix(name, "river") }
+
+// sample measures do with the server that has the jobs of a peer.
+func (b *bench) sample(
+	ctx context.Context, p peer, phase string, jobs int, do func() error,
+) (sample, error) {
+	if p.other == nil {
+		return b.server.sample(ctx, phase, jobs, do)
+	}
+	before, err := p.other.cpu()
+	if err != nil {
+		return sample{}, err
+	}
+	start := time.Now()
+	if err := do(); err != nil {
+		return sample{}, fmt.Errorf("%s: %w", phase, err)
+	}
+	one := sample{phase: phase, jobs: jobs, cost: cost{elapsed: time.Since(start)}}
+	after, err := p.other.cpu()
+	one.CPU = after - before
+	return one, err
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -20,7 +19,11 @@ type process struct {
 }
 
 func startProcess(name string, args ...string) (*process, error) {
-	p := &process{command: exec.Command(name, args...), done: make(chan struct{})}
+	return start(exec.Command(name, args...))
+}
+
+func start(command *exec.Cmd) (*process, error) {
+	p := &process{command: command, done: make(chan struct{})}
 	p.command.Stderr = os.Stderr
 	if err := p.command.Start(); err != nil {
 		return nil, err
@@ -50,17 +53,31 @@ func (p *process) ready(ctx context.Context, holds func() (bool, error)) error {
 	})
 }
 
-// cpu returns the CPU time that a process has used, by the 10 ms of /proc.
-func (p *process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+// cpu returns the CPU time that a process has used.
+func (p *process) cpu() (time.Duration, error) { return cpuOf(p.command.Process.Pid, false) }
+
+// cpuOf returns the CPU time that a process has used, with its children that have ended or without,
+// by the 10 ms of /proc.
+func cpuOf(pid int, children bool) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := append(strings.Fields(rest), make([]string, 13)...)
-	user, err := strconv.Atoi(fields[11])
-	system, failed := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err, failed)
+	fields := strings.Fields(rest)
+	last := 13
+	if children {
+		last = 15
+	}
+	ticks := 0
+	for _, field := range fields[11:last] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
 // freeAddrs returns loopback addresses that nobody listens to.

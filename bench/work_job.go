@@ -90,7 +90,7 @@ func (b *bench) measureBoth(
 	if err != nil {
 		return sample{}, err
 	}
-	one, err := b.server.sample(ctx, phase, jobs, do)
+	one, err := b.sample(ctx, p, phase, jobs, do)
 	if err != nil || p.apart {
 		return one, err
 	}

@@ -42,7 +42,7 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	var waits []time.Duration
-	one, err := b.server.sample(ctx, "put to handler", b.pickUpJobs(), func() (err error) {
+	one, err := b.sample(ctx, p, "put to handler", b.pickUpJobs(), func() (err error) {
 		if own, ok := s.(interface {
 			pickUps(ctx context.Context, jobs int) ([]time.Duration, error)
 		}); ok {
@@ -97,7 +97,7 @@ func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan t
 func (b *bench) restGroup() []group {
 	g := group{label: "a second of 16 idle workers"}
 	g.runs = append(g.runs, run{peer: "no workers", do: func(ctx context.Context) ([]sample, error) {
-		return b.rest(ctx)
+		return b.rest(ctx, peer{})
 	}})
 	l := load{concurrency: 1, workers: 16, payload: payloadOf(100)}
 	for _, p := range b.all {
@@ -110,7 +110,7 @@ func (b *bench) restGroup() []group {
 				return nil, err
 			}
 			defer func() { err = errors.Join(err, s.close()) }()
-			return b.rest(ctx)
+			return b.rest(ctx, p)
 		}
 		g.runs = append(g.runs, run{peer: p.name, do: rest})
 	}
@@ -118,9 +118,9 @@ func (b *bench) restGroup() []group {
 }
 
 // rest measures the server while no calls are made.
-func (b *bench) rest(ctx context.Context) ([]sample, error) {
+func (b *bench) rest(ctx context.Context, p peer) ([]sample, error) {
 	seconds := int(math.Ceil(b.lasting.Seconds()))
-	one, err := b.server.sample(ctx, "idle", seconds, func() error {
+	one, err := b.sample(ctx, p, "idle", seconds, func() error {
 		return pause(ctx, time.Duration(seconds)*time.Second)
 	})
 	one.elapsed = 0
@@ -139,7 +139,7 @@ func (b *bench) memoryGroup() []group {
 		}
 		seen := map[string]bool{}
 		for _, p := range b.all {
-			if seen[p.layout] {
+			if seen[p.layout] || p.other != nil && packed != "" {
 				continue
 			}
 			seen[p.layout] = true
@@ -171,13 +171,22 @@ func (b *bench) weighWaiting(
 	if err := s.enqueue(ctx, b.jobs); err != nil {
 		return nil, err
 	}
-	before, err := b.server.read(ctx)
+	before, err := b.size(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.enqueue(ctx, b.jobs); err != nil {
 		return nil, err
 	}
-	after, err := b.server.read(ctx)
-	return []sample{{phase: "waiting", jobs: b.jobs, memory: after.Memory - before.Memory}}, err
+	after, err := b.size(ctx, p)
+	return []sample{{phase: "waiting", jobs: b.jobs, memory: after - before}}, err
+}
+
+// size returns the memory of the server that has the jobs of a peer, or their size on its disk.
+func (b *bench) size(ctx context.Context, p peer) (int64, error) {
+	if p.other != nil {
+		return p.other.size(ctx)
+	}
+	now, err := b.server.read(ctx)
+	return now.Memory, err
 }
