@@ -1,6 +1,7 @@
 package lmstfy
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"math"
@@ -17,19 +18,32 @@ type Message struct {
 	Body []byte `json:"body"`
 }
 
+// The beginning and the end of a Message as it is encoded here.
+const (
+	messageHead = `{"body":"`
+	messageTail = `"}`
+)
+
 // encodeBody returns the data of a job with this body. Unlike json.Marshal, it reads it once.
 func encodeBody(body []byte) json.RawMessage {
-	const head, tail = `{"body":"`, `"}`
-	data := make([]byte, 0, len(head)+base64.StdEncoding.EncodedLen(len(body))+len(tail))
-	data = append(data, head...)
+	size := len(messageHead) + base64.StdEncoding.EncodedLen(len(body)) + len(messageTail)
+	data := append(make([]byte, 0, size), messageHead...)
 	data = base64.StdEncoding.AppendEncode(data, body)
-	return append(data, tail...)
+	return append(data, messageTail...)
 }
 
 // bodyOf returns the body of a job. For a job that was not published, that is its data.
 func bodyOf(job *qless.Job) []byte {
 	if job.Klass != Klass {
 		return job.Data
+	}
+	text, encoded := bytes.CutPrefix(job.Data, []byte(messageHead))
+	if text, ended := bytes.CutSuffix(text, []byte(messageTail)); encoded && ended {
+		body := make([]byte, 0, base64.StdEncoding.DecodedLen(len(text)))
+		body, err := base64.StdEncoding.AppendDecode(body, text)
+		if err == nil && !bytes.ContainsAny(text, "\r\n") { // which the decoder would pass over
+			return body
+		}
 	}
 	var message struct {
 		Body *[]byte `json:"body"`
@@ -40,17 +54,29 @@ func bodyOf(job *qless.Job) []byte {
 	return *message.Body
 }
 
-// describe returns an answer about a job, without its message.
-func describe(namespace, queue string, job *qless.Job, now time.Time) map[string]any {
-	return map[string]any{
-		"namespace":    namespace,
-		"queue":        queue,
-		"job_id":       job.JID,
-		"data":         bodyOf(job),
-		"ttl":          secondsLeft(job, now),
-		"elapsed_ms":   elapsed(job, now).Milliseconds(),
-		"remain_tries": 0,
-		"attributes":   job.Headers,
+// A description is an answer about a job. Clients get its fields in alphabetical order.
+type description struct {
+	Attributes  map[string]string `json:"attributes"`
+	Data        []byte            `json:"data"`
+	ElapsedMS   int64             `json:"elapsed_ms"`
+	JobID       string            `json:"job_id"`
+	Message     string            `json:"msg,omitempty"`
+	Namespace   string            `json:"namespace"`
+	Queue       string            `json:"queue"`
+	RemainTries int               `json:"remain_tries"`
+	TTL         int64             `json:"ttl"`
+}
+
+// describe returns an answer about a job, without its message and its tries.
+func describe(namespace, queue string, job *qless.Job, now time.Time) description {
+	return description{
+		Attributes: job.Headers,
+		Data:       bodyOf(job),
+		ElapsedMS:  elapsed(job, now).Milliseconds(),
+		JobID:      job.JID,
+		Namespace:  namespace,
+		Queue:      queue,
+		TTL:        secondsLeft(job, now),
 	}
 }
 

@@ -102,12 +102,11 @@ func (r *request) discard() {
 // deliver answers with jobs. Jobs that can't be sent are released.
 func (r *request) deliver(got delivery, many bool) {
 	now := time.Now()
-	answers := make([]map[string]any, len(got.jobs))
+	answers := make([]description, len(got.jobs))
 	for i, job := range got.jobs {
 		queue := strings.TrimPrefix(job.Queue, r.namespace+"/")
 		answer := describe(r.namespace, queue, job, now)
-		answer["msg"] = "new job"
-		answer["remain_tries"] = job.Remaining
+		answer.Message, answer.RemainTries = "new job", job.Remaining
 		answers[i] = answer
 		r.server.metrics.consumed(r, queue, elapsed(job, now))
 	}

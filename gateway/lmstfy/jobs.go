@@ -42,7 +42,7 @@ func (r *request) peek() {
 		r.fail(http.StatusNotFound, "the queue is empty")
 	default:
 		answer := describe(r.namespace, r.queue, job, time.Now())
-		answer["remain_tries"] = job.Remaining + 1
+		answer.RemainTries = job.Remaining + 1
 		r.reply(http.StatusOK, answer)
 	}
 }

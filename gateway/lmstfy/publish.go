@@ -25,8 +25,14 @@ func (r *request) publish() {
 		return
 	}
 	if ids := r.put(p, [][]byte{body}); ids != nil {
-		r.reply(http.StatusCreated, map[string]any{"msg": "published", "job_id": ids[0]})
+		r.reply(http.StatusCreated, publishedJob{ids[0], "published"})
 	}
+}
+
+// A publishedJob is the answer to a publish.
+type publishedJob struct {
+	JobID   string `json:"job_id"`
+	Message string `json:"msg"`
 }
 
 // republish answers PUT /api/:namespace/:queue/job/:job_id. The job is deleted in any case.

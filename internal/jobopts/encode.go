@@ -157,7 +157,8 @@ func storedText(letters string, values map[string]any) string {
 // Parse reads the result of Text. Options that are damaged count as not given.
 func Parse(text string) Options {
 	_, raw, _ := strings.Cut(text, "|")
-	o, _ := wire.DecodeJSON[Options](raw)
+	var o Options
+	_ = o.UnmarshalJSON([]byte(raw))
 	return o
 }
 
