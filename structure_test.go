@@ -73,7 +73,7 @@ var mayImport = []row{
 	{"internal/cmd/...", "internal/luasrc"},
 	{"internal/testkit/...", "internal/redisx internal/testkit"},
 	{"tests/...", ". doctor inspect internal/luasrc internal/testkit tests/..."},
-	{"bench/...", ". bench/... doctor gateway/lmstfy inspect internal/luasrc internal/testkit"},
+	{"bench/...", ". bench/... doctor inspect internal/luasrc internal/testkit"},
 }
 
 // covers reports whether one of several patterns stands for a package.

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -193,7 +196,8 @@ func TestTablesHaveWhatThereIsMoreOfInLines(t *testing.T) {
 	most := 10.0
 	figures := []figure{
 		{Case: "a", What: "one", Unit: "ms", Value: 1}, {Case: "a", What: "two", Value: 12.345},
-		{Case: "b", What: "one", Unit: "ms", Value: 3}, {Case: "c", What: "two", Value: 12, AtMost: &most},
+		{Case: "b", What: "one", Unit: "ms", Value: 3},
+		{Case: "c", What: "two", Value: 12, AtMost: &most},
 	}
 	require.Equal(t, ""+
 		"|     | one, ms | two          |\n"+
@@ -208,13 +212,32 @@ func TestTablesHaveWhatThereIsMoreOfInLines(t *testing.T) {
 		"| two     | 12.3 |\n", tableOf(figures[:2]))
 }
 
+func TestTheChartHasABarForEachPeer(t *testing.T) {
+	figures := []figure{
+		{Workload: "memory", Case: "waiting, qless", What: "B/job", Value: 1000},
+		{Workload: "memory", Case: "waiting, a<b", What: "B/job", Value: 500},
+		{Workload: "memory", Case: "waiting, qless packed=1", What: "B/job", Value: 1},
+		{Workload: "job", Table: "16", Case: "total, asynq", What: "CPU us/job", Value: 7},
+		{Workload: "job", Table: "100", Case: "total, asynq", What: "CPU us/job", Value: 8},
+	}
+	path := filepath.Join(t.TempDir(), "chart.svg")
+	require.NoError(t, drawChart(path, figures))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 3, strings.Count(string(text), "<rect"))
+	require.Contains(t, string(text), ">a&lt;b<")
+	require.NotContains(t, string(text), ">8<", "a figure of another table")
+	require.NoError(t, xml.Unmarshal(text, new(struct{})))
+}
+
 func TestAWorkloadThatFailsEndsTheRun(t *testing.T) {
 	defer func(all []workload) { workloads = all }(workloads)
 	workloads = []workload{{name: "fails", do: func(_ context.Context, _ *bench, r *report) error {
 		r.bound("measured", 12.34, "ms", 10)
 		return errors.New("jobs are lost")
 	}}}
-	for flag, want := range map[string]string{"-json": `"value":12.34`, "-json=false": "12.3, above 10"} {
+	wanted := map[string]string{"-json": `"value":12.34`, "-json=false": "12.3, above 10"}
+	for flag, want := range wanted {
 		var out strings.Builder
 		require.EqualError(t, runMain(t.Context(), []string{flag, "-workload", "fails"}, &out),
 			"fails: jobs are lost")
