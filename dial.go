@@ -15,8 +15,8 @@ import (
 // unix a socket.
 //
 // A URL such as redis://node1:6379?cluster=true&addr=node2:6379 names servers of a Redis Cluster.
-// One such as redis://sentinel1:26379/0?master_name=jobs&addr=sentinel2:26379 names sentinels, which
-// know the server: user and password before the host are theirs, and the options username and
+// One such as redis://sentinel1:26379/0?master_name=jobs&addr=sentinel2:26379 names sentinels,
+// which know the server: user and password before the host are theirs, and the options username and
 // password are the server's. Other options are those of go-redis (ParseURL, ParseClusterURL,
 // ParseFailoverURL).
 //

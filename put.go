@@ -406,8 +406,8 @@ func split(calls []*waitingPut) (again, rest []*waitingPut) {
 	return again, rest
 }
 
-// answerPuts ends the puts of a batch: found lists the jobs that were there, and err is the error of
-// the puts that were not refused.
+// answerPuts ends the puts of a batch: found lists the jobs that were there, and err is the error
+// of the puts that were not refused.
 func answerPuts(calls []*waitingPut, found []conflict, err error) {
 	existing := make(map[int]conflict, len(found))
 	for _, f := range found {

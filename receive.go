@@ -203,8 +203,8 @@ func (c *ReceiveConfig) key(worker string) receiveKey {
 	}
 }
 
-// A receiverSet asks for jobs on behalf of the calls of Receive of a client and its copies. There is
-// one receiver for each kind of call.
+// A receiverSet asks for jobs on behalf of the calls of Receive of a client and its copies. There
+// is one receiver for each kind of call.
 type receiverSet struct {
 	started sync.WaitGroup
 	base    context.Context // of the receivers

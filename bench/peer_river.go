@@ -116,7 +116,7 @@ func (p *postgres) remove() {
 	_ = os.RemoveAll(p.folder)
 }
 
-// cpu returns the CPU time of all processes of the server, also of those that have ended.
+// cpu returns the CPU time of all processes of the server, including the processes that have ended.
 func (p *postgres) cpu() (time.Duration, error) {
 	own := p.process.command.Process.Pid
 	all, err := cpuOf(own, true)

@@ -88,7 +88,8 @@ func (in *Inspector) HeldBy(worker string) Selection {
 // JIDs selects jobs by jid, in the order given, each once.
 func (in *Inspector) JIDs(jids ...string) Selection {
 	return Selection{
-		client: in.client, list: jidsList, jids: wire.Distinct(jids), invalid: checkNames("list", "jid", jids),
+		client: in.client, list: jidsList, jids: wire.Distinct(jids),
+		invalid: checkNames("list", "jid", jids),
 	}
 }
 

@@ -19,10 +19,10 @@
 //     jobs-history-count (the last 50,000 complete jobs), and those for failed jobs.
 //   - Otherwise the job may have run. The row stays, with a problem, until a person decides.
 //
-// So no row is lost, and no row becomes two jobs. Two things are an exception. A job that is canceled
-// or forgotten while its row is in doubt is put again. A job with [qless.UniqueOption.Replace] has
-// no jid of its own, and is put again, as by a later put of its key. The clocks of the programs and
-// of Redis may be a minute apart.
+// So no row is lost, and no row becomes two jobs. Two things are an exception. A job that is
+// canceled or forgotten while its row is in doubt is put again. A job with
+// [qless.UniqueOption.Replace] has no jid of its own, and is put again, as by a later put of its
+// key. The clocks of the programs and of Redis may be a minute apart.
 //
 // A job that is put once may run more than once: workers run jobs at least once.
 package outbox

@@ -14,8 +14,8 @@ import (
 // skew is how far apart the clocks of a program and of Redis may be.
 const skew = time.Minute
 
-// settleDoubts settles the rows that another relay had, or an earlier pass: their jobs may have been
-// put, and may be gone by now. It returns the rows whose jobs to put. With an error, nothing
+// settleDoubts settles the rows that another relay had, or an earlier pass: their jobs may have
+// been put, and may be gone by now. It returns the rows whose jobs to put. With an error, nothing
 // was settled.
 func (m *move) settleDoubts(ctx context.Context, rows []row) ([]row, error) {
 	var doubtful []string

@@ -85,7 +85,8 @@ func complete(fields map[string]json.RawMessage, now time.Time) (jid string, err
 		jid = newJID()
 	}
 	if condition, ok := fields["if"]; ok && string(condition) != `["absent"]` {
-		return "", invalid(jid, "the outbox puts a job if it is absent, not under the condition %s", condition)
+		return "", invalid(jid,
+			"the outbox puts a job if it is absent, not under the condition %s", condition)
 	}
 	if _, replaces := fields["replace"]; !replaces {
 		fields["jid"], err = json.Marshal(jid)
@@ -102,8 +103,8 @@ func complete(fields map[string]json.RawMessage, now time.Time) (jid string, err
 	return jid, err
 }
 
-// timeAfter returns a duration as a time after now. A time stays, and so does a duration that has no
-// end.
+// timeAfter returns a duration as a time after now. A time stays, and so does a duration that has
+// no end.
 func timeAfter(now time.Time, value json.RawMessage) (json.RawMessage, error) {
 	var text string
 	if err := json.Unmarshal(value, &text); err != nil {

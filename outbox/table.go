@@ -15,8 +15,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Migrations has files of SQL, numbered in their order, in the folders postgres and sqlite. Each may
-// be run again. The one named notify is optional: see [RelayConfig].Listen.
+// Migrations has files of SQL, numbered in their order, in the folders postgres and sqlite. Each
+// may be run again. The one named notify is optional: see [RelayConfig].Listen.
 //
 //go:embed migrations
 var Migrations embed.FS
@@ -84,7 +84,7 @@ type row struct {
 	number                           int64
 	jid, queue, klass, data, options string
 	tried                            time.Time // when a relay first had it
-	isDoubtful                       bool      // that was before now, so that the job may have been put
+	isDoubtful                       bool      // that was before now: the job may have been put
 }
 
 // spec returns the job of a row.

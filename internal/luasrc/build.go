@@ -707,8 +707,8 @@ func (b *builder) isShared(sym *symbol, parts []*hotPart) bool {
 	return total > leastShared
 }
 
-// leastShared is how much a function weighs at least, with those that it calls, of which there is
-// one copy for several commands.
+// leastShared is the weight of a function, with the functions that it calls, from which several
+// commands share one copy of it.
 const leastShared = 250
 
 // needed returns what the body of a branch needs of the library, which has it then.

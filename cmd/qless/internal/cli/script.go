@@ -48,8 +48,8 @@ func (a *app) scriptCommand() *cobra.Command {
 	return command
 }
 
-// loadScript loads a script into the server, where it stays until the next restart or SCRIPT FLUSH, and
-// into each of a cluster.
+// loadScript loads a script into the server, where it stays until the next restart or SCRIPT FLUSH,
+// and into each of a cluster.
 func (a *app) loadScript(ctx context.Context, client *qless.Client, text string) error {
 	sha, err := client.Redis().ScriptLoad(ctx, text).Result()
 	if err != nil {
