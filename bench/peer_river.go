@@ -47,14 +47,14 @@ func startPostgres(ctx context.Context) (p *postgres, err error) {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(addrs[0])
-	make, err := p.command(ctx, "initdb", "--auth", "trust", "--username", "bench", "--no-sync")
+	make, err := p.command("initdb", "--auth", "trust", "--username", "bench", "--no-sync")
 	if err != nil {
 		return nil, err
 	}
 	if output, err := make.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, output)
 	}
-	serve, err := p.command(ctx, "postgres", "-p", port, "-c", "listen_addresses=127.0.0.1",
+	serve, err := p.command("postgres", "-p", port, "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=", "-c", "synchronous_commit=off",
 		"-c", "max_connections=300", "-c", "shared_buffers=256MB", "-c", "log_min_messages=fatal")
 	if err != nil {
@@ -79,7 +79,7 @@ func startPostgres(ctx context.Context) (p *postgres, err error) {
 }
 
 // command returns the command of a program about the folder. Postgres does not run as root.
-func (p *postgres) command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+func (p *postgres) command(name string, args ...string) (*exec.Cmd, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
@@ -88,7 +88,7 @@ func (p *postgres) command(ctx context.Context, name string, args ...string) (*e
 		}
 		path = found[len(found)-1]
 	}
-	command := exec.CommandContext(ctx, path, append([]string{"-D", p.folder}, args...)...)
+	command := exec.Command(path, append([]string{"-D", p.folder}, args...)...)
 	command.Dir = p.folder
 	if os.Geteuid() != 0 {
 		return command, nil

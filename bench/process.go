@@ -103,7 +103,10 @@ func buildProgram(ctx context.Context, dir, module, name string, flags ...string
 	args := append([]string{"build", "-o", program}, flags...)
 	build := exec.CommandContext(ctx, "go", append(args, name)...)
 	build.Dir = filepath.Join(filepath.Dir(strings.TrimSpace(string(where))), "..", module)
-	build.Env = append(os.Environ(), "GOWORK=auto", "GOFLAGS=")
+	build.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=auto")
+	if len(flags) > 0 { // a -modfile, which is none of a workspace
+		build.Env = append(build.Env, "GOWORK=off")
+	}
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
