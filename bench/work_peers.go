@@ -42,6 +42,7 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	var waits []time.Duration
+<<<<<<< HEAD
 	one, err := b.server.sample(ctx, "put to handler", b.pickUpJobs(), func() (err error) {
 		if own, ok := s.(interface {
 			pickUps(ctx context.Context, jobs int) ([]time.Duration, error)
@@ -50,6 +51,14 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 			return err
 		}
 		waits, err = oneByOne(ctx, s, taken, b.pickUpJobs())
+=======
+	one, err := b.server.sample(ctx, "put to handler", b.pickups, func() (err error) {
+		if own, ok := s.(pacer); ok {
+			waits, err = own.pickUps(ctx, b.pickups, between)
+			return err
+		}
+		waits, err = oneByOne(ctx, s, taken, b.pickups, between)
+>>>>>>> 57298661 (Measure a queue in its usual state, and jobs that come at a rate)
 		return err
 	})
 	one.jobs, one.waits = len(waits), waits
@@ -59,11 +68,11 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 
 // oneByOne puts jobs one at a time and returns how long each waited.
 func oneByOne(
-	ctx context.Context, s session, taken <-chan time.Time, jobs int,
+	ctx context.Context, s session, taken <-chan time.Time, jobs int, gap time.Duration,
 ) ([]time.Duration, error) {
 	var waits []time.Duration
-	for began := time.Now(); len(waits) < jobs && time.Since(began) < pickUpTime; {
-		time.Sleep(between)
+	for began := time.Now(); len(waits) < jobs && time.Since(began) < pickUpTime+time.Duration(jobs)*gap; {
+		time.Sleep(gap)
 		put := time.Now()
 		if err := s.enqueue(ctx, 1); err != nil {
 			return nil, err
@@ -85,7 +94,7 @@ func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan t
 		return nil, nil, err
 	}
 	crew := newCrew(0)
-	crew.taken = make(chan time.Time, 1)
+	crew.taken = make(chan time.Time, 1000)
 	if err := s.work(ctx, crew); err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
