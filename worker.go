@@ -120,7 +120,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = w.newRates()
 	w.outbox = newOutbox(w.log, w.loop.due, w.reported)
-	w.listener = newListener(own, w.locks, w.loop.watch, w.loop.jobsReady, w.recheck)
+	w.listener = newListener(own, w.locks, w.loop.watch, w.loop.jobsReady, w.loop.woken, w.recheck)
 	return w, nil
 }
 

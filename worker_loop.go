@@ -33,9 +33,11 @@ type workLoop struct {
 	unheard     int             // consecutive reserves that found the worker not listening
 	stranded    bool            // a reserve got no reply: it may have locked jobs
 	plenty      bool            // the last reserve got all that it asked for
+	countedAt   time.Time       // when a reserve was sent that counted who relays
 
 	mu     sync.Mutex
 	demand demand
+	counts bool     // the next reserve has to count who relays
 	idle   bool     // the server counts the worker among the idle ones
 	queues []string // what is asked, as the patterns matched last
 	claim  string   // the queue for whose next due job this worker waits
@@ -153,10 +155,28 @@ func (l *workLoop) wait(ctx context.Context) bool {
 	return true
 }
 
-// jobsReady has the loop ask for jobs.
+// jobsReady has the loop ask for jobs, and count who relays.
 func (l *workLoop) jobsReady() {
+	l.setCounts(true)
+	l.woken()
+}
+
+// woken has the loop ask for jobs.
+func (l *workLoop) woken() {
 	l.setDemand(wanting)
 	l.due.Notify()
+}
+
+// countsAgain is how long after a reserve that counted who relays another one counts them at the
+// latest.
+const countsAgain = time.Second
+
+// setCounts says whether the next reserve has to count who relays, and returns what was said before.
+func (l *workLoop) setCounts(counts bool) (before bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, l.counts = l.counts, counts
+	return before
 }
 
 func (l *workLoop) setDemand(d demand) {
@@ -263,6 +283,8 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 		p.Add("finish", args...)
 	}
 	if asks {
+		counts := l.setCounts(false)
+		l.reservation.brief = !counts && e.room > 0 && time.Since(l.countedAt) < countsAgain
 		p.Add("reserve", l.reservation.args(w.client.worker, e.room, e.ahead, w.cfg.PollInterval)...)
 		l.reservation.polls = false // if the reply is lost, the next one must say what it claims
 	}
@@ -294,6 +316,7 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	}
 	if err != nil {
 		l.stranded = !l.w.named
+		l.setCounts(true)
 		l.mu.Lock()
 		l.demand = wanting
 		l.idle = l.idle || e.room > 0 // perhaps: if it must take no more jobs, it reports that
@@ -304,6 +327,11 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	l.mu.Lock()
 	l.claim = got.claim
 	l.idle = e.room > 0 && got.wait > 0
+	if !l.reservation.brief && l.idle {
+		l.countedAt = sent
+	} else if !l.reservation.brief { // nobody counts while no worker is idle
+		l.counts = true
+	}
 	l.mu.Unlock()
 	l.plenty = len(got.jobs) >= e.wants()
 	l.appetite.heard(len(got.jobs))
@@ -324,7 +352,7 @@ func (l *workLoop) setAlarm(got reserved, e exchange, sent time.Time) {
 	}
 	if got.wait == 0 {
 		l.alarm.Stop()
-		l.jobsReady()
+		l.woken()
 		l.w.listener.relay.Adjust(got.listeners) // a busy worker can relay too
 		return
 	}

@@ -42,23 +42,12 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	var waits []time.Duration
-<<<<<<< HEAD
 	one, err := b.server.sample(ctx, "put to handler", b.pickUpJobs(), func() (err error) {
-		if own, ok := s.(interface {
-			pickUps(ctx context.Context, jobs int) ([]time.Duration, error)
-		}); ok {
-			waits, err = own.pickUps(ctx, b.pickUpJobs())
-			return err
-		}
-		waits, err = oneByOne(ctx, s, taken, b.pickUpJobs())
-=======
-	one, err := b.server.sample(ctx, "put to handler", b.pickups, func() (err error) {
 		if own, ok := s.(pacer); ok {
-			waits, err = own.pickUps(ctx, b.pickups, between)
+			waits, err = own.pickUps(ctx, b.pickUpJobs(), between)
 			return err
 		}
-		waits, err = oneByOne(ctx, s, taken, b.pickups, between)
->>>>>>> 57298661 (Measure a queue in its usual state, and jobs that come at a rate)
+		waits, err = oneByOne(ctx, s, taken, b.pickUpJobs(), between)
 		return err
 	})
 	one.jobs, one.waits = len(waits), waits
