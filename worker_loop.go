@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/linger"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -33,7 +34,8 @@ type workLoop struct {
 	unheard     int             // consecutive reserves that found the worker not listening
 	stranded    bool            // a reserve got no reply: it may have locked jobs
 	plenty      bool            // the last reserve got all that it asked for
-	countedAt   time.Time       // when a reserve was sent that counted who relays
+	linger      linger.Rule
+	countedAt   time.Time // when a reserve was sent that counted who relays
 
 	mu     sync.Mutex
 	demand demand
@@ -61,9 +63,9 @@ const (
 func newWorkLoop(w *Worker) *workLoop {
 	l := &workLoop{
 		w: w, due: hub.NewSignal(),
-		reservation: reservation{order: w.cfg.Order},
-		watch:       queues.NewWatch(queues.NewPatterns(w.cfg.Queues), queueSource{w.client}),
-		logged:      map[string]bool{},
+		reservation: reservation{order: w.cfg.Order}, linger: linger.New(w.cfg.Linger),
+		watch:  queues.NewWatch(queues.NewPatterns(w.cfg.Queues), queueSource{w.client}),
+		logged: map[string]bool{},
 	}
 	l.setAsked()
 	return l
@@ -76,6 +78,9 @@ func (l *workLoop) run(ctx context.Context) {
 	defer l.alarm.Stop()
 	for {
 		if !redisx.Sleep(ctx, time.Until(l.notBefore)) {
+			return
+		}
+		if !l.lingers(ctx) {
 			return
 		}
 		runtime.Gosched() // include handlers that are about to end
@@ -94,6 +99,27 @@ func (l *workLoop) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// lingers waits a moment if exchanges follow each other closely, so that the next one has more to
+// carry. It returns false if the context ends first.
+func (l *workLoop) lingers(ctx context.Context) bool {
+	for l.w.currentState() == workerRunning {
+		_, asks := l.standing()
+		wait := l.linger.Wait(time.Now(), asks)
+		if wait == 0 {
+			break
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-l.due:
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+		timer.Stop()
+	}
+	return true
 }
 
 // An exchange is what the loop has to do.
@@ -229,6 +255,8 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	w := l.w
 	defer w.checkQuiet()
 	defer w.outbox.done()
+	l.linger.Began(time.Now())
+	defer func() { l.linger.Ended(time.Now(), l.plenty) }()
 	away := l.sendProgress(ctx, e.progress)
 	looked := false
 	if e.room > 0 {
