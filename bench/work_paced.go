@@ -27,7 +27,7 @@ func (b *bench) singleGroups() []group {
 					concurrency: 10, workers: workers, queues: queues, apart: true, payload: payloadOf(100),
 					poll: rarely,
 				}
-				g := group{workload: "single", label: fmt.Sprintf("queues=%d idle=%d gap=%s", queues, workers, gap)}
+				g := group{label: fmt.Sprintf("queues=%d idle=%d gap=%s", queues, workers, gap)}
 				for _, p := range b.all {
 					if p.waits && (queues == 1 || p.layout == "qless") {
 						g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
@@ -92,7 +92,7 @@ const pacedTime = 4 * time.Second
 func (b *bench) pacedGroups() []group {
 	var groups []group
 	for _, rate := range rates {
-		g := group{workload: "paced", label: fmt.Sprintf("rate=%d", rate)}
+		g := group{label: fmt.Sprintf("rate=%d", rate)}
 		for _, p := range b.all {
 			if p.waits {
 				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
