@@ -44,7 +44,7 @@ var lightImports = []string{
 const (
 	bottom = "internal/redisx internal/units internal/wire "
 	parts  = "internal/batch internal/cron internal/dial internal/histogram internal/hub " +
-		"internal/jobopts internal/leases internal/queues internal/runs internal/script "
+		"internal/jobopts internal/leases internal/linger internal/queues internal/runs internal/script "
 )
 
 // A row names packages of the project and the packages of the project that they may import, tests

@@ -16,6 +16,7 @@ import (
 
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/leases"
+	"github.com/qless/qless-go/internal/linger"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/runs"
@@ -120,7 +121,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = w.newRates()
 	w.outbox = newOutbox(w.log, w.loop.due, w.reported)
-	w.listener = newListener(own, w.locks, w.loop.watch, w.loop.jobsReady, w.recheck)
+	w.listener = newListener(own, w.locks, w.loop.watch, w.loop.jobsReady, w.loop.woken, w.recheck)
 	return w, nil
 }
 
@@ -467,6 +468,13 @@ type WorkerConfig struct {
 	// Defaults to nil, which means that events are not reported.
 	Observer func(event JobEvent)
 
+	// Linger is how long the worker waits between two calls of the server when jobs come one by one
+	// and follow each other closely, so that a call is about several: outcomes wait for up to three
+	// times as long. The first job after an idle moment never waits, and neither does a backlog.
+	//
+	// Defaults to 1 ms. The value -1 means no time.
+	Linger time.Duration
+
 	// Order is the order in which the queues are asked for jobs.
 	//
 	// Defaults to [OrderStrict].
@@ -518,6 +526,7 @@ func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, 10)
 	c.Logger = redisx.SafeLogger(cmp.Or(c.Logger, client.logger))
+	c.Linger = max(0, cmp.Or(c.Linger, linger.Usual))
 	c.Order = cmp.Or(c.Order, OrderStrict)
 	c.PollInterval = cmp.Or(c.PollInterval, 10*time.Second)
 	c.Prefetch = max(0, cmp.Or(c.Prefetch, prefetchByNeed))
@@ -540,6 +549,7 @@ func (c WorkerConfig) check() error {
 		return badConfig("Prefetch %d is negative, and not -1", c.Prefetch)
 	}
 	for name, d := range map[string]time.Duration{
+		"Linger":            c.Linger,
 		"MaxRunTime":        c.MaxRunTime,
 		"ShutdownTimeout":   c.ShutdownTimeout,
 		"UnknownKlassDelay": c.UnknownKlassDelay,

@@ -16,7 +16,8 @@ type listener struct {
 	client    *Client
 	locks     *leases.Keeper[*activeJob]
 	watch     *queues.Watch
-	jobsReady func()     // asks for jobs
+	jobsReady func()     // asks for jobs, and who relays
+	woken     func()     // asks for jobs
 	recheck   func()     // has the schedules look at the clock
 	wakes     string     // the channel where the worker is woken
 	relay     *hub.Relay // set by begin
@@ -34,10 +35,11 @@ const wakeClock = "clock"
 
 func newListener(
 	client *Client, locks *leases.Keeper[*activeJob], watch *queues.Watch,
-	jobsReady, recheck func(),
+	jobsReady, woken, recheck func(),
 ) *listener {
 	return &listener{
-		client: client, locks: locks, watch: watch, jobsReady: jobsReady, recheck: recheck,
+		client: client, locks: locks, watch: watch,
+		jobsReady: jobsReady, woken: woken, recheck: recheck,
 		wakes: client.prefix + channelWake + client.worker,
 	}
 }
@@ -71,7 +73,7 @@ func (l *listener) resubscribe(asked time.Time) { l.client.hub.Restart(l.wakes, 
 func (l *listener) Notify(notice redisx.Notice) {
 	switch {
 	case notice.Kind == redisx.Published && notice.Channel == l.wakes:
-		l.woken(notice.Payload)
+		l.wake(notice.Payload)
 	case notice.Kind == redisx.Published && notice.Channel == l.client.prefix+channelQueues:
 		l.queueAppeared(notice.Payload)
 	case notice.Kind == redisx.Published:
@@ -99,15 +101,20 @@ func (l *listener) lost(event Event) {
 	}
 }
 
-// woken asks for jobs. The payload is a queue, or says that the clock was moved.
-func (l *listener) woken(payload string) {
+// wake asks for jobs. The payload is a queue, or says that the clock was moved. It is empty when a
+// relay may be missing.
+func (l *listener) wake(payload string) {
 	if payload == wakeClock {
 		l.recheck()
 	}
 	if l.watch.Choice.Patterns.Watch() { // it may have waited for more queues than it asks now
 		l.watch.Woken(payload)
 	}
-	l.jobsReady()
+	if payload == "" {
+		l.jobsReady()
+	} else {
+		l.woken()
+	}
 }
 
 // queueAppeared notes that there is a new queue, and asks for jobs if it is one of the worker's.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/linger"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -33,9 +34,12 @@ type workLoop struct {
 	unheard     int             // consecutive reserves that found the worker not listening
 	stranded    bool            // a reserve got no reply: it may have locked jobs
 	plenty      bool            // the last reserve got all that it asked for
+	linger      linger.Rule
+	countedAt   time.Time // when a reserve was sent that counted who relays
 
 	mu     sync.Mutex
 	demand demand
+	counts bool     // the next reserve has to count who relays
 	idle   bool     // the server counts the worker among the idle ones
 	queues []string // what is asked, as the patterns matched last
 	claim  string   // the queue for whose next due job this worker waits
@@ -59,9 +63,9 @@ const (
 func newWorkLoop(w *Worker) *workLoop {
 	l := &workLoop{
 		w: w, due: hub.NewSignal(),
-		reservation: reservation{order: w.cfg.Order},
-		watch:       queues.NewWatch(queues.NewPatterns(w.cfg.Queues), queueSource{w.client}),
-		logged:      map[string]bool{},
+		reservation: reservation{order: w.cfg.Order}, linger: linger.New(w.cfg.Linger),
+		watch:  queues.NewWatch(queues.NewPatterns(w.cfg.Queues), queueSource{w.client}),
+		logged: map[string]bool{},
 	}
 	l.setAsked()
 	return l
@@ -74,6 +78,9 @@ func (l *workLoop) run(ctx context.Context) {
 	defer l.alarm.Stop()
 	for {
 		if !redisx.Sleep(ctx, time.Until(l.notBefore)) {
+			return
+		}
+		if !l.lingers(ctx) {
 			return
 		}
 		runtime.Gosched() // include handlers that are about to end
@@ -92,6 +99,27 @@ func (l *workLoop) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// lingers waits a moment if exchanges follow each other closely, so that the next one has more to
+// carry. It returns false if the context ends first.
+func (l *workLoop) lingers(ctx context.Context) bool {
+	for l.w.currentState() == workerRunning {
+		_, asks := l.standing()
+		wait := l.linger.Wait(time.Now(), asks)
+		if wait == 0 {
+			break
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-l.due:
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+		timer.Stop()
+	}
+	return true
 }
 
 // An exchange is what the loop has to do.
@@ -153,10 +181,28 @@ func (l *workLoop) wait(ctx context.Context) bool {
 	return true
 }
 
-// jobsReady has the loop ask for jobs.
+// jobsReady has the loop ask for jobs, and count who relays.
 func (l *workLoop) jobsReady() {
+	l.setCounts(true)
+	l.woken()
+}
+
+// woken has the loop ask for jobs.
+func (l *workLoop) woken() {
 	l.setDemand(wanting)
 	l.due.Notify()
+}
+
+// countsAgain is how long after a reserve that counted who relays another one counts them at the
+// latest.
+const countsAgain = time.Second
+
+// setCounts says whether the next reserve has to count who relays, and returns what was said before.
+func (l *workLoop) setCounts(counts bool) (before bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, l.counts = l.counts, counts
+	return before
 }
 
 func (l *workLoop) setDemand(d demand) {
@@ -209,6 +255,8 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	w := l.w
 	defer w.checkQuiet()
 	defer w.outbox.done()
+	l.linger.Began(time.Now())
+	defer func() { l.linger.Ended(time.Now(), l.plenty) }()
 	away := l.sendProgress(ctx, e.progress)
 	looked := false
 	if e.room > 0 {
@@ -259,6 +307,8 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 		p.Add("finish", finishArgs(w.client.worker, batch)...)
 	}
 	if asks {
+		counts := l.setCounts(false)
+		l.reservation.brief = !counts && e.room > 0 && time.Since(l.countedAt) < countsAgain
 		p.Add("reserve", l.reservation.args(w.client.worker, e.room, e.ahead, w.cfg.PollInterval)...)
 		l.reservation.polls = false // if the reply is lost, the next one must say what it claims
 	}
@@ -290,6 +340,7 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	}
 	if err != nil {
 		l.stranded = !l.w.named
+		l.setCounts(true)
 		l.mu.Lock()
 		l.demand = wanting
 		l.idle = l.idle || e.room > 0 // perhaps: if it must take no more jobs, it reports that
@@ -300,6 +351,11 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	l.mu.Lock()
 	l.claim = got.claim
 	l.idle = e.room > 0 && got.wait > 0
+	if !l.reservation.brief && l.idle {
+		l.countedAt = sent
+	} else if !l.reservation.brief { // nobody counts while no worker is idle
+		l.counts = true
+	}
 	l.mu.Unlock()
 	l.plenty = len(got.jobs) >= e.wants()
 	l.appetite.heard(len(got.jobs))
@@ -320,7 +376,7 @@ func (l *workLoop) setAlarm(got reserved, e exchange, sent time.Time) {
 	}
 	if got.wait == 0 {
 		l.alarm.Stop()
-		l.jobsReady()
+		l.woken()
 		l.w.listener.relay.Adjust(got.listeners) // a busy worker can relay too
 		return
 	}

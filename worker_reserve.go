@@ -45,6 +45,7 @@ type reservation struct {
 	cursor int
 	claim  string
 	polls  bool // nothing but the time has it ask again
+	brief  bool // it need not count who relays
 }
 
 // ask sets the queues.
@@ -76,6 +77,9 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 	}
 	if r.claim != "" {
 		pairs = append(pairs, "claim", r.claim)
+	}
+	if r.brief {
+		pairs = append(pairs, "brief", "1")
 	}
 	if r.polls {
 		pairs = append(pairs, "polls", "1")

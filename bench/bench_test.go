@@ -71,14 +71,16 @@ func TestComparedWorkloads(t *testing.T) {
 		what  string
 		cases int
 	}{
-		{"job", "CPU us/job", 2 * 2 * 3 * 6},   // payloads, concurrencies, phases, peers
-		{"waiting", "CPU us/job", 2 * 2 * 3},   // scripts, depths, phases
-		{"kept", "CPU us/job", 2 * 2 * 3},      // the same
-		{"extensions", "CPU us/job", 19*3 + 4}, // phases; one has a phase more, three have one
-		{"pickup", "p50 ms", 2 * 2},            // numbers of workers, peers that wait
-		{"rest", "CPU us/job", 1 + 2},          // none, peers that wait
-		{"memory", "B/job", 2 * 2},             // settings, layouts
-		{"gateways", "jobs/s", 2 * 2 * 2},      // numbers of clients, phases, gateways
+		{"job", "CPU us/job", 2 * 2 * 3 * 6},    // payloads, concurrencies, phases, peers
+		{"waiting", "CPU us/job", 2 * 2 * 3},    // scripts, depths, phases
+		{"kept", "CPU us/job", 2 * 2 * 3},       // the same
+		{"extensions", "CPU us/job", 19*3 + 4},  // phases; one has a phase more, three have one
+		{"pickup", "p50 ms", 2 * 2},             // numbers of workers, peers that wait
+		{"single", "CPU us/job", 2 * (3*2 + 3)}, // gaps, numbers of workers, peers; or our queues
+		{"paced", "CPU us/job", 3 * 2},          // rates, peers that wait
+		{"rest", "CPU us/job", 1 + 2},           // none, peers that wait
+		{"memory", "B/job", 2 * 2},              // settings, layouts
+		{"gateways", "jobs/s", 2 * 2 * 2},       // numbers of clients, phases, gateways
 	} {
 		t.Run(w.name, func(t *testing.T) {
 			figures := figuresOf(t, w.name)

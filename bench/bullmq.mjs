@@ -55,10 +55,10 @@ async function done() {
 }
 
 // Puts one job at a time to idle workers, and returns the milliseconds from put to handler.
-async function pickups({ jobs }) {
+async function pickups({ jobs, gap }) {
   const waits = [];
   for (let i = 0; i < jobs; i++) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    if (gap) await new Promise((resolve) => setTimeout(resolve, gap));
     const start = performance.now();
     const taken = new Promise((resolve) => { atHandled = () => resolve(performance.now()); });
     await queue.add('Bench', data);
@@ -67,13 +67,33 @@ async function pickups({ jobs }) {
   return { waits };
 }
 
+// Puts jobs at a rate, and returns the same: those taken first are taken for those put first.
+function pace({ jobs, rate }) {
+  const puts = [], takes = [], began = performance.now();
+  return new Promise((resolve) => {
+    atHandled = () => {
+      takes.push(performance.now());
+      if (takes.length === jobs) resolve({ waits: takes.map((at, i) => at - puts[i]) });
+    };
+    const putDue = () => {
+      const due = Math.min(jobs, 1 + Math.floor((performance.now() - began) * rate / 1000));
+      while (puts.length < due) {
+        puts.push(performance.now());
+        queue.add('Bench', data);
+      }
+      if (puts.length < jobs) setTimeout(putDue, 1);
+    };
+    putDue();
+  });
+}
+
 async function close() {
   await Promise.all(workers.map((worker) => worker.close()));
   await queue.close();
   asking.disconnect();
 }
 
-const requests = { enqueue, work, wait, done, pickups, close };
+const requests = { enqueue, work, wait, done, pickups, pace, close };
 await queue.waitUntilReady();
 for await (const line of createInterface({ input: process.stdin })) {
   const request = JSON.parse(line);

@@ -91,25 +91,46 @@ func (s *server) eval(ctx context.Context, code string) error {
 	return err
 }
 
-// startCounting collects Lua's garbage first, so that a phase pays for its own only.
+// collect is the script that collects all of Lua's garbage.
+const collect = "collectgarbage()"
+
+// startCounting collects Lua's garbage first, so that a phase pays for its own only. A steady server
+// collects it as it always does.
 func (s *server) startCounting(ctx context.Context) error {
 	if s.counter == nil {
 		return nil
 	}
-	if err := s.eval(ctx, "collectgarbage()"); err != nil {
-		return err
+	if !s.steady {
+		if err := s.eval(ctx, collect); err != nil {
+			return err
+		}
 	}
 	_, err := s.mark(ctx, "")
 	return err
 }
 
 // stopCounting returns the number of instructions since startCounting, 0 if they are not counted.
+// They include those of collecting the garbage that was made since, beyond what it takes when there
+// is none.
 func (s *server) stopCounting(ctx context.Context, phase string) (int64, error) {
 	if s.counter == nil {
 		return 0, nil
 	}
 	count, err := s.mark(ctx, phase)
-	return count - s.counter.marking, err
+	count -= s.counter.marking
+	if err != nil || s.steady {
+		return count, err
+	}
+	var collecting [2]int64
+	for i := range collecting {
+		if err := s.eval(ctx, collect); err != nil {
+			return 0, err
+		}
+		if collecting[i], err = s.mark(ctx, ""); err != nil {
+			return 0, err
+		}
+	}
+	return count + collecting[0] - collecting[1], nil
 }
 
 // mark returns the number of instructions since the last mark. The profile of a phase with a name

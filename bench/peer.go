@@ -27,7 +27,11 @@ type load struct {
 	jobs        int
 	concurrency int    // goroutines that put, and jobs that a worker runs at once
 	workers     int    // how many such workers there are
+	queues      int    // how many queues each of them has, if more than one
+	apart       bool   // each of them has connections of its own
 	payload     string // the data of each job: JSON
+
+	poll time.Duration // our PollInterval, if not the default
 }
 
 // A session is a peer running on an empty server.

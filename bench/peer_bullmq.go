@@ -106,6 +106,8 @@ type request struct {
 	Concurrency int    `json:"concurrency,omitempty"`
 	Count       int    `json:"count,omitempty"`
 	Bulk        bool   `json:"bulk,omitempty"`
+	Gap         int64  `json:"gap,omitempty"`
+	Rate        int    `json:"rate,omitempty"`
 }
 
 type reply struct {
@@ -155,8 +157,18 @@ func (s *bullmqSession) done(context.Context) (int, error) {
 }
 
 // pickUps measures inside the process, because only its own clock is fair to it.
-func (s *bullmqSession) pickUps(_ context.Context, jobs int) ([]time.Duration, error) {
-	answered, err := s.ask(request{Do: "pickups", Jobs: jobs})
+func (s *bullmqSession) pickUps(
+	_ context.Context, jobs int, gap time.Duration,
+) ([]time.Duration, error) {
+	return s.waits(request{Do: "pickups", Jobs: jobs, Gap: gap.Milliseconds()})
+}
+
+func (s *bullmqSession) pace(_ context.Context, jobs, rate int) ([]time.Duration, error) {
+	return s.waits(request{Do: "pace", Jobs: jobs, Rate: rate})
+}
+
+func (s *bullmqSession) waits(r request) ([]time.Duration, error) {
+	answered, err := s.ask(r)
 	waits := make([]time.Duration, len(answered.Waits))
 	for i, ms := range answered.Waits {
 		waits[i] = time.Duration(ms * float64(time.Millisecond))

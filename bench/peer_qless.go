@@ -22,9 +22,12 @@ type qlessSession struct {
 	rdb     *redis.Client
 	client  *qless.Client
 	load    load
+	config  qless.ClientConfig
+	server  *server
 	put     func(ctx context.Context, s *qlessSession, jobs int) error
 	take    func(ctx context.Context, s *qlessSession, to *crew) error
 	workers []*qless.Worker
+	others  []*redis.Client // those of workers with connections of their own
 }
 
 // openQless opens a session that puts and takes jobs in one of the ways below.
@@ -37,7 +40,9 @@ func openQless(
 		rdb := s.dial(l.concurrency * l.workers)
 		config.Logger = slog.New(slog.DiscardHandler)
 		client, err := qless.New(rdb, &config)
-		return &qlessSession{rdb: rdb, client: client, load: l, put: put, take: take}, err
+		return &qlessSession{
+			rdb: rdb, client: client, load: l, config: config, server: s, put: put, take: take,
+		}, err
 	}
 }
 
@@ -95,10 +100,21 @@ func popSingly(ctx context.Context, s *qlessSession, to *crew) error {
 
 // runWorkers runs the Worker.
 func runWorkers(ctx context.Context, s *qlessSession, to *crew) error {
+	queues := append([]string{queueName}, queueNames(max(0, s.load.queues-1))...)
 	for range s.load.workers {
-		worker, err := qless.NewWorker(s.client, qless.WorkerConfig{
-			Concurrency: s.load.concurrency,
-			Queues:      []string{queueName},
+		client := s.client
+		if s.load.apart {
+			rdb := s.server.dial(s.load.concurrency)
+			s.others = append(s.others, rdb)
+			var err error
+			if client, err = qless.New(rdb, &s.config); err != nil {
+				return err
+			}
+		}
+		worker, err := qless.NewWorker(client, qless.WorkerConfig{
+			Concurrency:  s.load.concurrency,
+			Queues:       queues,
+			PollInterval: s.load.poll,
 		})
 		if err != nil {
 			return err
@@ -129,6 +145,9 @@ func (s *qlessSession) close() error {
 	var failed error
 	for _, worker := range s.workers {
 		failed = errors.Join(failed, worker.Stop(context.Background()))
+	}
+	for _, rdb := range s.others {
+		failed = errors.Join(failed, rdb.Close())
 	}
 	return errors.Join(failed, s.rdb.Close())
 }

@@ -16,6 +16,7 @@ type server struct {
 	process *testkit.Server
 	admin   *redis.Client // used to measure, not measured itself
 	counter *counter      // nil unless it counts instructions
+	steady  bool          // its phases begin with the garbage of what was before
 }
 
 // startServer starts a server, which counts its instructions if there is a counter.

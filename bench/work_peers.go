@@ -43,13 +43,11 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 	defer func() { err = errors.Join(err, s.close()) }()
 	var waits []time.Duration
 	one, err := b.sample(ctx, p, "put to handler", b.pickUpJobs(), func() (err error) {
-		if own, ok := s.(interface {
-			pickUps(ctx context.Context, jobs int) ([]time.Duration, error)
-		}); ok {
-			waits, err = own.pickUps(ctx, b.pickUpJobs())
+		if own, ok := s.(pacer); ok {
+			waits, err = own.pickUps(ctx, b.pickUpJobs(), between)
 			return err
 		}
-		waits, err = oneByOne(ctx, s, taken, b.pickUpJobs())
+		waits, err = oneByOne(ctx, s, taken, b.pickUpJobs(), between)
 		return err
 	})
 	one.jobs, one.waits = len(waits), waits
@@ -59,11 +57,11 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 
 // oneByOne puts jobs one at a time and returns how long each waited.
 func oneByOne(
-	ctx context.Context, s session, taken <-chan time.Time, jobs int,
+	ctx context.Context, s session, taken <-chan time.Time, jobs int, gap time.Duration,
 ) ([]time.Duration, error) {
 	var waits []time.Duration
-	for began := time.Now(); len(waits) < jobs && time.Since(began) < pickUpTime; {
-		time.Sleep(between)
+	for began := time.Now(); len(waits) < jobs && time.Since(began) < pickUpTime+time.Duration(jobs)*gap; {
+		time.Sleep(gap)
 		put := time.Now()
 		if err := s.enqueue(ctx, 1); err != nil {
 			return nil, err
@@ -85,7 +83,7 @@ func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan t
 		return nil, nil, err
 	}
 	crew := newCrew(0)
-	crew.taken = make(chan time.Time, 1)
+	crew.taken = make(chan time.Time, 1000)
 	if err := s.work(ctx, crew); err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}

@@ -211,8 +211,9 @@ local function library(stamp, now)
 				local tracked, known_empty = false, false
 				if existing > 0 then
 					idle = call('exists', prefix .. 'x:idle') == 1
-					tracked = call('exists', prefix .. 'tracked') == 1
-					existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+					existing = existing - (idle and 1 or 0)
+					tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+					existing = existing - (tracked and 1 or 0)
 					known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
 					plain = plain and existing == (known_empty and 1 or 0)
 				end
@@ -320,7 +321,15 @@ local function library(stamp, now)
 						if known_empty2 then
 							lib.note_filled(queue, true)
 						end
-						if idle2 then
+						if idle2 and #group == 1 and group[1].delay == 0 then
+							local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+							if name then
+								local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+								if woken == 0 or type(woken) ~= 'number' then
+									lib.wake(queue)
+								end
+							end
+						elseif idle2 then
 							lib.wake_several(queue, lib.soonest_of(group), #group)
 						end
 					end
@@ -1167,6 +1176,14 @@ local function library(stamp, now)
 				end
 				return item.delay > 0 and 'scheduled' or 'work'
 			end
+		elseif name == 'pass_on' then
+			function lib.pass_on(ask)
+				for i = 1, #ask.queues do
+					if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
+						lib.wake(ask.queues[i])
+					end
+				end
+			end
 		elseif name == 'prepare' then
 			function lib.prepare(puts, fresh)
 				local before, claims, added, found, asked = {}, {}, {}, {}, {}
@@ -1818,7 +1835,7 @@ local function library(stamp, now)
 		elseif name == 'open_one' then
 			function lib.open_one(ask, i, n)
 				local queue = ask.queues[i]
-				if ask.paused[i] == 1 or lib.is_empty(ask, i) then
+				if ask.first and #ask.first == 0 or ask.paused[i] == 1 or lib.is_empty(ask, i) then
 					return var.none, 0
 				end
 				local its = lib.read_settings(queue)
@@ -1847,19 +1864,7 @@ local function library(stamp, now)
 				end
 				its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
 				its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
-				local expired
-				do
-					local wanted2 = wanted
-					local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-					if its.tracked then
-						recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-					end
-					if lost or recur or scheduled then
-						expired = lib.take_due(queue, its, wanted2, lost, recur, scheduled)
-					else
-						expired = var.none
-					end
-				end
+				local expired = ask.quiet and var.none or lib.open_queue(queue, its, wanted)
 				if its.left then
 					ask.left = true
 					if #expired > 0 then
@@ -2082,6 +2087,15 @@ local function library(stamp, now)
 				end
 				return count
 			end
+		elseif name == 'are_short' then
+			function lib.are_short(durations)
+				for i = 1, #durations do
+					if durations[i] < 0 or durations[i] >= 1 then
+						return false
+					end
+				end
+				return true
+			end
 		elseif name == 'bare_list' then
 			function lib.bare_list(list, offset, count)
 				local last = math.min(offset + count, list.total) - 1
@@ -2302,14 +2316,19 @@ local function library(stamp, now)
 			function lib.lock_from(ask, i, lost, more, direct, out)
 				local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
 				if not lost then
-					take = ask.known and try or call
-					jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+					take, jids = ask.known and try or call, ask.first
+					if not jids or #jids > more then
+						jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+					end
+					ask.first = false
 				end
-				if #jids == 0 then
+				local count = #jids
+				if count == 0 then
 					return not lost and its.parked and lib.bring_more(queue, its, more)
 				end
 				its.direct = direct
-				local values = lib.reserved_values(string.format('%.17g', ask.lock_time or its.heartbeat))
+				local lasts = ask.lock_time or its.heartbeat
+				local values = lib.reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
 				do
 					local jids2, worker, run = jids, ask.owner, take
 					for first = 1, #jids2, 500 do
@@ -2410,38 +2429,14 @@ local function library(stamp, now)
 							end
 							do
 								local day = now - now % 86400
-								local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
-								local asked, counts
-								do
-									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-									for i = 1, #waited do
-										local seconds = waited[i]
-										if seconds >= 0 and seconds < 1 then
-											short = short + 1
-										else
-											local name
-											if seconds < 60 then
-												name = 's' .. math.floor(seconds)
-											elseif seconds < 3600 then
-												name = 'm' .. math.floor(seconds / 60)
-											elseif seconds < 86400 then
-												name = 'h' .. math.floor(seconds / 3600)
-											else
-												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-											end
-											if not seen[name] then
-												fields[#fields + 1] = name
-											end
-											seen[name] = (seen[name] or 0) + 1
-										end
-									end
-									if short == 0 then
-										table.remove(fields, 4)
-									end
-									seen.s0 = short
-									asked, counts = fields, seen
+								local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, lib.are_short(waited)
+								local values, asked, counts
+								if short then
+									values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+								else
+									asked, counts = lib.count_buckets(waited)
+									values = try('hmget', key, unpack(asked))
 								end
-								local values = try('hmget', key, unpack(asked))
 								local total = lib.finite(values[1], 0)
 								local mean = lib.finite(values[2], 0)
 								local vk = lib.finite(values[3], 0)
@@ -2455,12 +2450,11 @@ local function library(stamp, now)
 									mean = mean + (value - mean) / total
 									vk = vk + (value - mean) * (value - before)
 								end
-								local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-								for i = 4, #asked do
-									update[2 * i - 1] = asked[i]
-									update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
+								if short then
+									try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #waited))
+								else
+									lib.write_summary(key, total, mean, vk, asked, counts, values)
 								end
-								try('hset', key, unpack(update))
 								if fresh then
 									lib.expire_stats(prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, day)
 									lib.prune_histograms('wait', day, queue)
@@ -2476,7 +2470,7 @@ local function library(stamp, now)
 						until true
 					end
 				end
-				return not its.stopped
+				return not its.stopped and (count >= more or count >= 500 or its.parked or var.dropped > 0)
 			end
 		elseif name == 'lock_lost' then
 			function lib.lock_lost(jid, worker)
@@ -2676,6 +2670,20 @@ local function library(stamp, now)
 					jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
 				end
 				return jids, scores
+			end
+		elseif name == 'read_many' then
+			function lib.read_many(first)
+				if #ARGV < first or #ARGV - first >= 1000 then
+					error('Reserve(): Arg "queue": needs 1 to 1000')
+				end
+				local queues = {unpack(ARGV, first)}
+				local list = table.concat(queues, '\000')
+				if queues[1] == '' or queues[#queues] == '' or string.find(list, '\000\000', 1, true) then
+					for i = 1, #queues do
+						lib.required('Reserve', 'queue', queues[i] ~= '' and queues[i])
+					end
+				end
+				return queues, list
 			end
 		elseif name == 'read_rare' then
 			function lib.read_rare(puts, given, checked, delay)
@@ -3086,9 +3094,6 @@ local function library(stamp, now)
 			end
 		elseif name == 'drop_claim' then
 			function lib.drop_claim(ask)
-				if ask.claim == '' then
-					return false
-				end
 				local held = try('get', prefix .. 'x:due:' .. ask.claim)
 				if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
 					return false
@@ -3325,6 +3330,17 @@ local function library(stamp, now)
 					end
 				end
 				return time and time <= now + 1 and time or nil
+			end
+		elseif name == 'open_queue' then
+			function lib.open_queue(queue, settings, wanted)
+				local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+				if settings.tracked then
+					recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+				end
+				if lost or recur or scheduled then
+					return lib.take_due(queue, settings, wanted, lost, recur, scheduled)
+				end
+				return var.none
 			end
 		elseif name == 'past_score' then
 			function lib.past_score(item)
@@ -3599,22 +3615,6 @@ local function library(stamp, now)
 					found[i].started, found[i].room = found[i].started + count, found[i].room - count
 				end
 				return found
-			end
-		elseif name == 'become_busy' then
-			function lib.become_busy(ask)
-				if ask.others then
-					try('srem', prefix .. 'x:idle', ask.worker)
-				end
-				lib.drop_claim(ask)
-				if not ask.others or call('exists', prefix .. 'x:idle') == 0 then
-					return 2
-				end
-				for i = 1, #ask.queues do
-					if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
-						lib.wake(ask.queues[i])
-					end
-				end
-				return (lib.count_listeners(ask.worker))
 			end
 		elseif name == 'change_tags' then
 			function lib.change_tags(jid, stored, adds, list, first)
@@ -4148,20 +4148,6 @@ local function library(stamp, now)
 					error(area .. '(): ' .. message)
 				end
 				return true
-			end
-		elseif name == 'read_queues' then
-			function lib.read_queues(first)
-				if #ARGV < first or #ARGV - first >= 1000 then
-					error('Reserve(): Arg "queue": needs 1 to 1000')
-				end
-				local queues = {unpack(ARGV, first)}
-				local list = table.concat(queues, '\000')
-				if queues[1] == '' or queues[#queues] == '' or string.find(list, '\000\000', 1, true) then
-					for i = 1, #queues do
-						lib.required('Reserve', 'queue', queues[i] ~= '' and queues[i])
-					end
-				end
-				return queues, list
 			end
 		elseif name == 'read_scores' then
 			function lib.read_scores(queue, jids, count, jobs, settings, run)
@@ -4926,6 +4912,36 @@ local function library(stamp, now)
 				end
 				return over[1] ~= nil
 			end
+		elseif name == 'count_buckets' then
+			function lib.count_buckets(durations)
+				local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+				for i = 1, #durations do
+					local seconds = durations[i]
+					if seconds >= 0 and seconds < 1 then
+						short = short + 1
+					else
+						local name
+						if seconds < 60 then
+							name = 's' .. math.floor(seconds)
+						elseif seconds < 3600 then
+							name = 'm' .. math.floor(seconds / 60)
+						elseif seconds < 86400 then
+							name = 'h' .. math.floor(seconds / 3600)
+						else
+							name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+						end
+						if not seen[name] then
+							fields[#fields + 1] = name
+						end
+						seen[name] = (seen[name] or 0) + 1
+					end
+				end
+				if short == 0 then
+					table.remove(fields, 4)
+				end
+				seen.s0 = short
+				return fields, seen
+			end
 		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
 				local key = prefix .. 'j:' .. jid
@@ -5236,6 +5252,15 @@ local function library(stamp, now)
 				local ok, encoded = pcall(cjson.encode, object)
 				return ok and encoded or '{}'
 			end
+		elseif name == 'write_summary' then
+			function lib.write_summary(key, total, mean, vk, asked, counts, values)
+				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+				for i = 4, #asked do
+					update[2 * i - 1] = asked[i]
+					update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
+				end
+				try('hset', key, unpack(update))
+			end
 		end
 		elseif length == 14 then
 		if name == 'count_existing' then
@@ -5335,11 +5360,6 @@ local function library(stamp, now)
 					limit.started = limit.started + 1
 				end
 				return limit.started
-			end
-		elseif name == 'count_listeners' then
-			function lib.count_listeners(worker)
-				local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-				return counts[2], counts[4] > 0
 			end
 		elseif name == 'failure_summary' then
 			function lib.failure_summary(text)
@@ -5750,6 +5770,14 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 	var = {none = {}, releasable = math.huge, tellable = 200}
 	local frees_limits
 	local none = var.none
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -5765,6 +5793,9 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		return count
 	end
 	local function any_dependents(items, more)
+		if not items[2] then
+			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+		end
 		local keys = {more, prefix .. 'x:rest', unpack(items)}
 		for i = 1, #items do
 			keys[i + 2] = items[i].key .. '-dependents'
@@ -5880,7 +5911,9 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			queues = groups
 		end
 		local config
-		do
+		if not queues[2] then
+			config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+		else
 			local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
 			for i = 1, #queues do
 				fields[3 + i] = queues[i].queue .. '-max-concurrency'
@@ -5893,9 +5926,9 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			do
 				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
 				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-					for i5 = 1, #jids do
+					for i2 = 1, #jids do
 						do
-							local jid = jids[i5]
+							local jid = jids[i2]
 							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
 							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
@@ -5905,38 +5938,14 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 				end
 				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
-				local key = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
-				local asked, counts
-				do
-					local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-					for i2 = 1, #ran do
-						local seconds = ran[i2]
-						if seconds >= 0 and seconds < 1 then
-							short = short + 1
-						else
-							local name
-							if seconds < 60 then
-								name = 's' .. math.floor(seconds)
-							elseif seconds < 3600 then
-								name = 'm' .. math.floor(seconds / 60)
-							elseif seconds < 86400 then
-								name = 'h' .. math.floor(seconds / 3600)
-							else
-								name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-							end
-							if not seen[name] then
-								fields[#fields + 1] = name
-							end
-							seen[name] = (seen[name] or 0) + 1
-						end
-					end
-					if short == 0 then
-						table.remove(fields, 4)
-					end
-					seen.s0 = short
-					asked, counts = fields, seen
+				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+				local values, asked, counts
+				if short then
+					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+				else
+					asked, counts = library(stamp, now).count_buckets(ran)
+					values = try('hmget', key, unpack(asked))
 				end
-				local values = try('hmget', key, unpack(asked))
 				local total = finite(values[1], 0)
 				local mean = finite(values[2], 0)
 				local vk = finite(values[3], 0)
@@ -5950,12 +5959,11 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 					mean = mean + (value - mean) / total
 					vk = vk + (value - mean) * (value - before)
 				end
-				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-				for i4 = 4, #asked do
-					update[2 * i4 - 1] = asked[i4]
-					update[2 * i4] = string.format('%d', finite(values[i4], 0) + counts[asked[i4]])
+				if short then
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+				else
+					library(stamp, now).write_summary(key, total, mean, vk, asked, counts, values)
 				end
-				try('hset', key, unpack(update))
 				if fresh then
 					library(stamp, now).begin_day('run', day, queue)
 				end
@@ -6017,15 +6025,16 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		if #finished > 0 then
 			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
 			if #kept > 0 then
-				local keep_seconds, keep_count = (finite(config[1], 604800)), finite(config[2], 50000)
+				local keep_seconds, keep_count = config[1], config[2]
 				local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
 				for i = 2, #kept do
 					scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
 				end
-				if type(try('zadd', completed, unpack(scored))) ~= 'table' then
+				if type(try('zadd', completed, unpack(scored))) == 'table' then
+				elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
 					local before
 					repeat
-						local seconds = -keep_seconds
+						local seconds = -finite(keep_seconds, 604800)
 						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
 							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
 							if #digits == 10 and decimals ~= '.000000' then
@@ -6035,7 +6044,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 						end
 						before = string.format('%.17g', now + seconds)
 					until true
-					local excess = call('zcard', completed) - keep_count
+					local excess = call('zcard', completed) - finite(keep_count, 50000)
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
 						library(stamp, now).prune(before, excess, 100 + #kept)
 					end
@@ -6405,6 +6414,14 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		end
 		return default
 	end
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
 	local function lock(queue, jids, worker, settings, show, out, run)
 		for first = 1, #jids, 500 do
 			local some = jids
@@ -6518,38 +6535,14 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 				do
 					local day = now - now % 86400
-					local key = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue
-					local asked, counts
-					do
-						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-						for i = 1, #waited do
-							local seconds = waited[i]
-							if seconds >= 0 and seconds < 1 then
-								short = short + 1
-							else
-								local name
-								if seconds < 60 then
-									name = 's' .. math.floor(seconds)
-								elseif seconds < 3600 then
-									name = 'm' .. math.floor(seconds / 60)
-								elseif seconds < 86400 then
-									name = 'h' .. math.floor(seconds / 3600)
-								else
-									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-								end
-								if not seen[name] then
-									fields[#fields + 1] = name
-								end
-								seen[name] = (seen[name] or 0) + 1
-							end
-						end
-						if short == 0 then
-							table.remove(fields, 4)
-						end
-						seen.s0 = short
-						asked, counts = fields, seen
+					local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
+					local values, asked, counts
+					if short then
+						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+					else
+						asked, counts = library(stamp, now).count_buckets(waited)
+						values = try('hmget', key, unpack(asked))
 					end
-					local values = try('hmget', key, unpack(asked))
 					local total = finite(values[1], 0)
 					local mean = finite(values[2], 0)
 					local vk = finite(values[3], 0)
@@ -6563,12 +6556,11 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 						mean = mean + (value - mean) / total
 						vk = vk + (value - mean) * (value - before)
 					end
-					local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-					for i = 4, #asked do
-						update[2 * i - 1] = asked[i]
-						update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+					if short then
+						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
+					else
+						library(stamp, now).write_summary(key, total, mean, vk, asked, counts, values)
 					end
-					try('hset', key, unpack(update))
 					if fresh then
 						library(stamp, now).begin_day('wait', day, queue)
 					end
@@ -6610,6 +6602,27 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			return amount + 0
 		end
+		local function count_listeners(worker)
+			local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+			return counts[2], counts[4] > 0
+		end
+		local function best_of_work(run, queue, limit)
+			return run('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
+		end
+		local function become_busy(ask)
+			if ask.claim ~= '' then
+				library(stamp, now).drop_claim(ask)
+			end
+			if not ask.others then
+				return 2
+			end
+			try('srem', prefix .. 'x:idle', ask.worker)
+			if ask.brief and ask.quiet and call('exists', prefix .. 'q:' .. ask.queues[1] .. '-work') == 0 or call('exists', prefix .. 'x:idle') == 0 then
+				return 2
+			end
+			library(stamp, now).pass_on(ask)
+			return ask.brief and 2 or count_listeners(ask.worker)
+		end
 		local function is_empty(ask, i)
 			local known = ask.known
 			if not known then
@@ -6630,9 +6643,19 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			return default
 		end
+		local function open_queue(queue, settings, wanted)
+			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+			if settings.tracked then
+				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+			end
+			if lost or recur or scheduled then
+				return library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+			end
+			return none
+		end
 		local function open_one(ask, i, n)
 			local queue = ask.queues[i]
-			if ask.paused[i] == 1 or is_empty(ask, i) then
+			if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
 				return none, 0
 			end
 			local its
@@ -6676,19 +6699,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
 			its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
-			local expired
-			do
-				local wanted2 = wanted
-				local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-				if its.tracked then
-					recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-				end
-				if lost or recur or scheduled then
-					expired = library(stamp, now).take_due(queue, its, wanted2, lost, recur, scheduled)
-				else
-					expired = none
-				end
-			end
+			local expired = ask.quiet and none or open_queue(queue, its, wanted)
 			if its.left then
 				ask.left = true
 				if #expired > 0 then
@@ -6719,16 +6730,33 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		local function lock_from(ask, i, lost, more, direct, out)
 			local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
 			if not lost then
-				take = ask.known and try or call
-				jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+				take, jids = ask.known and try or call, ask.first
+				if not jids or #jids > more then
+					jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+				end
+				ask.first = false
 			end
-			if #jids == 0 then
+			local count = #jids
+			if count == 0 then
 				return not lost and its.parked and library(stamp, now).bring_more(queue, its, more)
 			end
 			its.direct = direct
-			local values = reserved_values(string.format('%.17g', ask.lock_time or its.heartbeat))
+			local lasts = ask.lock_time or its.heartbeat
+			local values = reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
 			lock(queue, jids, ask.owner, its, values, out, take)
-			return not its.stopped
+			return not its.stopped and (count >= more or count >= 500 or its.parked or var.dropped > 0)
+		end
+		local function stays_quiet(ask, out)
+			local its = ask.settings[1]
+			if not its then
+				return true
+			end
+			for i = 1, #out do
+				if type(out[i]) ~= 'string' then
+					return false
+				end
+			end
+			return var.dropped == 0 and not its.parked and not its.max_rate and not ask.lock_time and its.heartbeat > ask.poll
 		end
 		local function is_open(ask, i)
 			local known = ask.known
@@ -6739,6 +6767,33 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		end
 		local function by_due(a, b)
 			return a.due < b.due
+		end
+		local function coming_due(ask)
+			local coming, horizon = {}, now + ask.poll
+			for i = 1, #ask.queues do
+				local queue = ask.queues[i]
+				for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
+					local due
+					do
+						local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
+						local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
+						due = tonumber(found[2])
+						if due and due > horizon then
+							due = library(stamp, now).try_parked(found[1], queue) and now
+						end
+					end
+					if due then
+						coming[#coming + 1] = {due = due, queue = queue}
+					end
+				end
+				local settings = ask.settings[i]
+				local opens = settings and settings.rate and library(stamp, now).rate_opens(settings.rate)
+				if opens and opens < horizon and library(stamp, now).is_ready(queue) then
+					coming[#coming + 1] = {due = opens, queue = queue}
+				end
+			end
+			table.sort(coming, by_due)
+			return coming
 		end
 		local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 		local worker = required('Reserve', 'worker', ARGV[3])
@@ -6761,7 +6816,15 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					given = found
 				end
 			end
-			local queues, list = library(stamp, now).read_queues(last + 1)
+			local queues, list
+			do
+				local first = last + 1
+				if first == #ARGV then
+					queues, list = {required('Reserve', 'queue', ARGV[first] ~= '' and ARGV[first])}, ARGV[first]
+				else
+					queues, list = library(stamp, now).read_many(first)
+				end
+			end
 			local order, seconds = given.order or 'ordered', false
 			if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
 				local message = 'Unknown order "' .. order .. '"'
@@ -6774,7 +6837,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					error('Reserve(): ' .. message)
 				end
 			end
-			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', claim = given.claim or '', others = false, tracked = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
+			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
 		end
 		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
 			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -6782,39 +6845,52 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		if ask.polls and ask.claim == '' and ask.count > 0 then
 			local wait = library(stamp, now).stay_idle(ask)
 			if wait then
-				local counted, listens
-				do
-					local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-					counted, listens = counts[2], counts[4] > 0
-				end
+				local counted, listens = count_listeners(worker)
 				return {ask.cursor, string.format('%.17g', wait), '', listens and counted or -1}
 			end
 		end
 		if ask.order == 'shuffled' then
 			library(stamp, now).shuffle(ask)
 		end
-		local existing = false
-		if not ask.known then
-			existing = call('exists', prefix .. 'paused_queues', prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'q:' .. ask.queues[1] .. '-recur', prefix .. 'q:' .. ask.queues[1] .. '-scheduled')
-		end
-		local others = 0
-		if existing ~= 0 then
-			others = call('exists', prefix .. 'paused_queues', prefix .. 'x:idle')
-		end
-		ask.tracked = existing and existing > others
-		ask.others = others > 0
+		repeat
+			local idle, paused, unrelayed = prefix .. 'x:idle', prefix .. 'paused_queues', prefix .. 'x:unrelayed'
+			if ask.known then
+				ask.others = call('exists', idle) == 1
+				ask.brief = ask.brief and call('exists', unrelayed) == 0
+				if (#ask.queues > 16 or not ask.others) and call('exists', paused) == 0 then
+					break
+				end
+			else
+				local queue = ask.queues[1]
+				local locks = prefix .. 'q:' .. queue .. '-locks'
+				local found = call('exists', paused, idle, prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', locks, unrelayed)
+				if found == 0 then
+					ask.quiet = true
+					break
+				end
+				local common = call('exists', locks, idle, idle)
+				ask.others = common > 1
+				ask.quiet = common == 2 and found == 1
+				if found == common - (ask.others and 1 or 0) then
+					break
+				end
+				ask.brief = ask.brief and call('exists', unrelayed) == 0
+				ask.tracked = true
+			end
+			ask.paused = call('smismember', paused, unpack(ask.queues))
+		until true
 		ask.limit = ask.count
-		if ask.ahead > 0 and not (ask.others and library(stamp, now).others_idle(ask)) then
+		if ask.quiet and ask.count > 0 then
+			ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
+		end
+		if ask.ahead > 0 and not (ask.others and (not ask.first or #ask.first > ask.count) and library(stamp, now).others_idle(ask)) then
 			ask.limit = ask.count + ask.ahead
 		end
 		if ask.known or ask.limit == 0 then
 			call('del', prefix .. 'x:none')
 		end
-		if ask.others and (#ask.queues <= 16 or call('exists', prefix .. 'paused_queues') == 1) then
-			ask.paused = call('smismember', prefix .. 'paused_queues', unpack(ask.queues))
-		end
 		if ask.limit == 0 then
-			return {ask.cursor, '0', '', library(stamp, now).become_busy(ask)}
+			return {ask.cursor, '0', '', become_busy(ask)}
 		end
 		var.most_bytes = 2097152
 		local out = {}
@@ -6916,7 +6992,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due(ask)) then
 			may_be_more = true
 		end
-		do
+		if not ask.brief then
 			local key, score, member = prefix .. 'workers', stamp, ask.owner
 			local reply = try('zadd', key, score, member)
 			if type(reply) == 'table' then
@@ -6924,40 +7000,14 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				reply = try('zadd', key, score, member)
 			end
 		end
+		ask.quiet = ask.quiet and stays_quiet(ask, out)
 		local wait, claimed, polled, listens = 0, '', false, true
-		local listeners
+		local listeners = 2
 		if #out < ask.count and not may_be_more then
 			do
 				local wait2, claimed4
 				do
-					local coming
-					do
-						local coming2, horizon = {}, now + ask.poll
-						for i = 1, #ask.queues do
-							local queue = ask.queues[i]
-							for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
-								local due
-								do
-									local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
-									local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
-									due = tonumber(found[2])
-									if due and due > horizon then
-										due = library(stamp, now).try_parked(found[1], queue) and now
-									end
-								end
-								if due then
-									coming2[#coming2 + 1] = {due = due, queue = queue}
-								end
-							end
-							local settings = ask.settings[i]
-							local opens = settings and settings.rate and library(stamp, now).rate_opens(settings.rate)
-							if opens and opens < horizon and library(stamp, now).is_ready(queue) then
-								coming2[#coming2 + 1] = {due = opens, queue = queue}
-							end
-						end
-						table.sort(coming2, by_due)
-						coming = coming2
-					end
+					local coming = ask.quiet and none or coming_due(ask)
 					wait2, claimed4 = ask.poll, ''
 					for i = 1, #coming do
 						local claimed3
@@ -6988,7 +7038,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 						end
 					end
 				end
-				if ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
+				if ask.claim ~= '' and ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
 					library(stamp, now).wake(ask.claim)
 				end
 				local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
@@ -7020,10 +7070,11 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 				wait, claimed, polled = wait2, claimed4, again
 			end
-			local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-			listeners, listens = counts[2], counts[4] > 0
+			if not ask.brief then
+				listeners, listens = count_listeners(worker)
+			end
 		else
-			listeners = library(stamp, now).become_busy(ask)
+			listeners = become_busy(ask)
 		end
 		if found > 0 and not (polled and #ask.queues > 16) then
 			local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
@@ -7041,7 +7092,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				call('srem', prefix .. 'x:filled', unpack(empty))
 			end
 		end
-		local reply = {ask.cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
+		local reply = {ask.cursor, wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
 		if #out > 0 then
 			reply[5] = NAMES
 		end
@@ -7467,8 +7518,9 @@ elseif command == 'put.many' then
 			local tracked, known_empty = false, false
 			if existing > 0 then
 				idle = call('exists', prefix .. 'x:idle') == 1
-				tracked = call('exists', prefix .. 'tracked') == 1
-				existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+				existing = existing - (idle and 1 or 0)
+				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+				existing = existing - (tracked and 1 or 0)
 				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
 				plain = plain and existing == (known_empty and 1 or 0)
 			end
@@ -7590,7 +7642,15 @@ elseif command == 'put.many' then
 							call('expire', prefix .. 'x:filled', 1)
 						end
 					end
-					if idle2 then
+					if idle2 and #group == 1 and group[1].delay == 0 then
+						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+						if name then
+							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+							if woken == 0 or type(woken) ~= 'number' then
+								library(stamp, now).wake(queue)
+							end
+						end
+					elseif idle2 then
 						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
 					end
 				end
@@ -7704,8 +7764,9 @@ elseif command == 'put' then
 			local tracked, known_empty = false, false
 			if existing > 0 then
 				idle = call('exists', prefix .. 'x:idle') == 1
-				tracked = call('exists', prefix .. 'tracked') == 1
-				existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+				existing = existing - (idle and 1 or 0)
+				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+				existing = existing - (tracked and 1 or 0)
 				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
 				plain = plain and existing == (known_empty and 1 or 0)
 			end
@@ -7827,7 +7888,15 @@ elseif command == 'put' then
 							call('expire', prefix .. 'x:filled', 1)
 						end
 					end
-					if idle2 then
+					if idle2 and #group == 1 and group[1].delay == 0 then
+						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+						if name then
+							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+							if woken == 0 or type(woken) ~= 'number' then
+								library(stamp, now).wake(queue)
+							end
+						end
+					elseif idle2 then
 						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
 					end
 				end
@@ -9299,6 +9368,7 @@ if command == 'depart' then
 		lib.wake(ARGV[i])
 	end
 	if relays == '1' then
+		try('set', prefix .. 'x:unrelayed', '1', 'EX', '10')
 		lib.wake_any()
 	end
 	return

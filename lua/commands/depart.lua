@@ -10,7 +10,7 @@
 --          while others have the same
 -- For      Go
 -- Repeat   once
--- Needs    del exists hmget hset publish spop srem time zadd zpopmax zpopmin zrange zrem
+-- Needs    del exists hmget hset publish set spop srem time zadd zpopmax zpopmin zrange zrem
 
 local worker = required('Depart', 'worker', ARGV[3])
 local claim, relays = required('Depart', 'claim', ARGV[4]), ARGV[5]
@@ -58,5 +58,6 @@ for i = 6, #ARGV do
   wake(ARGV[i])
 end
 if relays == '1' then
+  try('set', unrelayed_key(), '1', 'EX', '10')
   wake_any()
 end

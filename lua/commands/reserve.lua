@@ -14,6 +14,8 @@
 --          claim     the claim that the last call returned
 --          ahead     how many jobs more it takes if no other idle worker waits for one of the
 --                    queues; none of a queue with a max-concurrency, nor after one
+--          brief     1 if the worker was woken, and its last call that was not brief is so recent
+--                    that this one needs neither say that it is there nor count who listens
 --          polls     1 if only the time has it ask, so that it need not look right after another
 --                    worker with the same queues has
 --          owner     another worker for whom the jobs are locked
@@ -23,7 +25,7 @@
 --          lives had ended, has taken jobs from 60 queues, or because the jobs have more than 2 MiB
 --          of data, of which it then returns a part, at least one job; the queue for whose next due
 --          job this worker waits, or ''; how many clients listen for puts by other scripts, 2 when
---          no worker is idle, and -1 when this worker is idle and does not listen itself. When
+--          no worker is idle or the call is brief, and -1 when this worker is idle and does not listen itself. When
 --          there are jobs, the names of their fields as one text, separated by spaces, then the
 --          values of each job: fields of the job hash, where time is since when the job is this
 --          worker's; heartbeat; and put_at, when it was put, or popped before if it was released.
@@ -61,31 +63,19 @@ end
 if ask.order == 'shuffled' then
   shuffle(ask)
 end
--- One command asks for what there seldom is: paused queues, idle workers, and if there is one queue
--- only, also what it may have besides work.
-local existing = false
-if not ask.known then
-  existing = call('exists', prefix .. 'paused_queues', idle_key(), prefix .. 'tracked',
-    queue_key(ask.queues[1], 'recur'), queue_key(ask.queues[1], 'scheduled'))
-end
-local others = 0
-if existing ~= 0 then
-  others = call('exists', prefix .. 'paused_queues', idle_key())
-end
-ask.tracked = existing and existing > others -- or recurring or scheduled jobs
-ask.others = others > 0
+look_around(ask)
 
 -- Ahead, it takes only jobs that no idle worker could take.
 ask.limit = ask.count
-if ask.ahead > 0 and not (ask.others and others_idle(ask)) then
+if ask.quiet and ask.count > 0 then
+  ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
+end
+if ask.ahead > 0 and not (ask.others and is_more(ask) and others_idle(ask)) then
   ask.limit = ask.count + ask.ahead
 end
 
 if ask.known or ask.limit == 0 then
   must_write() -- else the commands tried below would find no jobs
-end
-if ask.others and (#ask.queues <= FEW_QUEUES or call('exists', prefix .. 'paused_queues') == 1) then
-  ask.paused = call('smismember', prefix .. 'paused_queues', unpack(ask.queues))
 end
 -- A worker that was woken may have no room any more.
 if ask.limit == 0 then
@@ -108,19 +98,26 @@ local may_be_more = ask.left or dropped >= MAX_DROPPED
 if met_limits and (settle_limits() > 0 or parked_here > 0 and is_left_due(ask)) then
   may_be_more = true
 end
-add_first(prefix .. 'workers', stamp, ask.owner)
+if not ask.brief then
+  add_first(prefix .. 'workers', stamp, ask.owner)
+end
+ask.quiet = ask.quiet and stays_quiet(ask, out)
 local wait, claimed, polled, listens = 0, '', false, true
-local listeners
+local listeners = 2
 if #out < ask.count and not may_be_more then
   wait, claimed, polled = become_idle(ask)
-  listeners, listens = count_listeners(worker)
+  if not ask.brief then
+    listeners, listens = count_listeners(worker)
+  end
 else
   listeners = become_busy(ask)
 end
 if found > 0 and not (polled and #ask.queues > FEW_QUEUES) then
   remember_empty(ask, known, found)
 end
-local reply = {ask.cursor, exact(wait), claimed, listens and listeners or -1}
+local reply = {
+  ask.cursor, wait == ask.poll and ARGV[5] or exact(wait), claimed, listens and listeners or -1,
+}
 if #out > 0 then
   reply[5] = NAMES
 end

@@ -13,14 +13,20 @@
 --   polls     whether it asks because this time is over: it was not woken
 --   claim     the queue for whose next due job it waits, or ''
 --
---   others    whether there are idle workers, or paused queues
---   tracked   whether a single queue may have anything but work
+--   brief     whether it was woken, and need not say that it is there, nor count who listens
+--
+--   others    whether there are idle workers
+--   tracked   whether a single queue may have recurring, scheduled or tracked jobs
+--   quiet     whether a single queue has neither these nor locks, is not paused, and nothing in it
+--             falls due soon
 --   paused    1 for each queue that is paused, by its number
 --   settings  of the queues that were opened, by their numbers
 --   known     which of several queues are empty: lib/known.lua
+--   first     the jids of its best jobs, if they were read before anything was written
 --   left      whether jobs were left that can be taken at once
 
-local function read_queues(first) -- cold
+-- Several queues, and their names as one text.
+local function read_many(first) -- cold
   if #ARGV < first or #ARGV - first >= 1000 then
     reject('Reserve', 'Arg "queue": needs 1 to 1000')
   end
@@ -33,6 +39,13 @@ local function read_queues(first) -- cold
     end
   end
   return queues, list
+end
+
+local function read_queues(first)
+  if first == #ARGV then
+    return {named('Reserve', 'queue', ARGV[first])}, ARGV[first]
+  end
+  return read_many(first)
 end
 
 -- The order of the arguments' pairs does not matter.
@@ -64,12 +77,67 @@ local function read_ask(worker)
     limit = 0,
     poll = poll,
     polls = given.polls == '1',
+    brief = given.brief == '1',
     claim = given.claim or '',
     others = false,
     tracked = false,
+    quiet = false,
+    first = false,
     paused = none,
     settings = {},
     known = #queues > 1 and new_known(queues),
     left = false,
   }
+end
+
+-- Finds out what there seldom is: paused queues, idle workers, and in a single queue, anything
+-- besides work. Most often, one command finds nothing, or a second one only idle workers or locks.
+local function look_around(ask)
+  local idle, paused, unrelayed = idle_key(), prefix .. 'paused_queues', unrelayed_key()
+  if ask.known then
+    ask.others = call('exists', idle) == 1
+    ask.brief = ask.brief and call('exists', unrelayed) == 0
+    if (#ask.queues > FEW_QUEUES or not ask.others) and call('exists', paused) == 0 then
+      return
+    end
+  else
+    local queue = ask.queues[1]
+    local locks = queue_key(queue, 'locks')
+    local found = call('exists', paused, idle, prefix .. 'tracked', queue_key(queue, 'recur'),
+      queue_key(queue, 'scheduled'), locks, unrelayed)
+    if found == 0 then
+      ask.quiet = true
+      return
+    end
+    local common = call('exists', locks, idle, idle) -- counts idle workers twice
+    ask.others = common > 1
+    ask.quiet = common == 2 and found == 1
+    if found == common - (ask.others and 1 or 0) then
+      return
+    end
+    ask.brief = ask.brief and call('exists', unrelayed) == 0
+    ask.tracked = true
+  end
+  ask.paused = call('smismember', paused, unpack(ask.queues))
+end
+
+-- Whether there may be more jobs than the worker has room for.
+local function is_more(ask)
+  return not ask.first or #ask.first > ask.count
+end
+
+-- Whether a single queue is still quiet after jobs were taken: none of them has options or a lock
+-- that ends before the worker asks again.
+local function stays_quiet(ask, out)
+  local its = ask.settings[1]
+  if not its then
+    return true
+  end
+  for i = 1, #out do
+    if type(out[i]) ~= 'string' then
+      return false
+    end
+  end
+  return dropped == 0 and not its.parked and not its.max_rate and not ask.lock_time
+    and its.heartbeat > ask.poll
 end

@@ -60,7 +60,7 @@ end
 -- Claims what falls due soonest and is not claimed by another idle worker. Returns how long to
 -- wait, and for which queue.
 local function claim_soonest(ask)
-  local coming = coming_due(ask)
+  local coming = ask.quiet and none or coming_due(ask)
   local wait, queue = ask.poll, ''
   for i = 1, #coming do
     local claimed = claim_due(coming[i].queue, coming[i].due, ask.worker)

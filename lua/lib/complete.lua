@@ -138,6 +138,10 @@ end
 -- The settings for completing: three, then the max-concurrency of each queue. A queue that has one
 -- may run another job when one is complete.
 local function read_config(queues)
+  if not queues[2] then
+    return try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count',
+      'max-job-history', queues[1].queue .. '-max-concurrency')
+  end
   local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
   for i = 1, #queues do
     fields[3 + i] = queues[i].queue .. '-max-concurrency'
@@ -158,6 +162,9 @@ end
 
 -- Whether any of the jobs has dependents, other jobs have some left, or the key more exists.
 local function any_dependents(items, more)
+  if not items[2] then
+    return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+  end
   local keys = {more, prefix .. 'x:rest', unpack(items)}
   for i = 1, #items do
     keys[i + 2] = items[i].key .. '-dependents'
@@ -238,8 +245,7 @@ local function complete(worker, items)
   if #finished > 0 then
     local kept = ending[1] and all_completed(ending) and remembered(finished) or finished
     if #kept > 0 then
-      keep_completed(kept, finite(config[1], DEFAULT_JOBS_HISTORY),
-        finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
+      keep_completed(kept, config[1], config[2])
     end
     announce(finished, special)
   end

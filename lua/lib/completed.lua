@@ -28,6 +28,13 @@ local function prune(before, excess, limit) -- cold
   each_slice(call, 'zrem', completed, old)
 end
 
+-- Whether a call looks for old jobs: a worker's does so one time in ten, by the last digit of the
+-- time, unless there are settings of how many are kept.
+local function looks_for_old(keep_seconds, keep_count)
+  return command ~= 'finish' or keep_seconds or keep_count or #stamp < 17
+    or string.byte(stamp, -1) == ZERO
+end
+
 -- Adds the jobs that go into no other queue to the list, and deletes old ones.
 local function keep_completed(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
@@ -37,8 +44,11 @@ local function keep_completed(items, keep_seconds, keep_count)
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = later(-keep_seconds)
-  local excess = call('zcard', completed) - keep_count
+  if not looks_for_old(keep_seconds, keep_count) then
+    return
+  end
+  local before = later(-finite(keep_seconds, DEFAULT_JOBS_HISTORY))
+  local excess = call('zcard', completed) - finite(keep_count, DEFAULT_JOBS_HISTORY_COUNT)
   if excess > 0 or call('zcount', completed, '0', before) > 0 then
     prune(before, excess, PRUNED + #items)
   end

@@ -118,9 +118,6 @@ end
 
 -- Drops the worker's claim. Returns whether the worker still had it.
 local function drop_claim(ask) -- cold
-  if ask.claim == '' then
-    return false
-  end
   local held = try('get', due_key(ask.claim))
   if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
     return false
@@ -129,17 +126,21 @@ local function drop_claim(ask) -- cold
 end
 
 -- Marks the worker as no longer idle, because it has no room. Returns how many clients listen for
--- puts by other scripts, or 2, which is enough, if no worker is idle.
-local function become_busy(ask) -- cold
-  if ask.others then
-    try('srem', idle_key(), ask.worker)
+-- puts by other scripts, or 2, which is enough, if no worker is idle or the call is brief.
+local function become_busy(ask)
+  if ask.claim ~= '' then
+    drop_claim(ask)
   end
-  drop_claim(ask)
-  if not ask.others or call('exists', idle_key()) == 0 then
+  if not ask.others then
+    return 2
+  end
+  try('srem', idle_key(), ask.worker)
+  if ask.brief and ask.quiet and call('exists', queue_key(ask.queues[1], 'work')) == 0
+    or call('exists', idle_key()) == 0 then
     return 2
   end
   pass_on(ask)
-  return (count_listeners(ask.worker))
+  return ask.brief and 2 or (count_listeners(ask.worker))
 end
 
 -- Removes some of the workers that wait for jobs: their entries have lapsed. They are not idle any
@@ -228,7 +229,7 @@ end
 -- it was idle before.
 local function become_idle(ask)
   local wait, claimed = claim_soonest(ask)
-  if ask.claim ~= claimed and drop_claim(ask) then
+  if ask.claim ~= '' and ask.claim ~= claimed and drop_claim(ask) then
     wake(ask.claim) -- before this worker itself can be woken for it
   end
   local again = try('sadd', idle_key(), ask.worker) == 0

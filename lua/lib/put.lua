@@ -34,8 +34,9 @@ local function put(puts)
   local tracked, known_empty = false, false
   if existing > 0 then
     idle = call('exists', idle_key()) == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    existing = existing - (idle and 1 or 0)
+    tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+    existing = existing - (tracked and 1 or 0)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end

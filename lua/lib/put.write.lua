@@ -161,7 +161,9 @@ local function write_all(puts, group, idle, tracked, known_empty)
   if known_empty then
     note_filled(queue, true)
   end
-  if idle then
+  if idle and #group == 1 and group[1].delay == 0 then
+    wake_first(queue)
+  elseif idle then
     wake_several(queue, soonest_of(group), #group)
   end
 end

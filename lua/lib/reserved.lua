@@ -16,7 +16,7 @@ end
 -- taken.
 local function open_one(ask, i, n)
   local queue = ask.queues[i]
-  if ask.paused[i] == 1 or is_empty(ask, i) then
+  if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
     return none, 0
   end
   local its = read_settings(queue)
@@ -34,7 +34,7 @@ local function open_one(ask, i, n)
   end
   its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
   its.heartbeat = kept_lock_time(its.heartbeat)
-  local expired = open_queue(queue, its, wanted)
+  local expired = ask.quiet and none or open_queue(queue, its, wanted)
   if its.left then
     ask.left = true
     if #expired > 0 then
@@ -91,16 +91,21 @@ end
 local function lock_from(ask, i, lost, more, direct, out)
   local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
   if not lost then
-    take = ask.known and try or call
-    jids = best_of_work(take, queue, more)
+    take, jids = ask.known and try or call, ask.first
+    if not jids or #jids > more then
+      jids = best_of_work(take, queue, more)
+    end
+    ask.first = false
   end
-  if #jids == 0 then
+  local count = #jids
+  if count == 0 then
     return not lost and its.parked and bring_more(queue, its, more)
   end
   its.direct = direct
-  local values = reserved_values(exact(ask.lock_time or its.heartbeat))
+  local lasts = ask.lock_time or its.heartbeat
+  local values = reserved_values(lasts == DEFAULT_HEARTBEAT and '60' or exact(lasts))
   lock(queue, jids, ask.owner, its, values, out, take)
-  return not its.stopped
+  return not its.stopped and (count >= more or count >= SLICE or its.parked or dropped > 0)
 end
 
 -- Takes what is missing from one queue.

@@ -74,7 +74,7 @@ end
 
 -- Counts how many of the durations are in each bucket: returns the fields of a summary followed by
 -- the buckets' names, and the counts by name. Most jobs take less than a second.
-local function count_buckets(durations)
+local function count_buckets(durations) -- cold
   local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
   for i = 1, #durations do
     local seconds = durations[i]
@@ -95,13 +95,38 @@ local function count_buckets(durations)
   return fields, seen
 end
 
+-- Writes a summary, and the buckets that were asked for.
+local function write_summary(key, total, mean, vk, asked, counts, values) -- cold
+  local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+  for i = 4, #asked do
+    update[2 * i - 1] = asked[i]
+    update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+  end
+  try('hset', key, unpack(update))
+end
+
+-- Whether all durations are in the first bucket.
+local function are_short(durations)
+  for i = 1, #durations do
+    if durations[i] < 0 or durations[i] >= 1 then
+      return false
+    end
+  end
+  return true
+end
+
 -- Adds at most a few hundred durations to today's "wait" or "run" of a queue, with one read and one
 -- write.
 local function observe(kind, queue, durations)
   local day = day_of(now)
-  local key = stats_key(kind, day, queue)
-  local asked, counts = count_buckets(durations)
-  local values = try('hmget', key, unpack(asked))
+  local key, short = stats_key(kind, day, queue), are_short(durations)
+  local values, asked, counts
+  if short then
+    values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+  else
+    asked, counts = count_buckets(durations)
+    values = try('hmget', key, unpack(asked))
+  end
   local total = finite(values[1], 0)
   local mean = finite(values[2], 0)
   local vk = finite(values[3], 0)
@@ -115,12 +140,12 @@ local function observe(kind, queue, durations)
     mean = mean + (value - mean) / total
     vk = vk + (value - mean) * (value - before)
   end
-  local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-  for i = 4, #asked do
-    update[2 * i - 1] = asked[i]
-    update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+  if short then
+    try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk,
+      's0', string.format('%d', finite(values[4], 0) + #durations))
+  else
+    write_summary(key, total, mean, vk, asked, counts, values)
   end
-  try('hset', key, unpack(update))
   if fresh then
     begin_day(kind, day, queue)
   end

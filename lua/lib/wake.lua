@@ -82,6 +82,20 @@ local function wake(queue) -- cold
   return woken
 end
 
+-- The same for one job, usually with fewer commands: a worker that was woken loses its entry when
+-- it is met there again.
+local function wake_first(queue)
+  local name = try('zrange', waiting_key(queue), '0', '0')[1]
+  if not name then
+    return
+  end
+  local woken = string.byte(name) ~= LIST and try('srem', idle_key(), name) == 1
+    and publish('x:wake:' .. name, queue)
+  if woken == 0 or type(woken) ~= 'number' then
+    wake(queue)
+  end
+end
+
 -- The same for a job with a delay: if it falls due within an hour, wakes a worker to wait for it.
 local function wake_for(queue, delay) -- cold
   return delay < 3600 and wake(queue)
@@ -148,6 +162,11 @@ local function has_jobs(queue, worker, soon)
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
+end
+
+-- There for a while after a relay has gone: all reserves count who relays.
+local function unrelayed_key()
+  return prefix .. 'x:unrelayed'
 end
 
 -- Wakes a worker, whatever its queues.

@@ -117,6 +117,7 @@ bit stopping[3];
 byte leaving[3]; /* how far its departure is */
 byte relays[3];  /* whether it listens to the log */
 byte to_relay[3]; /* queues for which it has to wake a worker */
+bit counts[3];   /* its next reserve counts who relays: it has not done so of late */
 
 #define NO 0
 #define SUBSCRIBING 1 /* for the first time, or after a break */
@@ -301,7 +302,21 @@ inline take(w, q) {
 
 #define ANY_IDLE (idle[0] || idle[1] || idle[2])
 
-/* The reply of reserve says how many listen to the log, if there are idle workers. */
+/* The reply of reserve says how many listen to the log, if there are idle workers, and unless it
+ * is brief. */
+inline count_relays(w) {
+#if RELAYS
+	if
+	:: counts[w] -> counts[w] = !resting[w]; /* while no worker is idle, nobody counts */
+		join_relays(w)
+	:: !counts[w] -> join_relays(w)
+	:: !counts[w] -> skip /* it is brief */
+	fi
+#else
+	skip
+#endif
+}
+
 inline join_relays(w) {
 	if
 	:: RELAYS && ANY_IDLE && WORKS(w) && relays[w] == NO && link[w] == UP && LISTENING < LISTENERS ->
@@ -331,18 +346,18 @@ inline reserve(w) {
 	fi;
 #ifdef FAULT_BUSY_JOINS_NOT
 	if
-	:: resting[w] -> join_relays(w)
+	:: resting[w] -> count_relays(w)
 	:: else
 	fi
 #else
-	join_relays(w)
+	count_relays(w)
 #endif
 }
 
 /* The worker finds the jobs of a lost reply and releases them. It does not know what it claims,
  * and takes itself for idle: it may be. */
 inline lose_reply(w) {
-	losses--; reserves[w] = 0; claim[w] = before[w]; before[w] = 0; alarm[w] = 0; woken[w] = 1;
+	losses--; counts[w] = RELAYS; reserves[w] = 0; claim[w] = before[w]; before[w] = 0; alarm[w] = 0; woken[w] = 1;
 #ifdef FAULT_LOST_PAUSED
 	resting[w] = rested[w];
 #else
@@ -460,7 +475,7 @@ end:
 
 	/* Its subscription is restored, and it may have missed a wake-up. */
 	:: atomic { alive[w] && link[w] != UP && leaving[w] == 0 ->
-		link[w] = UP; missed[w] = 0; woken[w] = 1 }
+		link[w] = UP; missed[w] = 0; woken[w] = 1; counts[w] = RELAYS }
 
 	/* It listens to the log. */
 	:: atomic { alive[w] && relays[w] == SUBSCRIBING && link[w] == UP -> resync(w) }
@@ -472,7 +487,10 @@ end:
 	:: atomic { leaving[w] == 1 -> leaving[w] = 2; depart(w, 0); depart(w, 1) }
 	:: atomic { leaving[w] == 2 -> leaving[w] = 3; alive[w] = 0; woken[w] = 0;
 		if
-		:: relays[w] != NO -> wake_one_of(3)
+		:: relays[w] != NO -> wake_one_of(3);
+#ifndef FAULT_BRIEF_ALONE
+			counts[0] = alive[0]; counts[1] = alive[1]; counts[2] = alive[2]
+#endif
 		:: else
 		fi;
 		relays[w] = NO }
@@ -541,7 +559,7 @@ inline fall_due(q) {
 
 inline go_off(w) {
 	if
-	:: alarm[w] == now -> alarm[w] = 0; woken[w] = 1
+	:: alarm[w] == now -> alarm[w] = 0; woken[w] = 1; counts[w] = RELAYS
 	:: else
 	fi
 }
@@ -588,7 +606,7 @@ inline break_link(w, how) {
 
 inline kill(w) {
 	kills--; alive[w] = 0; woken[w] = 0; missed[w] = 0; reserves[w] = 0; resting[w] = 0;
-	alarm[w] = 0; relays[w] = NO; to_relay[w] = 0; claim[w] = 0; halted[w] = 0; stopping[w] = 0;
+	alarm[w] = 0; relays[w] = NO; to_relay[w] = 0; counts[w] = 0; claim[w] = 0; halted[w] = 0; stopping[w] = 0;
 #ifdef EXCEPTION_VANISHED
 	link[w] = HALF; /* with its machine: the server does not notice */
 #else
@@ -698,7 +716,7 @@ end:
 		:: halted[1] -> w = 1
 		:: halted[2] -> w = 2
 		fi;
-		halted[w] = 0; woken[w] = alive[w]; w = 0 }
+		halted[w] = 0; woken[w] = alive[w]; counts[w] = alive[w] && RELAYS; w = 0 }
 	:: atomic { stops > 0 -> pick_worker();
 		if
 		:: alive[w] && !stopping[w] -> stops--; stopping[w] = 1
@@ -719,7 +737,8 @@ end:
 }
 
 inline start(w, queues) {
-	asks[w] = queues; alive[w] = (queues > 0); link[w] = alive[w]; woken[w] = alive[w]
+	asks[w] = queues; alive[w] = (queues > 0); link[w] = alive[w]; woken[w] = alive[w];
+	counts[w] = alive[w] && RELAYS
 }
 
 init {
