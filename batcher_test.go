@@ -64,6 +64,14 @@ func (c *gatedCall) read(args []any) {
 		return
 	}
 	c.script = "put.many"
+	if args[8] == "" { // they agree in all but their jids and data
+		var more int
+		_, _ = fmt.Sscan(fmt.Sprint(args[12]), &more)
+		for at := 13 + more; at < len(args); at += 2 {
+			c.jids = append(c.jids, fmt.Sprint(args[at]))
+		}
+		return
+	}
 	for at := 8; at < len(args); {
 		c.jids = append(c.jids, fmt.Sprint(args[at+1]))
 		var more int

@@ -197,20 +197,38 @@ func (c *Call) describe(args []any, reply any) {
 }
 
 // describeBatch describes a command whose arguments, after the first, are those of several jobs:
-// each has a number of fields, the last of which is how many more arguments follow.
+// each has a number of fields, the last of which is how many more arguments follow. Jobs may also
+// be named together, as finishArgs and putManyArgs do.
 func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 	c.Count = 0
-	for i := 1; i+fields <= len(args); c.Count++ {
-		job := args[i : i+fields]
-		if c.Count == 0 {
-			c.JID, c.Queue, c.Klass = argumentAt(job, jid), argumentAt(job, queue), argumentAt(job, klass)
-		} else {
-			c.JID = ""
-			c.Queue = same(c.Queue, argumentAt(job, queue))
-			c.Klass = same(c.Klass, argumentAt(job, klass))
+	for i := 1; i+2 < len(args); {
+		switch first := argumentAt(args, i); {
+		case klass < 0 && first == "completed":
+			n, _ := strconv.Atoi(argumentAt(args, i+2))
+			c.describeJobs(n, argumentAt(args, i+3), argumentAt(args, i+1), "")
+			i += 3 + n
+		case klass >= 0 && first == "":
+			more, _ := strconv.Atoi(argumentAt(args, i+4))
+			jobs := args[min(i+5+more, len(args)):]
+			c.describeJobs(len(jobs)/2, argumentAt(jobs, 0), argumentAt(args, i+1), argumentAt(args, i+2))
+			return
+		default:
+			job := args[i:]
+			c.describeJobs(1, argumentAt(job, jid), argumentAt(job, queue), argumentAt(job, klass))
+			more, _ := strconv.Atoi(argumentAt(job, fields-1))
+			i += fields + more
 		}
-		more, _ := strconv.Atoi(argumentAt(job, fields-1))
-		i += fields + more
+	}
+}
+
+// describeJobs adds n jobs, of which the first has a jid, to the description of a call.
+func (c *Call) describeJobs(n int, jid, queue, klass string) {
+	if c.Count == 0 {
+		c.JID, c.Queue, c.Klass = jid, queue, klass
+	}
+	c.Count += n
+	if c.Count > 1 {
+		c.JID, c.Queue, c.Klass = "", same(c.Queue, queue), same(c.Klass, klass)
 	}
 }
 

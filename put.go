@@ -288,16 +288,7 @@ func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
 	if allNew {
 		checked, run = "new", c.runNew
 	}
-	args := append(make([]any, 0, 2+len(puts)*putArgs), c.worker, checked)
-	for _, p := range puts {
-		args = append(args, p.queue, p.jid, p.klass, p.data, p.options.DelayText(), nil)
-		before := len(args)
-		args = p.options.PutArgs(args, p.isNew)
-		if p.isNew && !allNew {
-			args = append(args, "new", "1")
-		}
-		args[before-1] = strconv.Itoa(len(args) - before)
-	}
+	args := putManyArgs(append(make([]any, 0, 2+len(puts)*putArgs), c.worker, checked), puts, allNew)
 	reply, err := run(ctx, "put.many", "", args...)
 	found, problem := conflictsIn(reply)
 	if err == nil {
@@ -309,6 +300,41 @@ func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
 		}
 	}
 	return found, err
+}
+
+// putManyArgs appends the jobs to the arguments of the command put.many. If they agree in all but
+// their jids and data, that is sent once.
+func putManyArgs(args []any, puts []*put, allNew bool) []any {
+	forms := make([][]any, len(puts))
+	agree := len(puts) > 1
+	for i, p := range puts {
+		forms[i] = p.form(allNew)
+		agree = agree && p.queue == puts[0].queue && slices.Equal(forms[i], forms[0])
+	}
+	if agree {
+		args = append(append(args, "", puts[0].queue), forms[0]...)
+	}
+	for i, p := range puts {
+		if agree {
+			args = append(args, p.jid, p.data)
+			continue
+		}
+		args = append(args, p.queue, p.jid, forms[i][0], p.data)
+		args = append(args, forms[i][1:]...)
+	}
+	return args
+}
+
+// form returns what a job says besides its queue, jid and data: its klass, its delay, and the
+// number of its other arguments, which follow.
+func (p *put) form(allNew bool) []any {
+	form := append(make([]any, 0, putArgs), p.klass, p.options.DelayText(), "")
+	form = p.options.PutArgs(form, p.isNew)
+	if p.isNew && !allNew {
+		form = append(form, "new", "1")
+	}
+	form[2] = strconv.Itoa(len(form) - 3)
+	return form
 }
 
 // batchedPuts is how many puts go together at most.

@@ -564,11 +564,7 @@ func (r *receiver) exchange(ctx context.Context, e exchange) {
 	setPlaces(e.reports)
 	batches := inBatches(e.reports)
 	for _, batch := range batches {
-		args := []any{c.worker}
-		for _, report := range batch {
-			args = report.appendTo(args)
-		}
-		p.Add("finish", args...)
+		p.Add("finish", finishArgs(c.worker, batch)...)
 	}
 	asks := e.room > 0 || e.leave
 	if asks {

@@ -256,11 +256,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	setPlaces(e.reports)
 	batches := inBatches(e.reports)
 	for _, batch := range batches {
-		args := append(make([]any, 0, 1+len(batch)*reportArgs), w.client.worker)
-		for _, r := range batch {
-			args = r.appendTo(args)
-		}
-		p.Add("finish", args...)
+		p.Add("finish", finishArgs(w.client.worker, batch)...)
 	}
 	if asks {
 		p.Add("reserve", l.reservation.args(w.client.worker, e.room, e.ahead, w.cfg.PollInterval)...)

@@ -43,11 +43,42 @@ func (r *report) endedAs(answer string) Action {
 	return r.Action
 }
 
-// appendTo appends the report to the arguments of the script finish.
-func (r *report) appendTo(args []any) []any {
-	details := r.details()
-	args = append(args, string(r.Action), r.jid, r.queue, r.data, strconv.Itoa(len(details)))
-	return anys(args, details...)
+// finishArgs returns the arguments of the script finish. Jobs of a queue that follow each other, and
+// are complete and nothing else, are named together.
+func finishArgs(worker string, reports []*report) []any {
+	args := append(make([]any, 0, 4+len(reports)*reportArgs), worker)
+	count, queue := -1, "" // where the number of jobs is that are named together, and their queue
+	named := 0
+	for _, r := range reports {
+		details := r.details()
+		if r.Action != ActionComplete || r.data != "" || len(details) > 0 {
+			count = -1
+			args = append(args, string(r.Action), r.jid, r.queue, r.data, strconv.Itoa(len(details)))
+			args = anys(args, details...)
+			continue
+		}
+		if count < 0 || r.queue != queue {
+			args = append(args, "completed", r.queue, "")
+			count, queue, named = len(args)-1, r.queue, 0
+		}
+		named++
+		args[count] = strconv.Itoa(named)
+		args = append(args, r.jid)
+	}
+	return args
+}
+
+// finishAnswers returns the answer of the script finish to each report. It has none if all jobs are
+// complete, and nothing else was said of them.
+func finishAnswers(reply any, reports []*report) ([]string, error) {
+	answers, err := decodeStrings("finish", reply)
+	if err == nil && len(answers) == 0 {
+		answers = slices.Repeat([]string{string(StateComplete)}, len(reports))
+	}
+	if err == nil && len(answers) != len(reports) {
+		err = unexpected("finish", reply)
+	}
+	return answers, err
 }
 
 // details returns the arguments of the report's action, in pairs. A report that is late or was sent
@@ -247,10 +278,7 @@ func (b *outbox) unhold(r *report) {
 func (b *outbox) answered(reports []*report, reply any, err error, others bool) error {
 	var answers []string
 	if err == nil {
-		answers, err = decodeStrings("finish", reply)
-	}
-	if err == nil && len(answers) != len(reports) {
-		err = unexpected("finish", reply)
+		answers, err = finishAnswers(reply, reports)
 	}
 	if err == nil {
 		b.settle(reports, answers)

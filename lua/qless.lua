@@ -160,6 +160,8 @@ local function library(stamp, now)
 	var = var or {}
 	var.large_bytes = var.large_bytes or 0
 	var.made_last = var.made_last or 0
+	var.met_letters = var.met_letters or {}
+	var.met_lives = var.met_lives or {}
 	var.none = var.none or {}
 	var.tellable = var.tellable or 200
 	var.unheard = var.unheard or 0
@@ -216,7 +218,7 @@ local function library(stamp, now)
 				end
 				local found
 				if not plain then
-					found = lib.prepare(puts)
+					found = lib.prepare(puts, existing == (known_empty and 1 or 0))
 				end
 				for g = 1, #groups do
 					if groups[g][1] then
@@ -264,9 +266,18 @@ local function library(stamp, now)
 									item.state = 'waiting'
 								end
 							end
-							local key, list = prefix .. 'q:' .. queue .. '-work', work
-							for from = 1, #list, 1000 do
-								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+							do
+								local key, list = prefix .. 'q:' .. queue .. '-work', work
+								for from = 1, #list, 1000 do
+									call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+								end
+							end
+							if puts.turns then
+								local known = puts.turns
+								for _, turns in ipairs(known.later) do
+									lib.write_turns(turns)
+								end
+								known.later = {}
 							end
 						end
 						for i = 1, #group do
@@ -1059,7 +1070,15 @@ local function library(stamp, now)
 			end
 		elseif name == 'is_over' then
 			function lib.is_over(jid, stored, state)
-				return string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
+				if not (string.find(stored, '^%a*[stkK]') ~= nil) then
+					return false
+				end
+				if not var.met_lives[stored] then
+					local _, values = lib.split_options(stored)
+					var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
+				end
+				local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
+				return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 			end
 		elseif name == 'jids_of' then
 			function lib.jids_of(group)
@@ -1082,7 +1101,7 @@ local function library(stamp, now)
 						claim = claim2
 					end
 				end
-				if claim and not (string.find(job[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[2], job[1], now) or math.huge) <= now) then
+				if claim and not lib.is_over(jid, job[2], job[1]) then
 					return jid, job[1], claim
 				end
 				return nil, job[1], job[2]
@@ -1146,12 +1165,13 @@ local function library(stamp, now)
 				return item.delay > 0 and 'scheduled' or 'work'
 			end
 		elseif name == 'prepare' then
-			function lib.prepare(puts)
-				local before, claims, added, found = {}, {}, {}, {}
+			function lib.prepare(puts, fresh)
+				local before, claims, added, found, asked = {}, {}, {}, {}, {}
+				local unheld = puts.claiming and lib.all_free(puts.items)
 				for i, item in ipairs(puts.items) do
 					item.depends, item.given = item.depends or var.none, item.given or var.none
 					repeat
-						if call('exists', item.key) == 1 then
+						if not fresh and call('exists', item.key) == 1 then
 							local new = item.checked == 'new' or item.given.replace
 							local condition = new and 'new' or item.given['if']
 							if before[item.jid] then
@@ -1159,7 +1179,7 @@ local function library(stamp, now)
 								error('Put(): ' .. message)
 							end
 							local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-							if condition and lib.is_left_alone(condition, found[1]) and (new or not (found[2] and (string.find(found[2], '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, found[2], found[1], now) or math.huge) <= now))) then
+							if condition and lib.is_left_alone(condition, found[1]) and (new or not (found[2] and lib.is_over(item.jid, found[2], found[1]))) then
 								item.left = found[1] or ''
 								if new and item.given.claim then
 									claims[item.given.claim.k] = item
@@ -1175,7 +1195,7 @@ local function library(stamp, now)
 							if fields[10] then
 								local old, state = fields[10], fields[4]
 								local ended = state == 'complete' or state == 'failed'
-								local over = not ended and (string.find(old, '^%a*[stkK]') ~= nil and (lib.end_of_life(item.jid, old, 'waiting', now) or math.huge) <= now)
+								local over = not ended and lib.is_over(item.jid, old, 'waiting')
 								if string.find(old, '^%a*u') ~= nil then
 									item.claimed = old
 									do
@@ -1211,7 +1231,7 @@ local function library(stamp, now)
 									item.old.optionless = text == ''
 								end
 								item.share = string.find(text or old, '^%a*g') ~= nil and (text or old)
-								puts.turns = puts.turns or item.share and {}
+								puts.turns = puts.turns or item.share and {later = {}}
 							end
 							if #depends == 0 then
 								item.waits = call('scard', key .. '-dependencies') > 0
@@ -1224,8 +1244,10 @@ local function library(stamp, now)
 						if item.given.claim then
 							do
 								local given = item.given
-								local claim, earlier = given.claim, claims[given.claim.k]
-								local holder, state, held = lib.holder_of(claim.k)
+								local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
+								if not unheld then
+									holder, state, held = lib.holder_of(claim.k)
+								end
 								local known = given.replace and lib.known_as(item, earlier, holder, held)
 								if earlier and not earlier.left then
 									holder, held = earlier.jid, earlier.given.claim or earlier.claim
@@ -1324,18 +1346,28 @@ local function library(stamp, now)
 								claims[key] = item
 							end
 						end
-						if not item.others then
+						if #item.depends == 0 then
+							item.others = item.others or var.none
+						elseif not item.others then
 							local others, problem = lib.needed(item.jid, item.depends, 1, before)
 							if problem then
 								error('Put(): ' .. problem)
 							end
 							item.others, item.waits = others, item.waits or #others > 0
 						end
-						item.watches = item.waits and (item.watches or item.given.watches)
-						puts.watching = puts.watching or item.watches
+						if item.waits then
+							item.watches = item.watches or item.given.watches
+							puts.watching = puts.watching or item.watches
+						elseif item.watches then
+							item.watches = false
+						end
 					until true
 					if not item.left then
-						call('zcard', prefix .. 'q:' .. item.queue .. '-' .. lib.part_of(item))
+						local key = prefix .. 'q:' .. item.queue .. '-' .. lib.part_of(item)
+						if not asked[key] then
+							asked[key] = true
+							call('zcard', key)
+						end
 						before[item.jid] = 'put'
 						found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
 					elseif item.holder or item.checked ~= 'new' and not item.given.replace then
@@ -1366,7 +1398,7 @@ local function library(stamp, now)
 					end
 				end
 				for _, item in ipairs(puts.items) do
-					do
+					if #item.others > 0 then
 						local jid, others = item.jid, item.others
 						local failed = lib.link(jid, others, added)
 						if failed then
@@ -1380,7 +1412,7 @@ local function library(stamp, now)
 				for _, item in ipairs(puts.items) do
 					if item.claim then
 						lib.write_claim(item.jid, item.claim)
-						local before = lib.claim_of(item.claimed)
+						local before = item.claimed and lib.claim_of(item.claimed)
 						if before and before.k ~= item.claim.k then
 							lib.release_claim(item.jid, item.claimed, 'canceled')
 						end
@@ -1571,8 +1603,21 @@ local function library(stamp, now)
 				end
 				return queues
 			end
+		elseif name == 'all_free' then
+			function lib.all_free(items)
+				local keys = {}
+				for i = 1, #items do
+					local claim = items[i].given and items[i].given.claim
+					keys[#keys + 1] = claim and prefix .. 'x:unique:' .. claim.k
+				end
+				return lib.count_existing(keys) == 0
+			end
 		elseif name == 'claim_of' then
 			function lib.claim_of(text)
+				local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
+				if key then
+					return {k = key}
+				end
 				local _, values = lib.split_options(text)
 				local claim = values.u
 				if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
@@ -1997,9 +2042,15 @@ local function library(stamp, now)
 				if given.o or given['if'] or given.backoff or given.batch then
 					item.more = lib.read_rare(puts, given, item.checked, item.delay)
 				end
-				item.priority = given.priority and lib.number('Put', 'priority', given.priority)
-				item.retries = given.retries and lib.number('Put', 'retries', given.retries)
-				item.tags = given.tags and lib.names('Put', 'tags', given.tags)
+				if given.priority then
+					item.priority = lib.number('Put', 'priority', given.priority)
+				end
+				if given.retries then
+					item.retries = lib.number('Put', 'retries', given.retries)
+				end
+				if given.tags then
+					item.tags = lib.names('Put', 'tags', given.tags)
+				end
 			end
 		elseif name == 'admit_all' then
 			function lib.admit_all(jids, count, jobs, taken, settings, run)
@@ -2176,60 +2227,50 @@ local function library(stamp, now)
 				end
 				return true
 			end
+		elseif name == 'item_like' then
+			function lib.item_like(puts, delay, first, last)
+				if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
+					return puts.known[ARGV[last]]
+				elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
+					return nil
+				end
+				local from = puts.first
+				for i = 0, from == first and -1 or last - first do
+					if ARGV[first + i] ~= ARGV[from + i] then
+						return nil
+					end
+				end
+				return puts.like
+			end
 		elseif name == 'job_ended' then
 			function lib.job_ended(jid, stored, state)
-				local mortal = string.find(stored, '^%a*[stkK]') ~= nil
-				local forgotten = mortal and lib.is_forgotten(stored, state)
-				if (state == 'complete' or state == 'failed') and string.find(stored, '^%a*r') ~= nil then
-					local key = prefix .. 'j:' .. jid
-					local job = call('hmget', key, 'time', 'x:result', 'x:o')
-					local belongs, stored = state .. '|' .. (job[1] or '') .. '|', job[2] or ''
-					local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-					if result and string.sub(stored, 1, #belongs) ~= belongs then
-						call('hset', key, 'x:result', belongs .. result)
-					end
-					local left
-					do
-						local text = job[3]
-						local letters, body = string.match(text, '^(%a+)(|.*)$')
-						letters = string.gsub(letters, 'r', '')
-						left = letters == '' and '' or letters .. body
-					end
-					if left == '' then
-						call('hdel', key, 'x:o')
-					else
-						call('hset', key, 'x:o', left)
-					end
+				local has, failed = lib.letters_of(stored), state == 'failed'
+				local forgotten = failed and has.K and lib.is_forgotten(stored)
+				if failed and has.r then
+					lib.keep_result(prefix .. 'j:' .. jid, state)
 				end
-				if string.find(stored, '^%a*w') ~= nil then
-					local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
-					if not message then
-						message = '{"state":"canceled","cause":"' .. state .. '"}'
-					elseif #message > 65536 and not forgotten then
-						message = '{"state":"' .. state .. '","more":true}'
-					end
-					try('publish', prefix .. 'x:done:' .. jid, message)
+				if has.w then
+					lib.publish_end(jid, state, forgotten)
 				end
-				if string.find(stored, '^%a*u') ~= nil then
+				if has.u then
 					lib.release_claim(jid, stored, state)
 				end
-				if string.find(stored, '^%a*c') ~= nil and state ~= 'complete' then
+				if has.c then
 					lib.leave_limits(jid, stored)
 				end
-				if state == 'failed' and string.find(stored, '^%a*d') ~= nil then
+				if failed and has.d then
 					lib.tell_all({jid}, '0', lib.job_ended)
 				end
-				if mortal then
-					if not (state == 'complete' or state == 'failed') or forgotten and state == 'complete' then
+				if has.mortal then
+					if state ~= 'failed' then
 						lib.note_life(jid)
 					elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
 						lib.note_life(jid, now)
-					elseif not forgotten and string.find(stored, '^%a*' .. (state == 'complete' and 'k' or 'K')) ~= nil then
+					elseif not forgotten and string.find(stored, '^%a*K') ~= nil then
 						local _, values = lib.split_options(stored)
 						lib.note_life(jid, lib.end_in_state(values, state, now))
 					end
 				end
-				return forgotten and state == 'complete'
 			end
 		elseif name == 'limits_of' then
 			function lib.limits_of(text)
@@ -2279,9 +2320,9 @@ local function library(stamp, now)
 									count, its.stopped, var.dropped = i - 1, true, 1000
 									break
 								end
-								if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
-									limited = limited or string.find(job[9], '^%a*c') ~= nil
-									fair = fair or string.find(job[9], '^%a*g') ~= nil
+								if job[9] then
+									local has = lib.letters_of(job[9])
+									limited, fair = limited or has.c, fair or has.g
 								end
 							end
 							if limited then
@@ -2303,8 +2344,8 @@ local function library(stamp, now)
 							local put_at, put_time
 							for i = 1, count do
 								local jid, job, key = jids[i], jobs[i], waited[i]
-								local stored = job[9]
-								local over = stored and string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting')
+								local has = job[9] and lib.letters_of(job[9]) or var.none
+								local over = (has.s or has.t) and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting')
 								if limited and job.refused then
 									lib.put_aside(queue, jid, job, run)
 								elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
@@ -2314,7 +2355,7 @@ local function library(stamp, now)
 										lib.read_rest(jid, key, job, popped, cap)
 									end
 									local ends = expires
-									if its.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
+									if its.lock_time or has.l or has.q then
 										ends = lib.lock_special(key, job, worker, its)
 									else
 										call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -2442,7 +2483,7 @@ local function library(stamp, now)
 		elseif name == 'may_start' then
 			function lib.may_start(jid, job, ready, settings, run)
 				local stored = job[9]
-				if not job[1] or string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, 'waiting', now) or math.huge) <= now) then
+				if not job[1] or string.find(stored, '^%a*[st]') ~= nil and lib.is_over(jid, stored, 'waiting') then
 					return true
 				elseif run and settings.direct and ready >= settings.direct then
 					settings.stopped = true
@@ -2630,14 +2671,20 @@ local function library(stamp, now)
 				end
 				if given.o then
 					given.o = lib.read_options('Put', given.o, checked)
-					if string.find(given.o, '^%a*[stkK]') ~= nil then
+					local has = lib.letters_of(given.o)
+					if has.mortal then
 						given.o, puts.mortal = lib.read_lifetimes('Put', given.o, delay), true
 					end
-					given.claim = lib.read_claim('Put', given.o) or nil
-					puts.claiming = puts.claiming or given.claim ~= nil
-					given.watches = lib.read_policy('Put', given.o)
-					given.share = lib.read_share('Put', given.o)
-					do
+					if has.u then
+						given.claim, puts.claiming = lib.read_claim('Put', given.o), true
+					end
+					if has.f then
+						given.watches = lib.read_policy('Put', given.o)
+					end
+					if has.g then
+						given.share, puts.turns = lib.read_share('Put', given.o), puts.turns or {later = {}}
+					end
+					if has.c then
 						local text = given.o
 						if string.find(text, '^%a*c') ~= nil then
 							local _, values = lib.split_options(text)
@@ -2651,19 +2698,16 @@ local function library(stamp, now)
 							end
 						end
 					end
-					puts.turns = puts.turns or given.share and {}
-					repeat
+					if given.replace then
 						local how, claim = given.replace, given.claim
-						if not how then
-							break
-						elseif how ~= 'delay' and how ~= 'due' then
+						if how ~= 'delay' and how ~= 'due' then
 							local message = 'Arg "replace" is neither delay nor due: ' .. how
 							error('Put(): ' .. message)
 						elseif not claim or claim.m == 'for' or given.depends or given['if'] then
 							error('Put(): Arg "replace" needs a unique key, and no time for it, dependencies or condition')
 						end
 						given.within = given.within and lib.number('Put', 'within', given.within)
-					until true
+					end
 				end
 				if given.batch then
 					puts.batches = puts.batches or {}
@@ -2711,7 +2755,7 @@ local function library(stamp, now)
 						repeat
 							local key = list.key
 							local job = lib.read_job(try, jid)
-							if job[13] and job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'waiting', now) or math.huge) <= now) then
+							if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
 								var.passed = var.passed + 1
 							elseif job[13] then
 								local text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', var.beside and lib.set_beside(job))
@@ -3121,40 +3165,27 @@ local function library(stamp, now)
 			end
 		elseif name == 'fair_score' then
 			function lib.fair_score(queue, priority, stored, known)
-				local tenant, weight = lib.fair_share(stored)
-				priority = lib.finite(priority, 0)
+				known.shares, known.turns = known.shares or {}, known.turns or {}
+				local share = known.shares[stored] or {lib.fair_share(stored)}
+				local tenant, weight = share[1], share[2]
+				known.shares[stored], priority = share, lib.finite(priority, 0)
 				if not tenant or math.abs(priority) > 10000 then
 					return
 				end
-				local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-				local first, waits, passed = known[key], true, {}
-				if not first then
-					local damaged
-					first, damaged = lib.first_turn(queue, priority)
-					if damaged then
-						return
-					end
-					waits, first = first ~= nil, first or 0
-					passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-					known[key] = first
+				local all = known.turns[queue] or {}
+				local turns = all[priority] or lib.read_turns(queue, priority)
+				if not turns then
+					return
+				elseif known.later and not all[priority] then
+					known.later[#known.later + 1] = turns
 				end
-				local last = waits and lib.finite(try('zscore', key, tenant), 0) or 0
-				local turn = math.min(math.max(first, last), 0.49)
-				do
-					local ends, waits2, passed2 = string.format('%.17g', turn + lib.turn_step(priority) / weight), waits, passed
-					try('zadd', key, ends, tenant)
-					if not waits2 then
-						if try('zcard', key) ~= 1 then
-							try('unlink', key)
-							try('zadd', key, ends, tenant)
-						end
-						try('expire', key, 604800)
-					end
-					for _, other in ipairs(passed2) do
-						if other ~= tenant then
-							try('zrem', key, other)
-						end
-					end
+				known.turns[queue], all[priority] = all, turns
+				local last = turns.ends[tenant] or turns.waits and lib.finite(try('zscore', turns.key, tenant), 0) or 0
+				local turn = math.min(math.max(turns.first, last), 0.49)
+				turns.ends[tenant] = turn + turns.step / weight
+				if not known.later then
+					lib.write_turns(turns)
+					turns.ends = {}
 				end
 				return string.format('%.17g', priority - 0.5 - turn)
 			end
@@ -3233,6 +3264,19 @@ local function library(stamp, now)
 					return false
 				end
 				return true
+			end
+		elseif name == 'letters_of' then
+			function lib.letters_of(text)
+				local letters = string.match(text, '^%a+') or ''
+				local found = var.met_letters[letters]
+				if not found then
+					found = {mortal = string.find(letters, '^%a*[stkK]') ~= nil, ending = string.find(letters, '^%a*[kruw]') ~= nil}
+					for letter in string.gmatch(letters, '%a') do
+						found[letter] = true
+					end
+					var.met_letters[letters] = found
+				end
+				return found
 			end
 		elseif name == 'look_ahead' then
 			function lib.look_ahead(ask, known, i, all)
@@ -3376,6 +3420,17 @@ local function library(stamp, now)
 					error(area .. '(): ' .. message)
 				end
 				return text
+			end
+		elseif name == 'read_turns' then
+			function lib.read_turns(queue, priority)
+				local key, waits = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue, true
+				local first, damaged = lib.first_turn(queue, priority)
+				if damaged then
+					return nil
+				elseif not first then
+					first, waits = 0, false
+				end
+				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or var.none}
 			end
 		elseif name == 'registered' then
 			function lib.registered(worker)
@@ -3697,7 +3752,7 @@ local function library(stamp, now)
 						lib.move_history(jid, text)
 					end
 				end
-				if job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'running', now) or math.huge) <= now) and lib.drop_expired(jid, 'running') then
+				if job[9] and lib.is_over(jid, job[9], 'running') and lib.drop_expired(jid, 'running') then
 					return nil
 				end
 				try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -3739,7 +3794,7 @@ local function library(stamp, now)
 						end
 						return nil
 					end
-					if job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, job[9], 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting') then
+					if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
 						return nil
 					end
 					local delay
@@ -3823,6 +3878,27 @@ local function library(stamp, now)
 				end
 				shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
 				return shown
+			end
+		elseif name == 'keep_result' then
+			function lib.keep_result(key, state)
+				local job = call('hmget', key, 'time', 'x:result', 'x:o')
+				local belongs, stored = state .. '|' .. (job[1] or '') .. '|', job[2] or ''
+				local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+				if result and string.sub(stored, 1, #belongs) ~= belongs then
+					call('hset', key, 'x:result', belongs .. result)
+				end
+				local left
+				do
+					local text = job[3]
+					local letters, body = string.match(text, '^(%a+)(|.*)$')
+					letters = string.gsub(letters, 'r', '')
+					left = letters == '' and '' or letters .. body
+				end
+				if left == '' then
+					call('hdel', key, 'x:o')
+				else
+					call('hset', key, 'x:o', left)
+				end
 			end
 		elseif name == 'kept_before' then
 			function lib.kept_before(name, stored)
@@ -4016,6 +4092,16 @@ local function library(stamp, now)
 				local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
 				return lib.job_json(job, tracked, more, newest)
 			end
+		elseif name == 'publish_end' then
+			function lib.publish_end(jid, state, forgotten)
+				local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
+				if not message then
+					message = '{"state":"canceled","cause":"' .. state .. '"}'
+				elseif #message > 65536 and not forgotten then
+					message = '{"state":"' .. state .. '","more":true}'
+				end
+				try('publish', prefix .. 'x:done:' .. jid, message)
+			end
 		elseif name == 'rate_allows' then
 			function lib.rate_allows(limit, n)
 				local place = limit.rate - limit.started - n
@@ -4186,6 +4272,41 @@ local function library(stamp, now)
 					call('set', prefix .. 'x:before:' .. claim.k, claim.a, 'EX', '604800')
 				end
 			end
+		elseif name == 'write_later' then
+			function lib.write_later(known)
+				for _, turns in ipairs(known.later) do
+					lib.write_turns(turns)
+				end
+				known.later = {}
+			end
+		elseif name == 'write_turns' then
+			function lib.write_turns(turns)
+				local key, ends, passed, n = turns.key, {}, {}, 0
+				for tenant, at in pairs(turns.ends) do
+					n = n + 1
+					ends[2 * n - 1], ends[2 * n] = string.format('%.17g', at), tenant
+				end
+				for from = 1, #ends, 1000 do
+					try('zadd', key, unpack(ends, from, math.min(from + 999, #ends)))
+				end
+				if not turns.waits then
+					if try('zcard', key) ~= n then
+						try('unlink', key)
+						for from = 1, #ends, 1000 do
+							try('zadd', key, unpack(ends, from, math.min(from + 999, #ends)))
+						end
+					end
+					try('expire', key, 604800)
+					turns.waits = true
+				end
+				for _, tenant in ipairs(turns.passed) do
+					passed[#passed + 1] = not turns.ends[tenant] and tenant or nil
+				end
+				for from = 1, #passed, 1000 do
+					try('zrem', key, unpack(passed, from, math.min(from + 999, #passed)))
+				end
+				turns.passed = var.none
+			end
 		end
 		elseif length == 12 then
 		if name == 'adopt_before' then
@@ -4296,13 +4417,9 @@ local function library(stamp, now)
 				return lib.lock_time(config[1], config[2])
 			end
 		elseif name == 'is_forgotten' then
-			function lib.is_forgotten(stored, state)
-				local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-				if not letter or not (string.find(stored, '^%a*' .. letter) ~= nil) then
-					return false
-				end
+			function lib.is_forgotten(stored)
 				local _, values = lib.split_options(stored)
-				return lib.finite(values[letter]) == 0
+				return lib.finite(values.K) == 0
 			end
 		elseif name == 'join_options' then
 			function lib.join_options(letters, values)
@@ -4388,6 +4505,16 @@ local function library(stamp, now)
 			function lib.must_publish()
 				if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
 					error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+				end
+			end
+		elseif name == 'note_options' then
+			function lib.note_options(puts, item, delay, first, last)
+				if item.given.claim or item.given.at then
+					return
+				elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
+					puts.known[ARGV[last]] = item
+				else
+					puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
 				end
 			end
 		elseif name == 'of_this_life' then
@@ -4708,7 +4835,83 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 13 then
-		if name == 'delete_failed' then
+		if name == 'all_completed' then
+			function lib.all_completed(items)
+				local lives, over, claiming, known = {}, {}, {}, {}
+				for i = 1, #items do
+					local item = items[i]
+					local jid, stored = item.jid, item.stored
+					local has, ends, forgotten = lib.letters_of(stored), nil, nil
+					if has.k then
+						known[stored] = known[stored] or {lib.end_of_record(stored)}
+						ends, forgotten = known[stored][1], known[stored][2]
+					end
+					if has.r then
+						lib.keep_result(item.key, 'complete')
+					end
+					if has.w then
+						lib.publish_end(jid, 'complete', forgotten)
+					end
+					if has.u then
+						claiming[#claiming + 1] = item
+					end
+					if forgotten then
+						over[#over + 1] = item
+					elseif ends then
+						lives[#lives + 1], lives[#lives + 2] = ends, jid
+					end
+				end
+				do
+					local keys = {}
+					for i = 1, #claiming do
+						local jid, stored = claiming[i].jid, claiming[i].stored
+						local claim = lib.claim_of(stored)
+						if claim and claim.a then
+							lib.release_claim(jid, stored, 'complete')
+						elseif claim and claim.m ~= 'for' and try('get', prefix .. 'x:unique:' .. claim.k) == '0 ' .. jid then
+							local n = #keys
+							keys[n + 1], keys[n + 2] = prefix .. 'x:unique:' .. claim.k, prefix .. 'x:before:' .. claim.k
+						end
+					end
+					local key = prefix .. 'x:none'
+					for from = 1, #keys, 1000 do
+						call('del', key, unpack(keys, from, math.min(from + 999, #keys)))
+					end
+				end
+				do
+					local key = prefix .. 'x:until'
+					for from = 1, #lives, 1000 do
+						try('zadd', key, unpack(lives, from, math.min(from + 999, #lives)))
+					end
+				end
+				if over[1] then
+					local keys, jids = {}, {}
+					for i = 1, #over do
+						local item = over[i]
+						local key, tags = item.key, try('hget', item.key, 'tags')
+						if tags ~= '[]' then
+							local jid, tags2 = item.jid, lib.names_of(tags)
+							for i = 1, #tags2 do
+								lib.remove_tag(jid, tags2[i])
+							end
+						end
+						item.forgotten, jids[i] = true, item.jid
+						keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = key, key .. '-history', key .. '-dependencies'
+					end
+					do
+						local key = prefix .. 'x:until'
+						for from = 1, #jids, 1000 do
+							try('zrem', key, unpack(jids, from, math.min(from + 999, #jids)))
+						end
+					end
+					local key = prefix .. 'x:none'
+					for from = 1, #keys, 1000 do
+						call('del', key, unpack(keys, from, math.min(from + 999, #keys)))
+					end
+				end
+				return over[1] ~= nil
+			end
+		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
 				local key = prefix .. 'j:' .. jid
 				local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
@@ -4754,6 +4957,25 @@ local function library(stamp, now)
 					return type(due) == 'string' and due or nil
 				end
 				return state == 'depends' and not undelayed and scheduled or nil
+			end
+		elseif name == 'end_of_record' then
+			function lib.end_of_record(stored)
+				local _, values = lib.split_options(stored)
+				local seconds
+				do
+					local text = values.k
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						seconds = n
+					else
+						seconds = nil
+					end
+				end
+				if seconds == 0 then
+					return false, true
+				end
+				local ends = lib.end_in_state(values, 'complete', now)
+				return ends and string.format('%.17g', ends)
 			end
 		elseif name == 'extra_members' then
 			function lib.extra_members(jid, stored, state, time)
@@ -5165,15 +5387,19 @@ local function library(stamp, now)
 			end
 		elseif name == 'reserved_values' then
 			function lib.reserved_values(heartbeat)
-				local last = '\001' .. stamp .. '\001' .. heartbeat
+				local started = '\001' .. stamp .. '\001'
 				return function(jid, job, _, _, ends)
 					local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
 					local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-					local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11] and not job[9]
-					if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time, '\001', 1, true) then
-						return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. last
+					local stored, lasts = job[9], heartbeat
+					if stored and string.find(stored, '^%a*[lq]') then
+						lasts = string.format('%.17g', tonumber(ends) - now)
 					end
-					return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, job[9] and string.format('%.17g', tonumber(ends) - now) or heartbeat, job[10] or false, job[11] or false, job[9] or nil}
+					local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11]
+					if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+						return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
+					end
+					return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
         end
 			end
 		elseif name == 'uncount_failure' then
@@ -5428,47 +5654,40 @@ local function library(stamp, now)
 		elseif name == 'put_from_arguments' then
 			function lib.put_from_arguments(at)
 				local queue = lib.named('Queue', 'queue', ARGV[at + 1])
-				local puts = {worker = ARGV[at], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
+				local puts = {worker = ARGV[at], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 				local item
 				do
-					local at2, first, last, checked = at + 2, at + 6, #ARGV
-					local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
+					local jid, klass, data, delay, first, last, checked = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV
 					if not klass then
 						error('Put(): Arg "klass" missing')
 					end
-					local given = var.none
+					local given, before = var.none, nil
 					if last == first + 1 and ARGV[first] == 'new' then
 						checked = 'new'
 					elseif last >= first then
-						given = lib.options('Put', first, last)
+						before = lib.item_like(puts, delay, first, last)
+						given = before and before.given or lib.options('Put', first, last)
 						checked = given.new and 'new' or checked or given.checked
 					end
 					if not checked then
 						lib.json('Put', 'data', data)
 					end
-					local delay = 0
-					if ARGV[at2 + 3] ~= '0' then
-						local text = ARGV[at2 + 3]
-						local n = tonumber(text)
+					local seconds = 0
+					if delay ~= '0' then
+						local n = tonumber(delay)
 						if not n or n - n ~= 0 then
-							lib.reject_number('Put', 'delay', text)
+							lib.reject_number('Put', 'delay', delay)
 						end
-						delay = n
+						seconds = n
 					end
-					local jid = lib.required('Put', 'jid', ARGV[at2] ~= '' and ARGV[at2])
-					local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
+					lib.required('Put', 'jid', jid ~= '' and jid)
 					if given == var.none then
-						item = job
+						item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
 					else
-						local o, retries = given.o, given.retries
-						if nil and (nil).o and o == (nil).o and retries == (nil).words and delay == (nil).delay and last == first + 3 then
-							job.given, job.more, job.retries = (nil).given, (nil).more, (nil).retries
-						else
+						local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+						if not before then
 							lib.add_given(puts, job, given)
-							given = job.given
-						end
-						if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
-							job.o, job.words = o, retries
+							lib.note_options(puts, job, delay, first, last)
 						end
 						item = job
 					end
@@ -5582,7 +5801,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 						end
 						if job[6] or job[7] then
 							item.grace, item.stored = job[6], job[7]
-							frees_limits = frees_limits or job[7] and string.find(job[7], '^%a*c') ~= nil
+							frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
 						end
 						if item.next then
 							problem = library(stamp, now).prepare_next(item)
@@ -5738,7 +5957,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 				end
 			end
 		end
-		local done, finished, forgetting = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, false
+		local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
 		for i = 1, #owned do
 			local item = owned[i]
 			if item.grace then
@@ -5772,29 +5991,8 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
 					end
 				end
-				if item.stored and string.find(item.stored, '^%a*[kruw]') ~= nil and library(stamp, now).job_ended(item.jid, item.stored, 'complete') then
-					do
-						local jid = item.jid
-						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'state', 'tags')
-						if job[1] == 'complete' then
-							do
-								local tags = library(stamp, now).names_of(job[2])
-								for i = 1, #tags do
-									do
-										local tag = tags[i]
-										if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-											if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-												call('zrem', prefix .. 'tags', tag)
-											end
-										end
-									end
-								end
-							end
-							call('del', key, key .. '-history', key .. '-dependencies')
-						end
-					end
-					item.forgotten, forgetting = true, true
+				if item.stored and library(stamp, now).letters_of(item.stored).ending then
+					ending[#ending + 1] = item
 				end
 				if finished ~= owned then
 					finished[#finished + 1] = item
@@ -5802,7 +6000,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			end
 		end
 		if #finished > 0 then
-			local kept = forgetting and library(stamp, now).remembered(finished) or finished
+			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
 			if #kept > 0 then
 				local keep_seconds, keep_count = (finite(config[1], 604800)), finite(config[2], 50000)
 				local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
@@ -5859,6 +6057,13 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		end
 	end
 	if command == 'finish' then
+		local function required(area, name, text)
+			if not text then
+				local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+				error(area .. '(): ' .. message)
+			end
+			return text
+		end
 		local function whole(area, name, text)
 			local amount = tonumber(text)
 			if not amount or amount - amount ~= 0 then
@@ -5874,20 +6079,11 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			end
 			return amount + 0
 		end
-		local worker = ARGV[3]
-		if not worker then
-			error('Finish(): Arg "worker" missing')
-		end
+		local worker = required('Finish', 'worker', ARGV[3])
 		var.worker = worker
 		local function read_item(at)
-			local jid = ARGV[at + 1]
-			if not jid then
-				error('Finish(): Arg "jid" missing')
-			end
-			local queue = ARGV[at + 2]
-			if not queue then
-				error('Finish(): Arg "queue" missing')
-			end
+			local jid = required('Finish', 'jid', ARGV[at + 1])
+			local queue = required('Finish', 'queue', ARGV[at + 2])
 			local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
 			if item.data ~= '' then
 				local text = item.data
@@ -5905,13 +6101,23 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			library(stamp, now).read_details(item, ARGV[at], first, last)
 			return item, last + 1
 		end
-		local items, completed = {}, 0
+		local items, completed, brief = {}, 0, true
 		local at, n = 4, 0
 		while at <= #ARGV do
-			n = n + 1
-			items[n], at = read_item(at)
-			if not items[n].action then
-				completed = completed + 1
+			if ARGV[at] == 'completed' then
+				local queue, last = required('Finish', 'queue', ARGV[at + 1]), at + 2
+				last = last + whole('Finish', 'n', ARGV[last])
+				for i = at + 3, last do
+					n, completed = n + 1, completed + 1
+					items[n] = {jid = required('Finish', 'jid', ARGV[i]), queue = queue, data = '', key = false, retries = false, began = false, state = false}
+				end
+				at = last + 1
+			else
+				n, brief = n + 1, false
+				items[n], at = read_item(at)
+				if not items[n].action then
+					completed = completed + 1
+				end
 			end
 		end
 		if n > 1000 then
@@ -5935,8 +6141,9 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			else
 				outcomes[i] = item.state or tostring(item.remaining)
 			end
+			brief = brief and item.state == 'complete'
 		end
-		return outcomes
+		return brief and none or outcomes
 	elseif command == 'complete' then
 		local function names(area, name, text)
 			if not text then
@@ -6218,9 +6425,9 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 						count, settings.stopped, var.dropped = i - 1, true, 1000
 						break
 					end
-					if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
-						limited = limited or string.find(job[9], '^%a*c') ~= nil
-						fair = fair or string.find(job[9], '^%a*g') ~= nil
+					if job[9] then
+						local has = library(stamp, now).letters_of(job[9])
+						limited, fair = limited or has.c, fair or has.g
 					end
 				end
 				if limited then
@@ -6242,8 +6449,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				local put_at, put_time
 				for i = 1, count do
 					local jid, job, key = jids[i], jobs[i], waited[i]
-					local stored = job[9]
-					local over = stored and string.find(stored, '^%a*[st]') ~= nil and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
+					local has = job[9] and library(stamp, now).letters_of(job[9]) or none
+					local over = (has.s or has.t) and library(stamp, now).is_over(jid, job[9], 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
 					if limited and job.refused then
 						library(stamp, now).put_aside(queue, jid, job, run)
 					elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
@@ -6256,7 +6463,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 							library(stamp, now).read_rest(jid, key, job, popped, cap)
 						end
 						local ends = expires
-						if settings.lock_time or stored and string.find(stored, '^%a*[lq]') ~= nil then
+						if settings.lock_time or has.l or has.q then
 							ends = library(stamp, now).lock_special(key, job, worker, settings)
 						else
 							call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -6479,15 +6686,19 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			return expired, wanted - #expired
 		end
 		local function reserved_values(heartbeat)
-			local last = '\001' .. stamp .. '\001' .. heartbeat
+			local started = '\001' .. stamp .. '\001'
 			return function(jid, job, _, _, ends)
 				local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
 				local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-				local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11] and not job[9]
-				if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time, '\001', 1, true) then
-					return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. last
+				local stored, lasts = job[9], heartbeat
+				if stored and string.find(stored, '^%a*[lq]') then
+					lasts = string.format('%.17g', tonumber(ends) - now)
 				end
-				return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, job[9] and string.format('%.17g', tonumber(ends) - now) or heartbeat, job[10] or false, job[11] or false, job[9] or nil}
+				local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11]
+				if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+					return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
+				end
+				return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
       end
 		end
 		local function lock_from(ask, i, lost, more, direct, out)
@@ -7081,6 +7292,20 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 	return
 elseif command == 'put.many' then
 	var = {none = {}}
+	local none = var.none
+	local function options(area, first, last)
+		local found = {}
+		if last < first then
+			return found
+		end
+		if (last - first) % 2 == 0 or last > #ARGV then
+			error(area .. '(): Odd number of additional args')
+		end
+		for i = first, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		return found
+	end
 	local function whole(area, name, text)
 		local amount = tonumber(text)
 		if not amount or amount - amount ~= 0 then
@@ -7096,12 +7321,69 @@ elseif command == 'put.many' then
 		end
 		return amount + 0
 	end
-	local none = var.none
-	local puts, seen = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}, {}
+	local puts, seen = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}, {}
 	local items = puts.items
 	local checked, several = ARGV[4] ~= '' and ARGV[4], false
 	local at, n = 5, 0
+	local function add(queue, jid, klass, data, delay, first, last)
+		local item
+		do
+			local checked2 = checked
+			if not klass then
+				error('Put(): Arg "klass" missing')
+			end
+			local given, before = none, nil
+			if last == first + 1 and ARGV[first] == 'new' then
+				checked2 = 'new'
+			elseif last >= first then
+				before = library(stamp, now).item_like(puts, delay, first, last)
+				given = before and before.given or options('Put', first, last)
+				checked2 = given.new and 'new' or checked2 or given.checked
+			end
+			if not checked2 then
+				local ok, value, problem = pcall(cjson.decode, data)
+				if not ok or problem then
+					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+					error('Put(): ' .. message)
+				end
+			end
+			local seconds = 0
+			if delay ~= '0' then
+				local n = tonumber(delay)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number('Put', 'delay', delay)
+				end
+				seconds = n
+			end
+			do
+				local text = jid ~= '' and jid
+				if not text then
+					error('Put(): Arg "jid" missing')
+				end
+			end
+			if given == none then
+				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false}
+			else
+				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+				if not before then
+					library(stamp, now).add_given(puts, job, given)
+					library(stamp, now).note_options(puts, job, delay, first, last)
+				end
+				item = job
+			end
+		end
+		if seen[jid] then
+			local message = 'Job ' .. jid .. ' is named twice'
+			error('Put(): ' .. message)
+		end
+		n = n + 1
+		items[n], seen[jid] = item, true
+	end
 	while at <= #ARGV do
+		local agree = ARGV[at] == ''
+		if agree then
+			at = at + 1
+		end
 		local queue = ARGV[at]
 		if n == 0 or queue ~= items[n].queue then
 			do
@@ -7113,82 +7395,34 @@ elseif command == 'put.many' then
 			end
 			several = n > 0 or several
 		end
-		local first = at + 6
-		local last = first - 1
-		if ARGV[at + 5] ~= '0' then
-			last = last + whole('Put', 'n', ARGV[at + 5])
-		end
-		local item
-		do
-			local queue2, at2, last2, checked2, before = queue, at + 1, last, checked, items[n]
-			local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
-			if not klass then
-				error('Put(): Arg "klass" missing')
-			end
-			local given = none
-			if last2 == first + 1 and ARGV[first] == 'new' then
-				checked2 = 'new'
-			elseif last2 >= first then
-				do
-					local found = {}
-					if last2 < first then
-						given = found
-					else
-						if (last2 - first) % 2 == 0 or last2 > #ARGV then
-							error('Put(): Odd number of additional args')
-						end
-						for i = first, last2, 2 do
-							found[ARGV[i]] = ARGV[i + 1]
-						end
-						given = found
-					end
-				end
-				checked2 = given.new and 'new' or checked2 or given.checked
-			end
-			if not checked2 then
-				local ok, value, problem = pcall(cjson.decode, data)
-				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-					error('Put(): ' .. message)
-				end
-			end
-			local delay = 0
-			if ARGV[at2 + 3] ~= '0' then
-				local text = ARGV[at2 + 3]
-				local n2 = tonumber(text)
-				if not n2 or n2 - n2 ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', text)
-				end
-				delay = n2
-			end
-			local jid = ARGV[at2] ~= '' and ARGV[at2]
-			if not jid then
-				error('Put(): Arg "jid" missing')
-			end
-			local job = {queue = queue2, jid = jid, klass = klass, data = data, delay = delay, checked = checked2 or false, key = false, state = false}
-			if given == none then
-				item = job
-			else
-				local o, retries = given.o, given.retries
-				if before and before.o and o == before.o and retries == before.words and delay == before.delay and last2 == first + 3 then
-					job.given, job.more, job.retries = before.given, before.more, before.retries
+		if agree then
+			local klass, delay, first = ARGV[at + 1], ARGV[at + 2], at + 4
+			local last
+			do
+				local i = at + 3
+				if ARGV[i] == '0' then
+					last = i
 				else
-					library(stamp, now).add_given(puts, job, given)
-					given = job.given
+					last = i + whole('Put', 'n', ARGV[i])
 				end
-				if o and retries and last2 == first + 3 and not (given.claim or given.share or given.watches) then
-					job.o, job.words = o, retries
-				end
-				item = job
 			end
+			for i = last + 1, #ARGV, 2 do
+				add(queue, ARGV[i], klass, ARGV[i + 1], delay, first, last)
+			end
+			at = #ARGV + 1
+		else
+			local last
+			do
+				local i = at + 5
+				if ARGV[i] == '0' then
+					last = i
+				else
+					last = i + whole('Put', 'n', ARGV[i])
+				end
+			end
+			add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], at + 6, last)
+			at = last + 1
 		end
-		if seen[item.jid] then
-			local message = 'Job ' .. item.jid .. ' is named twice'
-			error('Put(): ' .. message)
-		end
-		n = n + 1
-		items[n], seen[item.jid] = item, true
-		at = last + 1
 	end
 	if n > 1000 then
 		error('Put(): More than 1000 jobs')
@@ -7224,7 +7458,7 @@ elseif command == 'put.many' then
 				plain = plain and existing == (known_empty and 1 or 0)
 			end
 			if not plain then
-				left = library(stamp, now).prepare(puts)
+				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
 			end
 			for g = 1, #groups do
 				if groups[g][1] then
@@ -7272,9 +7506,14 @@ elseif command == 'put.many' then
 								item.state = 'waiting'
 							end
 						end
-						local key, list = prefix .. 'q:' .. queue .. '-work', work
-						for from = 1, #list, 1000 do
-							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+						do
+							local key, list = prefix .. 'q:' .. queue .. '-work', work
+							for from = 1, #list, 1000 do
+								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+							end
+						end
+						if puts.turns then
+							library(stamp, now).write_later(puts.turns)
 						end
 					end
 					for i = 1, #group do
@@ -7353,6 +7592,19 @@ elseif command == 'put.many' then
 elseif command == 'put' then
 	var = {none = {}}
 	local none = var.none
+	local function options(area, first, last)
+		local found = {}
+		if last < first then
+			return found
+		end
+		if (last - first) % 2 == 0 or last > #ARGV then
+			error(area .. '(): Odd number of additional args')
+		end
+		for i = first, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		return found
+	end
 	do
 		local queue
 		do
@@ -7363,32 +7615,19 @@ elseif command == 'put' then
 			end
 			queue = text2
 		end
-		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
+		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 		local item
 		do
-			local at2, first, last, checked = 3 + 2, 3 + 6, #ARGV
-			local klass, data = ARGV[at2 + 1], ARGV[at2 + 2]
+			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
 			if not klass then
 				error('Put(): Arg "klass" missing')
 			end
-			local given = none
+			local given, before = none, nil
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
-				do
-					local found = {}
-					if last < first then
-						given = found
-					else
-						if (last - first) % 2 == 0 or last > #ARGV then
-							error('Put(): Odd number of additional args')
-						end
-						for i = first, last, 2 do
-							found[ARGV[i]] = ARGV[i + 1]
-						end
-						given = found
-					end
-				end
+				before = library(stamp, now).item_like(puts, delay, first, last)
+				given = before and before.given or options('Put', first, last)
 				checked = given.new and 'new' or checked or given.checked
 			end
 			if not checked then
@@ -7398,32 +7637,27 @@ elseif command == 'put' then
 					error('Put(): ' .. message)
 				end
 			end
-			local delay = 0
-			if ARGV[at2 + 3] ~= '0' then
-				local text = ARGV[at2 + 3]
-				local n = tonumber(text)
+			local seconds = 0
+			if delay ~= '0' then
+				local n = tonumber(delay)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', text)
+					library(stamp, now).reject_number('Put', 'delay', delay)
 				end
-				delay = n
+				seconds = n
 			end
-			local jid = ARGV[at2] ~= '' and ARGV[at2]
-			if not jid then
-				error('Put(): Arg "jid" missing')
+			do
+				local text = jid ~= '' and jid
+				if not text then
+					error('Put(): Arg "jid" missing')
+				end
 			end
-			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = delay, checked = checked or false, key = false, state = false}
 			if given == none then
-				item = job
+				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
 			else
-				local o, retries = given.o, given.retries
-				if nil and (nil).o and o == (nil).o and retries == (nil).words and delay == (nil).delay and last == first + 3 then
-					job.given, job.more, job.retries = (nil).given, (nil).more, (nil).retries
-				else
+				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+				if not before then
 					library(stamp, now).add_given(puts, job, given)
-					given = job.given
-				end
-				if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
-					job.o, job.words = o, retries
+					library(stamp, now).note_options(puts, job, delay, first, last)
 				end
 				item = job
 			end
@@ -7458,7 +7692,7 @@ elseif command == 'put' then
 				plain = plain and existing == (known_empty and 1 or 0)
 			end
 			if not plain then
-				left = library(stamp, now).prepare(puts)
+				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
 			end
 			for g = 1, #groups do
 				if groups[g][1] then
@@ -7506,9 +7740,14 @@ elseif command == 'put' then
 								item.state = 'waiting'
 							end
 						end
-						local key, list = prefix .. 'q:' .. queue .. '-work', work
-						for from = 1, #list, 1000 do
-							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+						do
+							local key, list = prefix .. 'q:' .. queue .. '-work', work
+							for from = 1, #list, 1000 do
+								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+							end
+						end
+						if puts.turns then
+							library(stamp, now).write_later(puts.turns)
 						end
 					end
 					for i = 1, #group do
@@ -8826,7 +9065,7 @@ elseif command == 'stats' then
 	local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'sweep' then
-	var = {dropped = 0, made_last = 0, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {dropped = 0, made_last = 0, met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local function some_groups(cursor)
 		local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
@@ -9073,6 +9312,7 @@ elseif command == 'forget' then
 	end
 	return state
 elseif command == 'holder' then
+	var = {met_lives = {}}
 	library(stamp, now)
 	return (lib.holder_of(lib.required('Holder', 'key', ARGV[3])))
 elseif command == 'length' then
@@ -9080,6 +9320,7 @@ elseif command == 'length' then
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	return call('zcard', prefix .. 'q:' .. queue .. '-locks') + call('zcard', prefix .. 'q:' .. queue .. '-work') + call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
 elseif command == 'queues' then
+	var = {none = {}}
 	library(stamp, now)
 	local budget = {due = 1000}
 	local function size(queue, part)
@@ -9134,7 +9375,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, left_alone = {}, none = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, left_alone = {}, met_letters = {}, met_lives = {}, none = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
@@ -9222,7 +9463,7 @@ elseif command == 'repair' then
 	end
 	local function move_all(jids)
 		lib.required('Queue', 'queue', value ~= '' and value)
-		local puts = {worker = lib.options('Repair', last + 1, #ARGV).worker or '', items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
+		local puts = {worker = lib.options('Repair', last + 1, #ARGV).worker or '', items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 		local items = puts.items
 		puts.groups[1] = items
 		for i = 1, #jids do
@@ -9467,7 +9708,7 @@ elseif command == 'result' then
 	library(stamp, now)
 	return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
 elseif command == 'unfail' then
-	var = {unheard = 0}
+	var = {met_lives = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local group = lib.required('Unfail', 'group', ARGV[4])
@@ -9492,7 +9733,7 @@ elseif command == 'unfail' then
 end
 elseif #command == 7 then
 if command == 'depends' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -9622,7 +9863,7 @@ elseif command == 'release' then
 	end
 	return jid
 elseif command == 'requeue' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
 		local message = 'Job ' .. ARGV[5] .. ' does not exist'
@@ -9941,7 +10182,7 @@ elseif command == 'overview' then
 	end
 	return found
 elseif command == 'priority' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local priority
@@ -10009,7 +10250,7 @@ elseif command == 'progress' then
 	end
 	return outcomes
 elseif command == 'schedule' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due
@@ -10045,7 +10286,7 @@ elseif command == 'schedule' then
 	end
 	return reply
 elseif command == 'withdraw' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
@@ -10226,7 +10467,7 @@ elseif command == 'schedules' then
 end
 elseif #command == 10 then
 if command == 'cancel.all' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local count, rest
 	do
@@ -10366,7 +10607,7 @@ elseif command == 'limit.list' then
 	end
 	return reply
 elseif command == 'reschedule' then
-	var = {unheard = 0}
+	var = {none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local delay
@@ -10420,7 +10661,7 @@ elseif command == 'reschedule' then
 	lib.wake_for(queue, delay)
 	return state
 elseif command == 'unfail.job' then
-	var = {unheard = 0}
+	var = {met_lives = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local given = lib.read_gift('Unfail.job', 4, #ARGV)
@@ -10468,7 +10709,7 @@ if command == 'recur.untag' then
 end
 elseif #command == 12 then
 if command == 'batch.commit' then
-	var = {unheard = 0}
+	var = {none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
@@ -10731,7 +10972,7 @@ if command == 'schedule.forget' then
 	call('del', prefix .. 'x:schedule:' .. id, prefix .. 'x:follow:' .. id)
 	return removed + known > 0 and 'forgotten' or 'unknown'
 elseif command == 'worker.register' then
-	var = {none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
 	local started = now - lib.number('Worker.register', 'age', ARGV[4])

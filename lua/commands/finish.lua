@@ -3,7 +3,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
---          n arguments that are pairs:
+--          n arguments that are pairs; or for jobs of a queue that are complete, and of which
+--          nothing else is said: completed, queue, n, and n jids:
 --          complete  next queue, delay n, depends json, priority n, retries n, tags json, o text,
 --                    drop letters, result json
 --          fail      group, message, result json
@@ -17,7 +18,8 @@
 --          data may be '', which leaves the job's data as it is
 -- Returns  an array with one text for each job: its state after complete, the retries that are left
 --          after retry, or '!' and why it could not be done, as the single commands say it. A text
---          ends in '+' when sweep must still release dependents, or notify them of a failure
+--          ends in '+' when sweep must still release dependents, or notify them of a failure. Empty
+--          if all jobs were named by completed, and are complete
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
 --          250 dependents, or as many as there are jobs, and notifies 200
@@ -109,13 +111,26 @@ local function to_complete(items) -- cold
   return found
 end
 
-local items, completed = {}, 0
+local items, completed, brief = {}, 0, true
 local at, n = 4, 0
 while at <= #ARGV do
-  n = n + 1
-  items[n], at = read_item(at)
-  if not items[n].action then
-    completed = completed + 1
+  if ARGV[at] == 'completed' then
+    local queue, last = required('Finish', 'queue', ARGV[at + 1]), at + 2
+    last = last + whole('Finish', 'n', ARGV[last])
+    for i = at + 3, last do
+      n, completed = n + 1, completed + 1
+      items[n] = {
+        jid = required('Finish', 'jid', ARGV[i]), queue = queue, data = '',
+        key = false, retries = false, began = false, state = false,
+      }
+    end
+    at = last + 1
+  else
+    n, brief = n + 1, false
+    items[n], at = read_item(at)
+    if not items[n].action then
+      completed = completed + 1
+    end
   end
 end
 if n > 1000 then
@@ -137,5 +152,6 @@ for i = 1, n do
   else
     outcomes[i] = item.state or tostring(item.remaining)
   end
+  brief = brief and item.state == 'complete'
 end
-return outcomes
+return brief and none or outcomes

@@ -4,7 +4,8 @@
 -- ARGV     COMMAND, NOW, worker, checked ('1' from a caller that has checked that all JSON is JSON,
 --          'new' if besides all jids are fresh random ones, or ''),
 --          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
---          the other pairs of put
+--          the other pairs of put. The last jobs may say the rest once: '', queue, klass, delay,
+--          n, n arguments, then jid and data for each
 -- Returns  nil, or an array with an array for each put that has left a job as it is, or replaced
 --          one: its place among the jobs from 0, and the two values that put returns
 -- Errors   Queue(), Put(); nothing is written then
@@ -38,24 +39,47 @@ local puts, seen = new_puts(ARGV[3]), {}
 local items = puts.items
 local checked, several = ARGV[4] ~= '' and ARGV[4], false
 local at, n = 5, 0
+
+-- Adds a job to be put.
+local function add(queue, jid, klass, data, delay, first, last)
+  local item = read_put(puts, queue, jid, klass, data, delay, first, last, checked)
+  if seen[jid] then
+    reject('Put', 'Job ' .. jid .. ' is named twice')
+  end
+  n = n + 1
+  items[n], seen[jid] = item, true
+end
+
+-- Where the n arguments end whose number is in ARGV[i].
+local function end_of(i)
+  if ARGV[i] == '0' then
+    return i
+  end
+  return i + whole('Put', 'n', ARGV[i])
+end
+
 while at <= #ARGV do
+  local agree = ARGV[at] == ''
+  if agree then
+    at = at + 1
+  end
   local queue = ARGV[at]
   if n == 0 or queue ~= items[n].queue then
     queue = named('Queue', 'queue', queue)
     several = n > 0 or several
   end
-  local first = at + 6
-  local last = first - 1
-  if ARGV[at + 5] ~= '0' then
-    last = last + whole('Put', 'n', ARGV[at + 5])
+  if agree then
+    local klass, delay, first = ARGV[at + 1], ARGV[at + 2], at + 4
+    local last = end_of(at + 3)
+    for i = last + 1, #ARGV, 2 do
+      add(queue, ARGV[i], klass, ARGV[i + 1], delay, first, last)
+    end
+    at = #ARGV + 1
+  else
+    local last = end_of(at + 5)
+    add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], at + 6, last)
+    at = last + 1
   end
-  local item = read_put(puts, queue, at + 1, first, last, checked, items[n])
-  if seen[item.jid] then
-    reject('Put', 'Job ' .. item.jid .. ' is named twice')
-  end
-  n = n + 1
-  items[n], seen[item.jid] = item, true
-  at = last + 1
 end
 if n > 1000 then
   reject('Put', 'More than 1000 jobs')

@@ -50,7 +50,7 @@ local function read_completed(item, worker)
   end
   if job[6] or job[7] then
     item.grace, item.stored = job[6], job[7]
-    frees_limits = frees_limits or job[7] and has_option(job[7], LIMITED)
+    frees_limits = frees_limits or job[7] and letters_of(job[7])[LIMITED]
   end
   if item.next then
     return prepare_next(item)
@@ -208,7 +208,7 @@ local function complete(worker, items)
   for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end
-  local done, finished, forgetting = entry(now, '"done"', nil), owned, false
+  local done, finished, ending = entry(now, '"done"', nil), owned, {}
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -227,10 +227,8 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      if item.stored and has_any(item.stored, ENDING) and
-        job_ended(item.jid, item.stored, 'complete') then
-        delete_job(item.jid)
-        item.forgotten, forgetting = true, true
+      if item.stored and letters_of(item.stored).ending then
+        ending[#ending + 1] = item
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -238,7 +236,7 @@ local function complete(worker, items)
     end
   end
   if #finished > 0 then
-    local kept = forgetting and remembered(finished) or finished
+    local kept = ending[1] and all_completed(ending) and remembered(finished) or finished
     if #kept > 0 then
       keep_completed(kept, finite(config[1], DEFAULT_JOBS_HISTORY),
         finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))

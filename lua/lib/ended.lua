@@ -3,14 +3,9 @@
 -- The largest message, in bytes, about the end of a job. A larger one only has the state.
 local LARGEST_END = 65536
 
--- Whether a job in this last state has a record.
-local function is_an_end(state) -- cold
-  return state == 'complete' or state == 'failed'
-end
-
 -- Notifies the waiters of a job of how it has ended, with everything if its record is not kept.
 local function publish_end(jid, state, forgotten) -- cold
-  local message = is_an_end(state) and read_end(try, jid)
+  local message = (state == 'complete' or state == 'failed') and read_end(try, jid)
   if not message then
     message = '{"state":"canceled","cause":"' .. state .. '"}'
   elseif #message > LARGEST_END and not forgotten then
@@ -19,43 +14,92 @@ local function publish_end(jid, state, forgotten) -- cold
   publish('x:done:' .. jid, message)
 end
 
--- Notes how long the record of a job with a lifetime is kept, or deletes it if it has failed and is
--- not kept.
+-- Notes how long the record of a job with a lifetime is kept that is not complete, or deletes it if
+-- it has failed and is not kept.
 local function keep_record(jid, stored, state, forgotten) -- cold
-  if not is_an_end(state) or forgotten and state == 'complete' then
+  if state ~= 'failed' then
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and KEEP or KEEP_FAILED) then
+  elseif not forgotten and has_option(stored, KEEP_FAILED) then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
 
--- Called after the job was written, with its stored options as they were before, and its last
--- state: complete, failed, canceled, or expired if its life has ended. Returns whether the caller
--- is to delete the record of a complete job. Whoever completes jobs frees the slots of all of them
--- at once.
+-- Called after a job was written that has ended in another way than complete, with its stored
+-- options as they were before, and its last state: failed, canceled, or expired if its life has
+-- ended.
 local function job_ended(jid, stored, state) -- cold
-  local mortal = has_lifetime(stored)
-  local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, HAS_RESULT) then
+  local has, failed = letters_of(stored), state == 'failed'
+  local forgotten = failed and has[KEEP_FAILED] and is_forgotten(stored)
+  if failed and has[HAS_RESULT] then
     keep_result(job_key(jid), state)
   end
-  if has_option(stored, AWAITED) then
+  if has[AWAITED] then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, UNIQUE) then
+  if has[UNIQUE] then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, LIMITED) and state ~= 'complete' then
+  if has[LIMITED] then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, WATCHED) then
+  if failed and has[WATCHED] then
     tell_all({jid}, '0', job_ended)
   end
-  if mortal then
+  if has.mortal then
     keep_record(jid, stored, state, forgotten)
   end
-  return forgotten and state == 'complete'
+end
+
+-- Deletes jobs that are complete, of which no record is kept.
+local function forget_completed(items) -- cold
+  local keys, jids = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local key, tags = item.key, try('hget', item.key, 'tags')
+    if tags ~= '[]' then
+      remove_tags(item.jid, names_of(tags), 1)
+    end
+    item.forgotten, jids[i] = true, item.jid
+    keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = key, key .. '-history', key .. '-dependencies'
+  end
+  each_slice(try, 'zrem', prefix .. 'x:until', jids)
+  each_slice(call, 'del', prefix .. 'x:none', keys)
+end
+
+-- The same as job_ended for jobs that are complete, which free the slots of their limits together.
+-- The records of some are deleted, which are forgotten then. Returns whether there are any.
+local function all_completed(items) -- cold
+  local lives, over, claiming, known = {}, {}, {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local jid, stored = item.jid, item.stored
+    local has, ends, forgotten = letters_of(stored), nil, nil
+    if has[KEEP] then
+      known[stored] = known[stored] or {end_of_record(stored)}
+      ends, forgotten = known[stored][1], known[stored][2]
+    end
+    if has[HAS_RESULT] then
+      keep_result(item.key, 'complete')
+    end
+    if has[AWAITED] then
+      publish_end(jid, 'complete', forgotten)
+    end
+    if has[UNIQUE] then
+      claiming[#claiming + 1] = item
+    end
+    if forgotten then
+      over[#over + 1] = item
+    elseif ends then
+      lives[#lives + 1], lives[#lives + 2] = ends, jid
+    end
+  end
+  release_claims(claiming)
+  each_slice(try, 'zadd', prefix .. 'x:until', lives)
+  if over[1] then
+    forget_completed(over)
+  end
+  return over[1] ~= nil
 end

@@ -52,49 +52,82 @@ local function turns_key(queue, priority) -- cold
   return prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
 end
 
--- Writes the end of a tenant's turn, and forgets the tenants whose turns have passed: a few of
--- them, or all if none waits. Begins with a write that needs memory.
-local function write_turn(key, tenant, ends, waits, passed) -- cold
-  try('zadd', key, ends, tenant)
-  if not waits then
-    if try('zcard', key) ~= 1 then
-      try('unlink', key) -- of jobs that another script has taken
-      try('zadd', key, ends, tenant)
-    end
-    try('expire', key, TURNS_KEPT)
+-- The turns of a queue and a priority, as a call knows them: first, the turn of the first job; ends,
+-- the ends of the turns that it has given, by tenant; passed, a few tenants whose turns have passed,
+-- or waits false if none waits. Nil if they can't be read.
+local function read_turns(queue, priority) -- cold
+  local key, waits = turns_key(queue, priority), true
+  local first, damaged = first_turn(queue, priority)
+  if damaged then
+    return nil
+  elseif not first then
+    first, waits = 0, false
   end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
+  return {
+    key = key, first = first, waits = waits, ends = {}, step = turn_step(priority),
+    passed = waits and try('zrangebyscore', key, '-inf', exact(first), 'LIMIT', 0, 2) or none,
+  }
 end
 
--- The score of a job with these options, or nil if they give it no share. known is a table for the
--- jobs of one call, which are added to the queue together: the first turn as it was before, by key.
--- A turn above 0.49 would be among the jobs of the next priority.
+-- Writes the ends of turns, and forgets tenants whose turns have passed. Begins with a write that
+-- needs memory.
+local function write_turns(turns) -- cold
+  local key, ends, passed, n = turns.key, {}, {}, 0
+  for tenant, at in pairs(turns.ends) do
+    n = n + 1
+    ends[2 * n - 1], ends[2 * n] = exact(at), tenant
+  end
+  each_slice(try, 'zadd', key, ends)
+  if not turns.waits then
+    if try('zcard', key) ~= n then
+      try('unlink', key) -- of jobs that another script has taken
+      each_slice(try, 'zadd', key, ends)
+    end
+    try('expire', key, TURNS_KEPT)
+    turns.waits = true
+  end
+  for _, tenant in ipairs(turns.passed) do
+    passed[#passed + 1] = not turns.ends[tenant] and tenant or nil
+  end
+  each_slice(try, 'zrem', key, passed)
+  turns.passed = none
+end
+
+-- The score of a job with these options, or nil if they give it no share. A turn above 0.49 would
+-- be among the jobs of the next priority. known is a table for the jobs of one call, which are added
+-- to the queue together. If it has a list later, the turns to be written are added to that.
 local function fair_score(queue, priority, stored, known) -- cold
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
+  known.shares, known.turns = known.shares or {}, known.turns or {}
+  local share = known.shares[stored] or {fair_share(stored)}
+  local tenant, weight = share[1], share[2]
+  known.shares[stored], priority = share, finite(priority, 0)
   if not tenant or math.abs(priority) > MAX_FAIR_PRIORITY then
     return
   end
-  local key = turns_key(queue, priority)
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return -- before anything is written
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', exact(first), 'LIMIT', 0, 2) or {}
-    known[key] = first
+  local all = known.turns[queue] or {}
+  local turns = all[priority] or read_turns(queue, priority)
+  if not turns then
+    return -- before anything is written
+  elseif known.later and not all[priority] then
+    known.later[#known.later + 1] = turns
   end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, exact(turn + turn_step(priority) / weight), waits, passed)
+  known.turns[queue], all[priority] = all, turns
+  local last = turns.ends[tenant] or turns.waits and finite(try('zscore', turns.key, tenant), 0) or 0
+  local turn = math.min(math.max(turns.first, last), 0.49)
+  turns.ends[tenant] = turn + turns.step / weight
+  if not known.later then
+    write_turns(turns)
+    turns.ends = {}
+  end
   return exact(priority - 0.5 - turn)
+end
+
+-- Writes the turns of a call that has put off writing them.
+local function write_later(known) -- cold
+  for _, turns in ipairs(known.later) do
+    write_turns(turns)
+  end
+  known.later = {}
 end
 
 -- Called when jobs with a share have left the work of a queue, or may have.

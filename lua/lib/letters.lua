@@ -40,3 +40,21 @@ end
 local function has_any(text, letters) -- cold
   return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 end
+
+-- The letters of options texts that this call has met, by those letters.
+local met_letters = {}
+
+-- The letters of an options text, as a set for calls of many jobs. It also has mortal, if one of
+-- them is a lifetime, and ending, if one takes effect when the job is complete.
+local function letters_of(text) -- cold
+  local letters = string.match(text, '^%a+') or ''
+  local found = met_letters[letters]
+  if not found then
+    found = {mortal = has_any(letters, MORTAL), ending = has_any(letters, ENDING)}
+    for letter in string.gmatch(letters, '%a') do
+      found[letter] = true
+    end
+    met_letters[letters] = found
+  end
+  return found
+end

@@ -60,19 +60,38 @@ local function end_of_life(jid, stored, state, since) -- cold
   return ends
 end
 
+-- When the lives of waiting jobs end that this call has met, by their options.
+local met_lives = {}
+
 -- Whether the life of a job that has not ended has passed. A running one may not be waiting.
 local function is_over(jid, stored, state) -- cold
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
-end
-
--- Whether a job with these options is deleted as soon as it is in a state.
-local function is_forgotten(stored, state) -- cold
-  local letter = state == 'complete' and KEEP or state == 'failed' and KEEP_FAILED
-  if not letter or not has_option(stored, letter) then
+  if not has_lifetime(stored) then
     return false
   end
+  if not met_lives[stored] then
+    local _, values = split_options(stored)
+    met_lives[stored] = end_in_state(values, 'waiting') or math.huge
+  end
+  local may_be = met_lives[stored] <= now or state == 'complete' or state == 'failed'
+  return may_be and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
+
+-- Whether a job with these options is deleted as soon as it has failed.
+local function is_forgotten(stored) -- cold
   local _, values = split_options(stored)
-  return finite(values[letter]) == 0
+  return finite(values[KEEP_FAILED]) == 0
+end
+
+-- When the record of a job with these options ends that is complete, as text: false if it is kept
+-- as others are, or has no record.
+local function end_of_record(stored) -- cold
+  local _, values = split_options(stored)
+  local seconds = finite(values[KEEP])
+  if seconds == 0 then
+    return false, true
+  end
+  local ends = end_in_state(values, 'complete', now)
+  return ends and exact(ends)
 end
 
 -- Notes when a job ends its life; nil if it doesn't.

@@ -207,9 +207,9 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
       count, settings.stopped, dropped = i - 1, true, MAX_DROPPED
       break
     end
-    if job[OPTIONS] and has_any(job[OPTIONS], LIMITED .. FAIR) then
-      limited = limited or has_option(job[OPTIONS], LIMITED)
-      fair = fair or has_option(job[OPTIONS], FAIR)
+    if job[OPTIONS] then
+      local has = letters_of(job[OPTIONS])
+      limited, fair = limited or has[LIMITED], fair or has[FAIR]
     end
   end
   if limited then
@@ -232,8 +232,8 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   local put_at, put_time -- of the job before: many were put at the same time
   for i = 1, count do
     local jid, job, key = jids[i], jobs[i], waited[i]
-    local stored = job[OPTIONS]
-    local over = stored and has_any(stored, EXPIRING) and is_over(jid, stored, 'waiting')
+    local has = job[OPTIONS] and letters_of(job[OPTIONS]) or none
+    local over = (has[START_BY] or has[TTL]) and is_over(jid, job[OPTIONS], 'waiting')
       and drop_expired(jid, 'waiting')
     if limited and job.refused then
       put_aside(queue, jid, job, run)
@@ -245,7 +245,7 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
         read_rest(jid, key, job, popped, cap)
       end
       local ends = expires
-      if settings.lock_time or stored and has_any(stored, LOCK_TIME .. ON_LOST) then
+      if settings.lock_time or has[LOCK_TIME] or has[ON_LOST] then
         ends = lock_special(key, job, worker, settings)
       else
         call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)

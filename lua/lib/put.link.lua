@@ -57,7 +57,7 @@ end
 -- Writes what an item claims, after giving up another key that its job had.
 local function change_claim(item) -- cold
   write_claim(item.jid, item.claim)
-  local before = claim_of(item.claimed)
+  local before = item.claimed and claim_of(item.claimed)
   if before and before.k ~= item.claim.k then
     release_claim(item.jid, item.claimed, 'canceled')
   end
@@ -81,16 +81,22 @@ end
 
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
 -- sets: reads what is needed, removes the jobs from where they were, and links them to their
--- dependencies. Removes the puts that leave a job as it is. Returns a list of them: place in the
--- order from 0, jid and state, without jobs that are here because they are put for the second time.
--- It also has the puts that replace a job: with its jid, and "replaced" in place of the state.
-local function prepare(puts) -- cold
-  local before, claims, added, found = {}, {}, {}, {}
+-- dependencies. Removes the puts that leave a job as it is. fresh means that none of the jobs
+-- exists. Returns a list of those removed: place in the order from 0, jid and state, without jobs
+-- that are here because they are put for the second time. It also has the puts that replace a job:
+-- with its jid, and "replaced" in place of the state.
+local function prepare(puts, fresh) -- cold
+  local before, claims, added, found, asked = {}, {}, {}, {}, {}
+  local unheld = puts.claiming and all_free(puts.items)
   for i, item in ipairs(puts.items) do
     item.depends, item.given = item.depends or none, item.given or none
-    read_before(puts, item, before, claims)
+    read_before(puts, item, before, claims, fresh, unheld)
     if not item.left then
-      call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
+      local key = queue_key(item.queue, part_of(item))
+      if not asked[key] then
+        asked[key] = true
+        call('zcard', key) -- fails unless jobs can be added there
+      end
       before[item.jid] = 'put'
       found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
     elseif item.holder or item.checked ~= 'new' and not item.given.replace then
@@ -105,7 +111,9 @@ local function prepare(puts) -- cold
     read_batches('Put', puts.batches, puts.items)
   end
   for _, item in ipairs(puts.items) do
-    must_link(item.jid, item.others, added)
+    if #item.others > 0 then
+      must_link(item.jid, item.others, added)
+    end
   end
   for jid, batch in pairs(puts.batches or none) do
     batch.count = link_members(jid, batch.members, added)

@@ -41,7 +41,7 @@ local function put(puts)
   end
   local found
   if not plain then -- a plain put finds none of its jobs
-    found = prepare(puts)
+    found = prepare(puts, existing == (known_empty and 1 or 0))
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -62,7 +62,8 @@ end
 local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local puts = new_puts(ARGV[at])
-  local item = read_put(puts, queue, at + 2, at + 6, #ARGV)
+  local item =
+    read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV)
   puts.items[1], puts.groups[1] = item, puts.items
   local left = put(puts)
   if left and left[1] then

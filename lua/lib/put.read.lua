@@ -4,7 +4,7 @@
 local function new_puts(worker)
   return {
     worker = worker, items = {}, groups = {},
-    claiming = false, watching = false, mortal = false, turns = false, batches = false,
+    claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {},
   }
 end
 
@@ -29,16 +29,25 @@ local function read_rare(puts, given, checked, delay) -- cold
   end
   if given.o then
     given.o = read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    local has = letters_of(given.o)
+    if has.mortal then
       given.o, puts.mortal = read_lifetimes('Put', given.o, delay), true
     end
-    given.claim = read_claim('Put', given.o) or nil
-    puts.claiming = puts.claiming or given.claim ~= nil
-    given.watches = read_policy('Put', given.o)
-    given.share = read_share('Put', given.o)
-    read_limits('Put', given.o)
-    puts.turns = puts.turns or given.share and {}
-    read_replace('Put', given)
+    if has[UNIQUE] then
+      given.claim, puts.claiming = read_claim('Put', given.o), true
+    end
+    if has[POLICY] then
+      given.watches = read_policy('Put', given.o)
+    end
+    if has[FAIR] then
+      given.share, puts.turns = read_share('Put', given.o), puts.turns or {later = {}}
+    end
+    if has[LIMITED] then
+      read_limits('Put', given.o)
+    end
+    if given.replace then
+      read_replace('Put', given)
+    end
   end
   if given.batch then
     puts.batches = puts.batches or {}
@@ -60,61 +69,86 @@ local function add_given(puts, item, given) -- cold
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(puts, given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority)
-  item.retries = given.retries and number('Put', 'retries', given.retries)
-  item.tags = given.tags and names('Put', 'tags', given.tags)
+  if given.priority then
+    item.priority = number('Put', 'priority', given.priority)
+  end
+  if given.retries then
+    item.retries = number('Put', 'retries', given.retries)
+  end
+  if given.tags then
+    item.tags = names('Put', 'tags', given.tags)
+  end
 end
 
--- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
--- that has checked the data sets checked, because parsing it is the most expensive part of putting
--- a large job. Most say nothing else.
---
--- Many jobs have the same retries and options as the one before, if there is any, and nothing else:
--- these are not read again. A unique key, a share and a policy are read for each job.
-local function read_put(puts, queue, at, first, last, checked, before)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
+-- Notes an item with a delay, as text, and options from ARGV[first] to ARGV[last], for those after
+-- it that say the same. A unique key and a time are read for each job.
+local function note_options(puts, item, delay, first, last) -- cold
+  if item.given.claim or item.given.at then
+    return
+  elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
+    puts.known[ARGV[last]] = item
+  else
+    puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
+  end
+end
+
+-- An item noted that has the same delay and options, or nil.
+local function item_like(puts, delay, first, last) -- cold
+  if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
+    return puts.known[ARGV[last]]
+  elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
+    return nil
+  end
+  local from = puts.first
+  for i = 0, from == first and -1 or last - first do
+    if ARGV[first + i] ~= ARGV[from + i] then
+      return nil
+    end
+  end
+  return puts.like
+end
+
+-- A job to be put, with pairs of options from ARGV[first] to ARGV[last]. A caller that has checked
+-- the data sets checked, because parsing it is the most expensive part of putting a large job. Most
+-- say nothing else, and many have the same options as one before, which are not read again.
+local function read_put(puts, queue, jid, klass, data, delay, first, last, checked)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = none
+  local given, before = none, nil
   if last == first + 1 and ARGV[first] == 'new' then
     checked = 'new'
   elseif last >= first then
-    given = options('Put', first, last)
+    before = item_like(puts, delay, first, last)
+    given = before and before.given or options('Put', first, last)
     checked = given.new and 'new' or checked or given.checked
   end
   if not checked then
     json('Put', 'data', data)
   end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
+  local seconds = 0
+  if delay ~= '0' then
+    seconds = number('Put', 'delay', delay)
   end
-  local jid = named('Put', 'jid', ARGV[at])
-  -- Fields that all puts set are named at once, because growing a table is expensive: not as nil,
-  -- which takes up room without being there.
-  local job = {
-    queue = queue,
-    jid = jid,
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    key = false, state = false,
-  }
+  required('Put', 'jid', jid ~= '' and jid)
+  -- All fields are named at once, because growing a table is expensive: not as nil, which takes up
+  -- room without being there.
   if given == none then
-    return job
+    return {
+      queue = queue, jid = jid, klass = klass, data = data, delay = seconds,
+      checked = checked or false, key = false, state = false,
+    }
   end
-  local o, retries = given.o, given.retries
-  if before and before.o and o == before.o and retries == before.words and delay == before.delay and
-    last == first + 3 then
-    job.given, job.more, job.retries = before.given, before.more, before.retries
-  else
+  local job = {
+    queue = queue, jid = jid, klass = klass, data = data, delay = seconds,
+    checked = checked or false, key = false, state = false,
+    given = given, more = before and before.more, depends = before and before.depends,
+    priority = before and before.priority, retries = before and before.retries,
+    tags = before and before.tags,
+  }
+  if not before then
     add_given(puts, job, given)
-    given = job.given
-  end
-  if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
-    job.o, job.words = o, retries
+    note_options(puts, job, delay, first, last)
   end
   return job
 end
@@ -161,7 +195,7 @@ local function keep_options(puts, item, old, state) -- cold
     item.old.optionless = text == ''
   end
   item.share = has_option(text or old, FAIR) and (text or old)
-  puts.turns = puts.turns or item.share and {}
+  puts.turns = puts.turns or item.share and {later = {}}
 end
 
 -- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
@@ -206,11 +240,13 @@ local function is_gone(jid, found) -- cold
 end
 
 -- Finds out whether another job has the unique key that an item claims, and if so, whether the item
--- replaces it. before and claims are as in read_before.
-local function read_holder(item, before, claims) -- cold
+-- replaces it. before, claims and unheld are as in read_before.
+local function read_holder(item, before, claims, unheld) -- cold
   local given = item.given
-  local claim, earlier = given.claim, claims[given.claim.k]
-  local holder, state, held = holder_of(claim.k)
+  local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
+  if not unheld then
+    holder, state, held = holder_of(claim.k)
+  end
   local known = given.replace and known_as(item, earlier, holder, held)
   if earlier and not earlier.left then
     holder, held = earlier.jid, earlier.given.claim or earlier.claim
@@ -253,9 +289,10 @@ end
 -- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
 -- claims those items that claim unique keys, or did so when the same call was sent before. A put
 -- that leaves the job as it is, or is refused because of its unique key, only gets left, the state
--- of the job that is there.
-local function read_before(puts, item, before, claims)
-  if call('exists', item.key) == 1 then
+-- of the job that is there. fresh means that none of the jobs exists, and unheld that no job has a
+-- key that they claim.
+local function read_before(puts, item, before, claims, fresh, unheld)
+  if not fresh and call('exists', item.key) == 1 then
     local new = item.checked == 'new' or item.given.replace
     local condition = new and 'new' or item.given['if']
     if before[item.jid] then
@@ -273,20 +310,26 @@ local function read_before(puts, item, before, claims)
     read_old(puts, item)
   end
   if item.given.claim then
-    read_holder(item, before, claims)
+    read_holder(item, before, claims, unheld)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  if not item.others then
+  if #item.depends == 0 then
+    item.others = item.others or none
+  elseif not item.others then
     local others, problem = needed(item.jid, item.depends, 1, before)
     if problem then
       reject('Put', problem)
     end
     item.others, item.waits = others, item.waits or #others > 0
   end
-  item.watches = item.waits and (item.watches or item.given.watches)
-  puts.watching = puts.watching or item.watches
+  if item.waits then
+    item.watches = item.watches or item.given.watches
+    puts.watching = puts.watching or item.watches
+  elseif item.watches then
+    item.watches = false
+  end
 end

@@ -83,6 +83,9 @@ local function place_all(puts, queue, group)
     end
   end
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  if puts.turns then
+    write_later(puts.turns)
+  end
 end
 
 -- Writes one job, and appends text to its history.

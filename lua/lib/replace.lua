@@ -13,9 +13,7 @@
 -- Checks what a put says about replacing.
 local function read_replace(area, given) -- cold
   local how, claim = given.replace, given.claim
-  if not how then
-    return
-  elseif how ~= 'delay' and how ~= 'due' then
+  if how ~= 'delay' and how ~= 'due' then
     reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
   elseif not claim or claim.m == 'for' or given.depends or given['if'] then
     reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')

@@ -63,22 +63,25 @@ end
 -- seldom needed. Few jobs have the last three values. Most jobs fit into one text, which is a third
 -- of the work of an array, unless their data is large.
 local function reserved_values(heartbeat)
-  local last = BETWEEN .. stamp .. BETWEEN .. heartbeat
+  local started = BETWEEN .. stamp .. BETWEEN
   return function(jid, job, _, _, ends)
     local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
     local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
+    local stored, lasts = job[OPTIONS], heartbeat
+    if stored and string.find(stored, '^%a*[' .. LOCK_TIME .. ON_LOST .. ']') then
+      lasts = exact(tonumber(ends) - now)
+    end
     local is_usual = klass and queue and priority and retries and remaining and data and tags and
-      time and #data < 65536 and not job[FAILURE] and not job[SPAWNED_FROM_JID] and not job[OPTIONS]
+      time and #data < 65536 and not job[FAILURE] and not job[SPAWNED_FROM_JID]
     if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
-      data .. tags .. time, BETWEEN, 1, true) then
+      data .. tags .. time .. (stored or ''), BETWEEN, 1, true) then
       return jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
         retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time ..
-        last
+        started .. lasts .. (stored and BETWEEN .. BETWEEN .. BETWEEN .. stored or '')
     end
     return {
-      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp,
-      job[OPTIONS] and exact(tonumber(ends) - now) or heartbeat,
-      job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, job[OPTIONS] or nil,
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts,
+      job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, stored or nil,
     }
   end
 end

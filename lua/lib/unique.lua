@@ -20,8 +20,12 @@ local function before_key(name) -- cold
   return prefix .. 'x:before:' .. name
 end
 
--- The claim of a job with the options text, or nil.
+-- The claim of a job with the options text, or nil. That of most is not decoded as JSON.
 local function claim_of(text) -- cold
+  local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
+  if key then
+    return {k = key}
+  end
   local _, values = split_options(text)
   local claim = values[UNIQUE]
   if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
@@ -36,6 +40,16 @@ local function read_claim(area, text) -- cold
     reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
   end
   return claim
+end
+
+-- Whether nobody has one of the keys that items claim.
+local function all_free(items) -- cold
+  local keys = {}
+  for i = 1, #items do
+    local claim = items[i].given and items[i].given.claim
+    keys[#keys + 1] = claim and unique_key(claim.k)
+  end
+  return count_existing(keys) == 0
 end
 
 -- The end of the claim on a key, and the job that it is for.
@@ -126,6 +140,22 @@ local function release_claim(jid, stored, state) -- cold
   else
     call('del', unique_key(claim.k), before_key(claim.k))
   end
+end
+
+-- Gives up the keys of items that are complete. Few of them followed another job.
+local function release_claims(items) -- cold
+  local keys = {}
+  for i = 1, #items do
+    local jid, stored = items[i].jid, items[i].stored
+    local claim = claim_of(stored)
+    if claim and claim.a then
+      release_claim(jid, stored, 'complete')
+    elseif claim and claim.m ~= 'for' and try('get', unique_key(claim.k)) == '0 ' .. jid then
+      local n = #keys
+      keys[n + 1], keys[n + 2] = unique_key(claim.k), before_key(claim.k)
+    end
+  end
+  each_slice(call, 'del', prefix .. 'x:none', keys)
 end
 
 -- The claim of a job whose life begins again: nil if another job holds its key, or if it had the

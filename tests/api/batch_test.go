@@ -507,16 +507,16 @@ func TestWhatABatchCosts(t *testing.T) {
 	e.Put("q", qless.JID("first"))
 	plain := commands(func() { e.Put("q", qless.JID("plain")) })
 	e.batch(qless.JID("old"))
-	require.Equal(t, plain+5, commands(func() { e.batch(qless.JID("new")) }))
+	require.Equal(t, plain+4, commands(func() { e.batch(qless.JID("new")) }))
 	many := func(count int, options ...qless.PutOption) int {
 		return commands(func() { require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs(count, options...)))) })
 	}
 	members := func(b *qless.Batch, count int) int { return commands(func() { e.adds(b, count) }) }
 	each := (many(100) - many(50)) / 50
 	b := e.batch()
-	require.Equal(t, each+4, (members(b, 100)-members(b, 50))/50)
+	require.Equal(t, each+2, (members(b, 100)-members(b, 50))/50)
 	watched := e.batch(qless.OnFailureRun)
-	require.Equal(t, each+6, (members(watched, 100)-members(watched, 50))/50)
+	require.Equal(t, each+4, (members(watched, 100)-members(watched, 50))/50)
 	require.Equal(t, 5, commands(func() { e.commits(b) }))
 	require.Equal(t, 3, commands(func() { require.NoError(t, errOf(b.Status(t.Context()))) }))
 }

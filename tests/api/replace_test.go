@@ -799,7 +799,7 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 	trigger := func(jid string) int { return put(jid, "o", `u|{"u":{"k":"k"}}`, "replace", "delay") }
 	put("first") // the queue is new
 	plain := put("a")
-	require.Equal(t, plain+4, trigger("b"), "nobody holds the key")
+	require.Equal(t, plain+3, trigger("b"), "nobody holds the key")
 	require.Equal(t, plain+10, trigger("c"), "a waiting job does")
 	e.Pops("q", 3)
 	require.Equal(t, plain+13, trigger("d"), "a running job does")
