@@ -280,6 +280,7 @@ local function library(stamp, now)
 								known.later = {}
 							end
 						end
+						local heard = #group < 5 or lib.is_heard()
 						for i = 1, #group do
 							local item = group[i]
 							do
@@ -299,7 +300,9 @@ local function library(stamp, now)
 									lib.keep_delay(key, item.delay, item.checked)
 								end
 							end
-							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+							if heard then
+								try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+							end
 							if item.old and item.old.lost then
 								lib.lock_lost(item.jid, item.old.worker)
 							end
@@ -1714,6 +1717,18 @@ local function library(stamp, now)
 					known.found[#known.found + 1] = i
 				end
 				return known.empty[i]
+			end
+		elseif name == 'is_heard' then
+			function lib.is_heard()
+				if classic or KEYS[2] then
+					return true
+				end
+				local heard = try('pubsub', 'numsub', prefix .. 'log', prefix .. 'x:listen')
+				if heard.err or heard[2] ~= heard[4] or try('pubsub', 'numpat') ~= 0 then
+					return true
+				end
+				local about = try('info', 'replication')
+				return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
 			end
 		elseif name == 'is_queue' then
 			function lib.is_queue(name)
@@ -6028,7 +6043,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			end
 			local items = finished
 			local queue, suffix
-			for i = 1, #items do
+			for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
 				local item = items[i]
 				if item.queue ~= queue then
 					queue = item.queue
@@ -7516,6 +7531,7 @@ elseif command == 'put.many' then
 							library(stamp, now).write_later(puts.turns)
 						end
 					end
+					local heard = #group < 5 or library(stamp, now).is_heard()
 					for i = 1, #group do
 						local item = group[i]
 						do
@@ -7535,7 +7551,9 @@ elseif command == 'put.many' then
 								library(stamp, now).keep_delay(key, item.delay, item.checked)
 							end
 						end
-						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						if heard then
+							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						end
 						if item.old and item.old.lost then
 							local jid, worker = item.jid, item.old.worker
 							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -7750,6 +7768,7 @@ elseif command == 'put' then
 							library(stamp, now).write_later(puts.turns)
 						end
 					end
+					local heard = #group < 5 or library(stamp, now).is_heard()
 					for i = 1, #group do
 						local item = group[i]
 						do
@@ -7769,7 +7788,9 @@ elseif command == 'put' then
 								library(stamp, now).keep_delay(key, item.delay, item.checked)
 							end
 						end
-						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						if heard then
+							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						end
 						if item.old and item.old.lost then
 							local jid, worker = item.jid, item.old.worker
 							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})

@@ -34,9 +34,9 @@
 -- Repeat   once, unless new
 -- Waits    for replicas
 -- Hot
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
---          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
+--          lrem ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember smembers
+--          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 return put_from_arguments(3)

@@ -23,10 +23,10 @@
 --          and 2 for each tag, track 4, untrack 2
 -- For      Go
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen lindex llen lpush
---          lrange lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan
---          time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
---          zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen info lindex llen
+--          lpush lrange lrem ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set
+--          sismember smembers srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore
+--          zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 local action, value = required('Repair', 'action', ARGV[3]), required('Repair', 'value', ARGV[4])
 local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]

@@ -7,10 +7,10 @@
 -- Cost     put and one command
 -- For      classic
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
---          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
+--          lrem ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember smembers
+--          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 if call('exists', job_key(required('Put', 'jid', ARGV[5]))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')

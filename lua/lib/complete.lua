@@ -169,7 +169,7 @@ end
 -- some. The last item's state lets Go know that some are left.
 local function announce(items, special)
   local queue, suffix
-  for i = 1, #items do
+  for i = 1, (#items < WORTH_ASKING or is_heard()) and #items or 0 do
     local item = items[i]
     if item.queue ~= queue then
       queue = item.queue

@@ -14,6 +14,23 @@ local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
 
+-- How many events are worth to ask first whether any client listens.
+local WORTH_ASKING = 5
+
+-- Whether a client may need events on the log: relays, which listen to x:listen as well, need none
+-- of ours. Only a server that has had no replica lately, and is in no cluster, knows all that listen.
+local function is_heard() -- cold
+  if classic or KEYS[2] then
+    return true
+  end
+  local heard = try('pubsub', 'numsub', prefix .. 'log', prefix .. 'x:listen')
+  if heard.err or heard[2] ~= heard[4] or try('pubsub', 'numpat') ~= 0 then
+    return true
+  end
+  local about = try('info', 'replication')
+  return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
+end
+
 local function is_tracked(jid)
   return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end

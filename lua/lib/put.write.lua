@@ -143,10 +143,13 @@ local function write_all(puts, group, idle, tracked, known_empty)
     first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
   end
   place_all(puts, queue, group)
+  local heard = #group < WORTH_ASKING or is_heard()
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', first .. cjson.encode(item.jid) .. last)
+    if heard then
+      publish('log', first .. cjson.encode(item.jid) .. last)
+    end
     if item.old and item.old.lost then
       lock_lost(item.jid, item.old.worker)
     end

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// publishes puts and completes n jobs, each with one call, and returns how many messages the server
+// is given.
+func (e *env) publishes(n int) int {
+	e.T.Helper()
+	jobs := make([]qless.JobSpec, n)
+	for i := range jobs {
+		jobs[i] = qless.JobSpec{Klass: "K"}
+	}
+	commands := e.Server.Commands(e.T, func() {
+		jids, err := e.Queue("q").PutMany(e.T.Context(), jobs)
+		require.NoError(e.T, err)
+		require.Len(e.T, e.run("reserve", "w1", n, "10", "0", "q"), 5+n)
+		e.run("finish", append([]any{"w1", "completed", "q", n}, anys(jids)...)...)
+	})
+	return strings.Count(strings.Join(commands, " "), "publish")
+}
+
+func TestManyEventsAreSentOnlyIfAClientListens(t *testing.T) {
+	e := newEnvOn(t, testkit.Start(t, "--repl-backlog-ttl", "3600"))
+	ctx := t.Context()
+	log, relays := e.Namespace()+"log", e.Namespace()+"x:listen"
+	confirmed := func(sub *redis.PubSub) *redis.PubSub {
+		_, err := sub.Receive(ctx)
+		require.NoError(t, err)
+		return sub
+	}
+	e.publishes(1) // so that the queue is known
+
+	require.Zero(t, e.publishes(5))
+	require.Equal(t, 8, e.publishes(4), "so few are sent without a question")
+	relay := confirmed(e.Redis.Subscribe(ctx, log, relays))
+	require.Zero(t, e.publishes(5), "relays need none of these")
+	other := confirmed(e.Redis.Subscribe(ctx, log))
+	require.Equal(t, 10, e.publishes(5))
+	require.NoError(t, other.Close())
+	require.NoError(t, relay.Close())
+	testkit.Until(t, "the server notices that", func() bool { return e.publishes(5) == 0 })
+	pattern := confirmed(e.Redis.PSubscribe(ctx, "*log"))
+	require.Equal(t, 10, e.publishes(5))
+	require.NoError(t, pattern.Close())
+	testkit.Until(t, "the server notices that", func() bool { return e.publishes(5) == 0 })
+
+	replica := testkit.Start(t, "--repl-diskless-load", "disabled").Client(t)
+	host, port, err := net.SplitHostPort(e.Server.Addr())
+	require.NoError(t, err)
+	require.NoError(t, replica.ReplicaOf(ctx, host, port).Err())
+	testkit.Until(t, "the replica is there", func() bool {
+		return strings.Contains(replica.Info(ctx, "replication").Val(), "master_link_status:up")
+	})
+	there := confirmed(replica.Subscribe(ctx, log))
+	defer func() { require.NoError(t, there.Close()) }()
+	require.Equal(t, 10, e.publishes(5))
+	message, err := there.ReceiveMessage(ctx)
+	require.NoError(t, err)
+	require.Contains(t, message.Payload, "put")
+	require.NoError(t, replica.ReplicaOf(ctx, "no", "one").Err())
+}
+
+// anys returns a list of any elements.
+func anys[T any](list []T) []any {
+	all := make([]any, len(list))
+	for i, element := range list {
+		all[i] = element
+	}
+	return all
+}
