@@ -173,9 +173,26 @@ func (c tapped) outcomes() map[string]reported {
 	if c.script != "finish" || c.err != nil {
 		return all
 	}
-	for at, i := 1, 0; at < len(c.args); i++ {
-		all[c.args[at+1]] = reported{c.args[at], fmt.Sprint(answers[i])}
+	n := 0
+	add := func(jid, action string) {
+		answer := "complete" // the script says nothing if all are
+		if len(answers) > 0 {
+			answer = fmt.Sprint(answers[n])
+		}
+		all[jid] = reported{action, answer}
+		n++
+	}
+	for at := 1; at < len(c.args); {
 		extra := 0
+		if c.args[at] == "completed" {
+			_, _ = fmt.Sscan(c.args[at+2], &extra)
+			for _, jid := range c.args[at+3 : at+3+extra] {
+				add(jid, "complete")
+			}
+			at += 3 + extra
+			continue
+		}
+		add(c.args[at+1], c.args[at])
 		_, _ = fmt.Sscan(c.args[at+4], &extra)
 		at += 5 + extra
 	}
