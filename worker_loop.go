@@ -80,9 +80,7 @@ func (l *workLoop) run(ctx context.Context) {
 		if !redisx.Sleep(ctx, time.Until(l.notBefore)) {
 			return
 		}
-		if !l.lingers(ctx) {
-			return
-		}
+		l.linger.Pause(ctx, l.due, l.asks)
 		runtime.Gosched() // include handlers that are about to end
 		next := l.next()
 		switch {
@@ -99,27 +97,6 @@ func (l *workLoop) run(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// lingers waits a moment if exchanges follow each other closely, so that the next one has more to
-// carry. It returns false if the context ends first.
-func (l *workLoop) lingers(ctx context.Context) bool {
-	for l.w.currentState() == workerRunning {
-		_, asks := l.standing()
-		wait := l.linger.Wait(time.Now(), asks)
-		if wait == 0 {
-			break
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-l.due:
-		case <-timer.C:
-		case <-ctx.Done():
-			return false
-		}
-		timer.Stop()
-	}
-	return true
 }
 
 // An exchange is what the loop has to do.
@@ -234,6 +211,12 @@ func (l *workLoop) standing() (idle, wants bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.idle, l.demand == wanting
+}
+
+// asks reports whether the worker asks for jobs, and whether it runs.
+func (l *workLoop) asks() (asks, runs bool) {
+	_, asks = l.standing()
+	return asks, l.w.currentState() == workerRunning
 }
 
 // askedQueues returns the queues that the worker takes jobs from now.

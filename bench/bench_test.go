@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -105,8 +106,8 @@ func TestCommandsOfEachOperation(t *testing.T) {
 		"empty pop, qless":     6,
 		"heartbeat, qless":     7,
 		"complete, qless":      14,
-		"reserve(16), qless":   61,
-		"finish(16), qless":    74,
+		"reserve(16), qless":   62, // the first one takes two less
+		"finish(16), qless":    73, // one in ten, by the time, takes 74, and others 72
 
 		"put, qless-dropin":       6, // the caller passes the time
 		"pop(1), qless-dropin":    15 + 2.0/16,
@@ -115,6 +116,7 @@ func TestCommandsOfEachOperation(t *testing.T) {
 		"heartbeat, qless-dropin": 6,
 		"complete, qless-dropin":  13,
 	}
+	varies := map[string]float64{"reserve(16), qless": 0.5, "finish(16), qless": 1}
 	got := map[string]float64{}
 	for _, f := range figuresOf(t, "ops") {
 		switch f.What {
@@ -126,7 +128,7 @@ func TestCommandsOfEachOperation(t *testing.T) {
 	}
 	require.Len(t, got, len(want))
 	for name, commands := range want {
-		require.InDelta(t, commands, got[name], 0.001, name)
+		require.InDelta(t, commands, got[name], cmp.Or(varies[name], 0.001), name)
 	}
 }
 

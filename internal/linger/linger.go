@@ -2,7 +2,10 @@
 // before it calls the server again, so that a call is about several jobs.
 package linger
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Usual is the pause between exchanges by default. Outcomes alone wait for patience times as long,
 // because no job waits for them.
@@ -53,4 +56,25 @@ func (r *Rule) Wait(now time.Time, asks bool) time.Duration {
 		pause *= patience
 	}
 	return max(0, pause-now.Sub(r.ended))
+}
+
+// Pause waits that long before the next exchange, or until the context ends, or the worker is
+// stopped. Whenever due receives, there may be a reason to wait for less: next tells whether the
+// worker asks for jobs, and whether it runs.
+func (r *Rule) Pause(ctx context.Context, due <-chan struct{}, next func() (asks, runs bool)) {
+	for {
+		asks, runs := next()
+		wait := r.Wait(time.Now(), asks)
+		if !runs || wait == 0 {
+			return
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-due:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		timer.Stop()
+	}
 }
