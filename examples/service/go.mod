@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/prometheus/client_golang v1.25.0
-	github.com/qless/qless-go v0.0.0
+	github.com/qless/qless-go v0.1.0
 	github.com/qless/qless-go/outbox v0.1.0
 	github.com/qless/qless-go/qlessotel v0.1.0
 	github.com/qless/qless-go/qlessprom v0.1.0
