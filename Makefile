@@ -44,6 +44,13 @@ outbox: ## check and test the outbox, which is a module of its own and needs Pos
 	@.ci/install postgres
 	cd outbox && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
+.PHONY: examples
+examples: ## check and test the examples that are modules of their own, one of which needs Sidekiq
+	@.ci/install sidekiq
+	set -e; for example in moving service; do \
+		(cd examples/$$example && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...); \
+	done
+
 .PHONY: gateway
 gateway: ## check and test the servers for other protocols, which are a module of their own
 	cd gateway && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...

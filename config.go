@@ -342,9 +342,9 @@ func kindOf(name string) (kind, error) {
 	}
 	hint := ""
 	if similar := similarSetting(name); similar != "" {
-		hint = fmt.Sprintf("did you mean %q? ", similar)
+		hint = fmt.Sprintf("; did you mean %q?", similar)
 	}
-	return 0, invalid("config.set", "", "no setting %q; %sClient.Do takes any name", name, hint)
+	return 0, invalid("config.set", "", "no setting %q%s", name, hint)
 }
 
 // write formats a value for the scripts.

@@ -69,8 +69,8 @@ func asInvalid(op, jid string, err error) error {
 	return invalid(op, jid, "%s", err)
 }
 
-// JID is the id of a job. The default is a new random one. A jid can't end in -history,
-// -dependents or -dependencies, which are names of a job's lists.
+// JID is the id of a job. The default is a new random one. A jid can't be empty, nor end in
+// -history, -dependents or -dependencies, which are names of a job's lists.
 //
 // If a job with this jid exists in any state, even running or complete, it is overwritten and put
 // again. A waiting job stays one job. A running job is taken from its worker and may run a second
@@ -83,7 +83,7 @@ func asInvalid(op, jid string, err error) error {
 // idempotent.
 type JID string
 
-func (o JID) applyPut(given *jobopts.Options) { given.JID = string(o) }
+func (o JID) applyPut(given *jobopts.Options) { given.SetJID(string(o)) }
 func (o JID) applyRecur(given *recurOptions)  { given.JID = string(o) }
 
 // Priority is the priority of a job. Jobs with a higher priority are popped first. The default is

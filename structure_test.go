@@ -69,7 +69,8 @@ var mayImport = []row{
 			"web/internal/..."},
 	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/dial internal/hosts internal/jobopts " +
 		"internal/luasrc internal/redisx internal/units lua qlessprom qlesstest web"},
-	{"examples/...", ". compat/... examples/... inspect qlesstest web"},
+	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
+		"qlesstest web"},
 	{"internal/cmd/...", "internal/luasrc"},
 	{"internal/testkit/...", "internal/redisx internal/testkit"},
 	{"tests/...", ". doctor inspect internal/luasrc internal/testkit tests/..."},

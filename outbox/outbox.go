@@ -19,7 +19,8 @@ type Outbox struct {
 	// trace goes with the job, not with the relay. It may be nil.
 	Headers func(ctx context.Context) map[string]string
 
-	now func() time.Time // of tests
+	// Clock returns the time from which delays and lifetimes count. Defaults to [time.Now].
+	Clock func() time.Time
 }
 
 // A Tx is a transaction, such as *sql.Tx.
@@ -58,8 +59,8 @@ func (o *Outbox) Put(
 	delete(fields, "klass")
 	delete(fields, "data")
 	now := time.Now()
-	if o.now != nil {
-		now = o.now()
+	if o.Clock != nil {
+		now = o.Clock()
 	}
 	if jid, err = complete(fields, now); err != nil {
 		return "", err

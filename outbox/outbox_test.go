@@ -54,7 +54,7 @@ func TestAJobIsPutWithAllItsOptions(t *testing.T) {
 func TestTimesCountFromThePutIntoTheOutbox(t *testing.T) {
 	onEach(t, func(s *shop) {
 		wrote := time.Now().Add(-time.Hour)
-		s.box.now = func() time.Time { return wrote }
+		s.box.Clock = func() time.Time { return wrote }
 		delayed := s.put("q", nil, qless.Delay(2*time.Hour), qless.StartBy(3*time.Hour), qless.TTL(4*time.Hour))
 		endless := s.put("q", nil, qless.StartBy(qless.Forever), qless.TTL(qless.Forever))
 		late := s.put("q", nil, qless.StartBy(time.Minute))
@@ -139,9 +139,9 @@ func TestUniqueKeysInTheOutbox(t *testing.T) {
 
 func TestStatsOfAnOutbox(t *testing.T) {
 	onEach(t, func(s *shop) {
-		s.box.now = func() time.Time { return time.Now().Add(-time.Hour) }
+		s.box.Clock = func() time.Time { return time.Now().Add(-time.Hour) }
 		s.put("q", 1)
-		s.box.now = nil
+		s.box.Clock = nil
 		s.put("q", 2)
 		stats, err := ReadStats(s.Context(), s.db)
 		require.NoError(s, err)

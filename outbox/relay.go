@@ -19,6 +19,9 @@ type RelayConfig struct {
 	// Batch is how many rows are moved at once: from 1 to 500. Defaults to 500.
 	Batch int
 
+	// Clock returns the time, which should be that of Redis. Defaults to [time.Now].
+	Clock func() time.Time
+
 	// Dialect is the kind of the database.
 	Dialect Dialect
 
@@ -61,7 +64,6 @@ type Relay struct {
 	config RelayConfig
 	wake   chan struct{}
 
-	now  func() time.Time  // of tests
 	step func(name string) // called before each step of a pass: tests end the process there
 }
 
@@ -83,12 +85,15 @@ func NewRelay(db *sql.DB, client *qless.Client, config RelayConfig) (*Relay, err
 	if config.Lease < 0 || config.Poll < 0 {
 		return nil, errors.New("outbox: a Lease or Poll is negative")
 	}
+	if config.Clock == nil {
+		config.Clock = time.Now
+	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
 	return &Relay{
 		table: table{db, config.Dialect}, client: client, config: config,
-		wake: make(chan struct{}, 1), now: time.Now, step: func(string) {},
+		wake: make(chan struct{}, 1), step: func(string) {},
 	}, nil
 }
 
@@ -164,7 +169,7 @@ func (p *Pass) moved() int { return p.Put + p.Known + p.Expired + p.Problems }
 
 func (r *Relay) pass(ctx context.Context) (pass Pass) {
 	r.step("claim")
-	now := r.now()
+	now := r.config.Clock()
 	rows, err := r.table.claim(ctx, now, now.Add(r.config.Lease), r.config.Batch)
 	if err != nil || len(rows) == 0 {
 		return Pass{Err: err}

@@ -172,8 +172,9 @@ func TestARowThatIsRefusedIsSetAside(t *testing.T) {
 			onEach(t, func(s *shop) {
 				s.fill(9)
 				s.exec(damage, s.jids[4])
-				r := s.relay()
-				r.now = func() time.Time { return time.Date(1998, 1, 1, 0, 0, 0, 0, time.UTC) }
+				r := s.relay(func(c *RelayConfig) {
+					c.Clock = func() time.Time { return time.Date(1998, 1, 1, 0, 0, 0, 0, time.UTC) }
+				})
 				require.Equal(s, Pass{Put: 8, Problems: 1}, s.pass(r), "the others follow at once")
 				require.Equal(s, Stats{Problems: 1}, s.stats())
 				require.NotEmpty(s, s.problem())

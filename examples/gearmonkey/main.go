@@ -25,7 +25,7 @@ import (
 )
 
 // function is the function that the jobs call.
-const function = "example-shout"
+const function = "qless-example-shout"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -37,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	rdb, disconnect, err := connect.Redis(out)
+	rdb, disconnect, err := connect.Redis(out, "*:"+function+"*")
 	if err != nil {
 		return err
 	}

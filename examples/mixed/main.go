@@ -4,20 +4,19 @@
 //
 //	go run ./examples/mixed
 //
-// It uses the Redis server at REDIS_URL, or an in-memory one.
+// It uses an in-memory Redis, as such clients can have no namespace of their own.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/examples/internal/connect"
+	"github.com/qless/qless-go/qlesstest"
 )
 
 func main() {
@@ -29,11 +28,12 @@ func main() {
 func run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	rdb, disconnect, err := connect.Redis(os.Stdout)
+	server, err := qlesstest.Start()
 	if err != nil {
 		return err
 	}
-	defer disconnect()
+	defer server.Close()
+	rdb := server.Redis()
 	client, err := qless.New(rdb, nil)
 	if err != nil {
 		return err

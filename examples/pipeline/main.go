@@ -32,8 +32,7 @@ func main() {
 func run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	config := &qless.ClientConfig{Namespace: "pipeline:ql:"}
-	client, disconnect, err := connect.Client(ctx, os.Stdout, config)
+	client, disconnect, err := connect.Client(ctx, os.Stdout, "pipeline:ql:")
 	if err != nil {
 		return err
 	}

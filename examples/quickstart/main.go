@@ -22,7 +22,6 @@ import (
 	"os/signal"
 	"path/filepath"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/examples/internal/connect"
 )
 
@@ -58,7 +57,7 @@ func run(ctx context.Context, out io.Writer, folder string, limit int) error {
 	if len(paths) == 0 {
 		return fmt.Errorf("no Go files below %s", folder)
 	}
-	client, disconnect, err := connect.Client(ctx, out, &qless.ClientConfig{Namespace: namespace})
+	client, disconnect, err := connect.Client(ctx, out, namespace)
 	if err != nil {
 		return err
 	}

@@ -1,90 +1,88 @@
 package main
 
 import (
+	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
 )
 
-// api is the HTTP side of the service.
-type api struct {
-	client *qless.Client
-	worker *qless.Worker
-}
-
-func newAPI(client *qless.Client, worker *qless.Worker, m *metrics) http.Handler {
-	a := &api{client: client, worker: worker}
+// api returns the HTTP side of the service.
+func (s *service) api() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /signups", a.signUp)
-	mux.HandleFunc("GET /jobs/{jid}", a.job)
-	mux.HandleFunc("DELETE /jobs/{jid}", a.cancel)
-	mux.HandleFunc("GET /readyz", a.ready)
-	mux.Handle("GET /metrics", m)
+	mux.HandleFunc("POST /signups", s.handleSignUp)
+	mux.HandleFunc("GET /jobs/{jid}", s.handleJob)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, struct{}{}, s.worker.Healthy()) // whether this process takes jobs
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	if s.config.admin != "" {
+		dashboard, err := web.New(web.Options{Prefix: "/admin"}, web.Source{Client: s.client})
+		if err != nil {
+			panic(err) // the options are constant
+		}
+		mux.Handle("/admin/", s.admin(dashboard))
+	}
 	return mux
 }
 
-// signUp accepts a signup and replies with the jid of its job.
-func (a *api) signUp(w http.ResponseWriter, r *http.Request) {
+// handleSignUp accepts a signup and replies with the jid of its job.
+func (s *service) handleSignUp(w http.ResponseWriter, r *http.Request) {
 	var data signup
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&data)
 	if err != nil || data.Email == "" {
 		http.Error(w, `want {"email": "..."}`, http.StatusBadRequest)
 		return
 	}
-	jid, err := a.client.Queue(mailQueue).Put(r.Context(), "Welcome", data)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, http.StatusAccepted, map[string]string{"jid": jid})
+	jid, err := s.signUp(r.Context(), data)
+	reply(w, http.StatusAccepted, map[string]string{"jid": jid}, err)
 }
 
-// job replies with a job as JSON.
-func (a *api) job(w http.ResponseWriter, r *http.Request) {
-	job, err := a.client.Job(r.Context(), r.PathValue("jid"))
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, http.StatusOK, job)
+// handleJob replies with the result of a job, for which it waits a while.
+func (s *service) handleJob(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+	defer cancel()
+	result, err := s.client.Wait(ctx, r.PathValue("jid"))
+	reply(w, http.StatusOK, result, err)
 }
 
-// cancel deletes a job. If it is running, its handler's context ends.
-func (a *api) cancel(w http.ResponseWriter, r *http.Request) {
-	if err := a.client.Cancel(r.Context(), r.PathValue("jid")); err != nil {
-		fail(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// ready reports whether this process takes jobs, for the load balancer.
-func (a *api) ready(w http.ResponseWriter, r *http.Request) {
-	if err := a.worker.Healthy(); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+// admin passes requests of the user admin on to the dashboard.
+func (s *service) admin(dashboard http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, given, _ := r.BasicAuth()
+		if subtle.ConstantTimeCompare([]byte(given), []byte(s.config.admin)) != 1 {
+			w.Header().Set("WWW-Authenticate", `Basic realm="admin"`)
+			http.Error(w, "want the password of the user admin", http.StatusUnauthorized)
+			return
+		}
+		dashboard.ServeHTTP(w, r)
 	}
 }
 
-// fail replies with an error of the queue.
-func fail(w http.ResponseWriter, err error) {
-	status := http.StatusInternalServerError
+// reply replies with a status and JSON, or with an error.
+func reply(w http.ResponseWriter, status int, body any, err error) {
 	switch {
+	case err == nil:
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(body) // the client may be gone
+		return
+	case errors.Is(err, errKnown):
+		status = http.StatusConflict
 	case errors.Is(err, qless.ErrInvalid):
 		status = http.StatusBadRequest
-	case errors.Is(err, qless.ErrNotFound):
+	case errors.Is(err, qless.ErrNotFound), errors.Is(err, qless.ErrCanceled):
 		status = http.StatusNotFound
-	case errors.Is(err, qless.ErrHasDependents):
-		status = http.StatusConflict
-	case errors.Is(err, qless.ErrUnavailable):
+	case errors.Is(err, qless.ErrUnfinished), errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusAccepted // ask again
+	default:
 		status = http.StatusServiceUnavailable
 	}
 	http.Error(w, err.Error(), status)
-}
-
-func reply(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }

@@ -1,108 +1,124 @@
-// Service is a small web service with jobs behind it: people sign up over HTTP, a worker in the
-// same process mails them, reminds them a day later, and counts the signups each night.
+// Service is a web service with jobs behind it, to begin your own with: people sign up over HTTP, a
+// worker in the same process mails them, reminds them a day later, and counts the mails each night.
 //
-//	go run ./examples/service
+//	cd examples/service && go run .
 //
 //	curl -d '{"email":"ann@example.com"}' localhost:8080/signups
-//	curl localhost:8080/jobs/JID
-//	curl -X DELETE localhost:8080/jobs/JID
+//	curl localhost:8080/jobs/JID          # what became of it, for at most 10 s
 //	curl localhost:8080/readyz
 //	curl localhost:8080/metrics
 //
-// With a password in ADMIN_PASSWORD, it has a dashboard at localhost:8080/admin/, for the user
-// admin.
+// It uses the Redis server at REDIS_URL, in the namespace service:ql:, and the SQLite file DATABASE;
+// without them, both are in memory. It listens at ADDR, localhost:8080 by default. With a password
+// in ADMIN_PASSWORD, there is a dashboard at /admin/, for the user admin. Ctrl-C or SIGTERM stops
+// it: jobs that take long go back to their queue. This removes the data from your server:
 //
-// It uses the Redis server at REDIS_URL, redis://localhost:6379 by default, and listens at ADDR,
-// localhost:8080 by default. Ctrl-C or SIGTERM stops it: it finishes what it is doing, and jobs
-// that take longer go back to their queue.
+//	redis-cli --scan --pattern 'service:ql:*' | xargs redis-cli unlink
 package main
 
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
+	_ "modernc.org/sqlite"
+
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/qlesstest"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, config{
-		redis: cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"),
-		addr:  cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
-		mail:  logMail,
-		admin: os.Getenv("ADMIN_PASSWORD"),
-	})
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), "localhost:8080"))
+	if err == nil {
+		slog.Info("listening", "addr", listener.Addr().String())
+		err = run(ctx, config{
+			redis:    os.Getenv("REDIS_URL"),
+			database: cmp.Or(os.Getenv("DATABASE"), ":memory:"),
+			listener: listener,
+			admin:    os.Getenv("ADMIN_PASSWORD"),
+			mail:     logMail,
+		})
+	}
 	if err != nil {
 		slog.Error("service", "error", err)
 		os.Exit(1)
 	}
 }
 
-// A config configures the service.
 type config struct {
-	redis string // the URL of the Redis server
-	addr  string // where the API listens
-	mail  sendFunc
-	admin string            // the password of the dashboard, or empty for none
-	ready func(addr string) // called when the API listens; may be nil
+	redis    string       // the URL of the Redis server, or empty for one in memory
+	database string       // the file of the database, or :memory:
+	listener net.Listener // of the API
+	admin    string       // the password of the dashboard, or empty for none
+	mail     sendFunc
+	clock    func() time.Time // of tests; may be nil
 }
 
-// run runs the API and the worker until ctx ends.
+// run runs the service until ctx ends.
 func run(ctx context.Context, cfg config) error {
-	client, err := qless.Dial(ctx, cfg.redis, nil)
+	if cfg.redis == "" {
+		server, err := qlesstest.Start()
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		cfg.redis = "redis://" + server.Addr()
+		slog.Info("Redis is in memory: set REDIS_URL to use a server")
+	}
+	db, err := sql.Open("sqlite", cfg.database)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1)            // SQLite has one writer at a time
+	telemetry, err := newTelemetry() // with sdktrace.WithBatcher(an exporter), traces are kept
+	if err != nil {
+		return err
+	}
+	defer func() { _ = telemetry.provider.Shutdown(context.WithoutCancel(ctx)) }()
+	client, err := qless.Dial(ctx, cfg.redis, telemetry.clientConfig(cfg.clock))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	s, err := newService(ctx, cfg, client, db, telemetry)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
 
-	worker, metrics, err := newWorker(client, cfg.mail)
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/", newAPI(client, worker, metrics))
-	if cfg.admin != "" {
-		admin, err := newAdmin(client, cfg.admin)
-		if err != nil {
-			return err
-		}
-		mux.Handle(adminPath+"/", admin)
-	}
-	listener, err := net.Listen("tcp", cfg.addr)
-	if err != nil {
-		return err
-	}
-	server := &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-	}
-	workerCtx, stopWorker := context.WithCancel(ctx)
-	defer stopWorker()
+// run runs the parts of the service. The API answers, as not ready, until the worker has stopped.
+func (s *service) run(ctx context.Context) error {
+	server := &http.Server{Handler: s.api(), ReadHeaderTimeout: 5 * time.Second}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var parts sync.WaitGroup
+	parts.Go(func() { s.relay.Run(ctx) })
 	served := make(chan error, 1)
-	go func() {
-		served <- server.Serve(listener)
-		stopWorker()
-	}()
-	slog.Info("listening", "addr", listener.Addr().String())
-	if cfg.ready != nil {
-		cfg.ready(listener.Addr().String())
-	}
+	parts.Go(func() {
+		served <- server.Serve(s.config.listener)
+		stop() // without an API, there is no service
+	})
+	err := s.worker.Run(ctx) // until ctx ends and the running jobs have
 
-	err = worker.Run(workerCtx) // until ctx ends and the running jobs have
-
-	// The API answers, as not ready, until the worker has stopped.
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(shutdown))
+	stop()
+	parts.Wait()
 	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
 		err = errors.Join(err, failed)
 	}

@@ -2,94 +2,128 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A postbox keeps the mails that are sent.
-type postbox struct {
-	mu    sync.Mutex
-	mails []string
-	err   error // what sending returns
-}
-
-func (p *postbox) send(_ context.Context, to, text string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
-		p.mails = append(p.mails, to+": "+text)
-	}
-	return p.err
-}
-
-// A fixture is the service on an in-memory Redis.
+// A fixture is the service on an in-memory Redis, with a clock that the test moves.
 type fixture struct {
-	*qlesstest.Server
-	*postbox
-	worker *qless.Worker
-	api    http.Handler
+	*service
+	server *qlesstest.Server
+	spans  *tracetest.InMemoryExporter
+	mu     sync.Mutex
+	mails  []string
+	err    error // what sending returns
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{Server: qlesstest.New(t), postbox: &postbox{}}
-	worker, metrics, err := newWorker(f.Client(), f.send)
+	f := &fixture{server: qlesstest.New(t), spans: tracetest.NewInMemoryExporter()}
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "test.db"))
 	require.NoError(t, err)
-	f.worker, f.api = worker, newAPI(f.Client(), worker, metrics)
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	telemetry, err := newTelemetry(trace.WithSyncer(f.spans))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = telemetry.provider.Shutdown(context.Background()) })
+	client, err := qless.New(f.server.Redis(), telemetry.clientConfig(f.server.Clock().Now))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	f.service, err = newService(t.Context(), config{
+		mail: f.send, admin: "secret", clock: f.server.Clock().Now,
+	}, client, db, telemetry)
+	require.NoError(t, err)
 	return f
+}
+
+func (f *fixture) send(_ context.Context, to, text string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.mails = append(f.mails, to+": "+text)
+	}
+	return "id of the mail", f.err
 }
 
 // call calls the API and returns the status and the body.
 func (f *fixture) call(method, path, body string) (int, string) {
 	w := httptest.NewRecorder()
-	f.api.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.SetBasicAuth("admin", "secret")
+	f.api().ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
-// signUp signs up an address and returns the jid.
-func (f *fixture) signUp(t *testing.T, email string) string {
+// signUpAs signs up an address, and returns the jid of the job that the relay puts.
+func (f *fixture) signUpAs(t *testing.T, email string) string {
 	t.Helper()
 	status, body := f.call("POST", "/signups", `{"email":"`+email+`"}`)
 	require.Equal(t, http.StatusAccepted, status, body)
 	var reply struct{ JID string }
 	require.NoError(t, json.Unmarshal([]byte(body), &reply))
+	require.NoError(t, f.relay.Pass(t.Context()).Err)
+	require.Equal(t, reply.JID, qlesstest.RequirePut(t, f.client, mailQueue, "Welcome").JID)
 	return reply.JID
 }
 
 func TestSignUp(t *testing.T) {
 	f := newFixture(t)
-	jid := f.signUp(t, "ann@example.com")
-	job := qlesstest.RequirePut(t, f.Client(), mailQueue, "Welcome")
-	require.Equal(t, jid, job.JID)
-
+	jid := f.signUpAs(t, "ann@example.com")
 	qlesstest.Drain(t, f.worker)
 	require.Equal(t, []string{"ann@example.com: Welcome!"}, f.mails)
+	_, body := f.call("GET", "/jobs/"+jid, "")
+	require.JSONEq(t, `{"state":"complete","data":{"message":"id of the mail"}}`, body)
 
-	f.Clock().Advance(24 * time.Hour)
+	f.server.Clock().Advance(24 * time.Hour)
 	qlesstest.Drain(t, f.worker)
 	require.Contains(t, f.mails, "ann@example.com: How do you like it?")
-
-	status, body := f.call("GET", "/jobs/"+jid, "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, body, `"state":"complete"`)
 	_, body = f.call("GET", "/metrics", "")
-	require.Contains(t, body, `jobs_ended_total{klass="Welcome",outcome="complete"} 1`)
+	require.Contains(t, body, "outbox_oldest_seconds 0")
+	require.Contains(t, body, `klass="Welcome"`)
+}
+
+// The run of the job knows the request that it came from, although a relay has put it.
+func TestATraceGoesThroughTheOutbox(t *testing.T) {
+	f := newFixture(t)
+	f.signUpAs(t, "ann@example.com")
+	qlesstest.Drain(t, f.worker)
+	spans := map[string]tracetest.SpanStub{}
+	for _, span := range f.spans.GetSpans() {
+		spans[span.Name] = span
+	}
+	links := spans["process mail"].Links
+	require.Len(t, links, 1)
+	require.Equal(t, spans["sign up"].SpanContext.TraceID(), links[0].SpanContext.TraceID())
+}
+
+func TestNobodySignsUpTwice(t *testing.T) {
+	f := newFixture(t)
+	f.signUpAs(t, "ann@example.com")
+	status, _ := f.call("POST", "/signups", `{"email":"ann@example.com"}`)
+	require.Equal(t, http.StatusConflict, status)
+	require.Zero(t, f.relay.Pass(t.Context()).Put, "the job is gone with the transaction")
+	status, _ = f.call("POST", "/signups", `{"mail":"ann@example.com"}`)
+	require.Equal(t, http.StatusBadRequest, status)
 }
 
 func TestReportAtNight(t *testing.T) {
 	f := newFixture(t)
 	qlesstest.Drain(t, f.worker)
-	require.Empty(t, f.mails)
-	f.Clock().Advance(24 * time.Hour)
+	f.server.Clock().Advance(24 * time.Hour)
 	qlesstest.Drain(t, f.worker)
 	require.Equal(t, []string{"office@example.com: 0 mails yesterday"}, f.mails)
 }
@@ -97,59 +131,37 @@ func TestReportAtNight(t *testing.T) {
 func TestAMailboxThatDoesNotExist(t *testing.T) {
 	f := newFixture(t)
 	f.err = errNoMailbox
-	job := qlesstest.Job(t, "Welcome", signup{Email: "nobody@example.com"})
-	outcome := qlesstest.Work(t, f.worker, job)
+	outcome := qlesstest.Work(t, f.worker, qlesstest.Job(t, "Welcome", signup{Email: "nobody"}))
 	require.Equal(t, qless.ActionFail, outcome.Action)
 	require.Equal(t, "no-mailbox", outcome.Group)
 }
 
-func TestCancel(t *testing.T) {
+func TestDashboard(t *testing.T) {
 	f := newFixture(t)
-	jid := f.signUp(t, "ann@example.com")
-	status, _ := f.call("DELETE", "/jobs/"+jid, "")
-	require.Equal(t, http.StatusNoContent, status)
-	status, _ = f.call("GET", "/jobs/"+jid, "")
-	require.Equal(t, http.StatusNotFound, status)
-}
-
-func TestBadRequests(t *testing.T) {
-	f := newFixture(t)
-	status, body := f.call("POST", "/signups", `{"mail":"ann@example.com"}`)
-	require.Equal(t, http.StatusBadRequest, status)
-	require.Contains(t, body, "want")
+	f.signUpAs(t, "ann@example.com")
+	status, body := f.call("GET", "/admin/", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "/admin/queues/"+mailQueue)
+	f.config.admin = "another"
+	status, _ = f.call("GET", "/admin/", "")
+	require.Equal(t, http.StatusUnauthorized, status)
 }
 
 func TestStartAndStop(t *testing.T) {
-	server, err := qlesstest.Start()
-	require.NoError(t, err)
-	defer server.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	addr, ended := make(chan string, 1), make(chan error, 1)
-	box := &postbox{}
-	go func() {
-		ended <- run(ctx, config{
-			redis: "redis://" + server.Addr(), addr: "localhost:0", mail: box.send,
-			ready: func(at string) { addr <- at },
-		})
-	}()
-	url := "http://" + <-addr
-	require.Eventually(t, func() bool {
-		response, err := http.Get(url + "/readyz")
-		if err != nil {
-			return false
-		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	}, 30*time.Second, 10*time.Millisecond)
-	response, err := http.Post(url+"/signups", "application/json", strings.NewReader(`{"email":"ann@example.com"}`))
+	mailed, ended := make(chan string, 1), make(chan error, 1)
+	listener, err := net.Listen("tcp", "localhost:0")
 	require.NoError(t, err)
-	response.Body.Close()
-	require.Eventually(t, func() bool {
-		box.mu.Lock()
-		defer box.mu.Unlock()
-		return len(box.mails) == 1
-	}, 30*time.Second, 10*time.Millisecond)
+	go func() {
+		ended <- run(ctx, config{database: ":memory:", listener: listener,
+			mail: func(_ context.Context, to, _ string) (string, error) { mailed <- to; return "", nil }})
+	}()
+	response, err := http.Post("http://"+listener.Addr().String()+"/signups", "application/json",
+		strings.NewReader(`{"email":"ann@example.com"}`))
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, "ann@example.com", <-mailed)
 	stop()
 	require.NoError(t, <-ended)
 }

@@ -3,8 +3,8 @@
 //
 //	go run ./examples/worker [-once]
 //
-// It uses the Redis server at REDIS_URL, or an in-memory one, puts a few jobs and runs jobs until
-// Ctrl-C or SIGTERM stops it. With -once it stops when those jobs have ended.
+// It uses the Redis server at REDIS_URL, in a namespace of its own, or an in-memory one, puts a few
+// jobs and runs jobs until Ctrl-C or SIGTERM stops it. With -once it stops when those jobs have ended.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 }
 
 func run(ctx context.Context, once bool) error {
-	client, disconnect, err := connect.Client(ctx, os.Stdout, nil)
+	client, disconnect, err := connect.Client(ctx, os.Stdout, "worker:ql:")
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,9 @@ type thumbnail struct {
 	Width int    `json:"width"`
 }
 
+// The keys of the program.
+const prefix, namespace = "qless-example-workqueue", "workqueue:ql:"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -41,12 +44,12 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	rdb, disconnect, err := connect.Redis(out)
+	rdb, disconnect, err := connect.Redis(out, prefix+"*", namespace+"*")
 	if err != nil {
 		return err
 	}
 	defer disconnect()
-	queue := workqueue.New("example")
+	queue := workqueue.New(prefix)
 	if err := add(ctx, rdb, queue, "cat.jpg", "dog.jpg", "cat.jpg", "eel.jpg", "fox.jpg"); err != nil {
 		return err
 	}
@@ -95,7 +98,7 @@ func workUntilDone(
 // move puts a job for each remaining item. The job has the id of its item, so an item that is moved
 // twice, because the program died in between, becomes one job.
 func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer) error {
-	client, err := qless.New(rdb, nil)
+	client, err := qless.New(rdb, &qless.ClientConfig{Namespace: namespace})
 	if err != nil {
 		return err
 	}

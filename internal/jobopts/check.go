@@ -72,6 +72,13 @@ func checkNames(what string, names []string) error {
 	return nil
 }
 
+func checkOwnJID(o *Options) error {
+	if o.emptyJID {
+		return errors.New("the jid is empty")
+	}
+	return nil
+}
+
 // CheckJID returns an error if the key of a job with this id would be that of another job's list.
 func CheckJID(jid string) error {
 	if jid == OpenBatch {

@@ -49,8 +49,13 @@ type Options struct {
 	OpensBatch bool   // the job is the callback of a batch that is open
 	MemberOf   string // the batch of the job
 
+	emptyJID bool // the jid was given, and has no letters
+
 	cleared string // the letters of the options that the job loses
 }
+
+// SetJID sets the jid.
+func (o *Options) SetJID(jid string) { o.JID, o.emptyJID = jid, jid == "" }
 
 // Clear takes an option from a job that exists, unless it is given as well.
 func (o *Options) Clear(name string) { o.cleared += letterOf(name) }

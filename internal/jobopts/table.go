@@ -39,7 +39,7 @@ func rowsWith(has func(r *Row) bool) []*Row {
 var Table = []*Row{
 	{
 		Name: "JID", Doc: "`JID`", Key: "jid", Usage: "its id (default: a new random one)",
-		value: func(o *Options) any { return &o.JID },
+		value: func(o *Options) any { return &o.JID }, check: checkOwnJID,
 	},
 	{
 		Name: "If", Doc: "[`If`](unique.md#put-if-absent)", Key: "if",

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,11 +17,12 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// Client returns a qless client and a function that disconnects it. It says on out which Redis it
-// uses. A nil config means the defaults.
+// Client returns a qless client with a namespace of its own, and a function that removes all keys of
+// the namespace and disconnects. It says on out which Redis it uses.
 func Client(
-	ctx context.Context, out io.Writer, config *qless.ClientConfig,
+	ctx context.Context, out io.Writer, namespace string,
 ) (*qless.Client, func(), error) {
+	config := &qless.ClientConfig{Namespace: namespace}
 	address := os.Getenv("REDIS_URL")
 	if address == "" {
 		server, err := inMemory(out)
@@ -39,11 +41,16 @@ func Client(
 		return nil, nil, err
 	}
 	fmt.Fprintln(out, "Redis:", withoutPassword(address))
-	return client, func() { _ = client.Close() }, nil
+	rdb, err := dial(address)
+	if err != nil {
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	return client, func() { _ = client.Close(); leave(rdb, namespace+"*") }, nil
 }
 
-// Redis is like Client, and returns a go-redis client.
-func Redis(out io.Writer) (*redis.Client, func(), error) {
+// Redis is like Client, and returns a go-redis client. The keys that match the patterns are removed
+// in the end.
+func Redis(out io.Writer, patterns ...string) (*redis.Client, func(), error) {
 	address := os.Getenv("REDIS_URL")
 	if address == "" {
 		server, err := inMemory(out)
@@ -52,13 +59,32 @@ func Redis(out io.Writer) (*redis.Client, func(), error) {
 		}
 		return server.Redis(), server.Close, nil
 	}
-	options, err := redis.ParseURL(address)
+	rdb, err := dial(address)
 	if err != nil {
-		return nil, nil, errors.New("REDIS_URL is not a Redis URL") // err may hold the password
+		return nil, nil, err
 	}
 	fmt.Fprintln(out, "Redis:", withoutPassword(address))
-	rdb := redis.NewClient(options)
-	return rdb, func() { _ = rdb.Close() }, nil
+	return rdb, func() { leave(rdb, patterns...) }, nil
+}
+
+func dial(address string) (*redis.Client, error) {
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		return nil, errors.New("REDIS_URL is not a Redis URL") // err may hold the password
+	}
+	return redis.NewClient(options), nil
+}
+
+// leave removes the keys that match the patterns, and disconnects.
+func leave(rdb *redis.Client, patterns ...string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, pattern := range patterns {
+		for keys := rdb.Scan(ctx, 0, pattern, 1000).Iterator(); keys.Next(ctx); {
+			_ = rdb.Unlink(ctx, keys.Val())
+		}
+	}
+	_ = rdb.Close()
 }
 
 func inMemory(out io.Writer) (*qlesstest.Server, error) {

@@ -12,7 +12,7 @@ import (
 func TestInMemory(t *testing.T) {
 	t.Setenv("REDIS_URL", "")
 	var out strings.Builder
-	client, disconnect, err := Client(t.Context(), &out, nil)
+	client, disconnect, err := Client(t.Context(), &out, "test:ql:")
 	require.NoError(t, err)
 	defer disconnect()
 	require.Equal(t, "Redis: in memory (set REDIS_URL to use a server)\n", out.String())
@@ -24,14 +24,16 @@ func TestAServer(t *testing.T) {
 	server := qlesstest.New(t)
 	t.Setenv("REDIS_URL", "redis://"+server.Addr())
 	var out strings.Builder
-	client, disconnect, err := Client(t.Context(), &out, nil)
+	client, disconnect, err := Client(t.Context(), &out, "test:ql:")
 	require.NoError(t, err)
-	defer disconnect()
 	require.Equal(t, "Redis: redis://"+server.Addr()+"\n", out.String())
 	jid, err := client.Queue("q").Put(t.Context(), "K", nil)
 	require.NoError(t, err)
-	_, err = server.Client().Job(t.Context(), jid)
-	require.NoError(t, err)
+	exists := func() int64 { return server.Redis().Exists(t.Context(), "test:ql:j:"+jid, "other").Val() }
+	require.NoError(t, server.Redis().Set(t.Context(), "other", "", 0).Err())
+	require.EqualValues(t, 2, exists())
+	disconnect()
+	require.EqualValues(t, 1, exists(), "all that is left is the key of another program")
 }
 
 func TestRedis(t *testing.T) {

@@ -72,7 +72,7 @@ func (m *model) pressOfPage(key string) tea.Cmd {
 			return m.visit(m.explained())
 		}
 	default:
-		m.sort(key)
+		m.sort(strings.ToLower(key))
 	}
 	return nil
 }

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/outbox"
+)
+
+// The queues of the service, and the limit of its mails, over all processes.
+const mailQueue, reportQueue, smtp = "mail", "reports", "smtp"
+
+// A service has an API, a relay and a worker.
+type service struct {
+	config config
+	client *qless.Client
+	db     *sql.DB
+	box    outbox.Outbox
+	relay  *outbox.Relay
+	worker *qless.Worker
+	*telemetry
+}
+
+func newService(
+	ctx context.Context, cfg config, client *qless.Client, db *sql.DB, t *telemetry,
+) (s *service, err error) {
+	s = &service{config: cfg, client: client, db: db, telemetry: t}
+	s.box = outbox.Outbox{Headers: t.Headers, Clock: cfg.clock}
+	_, people := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS people (email TEXT PRIMARY KEY)`)
+	limit := qless.LimitConfig{Concurrency: 4, Rate: 600, Per: time.Minute}
+	err = errors.Join(people, outbox.Migrate(ctx, db, outbox.SQLite), client.Limit(smtp).Set(ctx, limit))
+	if err != nil {
+		return nil, err
+	}
+	s.relay, err = outbox.NewRelay(db, client, outbox.RelayConfig{
+		Dialect: outbox.SQLite, Clock: cfg.clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.worker, err = t.jobs.NewWorker(client, qless.WorkerConfig{
+		Queues:     []string{mailQueue, reportQueue},
+		MaxRunTime: time.Minute,
+		Observer:   t.Observe,
+		Schedules: []qless.Schedule{
+			{ID: "nightly", Spec: "CRON_TZ=Europe/Berlin 0 3 * * *", Queue: reportQueue, Klass: "Report"},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.worker.Use(t.Middleware)
+	s.worker.Handle("Welcome", qless.TypedResult(s.welcome))
+	s.worker.Handle("Reminder", qless.Typed(s.remind))
+	s.worker.Handle("Report", s.report)
+	t.watch(s)
+	return s, nil
+}
+
+// A signup is the data of the jobs of klass Welcome and Reminder.
+type signup struct {
+	Email string `json:"email"`
+}
+
+// A receipt is the result of a Welcome.
+type receipt struct {
+	Message string `json:"message"` // the id of the mail
+}
+
+// errKnown means that the person has signed up before.
+var errKnown = errors.New("this person has signed up before")
+
+// signUp stores a person and the job that welcomes them, or neither, and returns the job's jid.
+func (s *service) signUp(ctx context.Context, data signup) (jid string, err error) {
+	ctx, span := s.tracer.Start(ctx, "sign up") // with otelhttp, the request has one
+	defer span.End()
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	jid, err = s.box.Put(ctx, tx, mailQueue, "Welcome", data,
+		qless.Unique("welcome", data.Email), qless.Limits{smtp}, qless.TTL(24*time.Hour))
+	if err != nil {
+		return "", err
+	}
+	added, err := tx.ExecContext(ctx, `INSERT INTO people VALUES ($1) ON CONFLICT DO NOTHING`, data.Email)
+	if err != nil {
+		return "", err
+	}
+	if n, err := added.RowsAffected(); err != nil || n == 0 {
+		return "", errors.Join(errKnown, err)
+	}
+	defer s.relay.Notify()
+	return jid, tx.Commit()
+}
+
+// welcome mails a person who has signed up. The reminder has a jid made of this job's, so that a
+// second run puts no second one.
+func (s *service) welcome(ctx context.Context, job *qless.Job, data signup) (receipt, error) {
+	id, err := s.mail(ctx, data.Email, "Welcome!")
+	if err != nil {
+		return receipt{}, err
+	}
+	_, err = s.client.Queue(mailQueue).Put(ctx, "Reminder", data,
+		qless.JID(job.JID+"-reminder"), qless.IfAbsent, qless.Delay(24*time.Hour), qless.Limits{smtp})
+	if errors.Is(err, qless.ErrExists) {
+		err = nil
+	}
+	return receipt{Message: id}, err
+}
+
+func (s *service) remind(ctx context.Context, _ *qless.Job, data signup) error {
+	_, err := s.mail(ctx, data.Email, "How do you like it?")
+	return err
+}
+
+// report mails the number of mails of the day before.
+func (s *service) report(ctx context.Context, job *qless.Job) error {
+	stats, err := s.client.Queue(mailQueue).Stats(ctx, job.PoppedAt.AddDate(0, 0, -1))
+	if err != nil {
+		return err
+	}
+	_, err = s.mail(ctx, "office@example.com", fmt.Sprintf("%d mails yesterday", stats.Run.Count))
+	return err
+}
+
+// A sendFunc sends a mail, and returns its id.
+type sendFunc func(ctx context.Context, to, text string) (id string, err error)
+
+// errNoMailbox means that an address does not exist, so that retrying is useless.
+var errNoMailbox = errors.New("no such mailbox")
+
+// mail sends a mail. A mailbox that does not exist fails the job at once, whatever retries it has
+// left; any other error is retried.
+func (s *service) mail(ctx context.Context, to, text string) (id string, err error) {
+	id, err = s.config.mail(ctx, to, text)
+	if errors.Is(err, errNoMailbox) {
+		err = qless.FailWith("no-mailbox", err)
+	}
+	return id, err
+}
+
+// logMail only logs the mail.
+func logMail(ctx context.Context, to, text string) (id string, err error) {
+	qless.Logger(ctx).InfoContext(ctx, "mail", "to", to, "text", text)
+	return "logged", nil
+}
+
+// oldestRow returns the age of the oldest row in the outbox, in seconds.
+func (s *service) oldestRow() float64 {
+	stats, err := outbox.ReadStats(context.Background(), s.db)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return stats.Oldest.Seconds()
+}

@@ -1,0 +1,183 @@
+-- Reading the jobs that are there already before they are put again. Everything that can fail is
+-- read before the first write.
+
+-- Has a put that says again which key its job claims keep the job that this one follows.
+local function keep_followed(given, old) -- cold
+  local claim = given.claim
+  if claim and old and old.a and old.k == claim.k then
+    claim.a = old.a
+    given.o = with_value(given.o, UNIQUE, claim)
+  end
+end
+
+-- Merges the options of an existing job with those of the put. If its life begins again, or it
+-- runs, it claims its unique key again.
+local function keep_options(puts, item, old, state) -- cold
+  local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
+  if has_option(old, UNIQUE) then
+    item.claimed = old
+    keep_followed(item.given, claim_of(old))
+    local again = ended or over or state == 'running'
+    item.claim = again and not item.given.claim and claim_again(item.jid, old)
+  end
+  item.watches = has_option(old, POLICY)
+  item.old.limits = has_option(old, LIMITED) and old
+  local given = item.given
+  local drop = given.drop or ''
+  if over then
+    drop = drop .. EXPIRING
+  end
+  if has_option(old, HAS_PROGRESS) then
+    drop = drop .. HAS_PROGRESS -- progress ends with any put
+  end
+  local text = merge_options(old, {o = given.o, drop = drop}, ended)
+  if has_lifetime(text or old) then
+    text = renew_lifetimes(text or old)
+    puts.mortal = true
+  end
+  item.options = text or old
+  if text then
+    item.text = text
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+  item.share = has_option(text or old, FAIR) and (text or old)
+  puts.turns = puts.turns or item.share and {later = {}}
+end
+
+-- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
+local function read_old(puts, item) -- cold
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace', 'x:o')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+    priority = fields[1], stored = fields[10],
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(puts, item, fields[10], fields[4])
+  end
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = difference(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+
+-- Whether a put under a condition leaves an existing job in this state as it is.
+local function is_left_alone(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
+
+-- Whether the life of a job that is there, of which state and options were found, has ended,
+-- although it is not deleted yet.
+local function is_gone(jid, found) -- cold
+  return found[2] and is_over(jid, found[2], found[1])
+end
+
+-- Finds out whether another job has the unique key that an item claims, and if so, whether the item
+-- replaces it. before, claims and unheld are as in read_before.
+local function read_holder(item, before, claims, unheld) -- cold
+  local given = item.given
+  local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
+  if not unheld then
+    holder, state, held = holder_of(claim.k)
+  end
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
+    item.left, item.holder = state, holder
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
+  end
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
+end
+
+-- Leaves a key that a job would have again to a job that is put before it.
+local function keep_claim(item, claims) -- cold
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
+
+-- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
+-- claims those items that claim unique keys, or did so when the same call was sent before. A put
+-- that leaves the job as it is, or is refused because of its unique key, only gets left, the state
+-- of the job that is there. fresh means that none of the jobs exists, and unheld that no job has a
+-- key that they claim.
+local function read_before(puts, item, before, claims, fresh, unheld)
+  if not fresh and call('exists', item.key) == 1 then
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      reject('Put', 'Job ' .. item.jid .. ' is named twice')
+    end
+    local found = condition and call('hmget', item.key, 'state', 'x:o') or none
+    if condition and is_left_alone(condition, found[1]) and
+      (new or not is_gone(item.jid, found)) then
+      item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
+      return
+    end
+    read_old(puts, item)
+  end
+  if item.given.claim then
+    read_holder(item, before, claims, unheld)
+    if item.left then
+      return
+    end
+  elseif item.claim then
+    keep_claim(item, claims)
+  end
+  if #item.depends == 0 then
+    item.others = item.others or none
+  elseif not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      reject('Put', problem)
+    end
+    item.others, item.waits = others, item.waits or #others > 0
+  end
+  if item.waits then
+    item.watches = item.watches or item.given.watches
+    puts.watching = puts.watching or item.watches
+  elseif item.watches then
+    item.watches = false
+  end
+end
