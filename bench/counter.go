@@ -94,8 +94,8 @@ func (s *server) eval(ctx context.Context, code string) error {
 // collect is the script that collects all of Lua's garbage.
 const collect = "collectgarbage()"
 
-// startCounting collects Lua's garbage first, so that a phase pays for its own only. A steady server
-// collects it as it always does.
+// startCounting collects Lua's garbage first, so that a phase pays for its own only. A steady
+// server collects it as it always does.
 func (s *server) startCounting(ctx context.Context) error {
 	if s.counter == nil {
 		return nil

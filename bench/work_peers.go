@@ -60,7 +60,8 @@ func oneByOne(
 	ctx context.Context, s session, taken <-chan time.Time, jobs int, gap time.Duration,
 ) ([]time.Duration, error) {
 	var waits []time.Duration
-	for began := time.Now(); len(waits) < jobs && time.Since(began) < pickUpTime+time.Duration(jobs)*gap; {
+	end := time.Now().Add(pickUpTime + time.Duration(jobs)*gap)
+	for len(waits) < jobs && time.Now().Before(end) {
 		time.Sleep(gap)
 		put := time.Now()
 		if err := s.enqueue(ctx, 1); err != nil {

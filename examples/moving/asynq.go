@@ -40,7 +40,7 @@ func (m *mover) moveAsynq(ctx context.Context) error {
 	return nil
 }
 
-// moveTasks moves the tasks of one list. Those that were moved are gone from it, so the first page
+// moveTasks moves the tasks of one list. A task that was moved is gone from it, so the first page
 // always has the next ones.
 func (m *mover) moveTasks(
 	ctx context.Context, inspector *asynq.Inspector, queue string,

@@ -1,7 +1,8 @@
-// Moving moves the jobs of a running asynq or Sidekiq into qless, once each: those that wait, are
+// Moving moves the jobs of a running asynq or Sidekiq into qless, once each: jobs that wait, are
 // scheduled, or wait for a retry. It may be run again at any time, also after it was killed.
 //
-//	cd examples/moving && go run . -from asynq -redis redis://localhost:6379 -to redis://localhost:6379
+//	cd examples/moving
+//	go run . -from asynq -redis redis://localhost:6379 -to redis://localhost:6379
 //
 // The queues keep their names. Those of asynq are paused. See docs/moving.md.
 package main

@@ -29,7 +29,7 @@ var takeDue = redis.NewScript(`
 // moveSidekiq moves the jobs of all queues, and of the scheduled and the retry set. Each is taken
 // away from Sidekiq's processes first.
 func (m *mover) moveSidekiq(ctx context.Context) error {
-	if err := m.finish(ctx); err != nil { // those that an earlier run has taken
+	if err := m.finish(ctx); err != nil { // jobs that an earlier run has taken
 		return err
 	}
 	for _, set := range []string{"schedule", "retry"} {

@@ -8,10 +8,11 @@
 //	curl localhost:8080/readyz
 //	curl localhost:8080/metrics
 //
-// It uses the Redis server at REDIS_URL, in the namespace service:ql:, and the SQLite file DATABASE;
-// without them, both are in memory. It listens at ADDR, localhost:8080 by default. With a password
-// in ADMIN_PASSWORD, there is a dashboard at /admin/, for the user admin. Ctrl-C or SIGTERM stops
-// it: jobs that take long go back to their queue. This removes the data from your server:
+// It uses the Redis server at REDIS_URL, in the namespace service:ql:, and the SQLite file
+// DATABASE; without them, both are in memory. It listens at ADDR, localhost:8080 by default. With a
+// password in ADMIN_PASSWORD, there is a dashboard at /admin/, for the user admin. Ctrl-C or
+// SIGTERM stops it: jobs that take long go back to their queue. This removes the data from your
+// server:
 //
 //	redis-cli --scan --pattern 'service:ql:*' | xargs redis-cli unlink
 package main

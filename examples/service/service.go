@@ -33,7 +33,8 @@ func newService(
 	s.box = outbox.Outbox{Headers: t.Headers, Clock: cfg.clock}
 	_, people := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS people (email TEXT PRIMARY KEY)`)
 	limit := qless.LimitConfig{Concurrency: 4, Rate: 600, Per: time.Minute}
-	err = errors.Join(people, outbox.Migrate(ctx, db, outbox.SQLite), client.Limit(smtp).Set(ctx, limit))
+	err = errors.Join(
+		people, outbox.Migrate(ctx, db, outbox.SQLite), client.Limit(smtp).Set(ctx, limit))
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,8 @@ func (s *service) signUp(ctx context.Context, data signup) (jid string, err erro
 	if err != nil {
 		return "", err
 	}
-	added, err := tx.ExecContext(ctx, `INSERT INTO people VALUES ($1) ON CONFLICT DO NOTHING`, data.Email)
+	const insert = `INSERT INTO people VALUES ($1) ON CONFLICT DO NOTHING`
+	added, err := tx.ExecContext(ctx, insert, data.Email)
 	if err != nil {
 		return "", err
 	}

@@ -4,7 +4,8 @@
 //	go run ./examples/worker [-once]
 //
 // It uses the Redis server at REDIS_URL, in a namespace of its own, or an in-memory one, puts a few
-// jobs and runs jobs until Ctrl-C or SIGTERM stops it. With -once it stops when those jobs have ended.
+// jobs and runs jobs until Ctrl-C or SIGTERM stops it. With -once it stops when those jobs have
+// ended.
 package main
 
 import (

@@ -25,12 +25,12 @@
 --          lives had ended, has taken jobs from 60 queues, or because the jobs have more than 2 MiB
 --          of data, of which it then returns a part, at least one job; the queue for whose next due
 --          job this worker waits, or ''; how many clients listen for puts by other scripts, 2 when
---          no worker is idle or the call is brief, and -1 when this worker is idle and does not listen itself. When
---          there are jobs, the names of their fields as one text, separated by spaces, then the
---          values of each job: fields of the job hash, where time is since when the job is this
---          worker's; heartbeat; and put_at, when it was put, or popped before if it was released.
---          They are one text, with the byte 1 between them, or an array if a value contains that
---          byte or is missing
+--          no worker is idle or the call is brief, and -1 when this worker is idle and does not
+--          listen itself. When there are jobs, the names of their fields as one text, separated by
+--          spaces, then the values of each job: fields of the job hash, where time is since when
+--          the job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
+--          was released. They are one text, with the byte 1 between them, or an array if a value
+--          contains that byte or is missing
 -- Errors   Reserve()
 -- Cost     1 command, 5 more when there are several queues, 6 if they take turns; at most 1, and
 --          for 1000 queues 6 in all, for each that was not found empty within the last second, 4

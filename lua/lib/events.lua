@@ -18,7 +18,8 @@ end
 local WORTH_ASKING = 5
 
 -- Whether a client may need events on the log: relays, which listen to x:listen as well, need none
--- of ours. Only a server that has had no replica lately, and is in no cluster, knows all that listen.
+-- of ours. Only a server that has had no replica lately, and is in no cluster, knows all that
+-- listen.
 local function is_heard() -- cold
   if classic or KEYS[2] then
     return true

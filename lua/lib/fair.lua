@@ -52,9 +52,9 @@ local function turns_key(queue, priority) -- cold
   return prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
 end
 
--- The turns of a queue and a priority, as a call knows them: first, the turn of the first job; ends,
--- the ends of the turns that it has given, by tenant; passed, a few tenants whose turns have passed,
--- or waits false if none waits. Nil if they can't be read.
+-- The turns of a queue and a priority, as a call knows them: first, the turn of the first job;
+-- ends, the ends of the turns that it has given, by tenant; passed, a few tenants whose turns have
+-- passed, or waits false if none waits. Nil if they can't be read.
 local function read_turns(queue, priority) -- cold
   local key, waits = turns_key(queue, priority), true
   local first, damaged = first_turn(queue, priority)
@@ -94,8 +94,8 @@ local function write_turns(turns) -- cold
 end
 
 -- The score of a job with these options, or nil if they give it no share. A turn above 0.49 would
--- be among the jobs of the next priority. known is a table for the jobs of one call, which are added
--- to the queue together. If it has a list later, the turns to be written are added to that.
+-- be among the jobs of the next priority. known is a table for the jobs of one call, which are
+-- added to the queue together. If it has a list later, the turns to be written are added to that.
 local function fair_score(queue, priority, stored, known) -- cold
   known.shares, known.turns = known.shares or {}, known.turns or {}
   local share = known.shares[stored] or {fair_share(stored)}
@@ -112,7 +112,8 @@ local function fair_score(queue, priority, stored, known) -- cold
     known.later[#known.later + 1] = turns
   end
   known.turns[queue], all[priority] = all, turns
-  local last = turns.ends[tenant] or turns.waits and finite(try('zscore', turns.key, tenant), 0) or 0
+  local last = turns.ends[tenant]
+    or turns.waits and finite(try('zscore', turns.key, tenant), 0) or 0
   local turn = math.min(math.max(turns.first, last), 0.49)
   turns.ends[tenant] = turn + turns.step / weight
   if not known.later then

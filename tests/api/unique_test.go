@@ -381,8 +381,8 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 	require.Empty(t, free)
 }
 
-// A put looks for its queue and whether the key is free, and costs a SET more; an end costs a GET and
-// a DEL.
+// A put looks for its queue and whether the key is free, and costs a SET more; an end costs a GET
+// and a DEL.
 func TestCommandsThatAUniqueKeyCosts(t *testing.T) {
 	e := newEnv(t)
 	q := e.Queue("q")

@@ -17,8 +17,8 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// Client returns a qless client with a namespace of its own, and a function that removes all keys of
-// the namespace and disconnects. It says on out which Redis it uses.
+// Client returns a qless client with a namespace of its own, and a function that removes all keys
+// of the namespace and disconnects. It says on out which Redis it uses.
 func Client(
 	ctx context.Context, out io.Writer, namespace string,
 ) (*qless.Client, func(), error) {
