@@ -32,8 +32,8 @@ type postgres struct {
 }
 
 // startPostgres returns an error if there are no programs of Postgres.
-func startPostgres(ctx context.Context) (p *postgres, err error) {
-	p = &postgres{}
+func startPostgres(ctx context.Context) (_ *postgres, err error) {
+	p := &postgres{}
 	defer func() {
 		if err != nil {
 			p.remove()
