@@ -159,6 +159,7 @@ local function library(stamp, now)
 	end
 	var = var or {}
 	var.large_bytes = var.large_bytes or 0
+	var.left_groups = var.left_groups or {}
 	var.made_last = var.made_last or 0
 	var.none = var.none or {}
 	var.tellable = var.tellable or 200
@@ -687,10 +688,13 @@ local function library(stamp, now)
 				while limit > 0 do
 					local before = var.dropped
 					local ended = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, limit)
-					for _, jid in ipairs(ended) do
-						taken[#taken + 1] = lib.expire_lock(queue, jid, settings)
+					for i = 1, var.droppable > 0 and #ended or 0 do
+						taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
+						if var.droppable <= 0 then
+							break
+						end
 					end
-					limit = math.min(var.dropped - before, 1000 - var.dropped)
+					limit = math.min(var.dropped - before, var.droppable)
 					if limit > 0 then
 						local key = prefix .. 'q:' .. queue .. '-locks'
 						for from = 1, #taken, 1000 do
@@ -2133,6 +2137,19 @@ local function library(stamp, now)
 				end
 				return ended
 			end
+		elseif name == 'failed_at' then
+			function lib.failed_at(key, place)
+				local jid = try('lindex', key, place)
+				local failure = type(jid) == 'string' and try('hget', prefix .. 'j:' .. jid, 'failure')
+				do
+					local text = lib.list_of(failure).when
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						return n
+					end
+					return 0
+				end
+			end
 		elseif name == 'holder_of' then
 			function lib.holder_of(name)
 				local ends, jid = lib.stored_claim(name)
@@ -2268,7 +2285,7 @@ local function library(stamp, now)
 							local details = '{"worker":' .. cjson.encode(worker) .. '}'
 							local popped = lib.entry(now, '"popped"', details)
 							local jobs, waited, locks = jids[2] and {unpack(jids)} or {false}, jids[2] and {unpack(jids)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-							local n, count, limited, fair, common = 0, #jids, false, false, nil
+							local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
 							for i = 1, count do
 								local key = prefix .. 'j:' .. jids[i]
 								local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
@@ -2276,12 +2293,20 @@ local function library(stamp, now)
 								local size = #(job[6] or '')
 								var.taken_bytes = var.taken_bytes + size
 								if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-									count, its.stopped, var.dropped = i - 1, true, 1000
+									count, its.stopped, var.droppable = i - 1, true, 0
 									break
 								end
-								if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
-									limited = limited or string.find(job[9], '^%a*c') ~= nil
-									fair = fair or string.find(job[9], '^%a*g') ~= nil
+								local stored = job[9]
+								if stored and string.find(stored, '^%a*[cg]') ~= nil then
+									limited = limited or string.find(stored, '^%a*c') ~= nil
+									fair = fair or string.find(stored, '^%a*g') ~= nil
+								end
+								if stored and string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jids[i], stored, 'waiting', now) or math.huge) <= now) then
+									job.over, over = true, over + 1
+									if run and over >= var.droppable then
+										count, its.stopped, var.droppable = i, true, 0
+										break
+									end
 								end
 							end
 							if limited then
@@ -2304,10 +2329,9 @@ local function library(stamp, now)
 							for i = 1, count do
 								local jid, job, key = jids[i], jobs[i], waited[i]
 								local stored = job[9]
-								local over = stored and string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, 'waiting', now) or math.huge) <= now) and lib.drop_expired(jid, 'waiting')
 								if limited and job.refused then
 									lib.put_aside(queue, jid, job, run)
-								elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
+								elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 									n = n + 1
 									local entries = lib.record(key, popped, cap)
 									if entries ~= 2 or string.find(jid, '-', 1, true) then
@@ -2442,13 +2466,13 @@ local function library(stamp, now)
 		elseif name == 'may_start' then
 			function lib.may_start(jid, job, ready, settings, run)
 				local stored = job[9]
-				if not job[1] or string.find(stored, '^%a*[st]') ~= nil and (string.find(stored, '^%a*[stkK]') ~= nil and (lib.end_of_life(jid, stored, 'waiting', now) or math.huge) <= now) then
+				if not job[1] or job.over then
 					return true
 				elseif run and settings.direct and ready >= settings.direct then
 					settings.stopped = true
 					return false
 				elseif run and var.parked_here >= 200 then
-					settings.stopped, var.dropped = true, 1000
+					settings.stopped, var.droppable = true, 0
 					return false
 				end
 				if not run then
@@ -3166,6 +3190,30 @@ local function library(stamp, now)
 					return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 				end
 			end
+		elseif name == 'find_place' then
+			function lib.find_place(group, jid, failure, length)
+				local key, low, high = prefix .. 'f:' .. group, 0, length
+				var.places[group] = var.places[group] or {}
+				local its = var.places[group]
+				while not its[jid] and var.halved < 150 do
+					var.halved = var.halved + 1
+					if low == high then
+						local first = math.max(low - 250 / 2, 0)
+						local near = try('lrange', key, first, first + 250 - 1)
+						for i = 1, #near do
+							its[near[i]] = first + i - 1
+						end
+						break
+					end
+					local middle = math.floor((low + high) / 2)
+					if lib.failed_at(key, middle) > lib.finite(failure.when, 0) then
+						low = middle + 1
+					else
+						high = middle
+					end
+				end
+				return its[jid]
+			end
 		elseif name == 'first_turn' then
 			function lib.first_turn(queue, priority)
 				local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
@@ -3850,17 +3898,24 @@ local function library(stamp, now)
 		elseif name == 'leave_group' then
 			function lib.leave_group(jid, failure, count)
 				local group = failure.group
-				if type(group) == 'string' then
+				if type(group) == 'string' and not var.left_groups[jid] then
 					local key = prefix .. 'f:' .. group
 					local length = count and 0 or lib.finite(try('llen', key), 0)
 					if length >= 10000 then
-						local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
-						local middle = type(jid) == 'string' and lib.list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
-						count = lib.finite(failure.when, 0) < lib.finite(middle.when, 0) and -1 or 1
+						local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
+						count = lib.finite(failure.when, 0) < middle and -1 or 1
 					end
 					try('lrem', key, count or 0, jid)
 					if call('exists', prefix .. 'f:' .. group) == 0 then
 						try('srem', prefix .. 'failures', group)
+					end
+				end
+			end
+		elseif name == 'leave_later' then
+			function lib.leave_later(jids)
+				for _, its in pairs(var.places) do
+					for i = 1, #jids do
+						var.left_groups[jids[i]] = var.left_groups[jids[i]] or its[jids[i]]
 					end
 				end
 			end
@@ -4239,7 +4294,7 @@ local function library(stamp, now)
 				if not lib.end_life(jid, state) then
 					return false
 				end
-				var.dropped = var.dropped + 1
+				var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
 				return true
 			end
 		elseif name == 'end_in_state' then
@@ -4590,23 +4645,17 @@ local function library(stamp, now)
 						local i2 = i
 						local expired, more = lib.open_safely(ask, i2, #out)
 						lib.lock_from(ask, i2, expired, 0, nil, out)
-						if var.dropped > 0 then
-							more = more + var.dropped < 1000 and more or 1000 - var.dropped
-						end
-						while more > 0 do
+						while more > 0 and var.droppable > 0 do
 							local before = #out
 							if not lib.lock_from(ask, i2, nil, more, ask.limit > ask.count and ask.count, out) then
 								break
 							end
 							more = more - (#out - before)
-							if var.dropped > 0 then
-								more = more + var.dropped < 1000 and more or 1000 - var.dropped
-							end
 						end
 					end
 					giving = #out > before and giving + 1 or giving
 					ask.left = ask.left or giving >= 60
-					if math.max(0, ask.limit - #out) == 0 or var.dropped >= 1000 or ask.left then
+					if math.max(0, ask.limit - #out) == 0 or var.droppable <= 0 or ask.left then
 						return
 					end
 					i = string.find(known.marks, known.chosen, i + 1, true)
@@ -4692,17 +4741,30 @@ local function library(stamp, now)
 			end
 		elseif name == 'within_reach' then
 			function lib.within_reach(jids, most)
-				local left, count = 300000, math.min(#jids, most or #jids)
+				local left, count, passed = 300000, math.min(#jids, most or #jids), {}
 				for i = 1, count do
 					local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
-					local group = job[1] == 'failed' and lib.list_of(job[2]).group
+					local failure = job[1] == 'failed' and lib.list_of(job[2]) or {}
+					local group, cost = failure.group, 0
 					if type(group) == 'string' then
-						left = left - lib.finite(try('llen', prefix .. 'f:' .. group), 0)
+						do
+							local text = try('llen', prefix .. 'f:' .. group)
+							local n = text and tonumber(text)
+							if n and n - n == 0 then
+								cost = n
+							else
+								cost = 0
+							end
+						end
+						if cost >= 10000 and lib.find_place(group, jids[i], failure, cost) then
+							cost, passed[group] = passed[group] and 0 or cost, true
+						end
 					end
-					if left < 0 and i > 1 then
+					if cost > left and i > 1 and cost > 0 then
 						count = i - 1
 						break
 					end
+					left = left - cost
 				end
 				return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 			end
@@ -5013,6 +5075,24 @@ local function library(stamp, now)
 			function lib.kept_lock_time(seconds)
 				return seconds > 0 and seconds or 60
 			end
+		elseif name == 'leave_together' then
+			function lib.leave_together(jids)
+				lib.leave_later(jids)
+				for group, its in pairs(var.places) do
+					local key, count, last = prefix .. 'f:' .. group, 0, 0
+					for i = 1, #jids do
+						local place = its[jids[i]]
+						if place and try('lindex', key, place) == jids[i] and try('lset', key, place, 'x:gone').ok then
+							count, last = count + 1, math.max(last, place)
+						elseif place then
+							try('lrem', key, 1, jids[i])
+						end
+					end
+					if count > 0 then
+						try('lrem', key, 2 * last < lib.finite(try('llen', key), 0) and count or -count, 'x:gone')
+					end
+				end
+			end
 		elseif name == 'lost_with_room' then
 			function lib.lost_with_room(queue, wanted)
 				local jids = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
@@ -5141,6 +5221,11 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_cancelable' then
 			function lib.read_cancelable(jid, among, n)
+				local many = try('scard', prefix .. 'j:' .. jid .. '-dependencies')
+				if type(many) == 'number' and many > (classic and 1000000000 or 1000) then
+					var.left_alone[#var.left_alone + 1] = {jid, 'long', 'it waits for too many others'}
+					return
+				end
 				local ok, job = pcall(lib.read_job_to_cancel, jid)
 				local dependents = lib.dependents_beyond(try, jid, among, n)
 				if not ok or dependents.err then
@@ -5347,7 +5432,7 @@ local function library(stamp, now)
 						local wanted3 = wanted or math.max(0, ask.limit - #out)
 						local turns, shares
 						do
-							local wanted2 = wanted3 + var.dropped < 1000 and wanted3 or 1000 - var.dropped
+							local wanted2 = wanted3
 							local turns2, shares2, left, queues = {}, {}, 0, #ask.queues
 							for i = 1, queues do
 								left = left + (have[i] or 0)
@@ -5370,9 +5455,9 @@ local function library(stamp, now)
 							local i = (n - 1) % #ask.queues + 1
 							if shares[i] then
 								taken[i] = {}
-								local found = var.dropped < 1000 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+								local found = var.droppable > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
 								more[i] = found and more[i] - #taken[i] or 0
-								stopped = stopped or var.dropped >= 1000 and i
+								stopped = stopped or var.droppable <= 0 and i
 							end
 						end
 						if stopped then
@@ -5386,7 +5471,7 @@ local function library(stamp, now)
 						end
 						gone = #turns - (#out - before)
 					end
-				until gone == 0 or var.dropped >= 1000 or ask.left
+				until gone == 0 or var.droppable <= 0 or ask.left
 			end
 		end
 		elseif length == 17 then
@@ -6174,7 +6259,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 	end
 	return
 elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
-	var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
+	var = {droppable = 1000, dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
 	local none = var.none
 	local function finite(text, default)
 		local n = text and tonumber(text)
@@ -6207,7 +6292,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				local details = '{"worker":' .. cjson.encode(worker) .. '}'
 				local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
 				local jobs, waited, locks = jids[2] and {unpack(jids)} or {false}, jids[2] and {unpack(jids)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-				local n, count, limited, fair, common = 0, #jids, false, false, nil
+				local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
 				for i = 1, count do
 					local key = prefix .. 'j:' .. jids[i]
 					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
@@ -6215,12 +6300,20 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					local size = #(job[6] or '')
 					var.taken_bytes = var.taken_bytes + size
 					if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-						count, settings.stopped, var.dropped = i - 1, true, 1000
+						count, settings.stopped, var.droppable = i - 1, true, 0
 						break
 					end
-					if job[9] and string.find(job[9], '^%a*[cg]') ~= nil then
-						limited = limited or string.find(job[9], '^%a*c') ~= nil
-						fair = fair or string.find(job[9], '^%a*g') ~= nil
+					local stored = job[9]
+					if stored and string.find(stored, '^%a*[cg]') ~= nil then
+						limited = limited or string.find(stored, '^%a*c') ~= nil
+						fair = fair or string.find(stored, '^%a*g') ~= nil
+					end
+					if stored and string.find(stored, '^%a*[st]') ~= nil and library(stamp, now).is_over(jids[i], stored, 'waiting') then
+						job.over, over = true, over + 1
+						if run and over >= var.droppable then
+							count, settings.stopped, var.droppable = i, true, 0
+							break
+						end
 					end
 				end
 				if limited then
@@ -6243,10 +6336,9 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				for i = 1, count do
 					local jid, job, key = jids[i], jobs[i], waited[i]
 					local stored = job[9]
-					local over = stored and string.find(stored, '^%a*[st]') ~= nil and library(stamp, now).is_over(jid, stored, 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
 					if limited and job.refused then
 						library(stamp, now).put_aside(queue, jid, job, run)
-					elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
+					elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 						n = n + 1
 						local entries = try('rpush', key .. '-history', popped)
 						if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
@@ -6590,7 +6682,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		if ask.limit == 0 then
 			return {ask.cursor, '0', '', library(stamp, now).become_busy(ask)}
 		end
-		var.most_bytes = 2097152
+		var.most_bytes, var.droppable = 2097152, 60
 		local out = {}
 		local known = ask.order ~= 'shuffled' and ask.known
 		if known then
@@ -6630,18 +6722,12 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 			end
 			lock_from(ask, 1, expired, 0, nil, out)
-			if var.dropped > 0 then
-				more = more + var.dropped < 1000 and more or 1000 - var.dropped
-			end
-			while more > 0 do
+			while more > 0 and var.droppable > 0 do
 				local before = #out
 				if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
 					break
 				end
 				more = more - (#out - before)
-				if var.dropped > 0 then
-					more = more + var.dropped < 1000 and more or 1000 - var.dropped
-				end
 			end
 		elseif ask.order == 'ordered' then
 			library(stamp, now).take_ordered(ask, out)
@@ -6667,18 +6753,12 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					end
 				end
 				lock_from(ask, 1, expired, 0, nil, out)
-				if var.dropped > 0 then
-					more = more + var.dropped < 1000 and more or 1000 - var.dropped
-				end
-				while more > 0 do
+				while more > 0 and var.droppable > 0 do
 					local before = #out
 					if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
 						break
 					end
 					more = more - (#out - before)
-					if var.dropped > 0 then
-						more = more + var.dropped < 1000 and more or 1000 - var.dropped
-					end
 				end
 			elseif ask.order == 'ordered' then
 				library(stamp, now).take_ordered(ask, out)
@@ -6686,7 +6766,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				library(stamp, now).take_round_robin(ask, out)
 			end
 		end
-		local may_be_more = ask.left or var.dropped >= 1000
+		local may_be_more = ask.left or var.droppable <= 0
 		if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due(ask)) then
 			may_be_more = true
 		end
@@ -6968,7 +7048,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				large_text = large_text + #text
 				return text
 			end
-			show, at_once, var.most_bytes = timed_json, 50, 2097152
+			show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
 		end
 		do
 			local wanted = count
@@ -7002,8 +7082,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			while jids do
 				lock(queue, jids, worker, settings, show, out, run)
 				local more = math.min(count - #out, at_once)
-				more = more + var.dropped < 1000 and more or 1000 - var.dropped
-				if is_left and out[1] or settings.stopped or large_text >= 262144 then
+				if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
 					is_left = true
 					break
 				elseif more <= 0 then
@@ -7031,8 +7110,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				reply = try('zadd', key, score, worker)
 			end
 		end
-		if var.large or is_left then
-			return library(stamp, now).with_large(joined(out), is_left and out[1] and 'more' or '')
+		if timed and (var.large or is_left) then
+			return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
 		end
 		return joined(out)
 	elseif command == 'popByJid' then
@@ -8826,7 +8905,7 @@ elseif command == 'stats' then
 	local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'sweep' then
-	var = {dropped = 0, made_last = 0, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {droppable = 1000, dropped = 0, left_groups = {}, made_last = 0, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local function some_groups(cursor)
 		local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
@@ -8939,11 +9018,13 @@ elseif command == 'sweep' then
 		return done
 	end
 	lib.must_publish()
+	var.tellable = 100
 	if ARGV[3] == '' then
 		sweep_failures()
 		return call('hexists', prefix .. 'x:sweep', 'cursor')
 	end
 	local done = lib.end_lives(100)
+	var.tellable, var.releasable = var.tellable - done, 250 - done
 	if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
 		done = done + lib.settle_rest()
 		if try('exists', prefix .. 'failures') == 1 then
@@ -9043,6 +9124,7 @@ if command == 'depart' then
 	end
 	return
 elseif command == 'forget' then
+	var = {left_groups = {}}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local key = prefix .. 'j:' .. jid
@@ -9134,7 +9216,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, left_alone = {}, none = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, halved = 0, left_alone = {}, left_groups = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
@@ -9215,31 +9297,39 @@ elseif command == 'repair' then
 			end
 			return #jobs
 		end
+		local all = {}
+		for i = 1, #jobs do
+			all[i] = jobs[i].jid
+		end
+		lib.leave_together(all)
 		for i = 1, #jobs do
 			lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
 		end
 		return #jobs
+	end
+	local function add_moved(puts, items, jid)
+		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data', 'x:o')
+		if not job[1] or not job[2] then
+			local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
+			var.left_alone[#var.left_alone + 1] = {jid, code, why}
+			return
+		end
+		local given = lib.options('Repair', last + 1, #ARGV)
+		local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
+		lib.add_given(puts, item, given)
+		items[#items + 1] = item
+		return not (job[3] and string.find(job[3], '^%a*u') ~= nil)
 	end
 	local function move_all(jids)
 		lib.required('Queue', 'queue', value ~= '' and value)
 		local puts = {worker = lib.options('Repair', last + 1, #ARGV).worker or '', items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false}
 		local items = puts.items
 		puts.groups[1] = items
+		local sure = {}
 		for i = 1, #jids do
-			do
-				local jid = jids[i]
-				local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data')
-				if not job[1] or not job[2] then
-					local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-					var.left_alone[#var.left_alone + 1] = {jid, code, why}
-				else
-					local given = lib.options('Repair', last + 1, #ARGV)
-					local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
-					lib.add_given(puts, item, given)
-					items[#items + 1] = item
-				end
-			end
+			sure[#sure + 1] = add_moved(puts, items, jids[i]) and jids[i] or nil
 		end
+		lib.leave_later(sure)
 		local moved = #items
 		for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
 			do
@@ -9248,6 +9338,7 @@ elseif command == 'repair' then
 			end
 			moved = moved - 1
 		end
+		lib.leave_together(sure)
 		return moved
 	end
 	local function time_out_all(jids)
@@ -9418,6 +9509,11 @@ elseif command == 'repair' then
 				until not changed
 			end
 			lib.must_publish()
+			local gone = {}
+			for i = 1, #jids do
+				gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
+			end
+			lib.leave_together(gone)
 			for i = 1, #jids do
 				local job = jobs[jids[i]]
 				if job then
@@ -9492,7 +9588,7 @@ elseif command == 'unfail' then
 end
 elseif #command == 7 then
 if command == 'depends' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -9622,7 +9718,7 @@ elseif command == 'release' then
 	end
 	return jid
 elseif command == 'requeue' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
 		local message = 'Job ' .. ARGV[5] .. ' does not exist'
@@ -10009,7 +10105,7 @@ elseif command == 'progress' then
 	end
 	return outcomes
 elseif command == 'schedule' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due
@@ -10045,7 +10141,7 @@ elseif command == 'schedule' then
 	end
 	return reply
 elseif command == 'withdraw' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
@@ -10226,7 +10322,7 @@ elseif command == 'schedules' then
 end
 elseif #command == 10 then
 if command == 'cancel.all' then
-	var = {none = {}, tellable = 200, unheard = 0}
+	var = {halved = 0, left_groups = {}, none = {}, places = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local count, rest
 	do
@@ -10279,12 +10375,13 @@ if command == 'cancel.all' then
 			end
 			order = order2
 		end
-		local some = lib.within_reach(order, 250)
+		local some = lib.within_reach(order, 100)
 		local jobs, canceled = lib.read_first(some), 0
 		lib.must_publish()
 		if #jobs == 0 then
 			lib.unlink_some(order[1])
 		end
+		lib.leave_together({unpack(order, 1, #jobs)})
 		for i = 1, #jobs do
 			lib.cancel_job(order[i], jobs[i])
 			canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
@@ -10420,7 +10517,7 @@ elseif command == 'reschedule' then
 	lib.wake_for(queue, delay)
 	return state
 elseif command == 'unfail.job' then
-	var = {unheard = 0}
+	var = {left_groups = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local given = lib.read_gift('Unfail.job', 4, #ARGV)
@@ -10731,7 +10828,7 @@ if command == 'schedule.forget' then
 	call('del', prefix .. 'x:schedule:' .. id, prefix .. 'x:follow:' .. id)
 	return removed + known > 0 and 'forgotten' or 'unknown'
 elseif command == 'worker.register' then
-	var = {none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {left_groups = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
 	local started = now - lib.number('Worker.register', 'age', ARGV[4])
