@@ -358,7 +358,7 @@ func (c *Client) settleDeferred(ctx context.Context) {
 }
 
 // settleBatchSize is the least number of such jobs that a sweep deals with if others are left.
-const settleBatchSize = 200
+const settleBatchSize = 100
 
 func (c *Client) completeTogether(ctx context.Context, calls []*waitingComplete) {
 	var args []any

@@ -91,7 +91,7 @@ const changeBatchSize = 500
 // with them: otherwise the error is [ErrHasDependents] and nothing is changed. If there are more
 // than 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
 //
-// A script cancels at most 250 jobs, fewer failed ones if it has to look for them in long groups,
+// A script cancels at most 100 jobs, fewer failed ones if it has to look for them in long groups,
 // and takes at most 1,000 dependencies from jobs; then Cancel runs it again. If that fails, because
 // the connection breaks or a job has come that depends on one of the others, those before are
 // canceled. None of the others waits for one of them, but one that waited for more than 1,000 jobs

@@ -147,7 +147,7 @@ const putBatchSize = 500
 
 // weight returns as how many jobs it counts that one script puts.
 func (p *put) weight() int {
-	return 1 + (len(p.options.Tags)+len(p.options.DependsOn))/2 + len(p.data)/4096
+	return 1 + (3*p.options.Extras()+1)/2 + len(p.data)/4096
 }
 
 // countTogether returns how many of the jobs one script puts: as many of the first ones as fit.
@@ -163,9 +163,10 @@ func countTogether(puts []*put) int {
 }
 
 // PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns
-// their jids in order. One script puts up to 500 jobs, all or none of them; each 4 KiB of data, and
-// each two tags or dependencies, count as a job more. If there are more jobs and a later script
-// fails, PutMany returns the jids of the jobs that were put along with the error.
+// their jids in order. One script puts up to 500 jobs, all or none of them; each 4 KiB of data
+// counts as a job more, and each two tags, dependencies or other options as three. If there are
+// more jobs and a later script fails, PutMany returns the jids of the jobs that were put along with
+// the error.
 //
 // Jobs that are refused because of an [If] or [Unique] do not stop the others. Of
 // several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace],

@@ -64,7 +64,7 @@ func (q *Queue) Put(
 }
 
 // popBatchSize is how many jobs a script pops: fewer if their data is large.
-const popBatchSize = 250
+const popBatchSize = 100
 
 // Pop locks at most count jobs for the client's worker and returns them: first those whose lock has
 // expired, then by priority, then by age. It returns fewer, or none, if the queue has no more, is
@@ -75,7 +75,7 @@ const popBatchSize = 250
 // it failed with [ErrUnavailable], it may have locked jobs, which can be popped again when their
 // locks expire. [Client.Receive] takes jobs with a lock time of its own.
 //
-// A script pops at most 250 jobs, and 2 MiB of data that is larger than 4 KiB, unless it is that of
+// A script pops at most 100 jobs, and 2 MiB of data that is larger than 4 KiB, unless it is that of
 // one job, or fewer if they have long histories; then Pop runs it again. If that fails, it returns
 // the jobs that it has. More than 4,000 Dependents are read in further steps. If one fails, the job
 // is returned without them, and [Job.Refresh] reads them.

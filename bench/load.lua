@@ -1,20 +1,21 @@
 -- Fills a queue or the completed jobs quickly, with everything that any of the scripts reads.
 --
--- ARGV  'waiting' or 'completed', queue, number of the first job, count, data, time, and the
---       throttles that current classic scripts keep in each job, or ''
+-- ARGV  'waiting', 'failed' or 'completed', queue, number of the first job, count, data, time, and
+--       the throttles that current classic scripts keep in each job, or ''
 local call = redis.call
 local kind, queue, data, stamp = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
 local throttles = ARGV[7]
 local work = 'ql:q:' .. queue .. '-work'
 local complete = kind == 'completed'
+local states = {waiting = 'waiting', failed = 'failed', completed = 'complete'}
 local put = '[' .. string.match(stamp, '^%d+') .. ',"put",{"q":"' .. queue .. '"}]'
 
 for i = first, first + count - 1 do
   local jid = string.format('%s%027d', string.sub(kind, 1, 5), i)
   local key = 'ql:j:' .. jid
   call('hset', key, 'jid', jid, 'klass', 'Bench', 'data', data, 'priority', 0, 'tags', '[]',
-    'state', complete and 'complete' or 'waiting', 'worker', '', 'expires', 0,
+    'state', states[kind], 'worker', '', 'expires', 0,
     'queue', complete and '' or queue, 'retries', 5, 'remaining', 5, 'time', stamp)
   if throttles ~= '' then
     call('hset', key, 'throttles', throttles)
@@ -22,6 +23,11 @@ for i = first, first + count - 1 do
   call('rpush', key .. '-history', put)
   if complete then
     call('zadd', 'ql:completed', stamp, jid)
+  elseif kind == 'failed' then
+    call('hset', key, 'failure', '{"group":"failed","message":"it failed","when":' ..
+      string.format('%.0f', tonumber(stamp) + i) .. ',"worker":"w"}')
+    call('lpush', 'ql:f:failed', jid)
+    call('sadd', 'ql:failures', 'failed')
   else
     call('zadd', work, string.format('%.17g', -(tonumber(stamp) + i / 1e6) / 1e10), jid)
   end

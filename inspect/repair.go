@@ -15,9 +15,8 @@ import (
 // A Result is the result of a repair. It is valid even with an error: it then describes the steps
 // that were done before; the step that was under way may have been done too.
 //
-// A repair looks at no more jobs than the list had at its start. Each step, of 250 jobs or 100 if
-// they have to be searched for, finds and changes its jobs in one script. Calling the repair again
-// continues it.
+// A repair looks at no more jobs than the list had at its start. Each step, of 100 jobs, or 50 that
+// are moved, finds and changes its jobs in one script. Calling the repair again continues it.
 type Result struct {
 	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
 	Left    int                     `json:"left"`          // jobs that could not be changed
@@ -45,6 +44,9 @@ func (r *Result) leave(err *qless.Error) {
 func (s Selection) Cancel(ctx context.Context) (Result, error) {
 	r := repair{action: "cancel"}
 	err := r.run(ctx, s)
+	if err == nil {
+		err = r.cancelLong(ctx, s)
+	}
 	for before := -1; err == nil && r.done.Changed > before && r.isWanted(s); {
 		before = r.done.Changed
 		blocked := r.takeBlocked()
@@ -54,7 +56,9 @@ func (s Selection) Cancel(ctx context.Context) (Result, error) {
 		again := s.bare(blocked)
 		again.onStep = s.onStep
 		again.atMost = s.atMost
-		err = r.run(ctx, again)
+		if err = r.run(ctx, again); err == nil {
+			err = r.cancelLong(ctx, s)
+		}
 	}
 	return r.done, err
 }
@@ -204,10 +208,10 @@ type repairReply struct {
 	Cursor wire.Text                       `json:"cursor"`
 }
 
-// The largest numbers of jobs that a script changes: fewer if it may have to search for them.
+// The largest numbers of jobs that a script changes, and that it puts into another queue.
 const (
-	changedAtOnce  = 250
-	searchedAtOnce = 100
+	changedAtOnce = 100
+	movedAtOnce   = 50
 )
 
 // A repair is what a method of a Selection does.
@@ -216,6 +220,7 @@ type repair struct {
 	pairs         []any // of names and values, or options
 	done          Result
 	blocked       []string // left because others depend on them, in the order of the steps
+	long          []string // left because they wait for too many others for one script
 }
 
 // repair changes the jobs, in steps.
@@ -239,8 +244,8 @@ func (r *repair) run(ctx context.Context, s Selection) error {
 		return invalid("repair", "recurring jobs are not repaired")
 	}
 	step := changedAtOnce
-	if s.searchesData() || r.searchesGroups(s) {
-		step = searchedAtOnce
+	if r.action == "move" {
+		step = movedAtOnce
 	}
 	total, cursor := len(s.jids), ""
 	for looked := 0; ; {
@@ -283,17 +288,6 @@ func (r *repair) args(s Selection, name, cursor string, count int) []any {
 	return append(append(args, filters...), r.pairs...)
 }
 
-// searchesGroups reports whether jobs may have to be searched for in failure groups.
-func (r *repair) searchesGroups(s Selection) bool {
-	switch r.action {
-	case "cancel", "unfail":
-		return s.list == jidsList || s.list == taggedList || s.list == trackedList
-	case "move":
-		return true
-	}
-	return false
-}
-
 // add adds the result of a step.
 func (r *repair) add(step repairReply) error {
 	r.done.Changed += step.Count.Int()
@@ -304,11 +298,42 @@ func (r *repair) add(step repairReply) error {
 		why := &qless.Error{
 			Op: r.action, Code: qless.Code(left[1]), JID: string(left[0]), Message: string(left[2]),
 		}
-		if why.Code == qless.ErrHasDependents {
+		switch why.Code {
+		case codeLong:
+			r.long = append(r.long, why.JID)
+			continue
+		case qless.ErrHasDependents:
 			r.blocked = append(r.blocked, why.JID)
 		}
 		r.done.leave(why)
 	}
+	return nil
+}
+
+// codeLong is why the command repair leaves a job that waits for too many others to be canceled by
+// one script.
+const codeLong qless.Code = "long"
+
+// cancelLong cancels the jobs that wait for too many others, each in several steps.
+func (r *repair) cancelLong(ctx context.Context, s Selection) error {
+	for _, jid := range r.long {
+		err := s.client.Cancel(ctx, jid)
+		var own *qless.Error
+		switch {
+		case err == nil:
+			r.done.Changed++
+		case errors.Is(err, qless.ErrHasDependents) && errors.As(err, &own):
+			own.JID = jid
+			r.blocked = append(r.blocked, jid)
+			r.done.leave(own)
+		default:
+			return err
+		}
+		if err := s.stepped(r.done); err != nil {
+			return err
+		}
+	}
+	r.long = nil
 	return nil
 }
 

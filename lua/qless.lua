@@ -159,6 +159,7 @@ local function library(stamp, now)
 	end
 	var = var or {}
 	var.large_bytes = var.large_bytes or 0
+	var.left_groups = var.left_groups or {}
 	var.made_last = var.made_last or 0
 	var.met_letters = var.met_letters or {}
 	var.met_lives = var.met_lives or {}
@@ -710,10 +711,13 @@ local function library(stamp, now)
 				while limit > 0 do
 					local before = var.dropped
 					local ended = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, limit)
-					for _, jid in ipairs(ended) do
-						taken[#taken + 1] = lib.expire_lock(queue, jid, settings)
+					for i = 1, var.droppable > 0 and #ended or 0 do
+						taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
+						if var.droppable <= 0 then
+							break
+						end
 					end
-					limit = math.min(var.dropped - before, 1000 - var.dropped)
+					limit = math.min(var.dropped - before, var.droppable)
 					if limit > 0 then
 						local key = prefix .. 'q:' .. queue .. '-locks'
 						for from = 1, #taken, 1000 do
@@ -2213,6 +2217,19 @@ local function library(stamp, now)
 				end
 				return ended
 			end
+		elseif name == 'failed_at' then
+			function lib.failed_at(key, place)
+				local jid = try('lindex', key, place)
+				local failure = type(jid) == 'string' and try('hget', prefix .. 'j:' .. jid, 'failure')
+				do
+					local text = lib.list_of(failure).when
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						return n
+					end
+					return 0
+				end
+			end
 		elseif name == 'holder_of' then
 			function lib.holder_of(name)
 				local ends, jid = lib.stored_claim(name)
@@ -2332,37 +2349,40 @@ local function library(stamp, now)
 				do
 					local jids2, worker, run = jids, ask.owner, take
 					for first = 1, #jids2, 500 do
-						local some = jids2
-						if #jids2 > 500 then
-							some = {unpack(jids2, first, math.min(first + 500 - 1, #jids2))}
-						end
+						local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
 						repeat
-							local jids = some
 							local cap = its.cap
 							local expires = lib.later(its.heartbeat)
 							local details = '{"worker":' .. cjson.encode(worker) .. '}'
 							local popped = lib.entry(now, '"popped"', details)
-							local jobs, waited, locks = jids[2] and {unpack(jids)} or {false}, jids[2] and {unpack(jids)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-							local n, count, limited, fair, common = 0, #jids, false, false, nil
+							local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
+							local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
 							for i = 1, count do
-								local key = prefix .. 'j:' .. jids[i]
+								local key = prefix .. 'j:' .. some[i]
 								local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+								local stored, size = job[9], #(job[6] or '')
 								jobs[i], waited[i] = job, key
-								local size = #(job[6] or '')
 								var.taken_bytes = var.taken_bytes + size
 								if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-									count, its.stopped, var.dropped = i - 1, true, 1000
+									count, its.stopped, var.droppable = i - 1, true, 0
 									break
 								end
-								if job[9] then
-									local has = lib.letters_of(job[9])
+								if stored then
+									local has = lib.letters_of(stored)
 									limited, fair = limited or has.c, fair or has.g
+									if (has.s or has.t) and lib.is_over(some[i], stored, 'waiting') then
+										job.over, over = true, over + 1
+										if run and over >= var.droppable then
+											count, its.stopped, var.droppable = i, true, 0
+											break
+										end
+									end
 								end
 							end
 							if limited then
-								count, common = lib.admit_all(jids, count, jobs, #out, its, run)
+								count, common = lib.admit_all(some, count, jobs, #out, its, run)
 								if not common then
-									lib.read_scores(queue, jids, count, jobs, its, run)
+									lib.read_scores(queue, some, count, jobs, its, run)
 								end
 							end
 							if run then
@@ -2377,12 +2397,11 @@ local function library(stamp, now)
 							end
 							local put_at, put_time
 							for i = 1, count do
-								local jid, job, key = jids[i], jobs[i], waited[i]
+								local jid, job, key = some[i], jobs[i], waited[i]
 								local has = job[9] and lib.letters_of(job[9]) or var.none
-								local over = (has.s or has.t) and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting')
 								if limited and job.refused then
 									lib.put_aside(queue, jid, job, run)
-								elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
+								elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 									n = n + 1
 									local entries = lib.record(key, popped, cap)
 									if entries ~= 2 or string.find(jid, '-', 1, true) then
@@ -2397,14 +2416,14 @@ local function library(stamp, now)
 									if job[8] ~= put_at or n == 1 then
 										put_at, put_time = job[8], lib.finite(job[8], now)
 									end
-									jobs[n], jids[n], waited[n] = job, jid, now - put_time
+									jobs[n], some[n], waited[n] = job, jid, now - put_time
 									locks[2 * n + 1], locks[2 * n + 2] = ends, jid
 								else
 									call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 								end
 							end
-							for i = n + 1, #jids do
-								jids[i], waited[i] = nil, nil
+							for i = n + 1, #some do
+								some[i], waited[i] = nil, nil
 							end
 							if n == 0 then
 								break
@@ -2460,12 +2479,12 @@ local function library(stamp, now)
 									lib.prune_histograms('wait', day, queue)
 								end
 							end
-							local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
+							local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
 							for i = 1, n do
 								if tracked[i] then
-									try('publish', prefix .. 'popped', jids[i])
+									try('publish', prefix .. 'popped', some[i])
 								end
-								out[#out + 1] = values(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+								out[#out + 1] = values(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
 							end
 						until true
 					end
@@ -2492,13 +2511,13 @@ local function library(stamp, now)
 		elseif name == 'may_start' then
 			function lib.may_start(jid, job, ready, settings, run)
 				local stored = job[9]
-				if not job[1] or string.find(stored, '^%a*[st]') ~= nil and lib.is_over(jid, stored, 'waiting') then
+				if not job[1] or job.over then
 					return true
 				elseif run and settings.direct and ready >= settings.direct then
 					settings.stopped = true
 					return false
 				elseif run and var.parked_here >= 200 then
-					settings.stopped, var.dropped = true, 1000
+					settings.stopped, var.droppable = true, 0
 					return false
 				end
 				if not run then
@@ -3216,6 +3235,30 @@ local function library(stamp, now)
 				if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
 					return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 				end
+			end
+		elseif name == 'find_place' then
+			function lib.find_place(group, jid, failure, length)
+				local key, low, high = prefix .. 'f:' .. group, 0, length
+				var.places[group] = var.places[group] or {}
+				local its = var.places[group]
+				while not its[jid] and var.halved < 150 do
+					var.halved = var.halved + 1
+					if low == high then
+						local first = math.max(low - 250 / 2, 0)
+						local near = try('lrange', key, first, first + 250 - 1)
+						for i = 1, #near do
+							its[near[i]] = first + i - 1
+						end
+						break
+					end
+					local middle = math.floor((low + high) / 2)
+					if lib.failed_at(key, middle) > lib.finite(failure.when, 0) then
+						low = middle + 1
+					else
+						high = middle
+					end
+				end
+				return its[jid]
 			end
 		elseif name == 'first_turn' then
 			function lib.first_turn(queue, priority)
@@ -3941,17 +3984,24 @@ local function library(stamp, now)
 		elseif name == 'leave_group' then
 			function lib.leave_group(jid, failure, count)
 				local group = failure.group
-				if type(group) == 'string' then
+				if type(group) == 'string' and not var.left_groups[jid] then
 					local key = prefix .. 'f:' .. group
 					local length = count and 0 or lib.finite(try('llen', key), 0)
 					if length >= 10000 then
-						local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
-						local middle = type(jid) == 'string' and lib.list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
-						count = lib.finite(failure.when, 0) < lib.finite(middle.when, 0) and -1 or 1
+						local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
+						count = lib.finite(failure.when, 0) < middle and -1 or 1
 					end
 					try('lrem', key, count or 0, jid)
 					if call('exists', prefix .. 'f:' .. group) == 0 then
 						try('srem', prefix .. 'failures', group)
+					end
+				end
+			end
+		elseif name == 'leave_later' then
+			function lib.leave_later(jids)
+				for _, its in pairs(var.places) do
+					for i = 1, #jids do
+						var.left_groups[jids[i]] = var.left_groups[jids[i]] or its[jids[i]]
 					end
 				end
 			end
@@ -4361,7 +4411,7 @@ local function library(stamp, now)
 				if not lib.end_life(jid, state) then
 					return false
 				end
-				var.dropped = var.dropped + 1
+				var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
 				return true
 			end
 		elseif name == 'end_in_state' then
@@ -4718,23 +4768,17 @@ local function library(stamp, now)
 						local i2 = i
 						local expired, more = lib.open_safely(ask, i2, #out)
 						lib.lock_from(ask, i2, expired, 0, nil, out)
-						if var.dropped > 0 then
-							more = more + var.dropped < 1000 and more or 1000 - var.dropped
-						end
-						while more > 0 do
+						while more > 0 and var.droppable > 0 do
 							local before = #out
 							if not lib.lock_from(ask, i2, nil, more, ask.limit > ask.count and ask.count, out) then
 								break
 							end
 							more = more - (#out - before)
-							if var.dropped > 0 then
-								more = more + var.dropped < 1000 and more or 1000 - var.dropped
-							end
 						end
 					end
 					giving = #out > before and giving + 1 or giving
 					ask.left = ask.left or giving >= 60
-					if math.max(0, ask.limit - #out) == 0 or var.dropped >= 1000 or ask.left then
+					if math.max(0, ask.limit - #out) == 0 or var.droppable <= 0 or ask.left then
 						return
 					end
 					i = string.find(known.marks, known.chosen, i + 1, true)
@@ -4820,17 +4864,30 @@ local function library(stamp, now)
 			end
 		elseif name == 'within_reach' then
 			function lib.within_reach(jids, most)
-				local left, count = 300000, math.min(#jids, most or #jids)
+				local left, count, passed = 300000, math.min(#jids, most or #jids), {}
 				for i = 1, count do
 					local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
-					local group = job[1] == 'failed' and lib.list_of(job[2]).group
+					local failure = job[1] == 'failed' and lib.list_of(job[2]) or {}
+					local group, cost = failure.group, 0
 					if type(group) == 'string' then
-						left = left - lib.finite(try('llen', prefix .. 'f:' .. group), 0)
+						do
+							local text = try('llen', prefix .. 'f:' .. group)
+							local n = text and tonumber(text)
+							if n and n - n == 0 then
+								cost = n
+							else
+								cost = 0
+							end
+						end
+						if cost >= 10000 and lib.find_place(group, jids[i], failure, cost) then
+							cost, passed[group] = passed[group] and 0 or cost, true
+						end
 					end
-					if left < 0 and i > 1 then
+					if cost > left and i > 1 and cost > 0 then
 						count = i - 1
 						break
 					end
+					left = left - cost
 				end
 				return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 			end
@@ -5275,6 +5332,24 @@ local function library(stamp, now)
 			function lib.kept_lock_time(seconds)
 				return seconds > 0 and seconds or 60
 			end
+		elseif name == 'leave_together' then
+			function lib.leave_together(jids)
+				lib.leave_later(jids)
+				for group, its in pairs(var.places) do
+					local key, count, last = prefix .. 'f:' .. group, 0, 0
+					for i = 1, #jids do
+						local place = its[jids[i]]
+						if place and try('lindex', key, place) == jids[i] and try('lset', key, place, 'x:gone').ok then
+							count, last = count + 1, math.max(last, place)
+						elseif place then
+							try('lrem', key, 1, jids[i])
+						end
+					end
+					if count > 0 then
+						try('lrem', key, 2 * last < lib.finite(try('llen', key), 0) and count or -count, 'x:gone')
+					end
+				end
+			end
 		elseif name == 'lost_with_room' then
 			function lib.lost_with_room(queue, wanted)
 				local jids = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
@@ -5398,6 +5473,11 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_cancelable' then
 			function lib.read_cancelable(jid, among, n)
+				local many = try('scard', prefix .. 'j:' .. jid .. '-dependencies')
+				if type(many) == 'number' and many > (classic and 1000000000 or 1000) then
+					var.left_alone[#var.left_alone + 1] = {jid, 'long', 'it waits for too many others'}
+					return
+				end
 				local ok, job = pcall(lib.read_job_to_cancel, jid)
 				local dependents = lib.dependents_beyond(try, jid, among, n)
 				if not ok or dependents.err then
@@ -5608,7 +5688,7 @@ local function library(stamp, now)
 						local wanted3 = wanted or math.max(0, ask.limit - #out)
 						local turns, shares
 						do
-							local wanted2 = wanted3 + var.dropped < 1000 and wanted3 or 1000 - var.dropped
+							local wanted2 = wanted3
 							local turns2, shares2, left, queues = {}, {}, 0, #ask.queues
 							for i = 1, queues do
 								left = left + (have[i] or 0)
@@ -5631,9 +5711,9 @@ local function library(stamp, now)
 							local i = (n - 1) % #ask.queues + 1
 							if shares[i] then
 								taken[i] = {}
-								local found = var.dropped < 1000 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+								local found = var.droppable > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
 								more[i] = found and more[i] - #taken[i] or 0
-								stopped = stopped or var.dropped >= 1000 and i
+								stopped = stopped or var.droppable <= 0 and i
 							end
 						end
 						if stopped then
@@ -5647,7 +5727,7 @@ local function library(stamp, now)
 						end
 						gone = #turns - (#out - before)
 					end
-				until gone == 0 or var.dropped >= 1000 or ask.left
+				until gone == 0 or var.droppable <= 0 or ask.left
 			end
 		end
 		elseif length == 17 then
@@ -6405,7 +6485,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 	end
 	return
 elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
-	var = {dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
+	var = {droppable = 1000, dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
 	local none = var.none
 	local function finite(text, default)
 		local n = text and tonumber(text)
@@ -6424,12 +6504,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 	end
 	local function lock(queue, jids, worker, settings, show, out, run)
 		for first = 1, #jids, 500 do
-			local some = jids
-			if #jids > 500 then
-				some = {unpack(jids, first, math.min(first + 500 - 1, #jids))}
-			end
+			local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
 			repeat
-				local jids = some
 				local cap = settings.cap
 				local expires
 				repeat
@@ -6445,27 +6521,34 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				until true
 				local details = '{"worker":' .. cjson.encode(worker) .. '}'
 				local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-				local jobs, waited, locks = jids[2] and {unpack(jids)} or {false}, jids[2] and {unpack(jids)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-				local n, count, limited, fair, common = 0, #jids, false, false, nil
+				local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
+				local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
 				for i = 1, count do
-					local key = prefix .. 'j:' .. jids[i]
+					local key = prefix .. 'j:' .. some[i]
 					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+					local stored, size = job[9], #(job[6] or '')
 					jobs[i], waited[i] = job, key
-					local size = #(job[6] or '')
 					var.taken_bytes = var.taken_bytes + size
 					if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-						count, settings.stopped, var.dropped = i - 1, true, 1000
+						count, settings.stopped, var.droppable = i - 1, true, 0
 						break
 					end
-					if job[9] then
-						local has = library(stamp, now).letters_of(job[9])
+					if stored then
+						local has = library(stamp, now).letters_of(stored)
 						limited, fair = limited or has.c, fair or has.g
+						if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
+							job.over, over = true, over + 1
+							if run and over >= var.droppable then
+								count, settings.stopped, var.droppable = i, true, 0
+								break
+							end
+						end
 					end
 				end
 				if limited then
-					count, common = library(stamp, now).admit_all(jids, count, jobs, #out, settings, run)
+					count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, run)
 					if not common then
-						library(stamp, now).read_scores(queue, jids, count, jobs, settings, run)
+						library(stamp, now).read_scores(queue, some, count, jobs, settings, run)
 					end
 				end
 				if run then
@@ -6480,12 +6563,11 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 				local put_at, put_time
 				for i = 1, count do
-					local jid, job, key = jids[i], jobs[i], waited[i]
+					local jid, job, key = some[i], jobs[i], waited[i]
 					local has = job[9] and library(stamp, now).letters_of(job[9]) or none
-					local over = (has.s or has.t) and library(stamp, now).is_over(jid, job[9], 'waiting') and library(stamp, now).drop_expired(jid, 'waiting')
 					if limited and job.refused then
 						library(stamp, now).put_aside(queue, jid, job, run)
-					elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
+					elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 						n = n + 1
 						local entries = try('rpush', key .. '-history', popped)
 						if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
@@ -6503,14 +6585,14 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 						if job[8] ~= put_at or n == 1 then
 							put_at, put_time = job[8], finite(job[8], now)
 						end
-						jobs[n], jids[n], waited[n] = job, jid, now - put_time
+						jobs[n], some[n], waited[n] = job, jid, now - put_time
 						locks[2 * n + 1], locks[2 * n + 2] = ends, jid
 					else
 						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 					end
 				end
-				for i = n + 1, #jids do
-					jids[i], waited[i] = nil, nil
+				for i = n + 1, #some do
+					some[i], waited[i] = nil, nil
 				end
 				if n == 0 then
 					break
@@ -6565,12 +6647,12 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 						library(stamp, now).begin_day('wait', day, queue)
 					end
 				end
-				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
 				for i = 1, n do
 					if tracked[i] then
-						try('publish', prefix .. 'popped', jids[i])
+						try('publish', prefix .. 'popped', some[i])
 					end
-					out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+					out[#out + 1] = show(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
 				end
 			until true
 		end
@@ -6892,7 +6974,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		if ask.limit == 0 then
 			return {ask.cursor, '0', '', become_busy(ask)}
 		end
-		var.most_bytes = 2097152
+		var.most_bytes, var.droppable = 2097152, 60
 		local out = {}
 		local known = ask.order ~= 'shuffled' and ask.known
 		if known then
@@ -6932,18 +7014,12 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 			end
 			lock_from(ask, 1, expired, 0, nil, out)
-			if var.dropped > 0 then
-				more = more + var.dropped < 1000 and more or 1000 - var.dropped
-			end
-			while more > 0 do
+			while more > 0 and var.droppable > 0 do
 				local before = #out
 				if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
 					break
 				end
 				more = more - (#out - before)
-				if var.dropped > 0 then
-					more = more + var.dropped < 1000 and more or 1000 - var.dropped
-				end
 			end
 		elseif ask.order == 'ordered' then
 			library(stamp, now).take_ordered(ask, out)
@@ -6969,18 +7045,12 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					end
 				end
 				lock_from(ask, 1, expired, 0, nil, out)
-				if var.dropped > 0 then
-					more = more + var.dropped < 1000 and more or 1000 - var.dropped
-				end
-				while more > 0 do
+				while more > 0 and var.droppable > 0 do
 					local before = #out
 					if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
 						break
 					end
 					more = more - (#out - before)
-					if var.dropped > 0 then
-						more = more + var.dropped < 1000 and more or 1000 - var.dropped
-					end
 				end
 			elseif ask.order == 'ordered' then
 				library(stamp, now).take_ordered(ask, out)
@@ -6988,7 +7058,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				library(stamp, now).take_round_robin(ask, out)
 			end
 		end
-		local may_be_more = ask.left or var.dropped >= 1000
+		local may_be_more = ask.left or var.droppable <= 0
 		if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due(ask)) then
 			may_be_more = true
 		end
@@ -7245,7 +7315,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				large_text = large_text + #text
 				return text
 			end
-			show, at_once, var.most_bytes = timed_json, 50, 2097152
+			show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
 		end
 		do
 			local wanted = count
@@ -7279,8 +7349,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			while jids do
 				lock(queue, jids, worker, settings, show, out, run)
 				local more = math.min(count - #out, at_once)
-				more = more + var.dropped < 1000 and more or 1000 - var.dropped
-				if is_left and out[1] or settings.stopped or large_text >= 262144 then
+				if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
 					is_left = true
 					break
 				elseif more <= 0 then
@@ -7308,8 +7377,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				reply = try('zadd', key, score, worker)
 			end
 		end
-		if var.large or is_left then
-			return library(stamp, now).with_large(joined(out), is_left and out[1] and 'more' or '')
+		if timed and (var.large or is_left) then
+			return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
 		end
 		return joined(out)
 	elseif command == 'popByJid' then
@@ -9155,7 +9224,7 @@ elseif command == 'stats' then
 	local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'sweep' then
-	var = {dropped = 0, made_last = 0, met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {droppable = 1000, dropped = 0, left_groups = {}, made_last = 0, met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local function some_groups(cursor)
 		local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
@@ -9268,11 +9337,13 @@ elseif command == 'sweep' then
 		return done
 	end
 	lib.must_publish()
+	var.tellable = 100
 	if ARGV[3] == '' then
 		sweep_failures()
 		return call('hexists', prefix .. 'x:sweep', 'cursor')
 	end
 	local done = lib.end_lives(100)
+	var.tellable, var.releasable = var.tellable - done, 250 - done
 	if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
 		done = done + lib.settle_rest()
 		if try('exists', prefix .. 'failures') == 1 then
@@ -9373,6 +9444,7 @@ if command == 'depart' then
 	end
 	return
 elseif command == 'forget' then
+	var = {left_groups = {}}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local key = prefix .. 'j:' .. jid
@@ -9466,7 +9538,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, left_alone = {}, met_letters = {}, met_lives = {}, none = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
@@ -9547,31 +9619,39 @@ elseif command == 'repair' then
 			end
 			return #jobs
 		end
+		local all = {}
+		for i = 1, #jobs do
+			all[i] = jobs[i].jid
+		end
+		lib.leave_together(all)
 		for i = 1, #jobs do
 			lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
 		end
 		return #jobs
+	end
+	local function add_moved(puts, items, jid)
+		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data', 'x:o')
+		if not job[1] or not job[2] then
+			local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
+			var.left_alone[#var.left_alone + 1] = {jid, code, why}
+			return
+		end
+		local given = lib.options('Repair', last + 1, #ARGV)
+		local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
+		lib.add_given(puts, item, given)
+		items[#items + 1] = item
+		return not (job[3] and string.find(job[3], '^%a*u') ~= nil)
 	end
 	local function move_all(jids)
 		lib.required('Queue', 'queue', value ~= '' and value)
 		local puts = {worker = lib.options('Repair', last + 1, #ARGV).worker or '', items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 		local items = puts.items
 		puts.groups[1] = items
+		local sure = {}
 		for i = 1, #jids do
-			do
-				local jid = jids[i]
-				local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data')
-				if not job[1] or not job[2] then
-					local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-					var.left_alone[#var.left_alone + 1] = {jid, code, why}
-				else
-					local given = lib.options('Repair', last + 1, #ARGV)
-					local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
-					lib.add_given(puts, item, given)
-					items[#items + 1] = item
-				end
-			end
+			sure[#sure + 1] = add_moved(puts, items, jids[i]) and jids[i] or nil
 		end
+		lib.leave_later(sure)
 		local moved = #items
 		for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
 			do
@@ -9580,6 +9660,7 @@ elseif command == 'repair' then
 			end
 			moved = moved - 1
 		end
+		lib.leave_together(sure)
 		return moved
 	end
 	local function time_out_all(jids)
@@ -9750,6 +9831,11 @@ elseif command == 'repair' then
 				until not changed
 			end
 			lib.must_publish()
+			local gone = {}
+			for i = 1, #jids do
+				gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
+			end
+			lib.leave_together(gone)
 			for i = 1, #jids do
 				local job = jobs[jids[i]]
 				if job then
@@ -9824,7 +9910,7 @@ elseif command == 'unfail' then
 end
 elseif #command == 7 then
 if command == 'depends' then
-	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -9954,7 +10040,7 @@ elseif command == 'release' then
 	end
 	return jid
 elseif command == 'requeue' then
-	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
 		local message = 'Job ' .. ARGV[5] .. ' does not exist'
@@ -10341,7 +10427,7 @@ elseif command == 'progress' then
 	end
 	return outcomes
 elseif command == 'schedule' then
-	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due
@@ -10377,7 +10463,7 @@ elseif command == 'schedule' then
 	end
 	return reply
 elseif command == 'withdraw' then
-	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
@@ -10558,7 +10644,7 @@ elseif command == 'schedules' then
 end
 elseif #command == 10 then
 if command == 'cancel.all' then
-	var = {met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {halved = 0, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local count, rest
 	do
@@ -10611,12 +10697,13 @@ if command == 'cancel.all' then
 			end
 			order = order2
 		end
-		local some = lib.within_reach(order, 250)
+		local some = lib.within_reach(order, 100)
 		local jobs, canceled = lib.read_first(some), 0
 		lib.must_publish()
 		if #jobs == 0 then
 			lib.unlink_some(order[1])
 		end
+		lib.leave_together({unpack(order, 1, #jobs)})
 		for i = 1, #jobs do
 			lib.cancel_job(order[i], jobs[i])
 			canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
@@ -10752,7 +10839,7 @@ elseif command == 'reschedule' then
 	lib.wake_for(queue, delay)
 	return state
 elseif command == 'unfail.job' then
-	var = {met_lives = {}, none = {}, unheard = 0}
+	var = {left_groups = {}, met_lives = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local given = lib.read_gift('Unfail.job', 4, #ARGV)
@@ -11063,7 +11150,7 @@ if command == 'schedule.forget' then
 	call('del', prefix .. 'x:schedule:' .. id, prefix .. 'x:follow:' .. id)
 	return removed + known > 0 and 'forgotten' or 'unknown'
 elseif command == 'worker.register' then
-	var = {met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
 	local started = now - lib.number('Worker.register', 'age', ARGV[4])

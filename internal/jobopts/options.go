@@ -73,6 +73,22 @@ func letterOf(name string) string {
 	panic("jobopts: no letter for " + name)
 }
 
+// Extras returns how many things the job has that make it cost more: its tags, its dependencies,
+// and the options that the server stores.
+func (o *Options) Extras() int {
+	n := len(o.Tags) + len(o.DependsOn)
+	for _, given := range [...]bool{
+		o.Unique != nil, o.Fair != nil, o.Headers != nil, o.KeepFailedFor != nil, o.KeepFor != nil,
+		len(o.Limits) > 0, o.LockTime != nil, o.MaxRunTime != nil, o.OnFailure != nil, o.OnLost != "",
+		o.StartBy != nil, o.TTL != nil, o.Waited, o.MemberOf != "",
+	} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
 // Merge adds options that come later in a call: lists are joined, and other options replace those
 // of o.
 func (o *Options) Merge(later *Options) {

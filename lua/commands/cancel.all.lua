@@ -3,15 +3,15 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, at most 500 jids
 -- Returns  JSON {count, rest}: how many were deleted, and the jids that the caller has to name
---          again: a call deletes at most 250, fewer if they are in long failure groups or wait for
+--          again: a call deletes at most 100, fewer if they are in long failure groups or wait for
 --          more than 1,000 others
 -- Errors   Cancel() when another job depends on one of them; none is deleted then
 -- Cost     18 commands a job
 -- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
---          unlink zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          lset ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
+--          time unlink zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
 local count, rest = cancel_together(read_jids('Cancel', 3))

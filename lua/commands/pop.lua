@@ -8,8 +8,8 @@
 --          put_at, when it was put, or popped before if it was given back, and popped_at, since
 --          when it is this worker's; both as text. With large data, it is an array: that JSON, in
 --          which beside says which data a job has; 'more' if the queue may have more jobs for which
---          there was no room, or ''; and the data. Dependents that are thousands in all are not
---          shown, but named in left_out
+--          there was no room, or it has dropped 60, or ''; and the data. Dependents that are
+--          thousands in all are not shown, but named in left_out
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
@@ -53,7 +53,7 @@ if timed then
     large_text = large_text + #text
     return text
   end
-  show, at_once, most_bytes = timed_json, AT_ONCE, MAX_LARGE
+  show, at_once, most_bytes, droppable = timed_json, AT_ONCE, MAX_LARGE, DROPPED
 end
 count = allowed(queue, settings, count)
 if count > 0 then
@@ -64,8 +64,7 @@ if count > 0 then
   while jids do
     lock(queue, jids, worker, settings, show, out, run)
     local more = math.min(count - #out, at_once)
-    more = within_drops(more)
-    if is_left and out[1] or settings.stopped or large_text >= MAX_TEXT then
+    if is_left and out[1] or droppable <= 0 or settings.stopped or large_text >= MAX_TEXT then
       is_left = true
       break
     elseif more <= 0 then
@@ -86,7 +85,7 @@ elseif #out == 0 and settings.tracked then
   end
 end
 add_first(prefix .. 'workers', stamp, worker)
-if large or is_left then
-  return with_large(joined(out), is_left and out[1] and 'more' or '')
+if timed and (large or is_left) then
+  return with_large(joined(out), is_left and (out[1] or droppable <= 0) and 'more' or '')
 end
 return joined(out)

@@ -1,5 +1,6 @@
 -- repair: finds jobs of a list, as find does, and does the same with each. Jobs with which that is
--- impossible are left as they are.
+-- impossible are left as they are; so is, by cancel, one that waits for more than 1,000 others,
+-- which Go cancels in steps.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are
@@ -19,12 +20,12 @@
 --          at if they have to be searched for in long failure groups
 -- Errors   Repair(), Queue(), Put()
 -- Cost     3 commands, 1 for each job that it looks at in a failure group or by a filter; of each
---          that it changes: cancel 16, unfail 6, move 14, timeout 8, priority 3, promote 2, tag 2
+--          that it changes: cancel 17, unfail 6, move 14, timeout 8, priority 3, promote 2, tag 2
 --          and 2 for each tag, track 4, untrack 2
 -- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen info lindex llen
---          lpush lrange lrem ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set
+--          lpush lrange lrem lset ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set
 --          sismember smembers srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore
 --          zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
@@ -105,6 +106,11 @@ local function unfail_all(jids)
     drop_empty_group(list.name)
     return #jobs
   end
+  local all = {}
+  for i = 1, #jobs do
+    all[i] = jobs[i].jid
+  end
+  leave_together(all)
   for i = 1, #jobs do
     leave_group(jobs[i].jid, list_of(jobs[i].failure))
   end
@@ -113,7 +119,7 @@ end
 
 -- Reads a job to move, or leaves it out.
 local function add_moved(puts, items, jid)
-  local job = try('hmget', job_key(jid), 'klass', 'data')
+  local job = try('hmget', job_key(jid), 'klass', 'data', 'x:o')
   if not job[1] or not job[2] then
     return leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
   end
@@ -124,6 +130,7 @@ local function add_moved(puts, items, jid)
   }
   add_given(puts, item, given)
   items[#items + 1] = item
+  return not (job[3] and has_option(job[3], UNIQUE)) -- else the put may leave it as it is
 end
 
 local function move_all(jids)
@@ -131,14 +138,17 @@ local function move_all(jids)
   local puts = new_puts(options('Repair', last + 1, #ARGV).worker or '')
   local items = puts.items
   puts.groups[1] = items
+  local sure = {}
   for i = 1, #jids do
-    add_moved(puts, items, jids[i])
+    sure[#sure + 1] = add_moved(puts, items, jids[i]) and jids[i] or nil
   end
+  leave_later(sure)
   local moved = #items
   for _, refused in ipairs(moved > 0 and put(puts) or none) do
     leave_out(refused[2], 'exists', 'the job is ' .. refused[3])
     moved = moved - 1
   end
+  leave_together(sure)
   return moved
 end
 

@@ -21,7 +21,7 @@
 --          owner     another worker for whom the jobs are locked
 --          lock      for how many seconds they are locked, whatever their options and the queue say
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
---          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
+--          as text, '0' when there may be more, for instance after it has dropped 60 jobs whose
 --          lives had ended, has taken jobs from 60 queues, or because the jobs have more than 2 MiB
 --          of data, of which it then returns a part, at least one job; the queue for whose next due
 --          job this worker waits, or ''; how many clients listen for puts by other scripts, 2 when
@@ -82,7 +82,7 @@ if ask.limit == 0 then
   return {ask.cursor, '0', '', become_busy(ask)}
 end
 
-most_bytes = 2097152
+most_bytes, droppable = 2097152, DROPPED
 local out = {}
 local known = ask.order ~= 'shuffled' and ask.known
 if known then
@@ -94,7 +94,7 @@ if known and #out < ask.count and not ask.left and string.find(known.marks, '1',
   known.chosen = '1'
   take_all(ask, out) -- before the worker becomes idle
 end
-local may_be_more = ask.left or dropped >= MAX_DROPPED
+local may_be_more = ask.left or droppable <= 0
 if met_limits and (settle_limits() > 0 or parked_here > 0 and is_left_due(ask)) then
   may_be_more = true
 end

@@ -2,6 +2,10 @@
 
 -- Reads a job that may be canceled with those among n, or leaves it out.
 local function read_cancelable(jid, among, n)
+  local many = try('scard', job_key(jid) .. '-dependencies')
+  if type(many) == 'number' and many > max_unlinked() then
+    return leave_out(jid, 'long', 'it waits for too many others')
+  end
   local ok, job = pcall(read_job_to_cancel, jid)
   local dependents = dependents_beyond(try, jid, among, n)
   if not ok or dependents.err then
@@ -46,6 +50,11 @@ local function cancel_each(jids, count)
   end
   spare_dependencies(jids, jobs)
   must_publish()
+  local gone = {}
+  for i = 1, #jids do
+    gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
+  end
+  leave_together(gone)
   for i = 1, #jids do
     local job = jobs[jids[i]]
     if job then

@@ -3,7 +3,7 @@
 -- last, so that no job ever waits for one that is gone.
 
 -- How many jobs a call cancels at most.
-local MAX_CANCELED = 250
+local MAX_CANCELED = 100
 
 -- How many dependents of all jobs a call looks at.
 local MAX_DEPENDENTS = 20000
@@ -68,6 +68,7 @@ local function cancel_together(jids) -- cold
   if #jobs == 0 then
     unlink_some(order[1])
   end
+  leave_together({unpack(order, 1, #jobs)})
   for i = 1, #jobs do
     cancel_job(order[i], jobs[i])
     canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)

@@ -33,53 +33,22 @@ local function uncount_failure(queue, failure)
   end
 end
 
+-- When the job at a place of a group has failed, or 0.
+local function failed_at(key, place) -- cold
+  local jid = try('lindex', key, place)
+  local failure = type(jid) == 'string' and try('hget', job_key(jid), 'failure')
+  return finite(list_of(failure).when, 0)
+end
+
 -- The count of an LREM that finds a failure in a group with so many jobs. In a long group, that is
 -- the first one from the nearer end: the newest failure comes first.
 local function count_from(group, failure, length) -- cold
-  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
-  local middle = type(jid) == 'string' and list_of(try('hget', job_key(jid), 'failure')) or {}
-  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+  local middle = failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
+  return finite(failure.when, 0) < middle and -1 or 1
 end
 
 -- From how many jobs on a group is a long one.
 local LONG_GROUP = 10000
-
--- Takes a job out of its failure group. failure is the job's decoded field. With a count of -1, the
--- caller knows that it is one of the oldest.
-local function leave_group(jid, failure, count)
-  local group = failure.group
-  if type(group) == 'string' then
-    local key = prefix .. 'f:' .. group
-    local length = count and 0 or finite(try('llen', key), 0)
-    if length >= LONG_GROUP then
-      count = count_from(group, failure, length)
-    end
-    try('lrem', key, count or 0, jid)
-    drop_empty_group(group)
-  end
-end
-
--- How many jobs of groups a call passes over at most that removes several, wherever in their groups
--- these are: that takes about 5 ms.
-local MAX_PASSED_OVER = 300000
-
--- The first of these jobs, as many as one call may take out of their groups, and no more than a
--- number if there is one, and the others.
-local function within_reach(jids, most) -- cold
-  local left, count = MAX_PASSED_OVER, math.min(#jids, most or #jids)
-  for i = 1, count do
-    local job = try('hmget', job_key(jids[i]), 'state', 'failure')
-    local group = job[1] == 'failed' and list_of(job[2]).group
-    if type(group) == 'string' then
-      left = left - finite(try('llen', prefix .. 'f:' .. group), 0)
-    end
-    if left < 0 and i > 1 then
-      count = i - 1
-      break
-    end
-  end
-  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
-end
 
 -- Keeps jobs that have not failed any more from being deleted as old failed ones.
 local function unfile_failures(jids)

@@ -67,13 +67,13 @@ end
 -- one.
 local function may_start(jid, job, ready, settings, run) -- cold
   local stored = job[OPTIONS]
-  if not job[KLASS] or has_any(stored, EXPIRING) and is_over(jid, stored, 'waiting') then
+  if not job[KLASS] or job.over then
     return true
   elseif run and settings.direct and ready >= settings.direct then
     settings.stopped = true
     return false
   elseif run and parked_here >= MAX_PARKED then
-    settings.stopped, dropped = true, MAX_DROPPED
+    settings.stopped, droppable = true, 0
     return false
   end
   if not run then
@@ -195,21 +195,28 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   local details = '{"worker":' .. cjson.encode(worker) .. '}'
   local popped = entry(now, '"popped"', details)
   local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
-  local n, count, limited, fair, common = 0, #jids, false, false, nil
+  local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
   for i = 1, count do
     local key = job_key(jids[i])
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
+    local stored, size = job[OPTIONS], #(job[DATA] or '')
     jobs[i], waited[i] = job, key
-    local size = #(job[DATA] or '')
     taken_bytes = taken_bytes + size
     if most_bytes and taken_bytes > most_bytes and taken_bytes > size and run then
-      count, settings.stopped, dropped = i - 1, true, MAX_DROPPED
+      count, settings.stopped, droppable = i - 1, true, 0
       break
     end
-    if job[OPTIONS] then
-      local has = letters_of(job[OPTIONS])
+    if stored then
+      local has = letters_of(stored)
       limited, fair = limited or has[LIMITED], fair or has[FAIR]
+      if (has[START_BY] or has[TTL]) and is_over(jids[i], stored, 'waiting') then
+        job.over, over = true, over + 1
+        if run and over >= droppable then
+          count, settings.stopped, droppable = i, true, 0
+          break
+        end
+      end
     end
   end
   if limited then
@@ -233,11 +240,10 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   for i = 1, count do
     local jid, job, key = jids[i], jobs[i], waited[i]
     local has = job[OPTIONS] and letters_of(job[OPTIONS]) or none
-    local over = (has[START_BY] or has[TTL]) and is_over(jid, job[OPTIONS], 'waiting')
-      and drop_expired(jid, 'waiting')
     if limited and job.refused then
       put_aside(queue, jid, job, run)
-    elseif not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
+    elseif not (job.over and drop_expired(jid, 'waiting'))
+      and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
       local entries = record(key, popped, cap)
@@ -286,10 +292,7 @@ end
 -- The same for any number of jids, which with run are at most SLICE. Changes the list.
 local function lock(queue, jids, worker, settings, show, out, run)
   for first = 1, #jids, SLICE do
-    local some = jids
-    if #jids > SLICE then
-      some = {unpack(jids, first, math.min(first + SLICE - 1, #jids))}
-    end
+    local some = #jids > SLICE and {unpack(jids, first, math.min(first + SLICE - 1, #jids))} or jids
     lock_some(queue, some, worker, settings, show, out, run)
   end
 end

@@ -6,11 +6,10 @@
 -- scripts of other clients it says, as 1 does, that there is nothing to wait for.
 local NO_GRACE = '1.0'
 
--- The maximum number of jobs that a call drops because their lives have ended.
-local MAX_DROPPED = 1000
-
--- How many jobs this call has dropped.
-local dropped = 0
+-- How many jobs this call may still drop because their lives have ended, and how many it has
+-- dropped. A call of Go, which calls again, drops no more than DROPPED.
+local DROPPED = 60
+local droppable, dropped = 1000, 0
 
 -- The settings for jobs whose lock has ended.
 local function read_lost_settings(cap) -- cold
@@ -30,7 +29,7 @@ local function drop_expired(jid, state) -- cold
   if not end_life(jid, state) then
     return false
   end
-  dropped = dropped + 1
+  droppable, dropped = droppable - 1, dropped + 1
   return true
 end
 
@@ -160,17 +159,20 @@ local function expire_lock(queue, jid, settings)
   end
 end
 
--- Handles at most limit expired locks, and one more for each job whose life has ended. Returns the
--- jids to hand out.
+-- Handles at most limit expired locks, and one more for each job whose life has ended, while the
+-- call may drop jobs. Returns the jids to hand out.
 local function expire(queue, limit, settings)
   local taken = {}
   while limit > 0 do
     local before = dropped
     local ended = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-    for _, jid in ipairs(ended) do
-      taken[#taken + 1] = expire_lock(queue, jid, settings)
+    for i = 1, droppable > 0 and #ended or 0 do
+      taken[#taken + 1] = expire_lock(queue, ended[i], settings)
+      if droppable <= 0 then
+        break
+      end
     end
-    limit = math.min(dropped - before, MAX_DROPPED - dropped)
+    limit = math.min(dropped - before, droppable)
     if limit > 0 then
       each_slice(call, 'zrem', queue_key(queue, 'locks'), taken) -- not to be met again
     end

@@ -112,18 +112,12 @@ end
 local function take_from(ask, i, out)
   local expired, more = open_safely(ask, i, #out)
   lock_from(ask, i, expired, 0, nil, out)
-  if dropped > 0 then
-    more = within_drops(more)
-  end
-  while more > 0 do
+  while more > 0 and droppable > 0 do
     local before = #out
     if not lock_from(ask, i, nil, more, ask.limit > ask.count and ask.count, out) then
       break
     end
     more = more - (#out - before)
-    if dropped > 0 then
-      more = within_drops(more)
-    end
   end
 end
 

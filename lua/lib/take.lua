@@ -90,11 +90,6 @@ local function open_queue(queue, settings, wanted)
   return none
 end
 
--- How many of the wanted jobs may be taken at once, so that the call does not drop too many.
-local function within_drops(wanted)
-  return wanted + dropped < MAX_DROPPED and wanted or MAX_DROPPED - dropped
-end
-
 -- Moves more of what is due into work, after jobs that had fallen due were parked. Returns whether
 -- there is any.
 local function bring_more(queue, settings, limit) -- cold

@@ -24,7 +24,7 @@ local function take_ordered(ask, out) -- cold
     take_from(ask, i, out)
     giving = #out > before and giving + 1 or giving
     ask.left = ask.left or giving >= MAX_GIVING
-    if still_wanted(ask, #out) == 0 or dropped >= MAX_DROPPED or ask.left then
+    if still_wanted(ask, #out) == 0 or droppable <= 0 or ask.left then
       return
     end
     i = string.find(known.marks, known.chosen, i + 1, true)
@@ -63,17 +63,17 @@ end
 -- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns how many turns
 -- found no job because it is gone.
 local function take_turns(ask, have, more, wanted, out) -- cold
-  local turns, shares = deal(ask, have, within_drops(wanted))
+  local turns, shares = deal(ask, have, wanted)
   local taken, direct = {}, ask.limit > ask.count and direct_shares(ask, turns, #out)
   local first, stopped = turns[1] or 1, nil
   for n = first, first + #ask.queues - 1 do
     local i = (n - 1) % #ask.queues + 1
     if shares[i] then
       taken[i] = {}
-      local found = dropped < MAX_DROPPED
+      local found = droppable > 0
         and lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       more[i] = found and more[i] - #taken[i] or 0
-      stopped = stopped or dropped >= MAX_DROPPED and i
+      stopped = stopped or droppable <= 0 and i
     end
   end
   if stopped then
@@ -121,7 +121,7 @@ local function take_round_robin(ask, out) -- cold
       end
     end
     local gone = take_turns(ask, have, more, wanted or still_wanted(ask, #out), out)
-  until gone == 0 or dropped >= MAX_DROPPED or ask.left
+  until gone == 0 or droppable <= 0 or ask.left
 end
 
 -- Takes jobs of all queues that have the chosen mark.

@@ -380,7 +380,7 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 
 // Jobs that other clients fail without notifying their dependents.
 func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
-	const jobs, dependents = 5, 200
+	const jobs, dependents = 5, 100
 	e, ctx := newEnv(t), t.Context()
 	for i := range jobs {
 		base := e.Put("base", qless.JID(fmt.Sprintf("g-%06d", i)))
@@ -392,7 +392,7 @@ func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
 	}
 	require.NoError(t, e.Redis.Del(ctx, "ql:q:base-work").Err())
 	e.failGroup(jobs, "g")
-	for _, waiting := range []int{200, 400, 600, 800, 1000} {
+	for _, waiting := range []int{100, 200, 300, 400, 500} {
 		e.requireShort(dependents*12+50, func() { require.NoError(t, errOf(e.Sweep(ctx))) })
 		require.Equal(t, waiting, e.Counts("q").Waiting)
 	}
@@ -589,6 +589,37 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 				require.Equal(t, int64(length), e.Redis.LLen(t.Context(), "ql:f:g").Val())
 			})
 		}
+	}
+}
+
+// Jobs amid a long group are found by when they failed, and leave it in one pass over it.
+func TestJobsAmidALongGroupLeaveItInOnePass(t *testing.T) {
+	for what, do := range map[string]func(e *env, jids []string) error{
+		"cancel": func(e *env, jids []string) error { return e.Cancel(t.Context(), jids...) },
+		"cancel of a selection": func(e *env, jids []string) error {
+			return errOf(inspect.New(e.Client).JIDs(jids...).Cancel(t.Context()))
+		},
+		"move": func(e *env, jids []string) error {
+			return errOf(inspect.New(e.Client).JIDs(jids...).Move(t.Context(), "q"))
+		},
+		"unfail": func(e *env, jids []string) error {
+			return errOf(inspect.New(e.Client).JIDs(jids...).Unfail(t.Context()))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			failed := e.failGroup(12_000, "g")
+			leave := slices.Concat(failed[4000:4040], failed[9000:9009], failed[1:2])
+			passes := 0
+			scripts := e.scriptsOf(func() { require.NoError(t, do(e, leave)) })
+			for _, script := range scripts {
+				passes += passedOver(script, 1)
+			}
+			require.Equal(t, [2]int{1, 1}, [2]int{len(scripts), passes})
+			slices.Reverse(failed)
+			left := slices.DeleteFunc(failed, func(jid string) bool { return slices.Contains(leave, jid) })
+			require.Equal(t, left, e.Redis.LRange(t.Context(), "ql:f:g", 0, -1).Val())
+		})
 	}
 }
 
@@ -821,8 +852,8 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 		scripts int
 	}{
 		"plain":        {1200, 0, nil, 3},
-		"tags":         {300, 0, []qless.PutOption{qless.Tags{"1", "2", "3", "4", "5", "6", "7", "8"}}, 3},
-		"dependencies": {300, 0, []qless.PutOption{qless.DependsOn{"1", "2", "3", "4"}}, 2},
+		"tags":         {300, 0, []qless.PutOption{qless.Tags{"1", "2", "3", "4", "5", "6", "7", "8"}}, 8},
+		"dependencies": {300, 0, []qless.PutOption{qless.DependsOn{"1", "2", "3", "4"}}, 5},
 		"data":         {300, 50_000, nil, 8},
 		"huge data":    {3, 3 << 20, nil, 3},
 	} {
@@ -866,7 +897,7 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
 	jobs, err := client.Queue("q").Pop(ctx, 700)
 	require.NoError(t, err)
-	require.Len(t, jobs, 250)
+	require.Len(t, jobs, 100)
 	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
 }
 

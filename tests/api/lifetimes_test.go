@@ -581,10 +581,10 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 			e := newEnv(t)
 			e.Put("q", qless.JID("a"))
 			e.Put("q", qless.JID("b"))
-			e.bury("q", 500)
+			e.bury("q", 50)
 			reply := e.run("reserve", append([]any{"w1", "2", "10", "2", "order", order}, queues...)...).([]any)
 			require.Len(t, reply, 5+2)
-			require.Equal(t, 500, e.stats("q", noon).Expired)
+			require.Equal(t, 50, e.stats("q", noon).Expired)
 		})
 	}
 	t.Run("pop", func(t *testing.T) {
@@ -606,32 +606,43 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 	})
 }
 
-func TestACallDropsAtMostAThousandExpiredJobs(t *testing.T) {
-	for what, take := range map[string]func(e *env) (int, string){
-		"pop of one":  func(e *env) (int, string) { return len(e.Pops("q", 1)), "0" },
-		"pop of many": func(e *env) (int, string) { return len(e.Pops("q", 5000)), "0" },
-		"reserve": func(e *env) (int, string) {
-			reply := e.run("reserve", "w1", "900", "10", "0", "q").([]any)
-			return max(0, len(reply)-5), reply[1].(string)
-		},
-		"reserve in turn": func(e *env) (int, string) {
-			reply := e.run("reserve", "w1", "7", "10", "2", "order", "round-robin", "q", "p").([]any)
-			return max(0, len(reply)-5), reply[1].(string)
-		},
+// A call of Go is made again at once if there may be more, and drops few. One of another language
+// is made again after some time.
+func TestACallDropsOnlySoManyExpiredJobs(t *testing.T) {
+	reserve := func(args ...any) func(e *env) (int, bool) {
+		return func(e *env) (int, bool) {
+			reply := e.run("reserve", args...).([]any)
+			return max(0, len(reply)-5), reply[1] == "0"
+		}
+	}
+	for what, call := range map[string]struct {
+		most int
+		take func(e *env) (jobs int, again bool)
+	}{
+		"pop of another language": {1000, func(e *env) (int, bool) {
+			return strings.Count(e.run("pop", "q", "w1", "900").(string), `"jid":`), true
+		}},
+		"pop": {60, func(e *env) (int, bool) {
+			reply, ok := e.run("pop", "q", "w1", "900", "timed").([]any)
+			if !ok {
+				return 1, false
+			}
+			return strings.Count(reply[0].(string), `"jid":`), reply[1] == "more"
+		}},
+		"reserve":         {60, reserve("w1", "900", "10", "0", "q")},
+		"reserve in turn": {60, reserve("w1", "7", "10", "2", "order", "round-robin", "q", "p")},
 	} {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			e.Put("q", qless.JID("a"))
-			e.bury("q", 1000)
-			e.bury("q", 700)
-			before := e.stats("q", noon).Expired
-			n, wait := take(e)
+			e.bury("q", call.most*3/2)
+			n, again := call.take(e)
 			require.Zero(t, n)
-			require.Equal(t, "0", wait, "ask again at once")
-			require.Equal(t, 1000, e.stats("q", noon).Expired-before)
-			n, _ = take(e)
+			require.True(t, again)
+			require.Equal(t, call.most, e.stats("q", noon).Expired)
+			n, _ = call.take(e)
 			require.Equal(t, 1, n)
-			require.Equal(t, 1700, e.stats("q", noon).Expired)
+			require.Equal(t, call.most*3/2, e.stats("q", noon).Expired)
 		})
 	}
 }

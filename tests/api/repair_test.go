@@ -184,11 +184,11 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 		"retry": {func(e *env, c *qless.Client) (inspect.Result, error) {
 			return inspect.New(c).Failed("g").Unfail(e.T.Context())
 		},
-			"\r\n$3\r\n200\r\n"},
+			"\r\n$2\r\n50\r\n"},
 		"cancel": {func(e *env, c *qless.Client) (inspect.Result, error) {
 			return inspect.New(c).Failed("g").Cancel(e.T.Context())
 		},
-			"\r\n$3\r\n200\r\n"},
+			"\r\n$2\r\n50\r\n"},
 		"cancel of a list": {func(e *env, c *qless.Client) (inspect.Result, error) {
 			require.NoError(e.T, errOf(inspect.New(e.Client).Failed("g").Unfail(e.T.Context())))
 			return inspect.New(c).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Cancel(e.T.Context())
@@ -197,7 +197,7 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 		for _, ran := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ran), func(t *testing.T) {
 				e := newEnv(t)
-				e.failMany(450)
+				e.failMany(150)
 				proxy := testkit.NewProxy(t, e.Server.Addr())
 				if ran {
 					proxy.CutBeforeReply(c.last)
@@ -208,7 +208,7 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 				t.Cleanup(func() { _ = rdb.Close() })
 				r, err := c.run(e, e.NewClient(rdb, qless.ClientConfig{}))
 				requireCode(t, qless.ErrUnavailable, err)
-				require.Equal(t, 250, r.Changed)
+				require.Equal(t, 100, r.Changed)
 				remain := func() int {
 					n, err := e.Redis.LLen(t.Context(), "ql:f:g").Result()
 					require.NoError(t, err)
@@ -218,7 +218,7 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 					}
 					return int(n)
 				}
-				want := 200
+				want := 50
 				if ran {
 					testkit.Until(t, "the script ran", func() bool { return remain() == 0 })
 					want = 0

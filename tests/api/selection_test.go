@@ -113,18 +113,18 @@ func TestARepairIsStopped(t *testing.T) {
 	stop, steps := errors.New("enough"), 0
 	s := e.inQueue(inspect.Waiting).OnStep(func(soFar inspect.Result) error {
 		if steps++; steps == 2 {
-			require.Equal(t, 500, soFar.Changed)
+			require.Equal(t, 200, soFar.Changed)
 			return stop
 		}
 		return nil
 	})
 	done, err := s.Tag(t.Context(), "red")
 	require.ErrorIs(t, err, stop)
-	require.Equal(t, 500, done.Changed)
+	require.Equal(t, 200, done.Changed)
 	ctx, cancel := context.WithCancel(t.Context())
 	done, err = e.inQueue(inspect.Waiting).OnStep(func(inspect.Result) error { cancel(); return nil }).Tag(ctx, "red")
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, 250, done.Changed)
+	require.Equal(t, 100, done.Changed)
 }
 
 func TestApplyLeavesJobsThatCanNotBeChanged(t *testing.T) {
