@@ -115,7 +115,10 @@ func ExampleSelection_OnStep() {
 		fmt.Println(jid, errors.Is(why, qless.ErrHasDependents))
 	}
 	// Output:
-	// canceled so far: 249
+	// canceled so far: 99
+	// canceled so far: 199
+	// canceled so far: 299
+	// canceled so far: 399
 	// canceled so far: 499
 	// canceled so far: 599
 	// canceled so far: 599
