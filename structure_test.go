@@ -74,7 +74,7 @@ var mayImport = []row{
 	{"internal/cmd/...", "internal/luasrc"},
 	{"internal/testkit/...", "internal/redisx internal/testkit"},
 	{"tests/...", ". doctor inspect internal/luasrc internal/testkit tests/..."},
-	{"bench/...", ". bench/... doctor inspect internal/luasrc internal/testkit"},
+	{"bench/...", ". bench/... doctor inspect internal/luasrc internal/testkit tests/..."},
 }
 
 // covers reports whether one of several patterns stands for a package.
