@@ -31,6 +31,10 @@ type look struct {
 	waiting, running, stalled, scheduled, depends []inspect.Row
 }
 
+func newLook(ctx context.Context, client *qless.Client, queue string) *look {
+	return &look{ctx: ctx, client: client, in: inspect.New(client), queue: client.Queue(queue)}
+}
+
 // read reads everything that is of interest, given the counts.
 func (l *look) read() error {
 	var err error

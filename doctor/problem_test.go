@@ -39,7 +39,28 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"", 0, qless.QueueCounts{Paused: true}, nil},
 		{"old", 5 * time.Minute, waiting, nil},
 		{"paused", time.Hour, qless.QueueCounts{Waiting: 1, Paused: true}, nil},
-		{"no_workers", time.Second, waiting, func(o *Status) { o.Queues[0].Workers = 0 }},
+		{"no_workers", time.Minute, waiting, func(o *Status) { o.Queues[0].Workers = 0 }},
+		{"", time.Minute - 1, waiting, func(o *Status) { o.Queues[0].Workers = 0 }},
+		{"no_workers", time.Minute, waiting, func(o *Status) {
+			o.Queues[0].Workers, o.Workers.Gone = 0, 2 // the dead do no work
+		}},
+		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].rated = true }},
+		{"failed_dependency", 0, qless.QueueCounts{Depends: 1}, func(o *Status) {
+			o.Queues[0].blocked = &Cause{Jobs: 1, Blockers: []Blocker{{JID: "j"}}}
+		}},
+		{"damaged", -1, qless.QueueCounts{Waiting: -1}, func(o *Status) {
+			o.Damaged = []inspect.DamagedKey{{Key: "ql:q:mail-work", Kind: "string"}}
+		}},
+		{"", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 79, Max: 100} }},
+		{"", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 200} }},
+		{"memory_low", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 80, Max: 100} }},
+		{"memory_full", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 100, Max: 100} }},
+		{"memory_full evicts", 0, waiting, func(o *Status) {
+			o.Memory = inspect.Memory{Used: 100, Max: 100, Policy: "allkeys-lru"}
+		}},
+		{"evicts", 0, waiting, func(o *Status) {
+			o.Memory = inspect.Memory{Used: 1, Max: 100, Policy: "allkeys-lru"}
+		}},
 		{"", time.Second, waiting, func(o *Status) { o.Queues[0].Workers, o.Workers.Silent = 0, 1 }},
 		{"", time.Second, qless.QueueCounts{Waiting: 1, Running: 1}, func(o *Status) {
 			o.Queues[0].Workers = 0
@@ -76,4 +97,52 @@ func TestUrgentProblemsComeFirstThenTheLatestQueues(t *testing.T) {
 	o := &Status{Queues: []QueueStatus{paused, late, later}}
 	require.Equal(t, "old old paused", codes(o))
 	require.Equal(t, "later", o.problems(time.Minute)[0].Queue)
+}
+
+func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {
+	o := &Status{Namespace: "ql:", failing: "ConnectionError"}
+	for i, name := range []string{"a", "b", "c"} {
+		q := queueOf(qless.QueueCounts{Waiting: i + 1}, time.Duration(i+1)*time.Hour)
+		q.Name, q.Workers, q.Rates = name, 0, Rates{Completed: 1, Failed: float64(i + 4)}
+		o.Queues = append(o.Queues, q)
+	}
+	found := o.problems(time.Minute)
+	require.Len(t, found, 2)
+	require.Equal(t, []string{"c", "b", "a"}, found[0].Queues)
+	require.Equal(t, "c", found[0].Queue)
+	require.Equal(t, 6, found[0].Jobs)
+	require.Equal(t, "3 queues (c, b, a) have no workers: 6 jobs wait, the oldest for 3h00m",
+		found[0].Sentence)
+	require.Equal(t, "3 queues (c, b, a) fail more than 10 % of their jobs, 15 a minute, "+
+		"most in ConnectionError", found[1].Sentence)
+	require.Equal(t, []string{"failed", "show", "ConnectionError"}, found[1].Command)
+	require.True(t, found[1].Urgent, "most of them fail")
+}
+
+// A tenth of a queue's jobs is worth a look, but nobody is called for it.
+func TestFewFailuresAreNotUrgent(t *testing.T) {
+	for _, test := range []struct {
+		rates  Rates
+		urgent bool
+	}{
+		{Rates{Completed: 8, Failed: 2}, false}, {Rates{Completed: 2, Failed: 2}, true},
+		{Rates{Completed: 50, Failed: 10}, true},
+	} {
+		q := queueOf(qless.QueueCounts{}, 0)
+		q.Rates = test.rates
+		o := &Status{Queues: []QueueStatus{q}}
+		require.Equal(t, test.urgent, o.problems(time.Minute)[0].Urgent, "%+v", test)
+	}
+}
+
+func TestADamagedKeyNamesItsQueue(t *testing.T) {
+	o := &Status{Namespace: "{a}:ql:"}
+	for key, queue := range map[string]string{
+		"{a}:ql:q:mail-fast-work": "mail-fast", "{a}:ql:workers": "", "{a}:ql:q:": "",
+	} {
+		o.Damaged = []inspect.DamagedKey{{Key: key, Kind: "list"}}
+		p := o.problems(time.Minute)[0]
+		require.Equal(t, queue, p.Queue)
+		require.Equal(t, "the key "+key+" is damaged: it is a list", p.Sentence)
+	}
 }

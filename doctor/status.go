@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -36,12 +37,15 @@ type Status struct {
 	FullLimits []inspect.LimitInfo `json:"full_limits"`
 
 	// Damaged are the keys that are not what they should be, so that figures are missing.
-	Damaged []string `json:"damaged,omitempty"`
+	Damaged []inspect.DamagedKey `json:"damaged,omitempty"`
+
+	Memory inspect.Memory `json:"memory"` // of the server
 
 	// Listed are the workers one by one.
 	Listed []inspect.Worker `json:"-"`
 
 	overdue []inspect.Schedule
+	failing string // the largest of the failure groups that jobs come into
 }
 
 // Failed returns how many jobs have failed, in all groups.
@@ -61,6 +65,9 @@ type QueueStatus struct {
 	inspect.QueueOverview
 	Workers int   `json:"workers"`
 	Rates   Rates `json:"rates"`
+
+	rated   bool   // its max-rate allows no job at the moment
+	blocked *Cause // it has jobs that wait for failed ones
 }
 
 // Rates are how many jobs end in a minute, on the average of the last minutes.
@@ -79,7 +86,8 @@ func (r *Rates) add(other Rates) {
 // A Workforce is what the workers are, all together.
 type Workforce struct {
 	Registered int `json:"registered"` // registered workers
-	Silent     int `json:"silent"`     // workers without a registration
+	Silent     int `json:"silent"`     // workers that never register
+	Gone       int `json:"gone"`       // workers that have died
 	Slots      int `json:"slots"`      // how many jobs the registered ones run at once
 	Busy       int `json:"busy"`       // how many jobs these have
 	Held       int `json:"held"`       // how many jobs all workers have
@@ -121,11 +129,14 @@ func ReadStatus(
 
 // Read reads what the namespace does, without changing anything. It costs the server one script for
 // 200 queues ([inspect.Inspector.Overview]), three commands a worker, one for each minute of the
-// rates, and one script a limit that keeps jobs waiting.
+// rates, and one script a limit that keeps jobs waiting; one for each of the 20 queues that wait
+// longest, three for each of the 10 with the most jobs that depend on others, and when jobs fail
+// one for each of the 5 largest failure groups.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{
 		s.readOverview, s.readWorkers, s.readRates, s.readSchedules,
+		s.readMaxRates, s.readDependencies, s.readFailing,
 	}
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {
@@ -141,7 +152,7 @@ func (s *Status) readOverview(ctx context.Context, r *StatusReader) error {
 	if err != nil {
 		return err
 	}
-	s.Total, s.Damaged = seen.Total, seen.Damaged
+	s.Total, s.Damaged, s.Memory = seen.Total, seen.Damaged, seen.Memory
 	s.Queues = make([]QueueStatus, len(seen.Queues))
 	for i, queue := range seen.Queues {
 		s.Queues[i].QueueOverview = queue
@@ -201,7 +212,11 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 func (w *Workforce) add(worker *inspect.Worker) {
 	w.Held += worker.Jobs
 	w.Stalled += worker.Stalled
-	if worker.Info == nil {
+	switch {
+	case worker.Gone != nil:
+		w.Gone++
+		return
+	case worker.Info == nil:
 		w.Silent++
 		return
 	}
@@ -255,6 +270,83 @@ func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
 	for _, schedule := range schedules.Items {
 		if schedule.Overdue > 0 {
 			s.overdue = append(s.overdue, schedule)
+		}
+	}
+	return nil
+}
+
+// How many queues and groups are looked at more closely, and the wait from which a queue is.
+const (
+	maxRatedQueues   = 20
+	maxBlockedQueues = 10
+	maxFailingGroups = 5
+	ratedFrom        = 10 * time.Second
+)
+
+// mostly returns the queues with a figure above 0, the largest first, at most n.
+func (s *Status) mostly(n int, figure func(*QueueStatus) int) []*QueueStatus {
+	var found []*QueueStatus
+	for i := range s.Queues {
+		if figure(&s.Queues[i]) > 0 {
+			found = append(found, &s.Queues[i])
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *QueueStatus) int { return figure(b) - figure(a) })
+	return found[:min(n, len(found))]
+}
+
+// readMaxRates finds the queues that wait because of their max-rates.
+func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
+	queues := s.mostly(maxRatedQueues, func(q *QueueStatus) int {
+		if q.Waiting <= 0 || q.Paused || q.Oldest < ratedFrom {
+			return 0
+		}
+		return int(q.Oldest / time.Second)
+	})
+	for _, q := range queues {
+		settings, err := r.Client.Queue(q.Name).Settings(ctx)
+		if err != nil && !errors.Is(err, qless.ErrServer) {
+			return err
+		}
+		q.rated = !settings.NextStart.IsZero()
+	}
+	return nil
+}
+
+// readDependencies finds the queues with jobs that wait for failed ones. A damaged key keeps only
+// its own queue out.
+func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
+	for _, q := range s.mostly(maxBlockedQueues, func(q *QueueStatus) int { return q.Depends }) {
+		l := newLook(ctx, r.Client, q.Name)
+		l.counts.Depends = q.Depends
+		err := l.readLists()
+		if err == nil {
+			err = l.readNeeded()
+		}
+		if err != nil && !errors.Is(err, qless.ErrServer) {
+			return err
+		}
+		if causes := l.failedDependencies(); err == nil && len(causes) > 0 {
+			q.blocked = &causes[0]
+		}
+	}
+	return nil
+}
+
+// readFailing finds the largest failure group that jobs have come into lately.
+func (s *Status) readFailing(ctx context.Context, r *StatusReader) error {
+	if s.Rates.Failed == 0 {
+		return nil
+	}
+	in := inspect.New(r.Client)
+	for _, group := range s.Failures[:min(maxFailingGroups, len(s.Failures))] {
+		last, err := in.Failed(group.Name).List(ctx, inspect.Range{Limit: 1})
+		if err != nil && !errors.Is(err, qless.ErrServer) {
+			return err
+		}
+		if len(last.Items) > 0 && !last.Items[0].Since.Before(s.RatesFrom) {
+			s.failing = group.Name
+			return nil
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
 )
@@ -53,4 +54,37 @@ func TestAStatusHasTheRatesOfTheLastMinutes(t *testing.T) {
 	require.GreaterOrEqual(t, length, 5*time.Minute)
 	require.Less(t, length, 6*time.Minute)
 	require.Zero(t, status.RatesFrom.Second())
+}
+
+func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	e.put("mail", "broken")
+	e.do(e.pop("mail", 1)[0].Fail(ctx, "timeout", "no answer"))
+	e.put("reports", "report", qless.DependsOn{"broken"})
+	e.do(e.Config().Set(ctx, "slow-max-rate", "1/3600"))
+	e.put("slow", "s1 s2")
+	e.pop("slow", 1)
+	if e.clock != nil {
+		e.clock.Advance(time.Minute)
+	}
+	status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
+	require.NoError(t, err)
+	found := map[string]doctor.Problem{}
+	for _, p := range status.Attention {
+		found[p.Code] = p
+	}
+	require.Equal(t, "broken", found["failed_dependency"].JID)
+	require.Equal(t, "timeout", found["failed_dependency"].Group)
+	require.Equal(t, "queue reports has jobs that wait for failed ones: 1, for instance for broken",
+		found["failed_dependency"].Sentence)
+	require.Equal(t, []string{"why", "slow"}, found["max_rate"].Command)
+
+	key := e.Namespace() + "q:reports-depends"
+	e.do(e.rdb.Del(ctx, key).Err())
+	e.do(e.rdb.Set(ctx, key, "x", 0).Err())
+	status, err = doctor.ReadStatus(ctx, e.Client, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, key, status.Attention[0].Key)
+	require.Equal(t, "reports", status.Attention[0].Queue)
 }

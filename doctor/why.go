@@ -187,7 +187,7 @@ func Why(ctx context.Context, client *qless.Client, queue string) (*Explanation,
 	if client == nil {
 		return nil, invalid("Why needs a client")
 	}
-	l := &look{ctx: ctx, client: client, in: inspect.New(client), queue: client.Queue(queue)}
+	l := newLook(ctx, client, queue)
 	if err := l.read(); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,21 @@ type Overview struct {
 	Workers       int                    `json:"workers"`           // seen within ConfigMaxWorkerAge
 	FailureGroups map[string]int         `json:"failure_groups"`    // the sizes of at most 1000
 	Limits        []LimitOverview        `json:"limits"`            // the first 100, by name
-	Damaged       []string               `json:"damaged,omitempty"` // keys that could not be read
+	Damaged       []DamagedKey           `json:"damaged,omitempty"` // keys that could not be read
+	Memory        Memory                 `json:"memory"`            // zero if the server refuses it
+}
+
+// A DamagedKey is a key that has another kind of value than it should have.
+type DamagedKey struct {
+	Key  string `json:"key"`
+	Kind string `json:"kind"` // as the Redis command TYPE names it
+}
+
+// A Memory holds the figures of a server's memory.
+type Memory struct {
+	Used   int64  `json:"used"`             // in bytes
+	Max    int64  `json:"max"`              // maxmemory in bytes; 0 means no limit
+	Policy string `json:"policy,omitempty"` // maxmemory-policy
 }
 
 // A QueueOverview holds the figures of a queue. A figure of which the key is damaged is -1.
@@ -117,6 +131,7 @@ const (
 	overviewWorkers
 	overviewGroups
 	overviewLimits
+	overviewMemory
 )
 
 // add adds a reply. It reports whether the reply has the right shape.
@@ -124,10 +139,15 @@ func (o *Overview) add(reply []any) bool {
 	if len(reply) <= overviewDamaged {
 		return false
 	}
-	if len(reply) > overviewLimits {
+	if len(reply) > overviewMemory {
 		o.Time = wire.AsNumber(reply[overviewTime]).Time()
 		o.Workers = figure(reply[overviewWorkers])
 		o.addGroups(items(reply[overviewGroups]))
+		if parts := items(reply[overviewMemory]); len(parts) == 3 {
+			o.Memory.Used = int64(wire.AsNumber(parts[0]))
+			o.Memory.Max = int64(wire.AsNumber(parts[1]))
+			o.Memory.Policy = wire.AsString(parts[2])
+		}
 		for _, limit := range items(reply[overviewLimits]) {
 			if parts := items(limit); len(parts) >= limitParts {
 				o.Limits = append(o.Limits, limitOverview(parts))
@@ -139,8 +159,8 @@ func (o *Overview) add(reply []any) bool {
 	for _, day := range items(reply[overviewDays]) {
 		o.addStats(items(day))
 	}
-	for _, key := range items(reply[overviewDamaged]) {
-		o.Damaged = append(o.Damaged, wire.AsString(key))
+	for pair := range slices.Chunk(items(reply[overviewDamaged]), 2) {
+		o.Damaged = append(o.Damaged, DamagedKey{wire.AsString(pair[0]), wire.AsString(pair[1])})
 	}
 	return true
 }

@@ -18,12 +18,15 @@ type Worker struct {
 	Stalled int    `json:"stalled"` // with locks that have ended
 
 	// Info is the registration of the worker. It is nil for one that does not register: one of another
-	// language, a client that pops, or a [qless.Worker] that has died more than 150 s ago.
+	// language, or a client that pops.
 	Info *WorkerInfo `json:"info,omitempty"`
+
+	// Gone, in place of Info, is the last registration of a [qless.Worker] that has died: it has not
+	// registered for 150 s.
+	Gone *WorkerInfo `json:"gone,omitempty"`
 }
 
-// A WorkerInfo is the registration of a running [qless.Worker]. It ends 150 s after the worker has
-// died.
+// A WorkerInfo is the registration of a [qless.Worker].
 type WorkerInfo struct {
 	Queues   []string  `json:"queues"`  // names and patterns, as in its config
 	Klasses  []string  `json:"klasses"` // klasses and prefixes with a handler
@@ -103,6 +106,7 @@ func (in *Inspector) workersFrom(
 			Jobs       wire.Number `json:"jobs"`
 			Stalled    wire.Number `json:"stalled"`
 			Registered wire.Text   `json:"registered"`
+			Gone       wire.Text   `json:"gone"`
 		}] `json:"workers"`
 	}](ctx, in.client, "workers", "", "", "", "registered", cursor)
 	if err != nil {
@@ -111,7 +115,7 @@ func (in *Inspector) workersFrom(
 	for _, r := range part.Workers {
 		workers = append(workers, Worker{
 			Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int(),
-			Info: parseWorkerInfo(string(r.Registered)),
+			Info: parseWorkerInfo(string(r.Registered)), Gone: parseWorkerInfo(string(r.Gone)),
 		})
 	}
 	return workers, string(part.Cursor), nil

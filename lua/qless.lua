@@ -3506,12 +3506,6 @@ local function library(stamp, now)
 				end
 				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or var.none}
 			end
-		elseif name == 'registered' then
-			function lib.registered(worker)
-				local text = try('get', prefix .. 'x:worker:' .. worker)
-				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-				return seen and seen > now - 150 and text or nil
-			end
 		elseif name == 'remembered' then
 			function lib.remembered(items)
 				local kept = {}
@@ -3733,7 +3727,16 @@ local function library(stamp, now)
 						local key = prefix .. 'w:' .. name .. ':jobs'
 						worker = {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
 					end
-					worker.registered = lib.registered(some[i])
+					local text, has_gone
+					do
+						local worker = some[i]
+						local text2 = try('get', prefix .. 'x:worker:' .. worker)
+						local seen = type(text2) == 'string' and lib.finite(string.match(text2, '^[^|]*'))
+						if seen then
+							text, has_gone = text2, seen <= now - 150
+						end
+					end
+					worker[has_gone and 'gone' or 'registered'] = text
 					some[i] = cjson.encode(worker)
 				end
 				return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
@@ -10161,6 +10164,7 @@ elseif command == 'overview' then
 	local function sound(reply, key)
 		if type(reply) == 'table' and reply.err then
 			damaged[#damaged + 1] = key
+			damaged[#damaged + 1] = call('type', key).ok
 			return false
 		end
 		return reply
@@ -10328,6 +10332,13 @@ elseif command == 'overview' then
 		end
 		return stored and found
 	end
+	local function memory_figures()
+		local info, found = try('info', 'memory'), {}
+		for i, field in ipairs({'used_memory', 'maxmemory', 'maxmemory_policy'}) do
+			found[i] = type(info) == 'string' and string.match(info, field .. ':(%S+)') or nil
+		end
+		return found
+	end
 	local offset = lib.whole('Overview', 'offset', ARGV[3] or 0)
 	local count = lib.whole('Overview', 'count', ARGV[4] or 0)
 	local more = lib.whole('Overview', 'more', ARGV[5] or 1) == 1
@@ -10355,7 +10366,7 @@ elseif command == 'overview' then
 		found[7][i - 5] = day_figures(ARGV[i])
 	end
 	if more then
-		found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()
+		found[9], found[10], found[11], found[12] = workers_seen(), group_sizes(), limit_figures(), memory_figures()
 	end
 	return found
 elseif command == 'priority' then
@@ -11155,7 +11166,18 @@ elseif command == 'worker.register' then
 	local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
 	local started = now - lib.number('Worker.register', 'age', ARGV[4])
 	lib.json('Worker.register', 'json', ARGV[5])
-	call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[5], 'EX', 150)
+	local age
+	do
+		local text = try('hget', prefix .. 'config', 'max-worker-age')
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			age = n
+		else
+			age = 86400
+		end
+	end
+	local kept = math.min(math.max(age, 150), 2592000)
+	call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[5], 'EX', string.format('%d', kept))
 	try('zadd', prefix .. 'workers', stamp, worker)
 	if try('exists', prefix .. 'x:rest') == 1 then
 		local _, more = lib.settle_rest()

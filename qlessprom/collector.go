@@ -186,7 +186,10 @@ func (c *Collector) readOverview(ctx context.Context) *inspect.Overview {
 		c.failed(err)
 		return nil
 	}
-	damaged := overview.Damaged
+	var damaged []string
+	for _, found := range overview.Damaged {
+		damaged = append(damaged, found.Key)
+	}
 	c.days.add(asked, overview.Stats, overview.Time)
 	isFirst := c.days.keep(overview.Queues)
 	if isFirst && len(overview.Queues) > 0 {

@@ -10,18 +10,19 @@
 --          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends,
 --          recurring, and oldest in milliseconds; for each with statistics {name, retries, failed,
 --          failures, expired, wait, run}, the last two as fields and values; the keys that are
---          damaged, whose figures are nil; and with more how many workers were seen lately, failure
+--          damaged, whose figures are nil, each with its kind; and with more how many workers were seen lately, failure
 --          groups with their sizes, at most 1000, and limits, at most 100: the name, the
 --          definition, how many slots are taken, how many jobs are parked; of more than some 1000
---          limits, the first by name of some that are always the same unless limits come or go
+--          limits, the first by name of some that are always the same unless limits come or go; and
+--          the server's used_memory, maxmemory and maxmemory_policy, or none of them if it refuses
 -- Errors   Overview()
 -- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
 --          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if
---          scores don't tell; 4 for statistics; with more also 4, 1 a failure group and 2 a limit
+--          scores don't tell; 4 for statistics; with more also 5, 1 a failure group and 2 a limit
 -- For      Go
 -- Repeat   safe
--- Needs    exists hget hgetall hmget hscan llen smismember sscan time zcard zcount zrange zrevrange
---          zrevrangebyscore
+-- Needs    exists hget hgetall hmget hscan info llen smismember sscan time type zcard zcount zrange
+--          zrevrange zrevrangebyscore
 
 local MAX_GROUPS = 1000
 local MAX_LISTED = 100
@@ -35,6 +36,7 @@ local damaged = {}
 local function sound(reply, key)
   if type(reply) == 'table' and reply.err then
     damaged[#damaged + 1] = key
+    damaged[#damaged + 1] = call('type', key).ok
     return false
   end
   return reply
@@ -263,6 +265,14 @@ local function limit_figures()
   return stored and found
 end
 
+local function memory_figures()
+  local info, found = try('info', 'memory'), {}
+  for i, field in ipairs({'used_memory', 'maxmemory', 'maxmemory_policy'}) do
+    found[i] = type(info) == 'string' and string.match(info, field .. ':(%S+)') or nil
+  end
+  return found
+end
+
 local offset = whole('Overview', 'offset', ARGV[3] or 0)
 local count = whole('Overview', 'count', ARGV[4] or 0)
 local more = whole('Overview', 'more', ARGV[5] or 1) == 1
@@ -278,6 +288,7 @@ for i = 6, #ARGV do
   found[7][i - 5] = day_figures(ARGV[i])
 end
 if more then
-  found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()
+  found[9], found[10], found[11], found[12] =
+    workers_seen(), group_sizes(), limit_figures(), memory_figures()
 end
 return found

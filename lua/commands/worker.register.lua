@@ -1,5 +1,5 @@
--- worker.register: registers a running worker and its description for 150 seconds. Releases some of
--- the jobs that waited for a complete one which had too many of them for one call. Has one worker
+-- worker.register: registers a running worker and its description, to be renewed within 150
+-- seconds. Releases some of the jobs that waited for a complete one which had too many of them for one call. Has one worker
 -- look at the failed jobs every 5 minutes.
 --
 -- KEYS[1]  the namespace prefix
@@ -9,7 +9,7 @@
 -- Returns  1 if sweep must still release such jobs; 2 if this worker should call sweep for failed
 --          jobs; else nil
 -- Errors   Worker.register()
--- Cost     5 commands, 1 more when jobs have failed; it releases at most 250 jobs
+-- Cost     6 commands, 1 more when jobs have failed; it releases at most 250 jobs
 -- For      Go
 -- Repeat   safe
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
@@ -20,11 +20,16 @@
 -- For how many seconds no other worker looks at the failed jobs.
 local SWEPT = 300
 
+-- The longest time in seconds that a registration is kept: 30 days.
+local MOST_KEPT = 2592000
+
 local worker = named('Worker.register', 'worker', ARGV[3])
 local started = now - number('Worker.register', 'age', ARGV[4])
 json('Worker.register', 'json', ARGV[5])
+local age = finite(try('hget', prefix .. 'config', 'max-worker-age'), DEFAULT_MAX_WORKER_AGE)
+local kept = math.min(math.max(age, REGISTERED), MOST_KEPT)
 call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[5],
-  'EX', REGISTERED)
+  'EX', string.format('%d', kept))
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
   local _, more = settle_rest()

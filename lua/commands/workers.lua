@@ -5,9 +5,9 @@
 --          list that is wanted, negative ones counted from its end, '' for all; the cursor of the
 --          last call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
---          registered: JSON {cursor, workers} of at most 500, last seen last, with the text
---          registered of each that has it, SEEN|STARTED|JSON, and a cursor, which is empty at the
---          end;
+--          registered: JSON {cursor, workers} of at most 500, last seen last, with the text of
+--          each that has registered, SEEN|STARTED|JSON, as registered, or as gone if that was over
+--          150 seconds ago, and a cursor, which is empty at the end;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it
 -- Errors   Workers()
@@ -42,13 +42,6 @@ local function forget_old()
   end
 end
 
--- The registration of a worker, unless it is too old: by the server's clock it has then expired.
-local function registered(worker)
-  local text = try('get', registry_key(worker))
-  local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
-  return seen and seen > now - REGISTERED and text or nil
-end
-
 -- The counts of a worker.
 local function counts(name)
   local key = worker_key(name)
@@ -71,7 +64,8 @@ local function counts_from(cursor) -- cold
   end
   for i = 1, #some do
     local worker = counts(some[i])
-    worker.registered = registered(some[i])
+    local text, has_gone = registration(some[i])
+    worker[has_gone and 'gone' or 'registered'] = text
     some[i] = cjson.encode(worker)
   end
   return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'

@@ -26,7 +26,7 @@ func (e *env) overview(query inspect.OverviewQuery) inspect.Overview {
 
 // timeless is an overview without what depends on when it was made.
 func timeless(o inspect.Overview) inspect.Overview {
-	o.Time = time.Time{}
+	o.Time, o.Memory = time.Time{}, inspect.Memory{}
 	for i := range o.Queues {
 		if o.Queues[i].Oldest > 0 {
 			o.Queues[i].Oldest = o.Queues[i].Oldest.Round(time.Second)
@@ -238,7 +238,7 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 			want.FailureGroups = map[string]int{"another": 1, "group": 2}
 			if damage != nil {
 				damage(&want)
-				want.Damaged = []string{key}
+				want.Damaged = []inspect.DamagedKey{{Key: key, Kind: "string"}}
 			}
 			got := timeless(e.overview(query))
 			if key == "ql:config" {
@@ -249,6 +249,22 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 	}
 }
 
+func TestAnOverviewHasTheMemoryOfTheServer(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	require.NoError(t, e.Redis.ConfigSet(ctx, "maxmemory", "64mb").Err())
+	require.NoError(t, e.Redis.ConfigSet(ctx, "maxmemory-policy", "volatile-lru").Err())
+	t.Cleanup(func() {
+		ctx := context.Background()
+		require.NoError(t, e.Redis.ConfigSet(ctx, "maxmemory", "0").Err())
+		require.NoError(t, e.Redis.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err())
+	})
+	memory := e.overview(inspect.OverviewQuery{}).Memory
+	require.Equal(t, int64(64<<20), memory.Max)
+	require.Equal(t, "volatile-lru", memory.Policy)
+	require.Greater(t, memory.Used, int64(100_000))
+}
+
 // The costs in the header of lua/commands/overview.lua and in docs/metrics.md.
 func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e := newEnv(t)
@@ -256,7 +272,7 @@ func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	cost := func(query inspect.OverviewQuery) int {
 		return len(e.Server.Commands(t, func() { require.NoError(t, errOf(inspect.New(e.Client).Overview(ctx, query))) }))
 	}
-	const none, withQueues = 6, 9
+	const none, withQueues = 7, 10
 	require.Equal(t, none, cost(inspect.OverviewQuery{}))
 	const queues = 40
 	for i := range queues {

@@ -56,19 +56,36 @@ func TestWorkersAreListedWithWhatTheySayOfThemselves(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatNoLongerRegistersLosesItsInfo(t *testing.T) {
+func TestAWorkerThatNoLongerRegistersHasGone(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.register("w", 0, `{"queues":["q"]}`)
 		ttl := e.Redis.TTL(t.Context(), "ql:x:worker:w").Val()
-		require.InDelta(t, 150, ttl.Seconds(), 5)
+		require.InDelta(t, 86400, ttl.Seconds(), 5)
 		e.Clock.Advance(149 * time.Second)
 		require.NotNil(t, e.infos()["w"])
 		e.Clock.Advance(2 * time.Second)
 		require.Equal(t, map[string]*inspect.WorkerInfo{"w": nil}, e.infos(), "it is still listed")
+		workers, err := inspect.New(e.Client).Workers(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"q"}, workers[0].Gone.Queues)
+		require.Equal(t, 151*time.Second, e.Clock.Now().Sub(workers[0].Gone.Seen))
 		e.register("w", 151, `{"queues":["q"]}`)
 		require.NotNil(t, e.infos()["w"])
 		e.Clock.Advance(25 * time.Hour)
 		require.Empty(t, e.infos())
+	})
+}
+
+func TestARegistrationIsKeptForAsLongAsTheWorkerIsListed(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for age, kept := range map[string]float64{
+			"3600": 3600, "10": 150, "1e12": 2592000, "nonsense": 86400,
+		} {
+			require.NoError(t, e.Client.Config().SetRaw(t.Context(), "max-worker-age", age))
+			e.register("w", 0, `{}`)
+			ttl := e.Redis.TTL(t.Context(), "ql:x:worker:w").Val()
+			require.InDelta(t, kept, ttl.Seconds(), 5, age)
+		}
 	})
 }
 

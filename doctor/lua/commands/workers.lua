@@ -11,7 +11,8 @@ local function is_dead(worker)
     return not is_there(listed_key(string.sub(worker, 2)))
   end
   local channel = prefix .. 'x:wake:' .. worker
-  return not is_there(registry_key(worker)) and call('pubsub', 'numsub', channel)[2] == 0
+  local registered, has_gone = registration(worker)
+  return (has_gone or not registered) and call('pubsub', 'numsub', channel)[2] == 0
 end
 
 local function check_job(key, worker, jid)

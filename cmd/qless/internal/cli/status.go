@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	var old time.Duration
+	var all bool
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the namespace does, and what needs attention",
@@ -30,18 +32,25 @@ func (a *app) statusCommand() *cobra.Command {
 		Example: "  qless status\n  qless status --json | jq '.attention[].sentence'",
 		Args:    cobra.NoArgs,
 		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
-			return a.showStatus(ctx, client, old)
+			return a.showStatus(ctx, client, old, all)
 		}),
 	}
 	command.Flags().DurationVar(&old, "old", 5*time.Minute,
 		"from which age of its oldest job on a queue is late")
+	command.Flags().BoolVar(&all, "all", false, "show everything that needs attention, not the first 5")
 	return command
 }
 
-// statusGroups is how many failure groups are shown.
-const statusGroups = 10
+// How many failure groups and problems are shown.
+const (
+	statusGroups   = 10
+	statusProblems = 5
+	statusGone     = 3
+)
 
-func (a *app) showStatus(ctx context.Context, client *qless.Client, old time.Duration) error {
+func (a *app) showStatus(
+	ctx context.Context, client *qless.Client, old time.Duration, all bool,
+) error {
 	o, err := doctor.ReadStatus(ctx, client, old)
 	if err != nil {
 		return err
@@ -52,7 +61,7 @@ func (a *app) showStatus(ctx context.Context, client *qless.Client, old time.Dur
 	s := statusScreen{out: a.out, style: text.StyleOf(a.out)}
 	s.line("%s  namespace %s  %s", s.style.Bold(a.serverName()), text.Clean(o.Namespace),
 		o.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
-	s.attention(o.Attention)
+	s.attention(o.Attention, all)
 	s.workers(o)
 	if err := s.queues(o.Queues); err != nil {
 		return err
@@ -67,8 +76,12 @@ func damage(o *doctor.Status) error {
 	if len(o.Damaged) == 0 {
 		return nil
 	}
+	keys := make([]string, len(o.Damaged))
+	for i, damaged := range o.Damaged {
+		keys[i] = damaged.Key
+	}
 	return fmt.Errorf("damaged keys, which qless doctor examines: %s",
-		text.Clean(strings.Join(o.Damaged, ", ")))
+		text.Clean(strings.Join(keys, ", ")))
 }
 
 // serverName returns the address of the server, without what is secret in its URL.
@@ -93,38 +106,36 @@ func (s *statusScreen) line(format string, args ...any) {
 	}
 }
 
-func (s *statusScreen) attention(problems []doctor.Problem) {
+func (s *statusScreen) attention(problems []doctor.Problem, all bool) {
 	s.line("")
 	if len(problems) == 0 {
 		s.line("%s", s.style.Green("nothing needs attention"))
 		return
 	}
 	s.line("%s", s.style.Bold("NEEDS ATTENTION"))
-	for _, p := range problems {
+	for i, p := range problems {
+		if i == statusProblems && !all {
+			s.line("and %d more: qless status --all", len(problems)-i)
+			return
+		}
 		sign, paint := "-", s.style.Yellow
 		if p.Urgent {
 			sign, paint = "!", s.style.Red
 		}
 		s.line("%s %s", paint(sign), paint(text.Clean(p.Sentence)))
-		if command := remedy(&p); command != "" {
-			s.line("    %s", s.style.Faint(text.Clean(command)))
+		if len(p.Command) > 0 {
+			s.line("    %s", s.style.Faint(text.Clean(command(p.Command))))
 		}
 	}
 }
 
-// remedy returns the command that shows more of a problem, or repairs it.
-func remedy(p *doctor.Problem) string {
-	switch {
-	case p.Code == "paused":
-		return "qless queue unpause " + text.Quote(p.Queue)
-	case p.Schedule != "":
-		return "qless schedule ls"
-	case p.Queue != "":
-		return "qless why " + text.Quote(p.Queue)
-	case p.JID != "":
-		return "qless job show " + text.Quote(p.JID)
+// command returns a command of the command line as it is typed.
+func command(words []string) string {
+	line := "qless"
+	for _, word := range words {
+		line += " " + text.Quote(word)
 	}
-	return ""
+	return line
 }
 
 func (s *statusScreen) workers(o *doctor.Status) {
@@ -132,11 +143,31 @@ func (s *statusScreen) workers(o *doctor.Status) {
 	line := fmt.Sprintf("%s, %d of %s busy", text.Count(w.Registered, "worker"), w.Busy,
 		text.Count(w.Slots, "slot"))
 	if w.Silent > 0 {
-		line += fmt.Sprintf("; %d more that say nothing of themselves", w.Silent)
+		line += fmt.Sprintf("; %d more that do not register", w.Silent)
 	}
 	s.line("\n%s  %s", s.style.Bold("WORKERS"), line)
+	s.gone(o)
 	s.line("%s    %s completed, %s failed, %s retried a minute", s.style.Bold("RATES"),
 		units.Rate(o.Rates.Completed), units.Rate(o.Rates.Failed), units.Rate(o.Rates.Retried))
+}
+
+// gone names the workers that have died last.
+func (s *statusScreen) gone(o *doctor.Status) {
+	var gone []inspect.Worker
+	for _, w := range o.Listed {
+		if w.Gone != nil {
+			gone = append(gone, w)
+		}
+	}
+	slices.SortFunc(gone, func(a, b inspect.Worker) int { return b.Gone.Seen.Compare(a.Gone.Seen) })
+	for i, w := range gone {
+		if i == statusGone {
+			s.line("         and %d more that have gone: qless worker ls", len(gone)-i)
+			return
+		}
+		s.line("         %s gone for %s, had %s", text.Clean(w.Name), units.Age(o.Time.Sub(w.Gone.Seen)),
+			text.Clean(list(w.Gone.Queues)))
+	}
 }
 
 func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
@@ -153,7 +184,7 @@ func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
 	}
 	for i := range queues {
 		q := &queues[i]
-		running := fmt.Sprint(q.Running)
+		running := known(q.Running)
 		if q.MaxConcurrency > 0 {
 			running += fmt.Sprintf("/%d", q.MaxConcurrency)
 		}
@@ -161,10 +192,23 @@ func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
 		if q.Paused {
 			state = "paused"
 		}
-		t.add(text.Clean(q.Name), q.Waiting, units.Age(q.Oldest), running, q.Stalled, q.Scheduled,
-			q.Depends, units.Rate(q.Rates.Completed), units.Rate(q.Rates.Failed), q.Workers, state)
+		oldest := units.Age(q.Oldest)
+		if q.Oldest < 0 {
+			oldest = "?"
+		}
+		t.add(text.Clean(q.Name), known(q.Waiting), oldest, running, known(q.Stalled),
+			known(q.Scheduled), known(q.Depends), units.Rate(q.Rates.Completed),
+			units.Rate(q.Rates.Failed), q.Workers, state)
 	}
 	return t.write(s.out)
+}
+
+// known returns a figure, or ? for one whose key is damaged.
+func known(n int) string {
+	if n < 0 {
+		return "?"
+	}
+	return fmt.Sprint(n)
 }
 
 func (s *statusScreen) failures(groups []doctor.Group) {

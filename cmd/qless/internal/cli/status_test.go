@@ -151,7 +151,7 @@ func TestStatusAsJSON(t *testing.T) {
 
 func TestStatusTellsAQueueWithoutWorkersFromAnIdleOne(t *testing.T) {
 	e := newLiveEnv(t)
-	e.put("mail", "Welcome", 0)
+	e.put("mail", "Welcome", time.Minute)
 	require.Contains(t, e.ok("status"), "queue mail has no workers: 1 job waits")
 	release := make(chan struct{})
 	e.work("mail", func(context.Context, *qless.Job) error { <-release; return nil })
@@ -192,5 +192,5 @@ func TestDamagedQueuesAreTold(t *testing.T) {
 		require.NotContains(t, r.out, "nothing needs attention", words)
 	}
 	require.Contains(t, e.fields("status").errors, "ql:queues")
-	require.Contains(t, e.fields("status").out, "keys are damaged: ql:queues")
+	require.Contains(t, e.fields("status").out, "the key ql:queues is damaged: it is a string")
 }

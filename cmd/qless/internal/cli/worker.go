@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -47,22 +48,23 @@ func workersTable(workers []inspect.Worker) *table {
 	}
 	for _, w := range workers {
 		slots, seen, queues := "-", "-", "-"
-		if w.Info != nil {
-			slots, seen = fmt.Sprint(w.Info.Slots), since(w.Info.Seen)
-			queues = list(w.Info.Queues)
+		if i := cmp.Or(w.Info, w.Gone); i != nil {
+			slots, seen, queues = fmt.Sprint(i.Slots), since(i.Seen), list(i.Queues)
 		}
-		t.add(w.Name, workerState(w.Info), w.Jobs, slots, alarming(w.Stalled), seen, queues)
+		t.add(w.Name, workerState(&w), w.Jobs, slots, alarming(w.Stalled), seen, queues)
 	}
 	return t
 }
 
-func workerState(info *inspect.WorkerInfo) any {
+func workerState(w *inspect.Worker) any {
 	switch {
-	case info == nil:
+	case w.Gone != nil:
+		return painted{"gone", red}
+	case w.Info == nil:
 		return "-"
-	case info.Stopping:
+	case w.Info.Stopping:
 		return painted{"stopping", yellow}
-	case info.Paused:
+	case w.Info.Paused:
 		return painted{"paused", yellow}
 	}
 	return "running"
@@ -122,8 +124,8 @@ func (a *app) printWorker(d workerDetails) error {
 	t.add("worker", d.Name)
 	t.add("jobs", d.Jobs)
 	t.add("stalled", alarming(d.Stalled))
-	if i := d.Info; i != nil {
-		t.add("state", workerState(i))
+	if i := cmp.Or(d.Info, d.Gone); i != nil {
+		t.add("state", workerState(&d.Worker))
 		t.add("slots", i.Slots)
 		t.add("queues", list(i.Queues))
 		t.add("klasses", list(i.Klasses))
