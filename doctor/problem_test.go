@@ -89,14 +89,14 @@ func TestEachProblemOfAQueue(t *testing.T) {
 	}
 }
 
-func TestUrgentProblemsComeFirstThenTheLatestQueues(t *testing.T) {
+func TestUrgentProblemsComeFirstThenTheGravest(t *testing.T) {
 	paused := queueOf(qless.QueueCounts{Waiting: 1, Paused: true}, 24*time.Hour)
-	late := queueOf(qless.QueueCounts{Waiting: 1}, time.Hour)
+	late := queueOf(qless.QueueCounts{Waiting: 1, Stalled: 1}, time.Hour)
 	later := queueOf(qless.QueueCounts{Waiting: 1}, 2*time.Hour)
 	later.Name = "later"
 	o := &Status{Queues: []QueueStatus{paused, late, later}}
-	require.Equal(t, "old old paused", codes(o))
-	require.Equal(t, "later", o.problems(time.Minute)[0].Queue)
+	require.Equal(t, "stalled old paused", codes(o))
+	require.Equal(t, []string{"later", "mail"}, o.problems(time.Minute)[1].Queues)
 }
 
 func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {

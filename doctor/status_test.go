@@ -65,9 +65,7 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	e.do(e.Config().Set(ctx, "slow-max-rate", "1/3600"))
 	e.put("slow", "s1 s2")
 	e.pop("slow", 1)
-	if e.clock != nil {
-		e.clock.Advance(time.Minute)
-	}
+	e.clock.Advance(time.Minute)
 	status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
 	require.NoError(t, err)
 	found := map[string]doctor.Problem{}
