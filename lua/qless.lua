@@ -10164,7 +10164,7 @@ elseif command == 'overview' then
 	local function sound(reply, key)
 		if type(reply) == 'table' and reply.err then
 			damaged[#damaged + 1] = key
-			damaged[#damaged + 1] = call('type', key).ok
+			damaged[#damaged + 1] = try('type', key).ok or 'none'
 			return false
 		end
 		return reply

@@ -36,7 +36,7 @@ local damaged = {}
 local function sound(reply, key)
   if type(reply) == 'table' and reply.err then
     damaged[#damaged + 1] = key
-    damaged[#damaged + 1] = call('type', key).ok
+    damaged[#damaged + 1] = try('type', key).ok or 'none'
     return false
   end
   return reply
