@@ -26,10 +26,11 @@ type bench struct {
 	all      []peer
 	scripts  []*scripts
 	settle   time.Duration // how long workers may take to become idle
+	longest  float64       // how long a call may keep the server, in milliseconds
 }
 
 func newBench(ctx context.Context, o *options) (*bench, error) {
-	b := &bench{options: o, settle: time.Second}
+	b := &bench{options: o, settle: time.Second, longest: longestStep}
 	if err := b.findScripts(); err != nil {
 		return nil, err
 	}

@@ -44,6 +44,7 @@ func figuresOf(t *testing.T, name string) []figure {
 	require.NoError(t, err)
 	t.Cleanup(b.close)
 	b.settle = 100 * time.Millisecond
+	b.longest = math.Inf(1) // other programs may slow this machine down
 	require.NoError(t, b.start(t.Context(), w))
 	var table bytes.Buffer
 	r := &report{workload: name, out: &table}

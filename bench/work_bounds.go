@@ -286,7 +286,7 @@ func bounds(ctx context.Context, b *bench, r *report) error {
 		r.in("%s", call.name)
 		r.add("scripts", float64(count), "")
 		r.bound("CPU of the longest, "+worst.command, ms(worst.took), "ms", longestStep)
-		if ms(worst.took) > longestStep {
+		if ms(worst.took) > b.longest {
 			tooLong = errors.Join(tooLong, fmt.Errorf("%s: %v", call.name, worst.took))
 		}
 	}
@@ -315,7 +315,7 @@ func (c boundedCall) measure(
 		if attempt == 0 || worst.took < best.took {
 			best, count = worst, scripts
 		}
-		if ms(best.took) <= longestStep {
+		if ms(best.took) <= b.longest {
 			break
 		}
 	}
