@@ -174,7 +174,7 @@ func (l *workLoop) woken() {
 // latest.
 const countsAgain = time.Second
 
-// setCounts says whether the next reserve has to count who relays, and returns what was said before.
+// setCounts says whether the next reserve has to count who relays, and returns what it was before.
 func (l *workLoop) setCounts(counts bool) (before bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
