@@ -19,8 +19,8 @@ import (
 	"github.com/qless/qless-go/internal/linger"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
-	"github.com/qless/qless-go/internal/together"
 	"github.com/qless/qless-go/internal/runs"
+	"github.com/qless/qless-go/internal/together"
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
