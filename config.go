@@ -3,14 +3,10 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"math"
-	"reflect"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/qless/qless-go/internal/settings"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -67,56 +63,6 @@ const (
 	ConfigStatsHistory = "stats-history"
 )
 
-// The suffixes of the names of a queue's own settings.
-const (
-	suffixHeartbeat      = "-heartbeat"
-	suffixMaxConcurrency = "-max-concurrency"
-	suffixMaxRate        = "-max-rate"
-)
-
-// A kind is a kind of value that a setting can have.
-type kind int
-
-const (
-	kindText     kind = iota
-	kindCount         // a whole number, not negative
-	kindFactor        // a number, not negative
-	kindSeconds       // not negative
-	kindLockTime      // seconds, more than 0
-	kindSwitch        // 1 or 0
-	kindRate          // "n/seconds"
-)
-
-// knownSettings describes the known settings, by name. The default of some is to have no value.
-var knownSettings = map[string]struct {
-	kind         kind
-	defaultValue string
-}{
-	ConfigBackoffFactor:          {kindFactor, "3"},
-	ConfigBackoffInitialDelay:    {kindSeconds, "0"},
-	ConfigGracePeriod:            {kindSeconds, "10"},
-	ConfigHeartbeat:              {kindLockTime, "60"},
-	ConfigHistogramHistory:       {kindCount, "7"},
-	ConfigJobsFailedHistory:      {kindSeconds, ""},
-	ConfigJobsFailedHistoryCount: {kindCount, ""},
-	ConfigJobsHistory:            {kindSeconds, "604800"},
-	ConfigJobsHistoryCount:       {kindCount, "50000"},
-	ConfigMaxJobHistory:          {kindCount, "100"},
-	ConfigMaxWorkerAge:           {kindSeconds, "86400"},
-	ConfigStatsHistory:           {kindCount, "30"},
-
-	// These two mean something only to other clients.
-	"application":  {kindText, "qless"},
-	"sync-enabled": {kindSwitch, ""},
-}
-
-// queueSettings holds the kinds of a queue's own settings, by suffix.
-var queueSettings = map[string]kind{
-	suffixHeartbeat:      kindLockTime,
-	suffixMaxConcurrency: kindCount,
-	suffixMaxRate:        kindRate,
-}
-
 // A Config gives access to the settings of a namespace, which all its clients share.
 type Config struct {
 	client *Client
@@ -136,7 +82,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	}
 	switch value := reply.(type) {
 	case nil: // the scripts only have defaults for settings that other clients know
-		return knownSettings[name].defaultValue, nil
+		return settings.Default(name), nil
 	case string:
 		return value, nil
 	case int64: // a default
@@ -147,12 +93,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 
 // All returns every setting that is set or has a default. It reads about 500 in a step.
 func (c *Config) All(ctx context.Context) (map[string]string, error) {
-	all := map[string]string{}
-	for name, setting := range knownSettings {
-		if setting.defaultValue != "" {
-			all[name] = setting.defaultValue
-		}
-	}
+	all := settings.Defaults()
 	for cursor := ""; ; {
 		reply, err := c.client.run(ctx, "config.get", "", "", "from", cursor)
 		if err != nil {
@@ -182,12 +123,11 @@ func (c *Config) Set(ctx context.Context, name string, value any) error {
 	if err := checkName("config.set", "name", name); err != nil {
 		return err
 	}
-	kind, err := kindOf(name)
+	written, err := settings.Write(name, value)
 	if err != nil {
-		return err
+		return asInvalid("config.set", "", err)
 	}
-	written, err := kind.write(name, value)
-	if err != nil {
+	if err := checkName("config.set", "value", written); err != nil {
 		return err
 	}
 	_, err = c.client.run(ctx, "config.set", "", name, written)
@@ -213,12 +153,12 @@ func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	if d == 0 {
-		return q.client.Config().Unset(ctx, q.name+suffixHeartbeat)
+		return q.client.Config().Unset(ctx, q.name+settings.SuffixHeartbeat)
 	}
 	if d > 0 && d < time.Millisecond {
 		return invalid("config.set", "", "the heartbeat %v is less than 1ms", d)
 	}
-	return q.client.Config().Set(ctx, q.name+suffixHeartbeat, d)
+	return q.client.Config().Set(ctx, q.name+settings.SuffixHeartbeat, d)
 }
 
 // SetMaxConcurrency sets how many of the queue's jobs may run at once, over all workers. 0 and -1
@@ -228,9 +168,9 @@ func (q *Queue) SetMaxConcurrency(ctx context.Context, n int) error {
 		return err
 	}
 	if n == 0 || n == -1 {
-		return q.client.Config().Unset(ctx, q.name+suffixMaxConcurrency)
+		return q.client.Config().Unset(ctx, q.name+settings.SuffixMaxConcurrency)
 	}
-	return q.client.Config().Set(ctx, q.name+suffixMaxConcurrency, n)
+	return q.client.Config().Set(ctx, q.name+settings.SuffixMaxConcurrency, n)
 }
 
 // SetMaxRate sets how many of the queue's jobs may be started in any period of the length per, by
@@ -242,10 +182,10 @@ func (q *Queue) SetMaxRate(ctx context.Context, n int, per time.Duration) error 
 		return err
 	}
 	if n == 0 || n == -1 {
-		return q.client.Config().Unset(ctx, q.name+suffixMaxRate)
+		return q.client.Config().Unset(ctx, q.name+settings.SuffixMaxRate)
 	}
 	rate := strconv.Itoa(n) + "/" + strconv.FormatFloat(per.Seconds(), 'f', -1, 64)
-	return q.client.Config().Set(ctx, q.name+suffixMaxRate, rate)
+	return q.client.Config().Set(ctx, q.name+settings.SuffixMaxRate, rate)
 }
 
 // QueueSettings holds the settings of a queue.
@@ -315,139 +255,4 @@ func (q *Queue) Settings(ctx context.Context) (QueueSettings, error) {
 		Per:            wire.AsNumber(parts[3]).Duration(),
 		NextStart:      wire.AsNumber(parts[4]).Time(),
 	}, nil
-}
-
-// parseRate reads a number of jobs and a time in seconds, with a slash between them.
-func parseRate(name, text string) (n int, per time.Duration, err error) {
-	count, seconds, _ := strings.Cut(text, "/")
-	n, err = strconv.Atoi(count)
-	length, problem := strconv.ParseFloat(seconds, 64)
-	if err != nil || problem != nil || n < 1 || n > maxRate ||
-		!(length >= 0.001 && length <= maxPer.Seconds()) {
-		return 0, 0, invalid("config.set", "", "%s must be like 10/60, which is a number from 1 to "+
-			"%d and a time from 0.001 to %.0f seconds, not %q", name, maxRate, maxPer.Seconds(), text)
-	}
-	return n, wire.Number(length).Duration(), nil
-}
-
-// kindOf returns the kind of a setting, or an error that suggests an existing name.
-func kindOf(name string) (kind, error) {
-	if setting, known := knownSettings[name]; known {
-		return setting.kind, nil
-	}
-	for suffix, kind := range queueSettings {
-		if queue, found := strings.CutSuffix(name, suffix); found && queue != "" {
-			return kind, nil
-		}
-	}
-	hint := ""
-	if similar := similarSetting(name); similar != "" {
-		hint = fmt.Sprintf("; did you mean %q?", similar)
-	}
-	return 0, invalid("config.set", "", "no setting %q%s", name, hint)
-}
-
-// write formats a value for the scripts.
-func (k kind) write(name string, value any) (string, error) {
-	duration, isDuration := value.(time.Duration)
-	text := fmt.Sprint(value)
-	if isDuration {
-		text = strconv.FormatFloat(duration.Seconds(), 'f', -1, 64)
-	}
-	if k == kindText {
-		if _, isString := value.(string); !isString {
-			return "", invalid("config.set", "", "%s must be a string, not %v", name, value)
-		}
-		return text, checkName("config.set", "value", text)
-	}
-	if k == kindSwitch {
-		return writeSwitch(name, value)
-	}
-	if k == kindRate {
-		_, _, err := parseRate(name, text)
-		return text, err
-	}
-	if isDuration && (k == kindCount || k == kindFactor) {
-		return "", invalid("config.set", "", "%s must be a number, not %v", name, value)
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || !isNumberOrText(value) {
-		return "", invalid("config.set", "", "%s must be a number, not %q", name, text)
-	}
-	return text, k.check(name, text, n)
-}
-
-// writeSwitch formats a value that is true or false.
-func writeSwitch(name string, value any) (string, error) {
-	switch fmt.Sprint(value) {
-	case "true", "1":
-		return "1", nil
-	case "false", "0":
-		return "0", nil
-	}
-	return "", invalid("config.set", "", "%s must be true or false, not %v", name, value)
-}
-
-// isNumberOrText reports whether a value has a type that a setting can be set to.
-func isNumberOrText(value any) bool {
-	v := reflect.ValueOf(value)
-	return v.CanInt() || v.CanUint() || v.CanFloat() || v.Kind() == reflect.String
-}
-
-// check returns an error if a setting of this kind can't have the value n.
-func (k kind) check(name, text string, n float64) error {
-	switch {
-	case k == kindCount && (n != math.Trunc(n) || n > math.MaxInt32):
-		return invalid("config.set", "", "%s must be a whole number, not %s", name, text)
-	case k == kindLockTime && n <= 0:
-		return invalid("config.set", "", "%s must be more than 0, not %s", name, text)
-	case n < 0:
-		return invalid("config.set", "", "%s must not be negative, as %s is", name, text)
-	}
-	return nil
-}
-
-// similarSetting returns the setting that a misspelt name may stand for, or the empty string.
-func similarSetting(name string) string {
-	const typos = 3
-	similar, least := "", typos+1
-	consider := func(candidate string, written string, meant string) {
-		if d := distance(written, meant); d < least && d < len(meant)/2 {
-			similar, least = candidate, d
-		}
-	}
-	for known := range knownSettings {
-		consider(known, name, known)
-	}
-	for i, r := range name {
-		if r != '-' || i == 0 {
-			continue
-		}
-		for suffix := range queueSettings {
-			consider(name[:i]+suffix, name[i:], suffix)
-		}
-	}
-	return similar
-}
-
-// distance returns the Levenshtein distance of two strings: how many letters have to be inserted,
-// deleted or replaced to turn one into the other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = slices.Min([]int{replaced, row[j] + 1, row[j+1] + 1})
-		}
-	}
-	return row[len(b)]
 }

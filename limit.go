@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/settings"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -33,8 +34,8 @@ func (o Limits) applyPut(given *jobopts.Options) {
 // The ranges of a [LimitConfig].
 const (
 	maxConcurrency = math.MaxInt32
-	maxRate        = 1_000_000
-	maxPer         = 366 * 24 * time.Hour
+	maxRate        = settings.MaxRate
+	maxPer         = settings.MaxPer
 )
 
 func checkLimitName(op, name string) error { return asInvalid(op, "", jobopts.CheckLimit(name)) }

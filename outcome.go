@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -331,59 +330,8 @@ func DefaultFailGroup(job *Job, err error) string {
 			return job.Klass + ":" + name
 		}
 		if errors.Unwrap(err) == nil {
-			return job.Klass + ":" + fmt.Sprintf("%.80s", withoutDetails(err.Error()))
+			return job.Klass + ":" + fmt.Sprintf("%.80s", redisx.WithoutDetails(err.Error()))
 		}
 	}
 	return job.Klass + ":error"
-}
-
-// quoted matches text in quotes of any kind, or after a quote that is never closed. An
-// apostrophe within a word is not a quote.
-var quoted = regexp.MustCompile(strings.Join([]string{
-	`"(?:\\.|[^"\\])*"`,
-	"`[^`]*`",
-	"`[^`']*'",
-	`\B'(?:\b'\b|[^'])*'\B`,
-	`“[^”]*”`,
-	`„[^“”]*[“”]`,
-	`«[^»]*»`,
-	`‘(?:\pL’\pL|[^’])*’`,
-	`=\([^)]*\)`, // as PostgreSQL quotes
-	"[\"`“„«‘].*",
-	`\B'.*`,
-}, "|"))
-
-// varying matches a word that contains a number, an address, a path or the like.
-var varying = regexp.MustCompile(`[\pN@/\\]|^[a-fA-F]{8,}$`)
-
-// keyed matches a word that consists of a name and a value, as in user=jane.
-var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
-
-// stars matches several stars in a row.
-var stars = regexp.MustCompile(`\*(?: \*)+`)
-
-// withoutDetails returns the first line of an error's text, with a * for everything that is likely
-// to vary from job to job, or to be personal.
-func withoutDetails(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	words := strings.Fields(quoted.ReplaceAllString(line, "*"))
-	for i, word := range words {
-		words[i] = withoutDetail(word)
-	}
-	return stars.ReplaceAllString(strings.Join(words, " "), "*")
-}
-
-func withoutDetail(word string) string {
-	core := strings.Trim(word, "()[]{}<>,.;:!?")
-	if core == "" || strings.EqualFold(core, "i/o") {
-		return word
-	}
-	before, after, _ := strings.Cut(word, core)
-	if key := keyed.FindStringSubmatch(core); key != nil {
-		return before + key[1] + "*" + after
-	}
-	if varying.MatchString(core) {
-		return before + "*" + after
-	}
-	return word
 }

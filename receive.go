@@ -687,12 +687,8 @@ func (r *receiver) retire(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	relays := "0"
-	if r.client.hub.Leave(ctx, r, r.relay, r.channel) {
-		relays = "1"
-	}
-	args := anys([]any{r.name, r.reservation.claim, relays}, r.reservation.queues...)
-	if _, err := r.client.run(ctx, "depart", "", args...); err != nil {
+	relayed, asked := r.client.hub.Leave(ctx, r, r.relay, r.channel), &r.reservation
+	if err := r.client.depart(ctx, r.name, asked.claim, relayed, asked.queues); err != nil {
 		r.log.cantDeregister(err)
 	}
 	r.outbox.close()

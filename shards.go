@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/qless/qless-go/internal/together"
 )
 
 // A ShardBy determines how jobs are assigned to shards.
@@ -155,7 +157,7 @@ func (s *Shards) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 	if err := checkJobNames("wait", jids); err != nil {
 		return nil, err
 	}
-	return ask(jids, func(jid string) (Result, error) { return s.Wait(ctx, jid) })
+	return together.Ask(jids, func(jid string) (Result, error) { return s.Wait(ctx, jid) })
 }
 
 // A shardResult is what the shard that has a job says about its result: err is nil or
@@ -171,7 +173,7 @@ func (s *Shards) result(ctx context.Context, op, jid string) (shardResult, error
 	if err := checkJobName(op, jid); err != nil {
 		return shardResult{}, err
 	}
-	found, known, err := askFirst(ctx, s.clients,
+	found, known, err := together.First(ctx, s.clients,
 		func(ctx context.Context, c *Client) (shardResult, bool, error) {
 			result, err := c.Result(ctx, jid)
 			if err == nil || errors.Is(err, ErrUnfinished) {
@@ -189,7 +191,7 @@ func (s *Shards) result(ctx context.Context, op, jid string) (shardResult, error
 
 // anyOf returns one of the jobs, from the first of some shards that has any, or nil.
 func (s *Shards) anyOf(ctx context.Context, in []*Client, jids ...string) (*Job, error) {
-	job, _, err := askFirst(ctx, in, func(ctx context.Context, c *Client) (*Job, bool, error) {
+	job, _, err := together.First(ctx, in, func(ctx context.Context, c *Client) (*Job, bool, error) {
 		found, err := c.Jobs(ctx, jids...)
 		if len(found) == 0 {
 			return nil, false, err
@@ -201,7 +203,7 @@ func (s *Shards) anyOf(ctx context.Context, in []*Client, jids ...string) (*Job,
 
 // Queues returns the counts of every queue, over all shards, by name.
 func (s *Shards) Queues(ctx context.Context) ([]QueueCounts, error) {
-	all, err := ask(s.clients, func(c *Client) ([]QueueCounts, error) {
+	all, err := together.Ask(s.clients, func(c *Client) ([]QueueCounts, error) {
 		return c.Queues(ctx)
 	})
 	if err != nil {
@@ -231,81 +233,6 @@ func (c QueueCounts) plus(other QueueCounts) QueueCounts {
 		Recurring: c.Recurring + other.Recurring,
 		Paused:    c.Paused || other.Paused,
 	}
-}
-
-// ask calls question for each element of several concurrently. It returns the answers, and the
-// first error, in the order of the elements. If an observer of the user's panics, so does ask: in
-// the caller's goroutine, where that can be caught.
-func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
-	answers, errs := make([]A, len(several)), make([]error, len(several))
-	panics := make([]any, len(several))
-	var all sync.WaitGroup
-	for i, one := range several {
-		all.Go(func() {
-			defer func() { panics[i] = recover() }()
-			answers[i], errs[i] = question(one)
-		})
-	}
-	all.Wait()
-	for _, value := range panics {
-		if value != nil {
-			panic(value)
-		}
-	}
-	for _, err := range errs {
-		if err != nil {
-			return answers, err
-		}
-	}
-	return answers, nil
-}
-
-// askFirst calls question for each element of several concurrently, and returns the first answer
-// whose element has known. The context of the others ends, and they are not waited for. If none has
-// known, it returns the first error, in the order of the elements. Panics are as in ask.
-func askFirst[T, A any](
-	ctx context.Context, several []T,
-	question func(ctx context.Context, one T) (answer A, known bool, err error),
-) (first A, known bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type reply struct {
-		at     int
-		answer A
-		known  bool
-		err    error
-		panic  any
-	}
-	replies := make(chan reply, len(several))
-	for i, one := range several {
-		go func() {
-			r := reply{at: i}
-			defer func() {
-				r.panic = recover()
-				replies <- r
-			}()
-			r.answer, r.known, r.err = question(ctx, one)
-		}()
-	}
-	errs := make([]error, len(several))
-	for range several {
-		switch r := <-replies; {
-		case r.panic != nil:
-			panic(r.panic)
-		case r.known:
-			return r.answer, true, nil
-		default:
-			errs[r.at] = r.err
-		}
-	}
-	return first, false, cmp.Or(errs...)
-}
-
-// each calls do for each element of several concurrently, and returns the first error in their
-// order.
-func each[T any](several []T, do func(one T) error) error {
-	_, err := ask(several, func(one T) (struct{}, error) { return struct{}{}, do(one) })
-	return err
 }
 
 // A ShardedQueue is a lightweight handle to a queue whose jobs are spread over shards.
@@ -382,7 +309,7 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 	var mu sync.Mutex
 	jids := make([]string, len(puts)) // empty for jobs that were not put
 	var existing []conflict
-	err = each(q.shards.clients, func(c *Client) error {
+	err = together.Each(q.shards.clients, func(c *Client) error {
 		if len(parts[c]) == 0 {
 			return nil
 		}
@@ -477,7 +404,7 @@ func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
 // Counts returns how many jobs the queue has in all shards. A queue that is paused in one of them
 // counts as paused.
 func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
-	all, err := ask(q.shards.clients, func(c *Client) (QueueCounts, error) {
+	all, err := together.Ask(q.shards.clients, func(c *Client) (QueueCounts, error) {
 		return c.Queue(q.name).Counts(ctx)
 	})
 	sum := QueueCounts{Name: q.name}
@@ -490,7 +417,7 @@ func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
 // Holder returns the jid of the job that holds the [Unique] key of these parts in any shard, as
 // [Client.Holder] does.
 func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
-	jid, _, err := askFirst(ctx, s.clients,
+	jid, _, err := together.First(ctx, s.clients,
 		func(ctx context.Context, c *Client) (string, bool, error) {
 			jid, err := c.Holder(ctx, parts...)
 			return jid, jid != "", err

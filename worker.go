@@ -20,6 +20,7 @@ import (
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/runs"
+	"github.com/qless/qless-go/internal/together"
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
@@ -394,7 +395,7 @@ func (g WorkerGroup) Run(ctx context.Context) error {
 	if err := g.Start(ctx); err != nil {
 		return err
 	}
-	return each(g, (*Worker).wait)
+	return together.Each(g, (*Worker).wait)
 }
 
 // Start starts the workers and returns at once, as [Worker.Start] does. If one can't be
@@ -412,13 +413,13 @@ func (g WorkerGroup) Start(ctx context.Context) error {
 // Stop stops all workers at once, each as [Worker.Stop] does. It returns the first error, in
 // the order of the clients.
 func (g WorkerGroup) Stop(ctx context.Context) error {
-	return each(g, func(w *Worker) error { return w.Stop(ctx) })
+	return together.Each(g, func(w *Worker) error { return w.Stop(ctx) })
 }
 
 // Drain drains all workers at once, each as [Worker.Drain] does. It returns the first error, in
 // the order of the clients.
 func (g WorkerGroup) Drain(ctx context.Context) error {
-	return each(g, func(w *Worker) error { return w.Drain(ctx) })
+	return together.Each(g, func(w *Worker) error { return w.Drain(ctx) })
 }
 
 // A WorkerConfig configures a worker. Only Queues is required.

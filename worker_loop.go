@@ -467,12 +467,20 @@ func (c *Client) held(ctx context.Context) ([]string, error) {
 func (l *workLoop) leave(ctx context.Context, relayed bool) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
+	c := l.w.client
+	if err := c.depart(ctx, c.worker, l.claimed(), relayed, l.askedQueues()); err != nil {
+		l.w.log.cantDeregister(err)
+	}
+}
+
+// depart deregisters an idle worker of a name, and returns its claim.
+func (c *Client) depart(
+	ctx context.Context, name, claim string, relayed bool, queues []string,
+) error {
 	relays := "0"
 	if relayed {
 		relays = "1"
 	}
-	args := anys([]any{l.w.client.worker, l.claimed(), relays}, l.askedQueues()...)
-	if _, err := l.w.client.run(ctx, "depart", "", args...); err != nil {
-		l.w.log.cantDeregister(err)
-	}
+	_, err := c.run(ctx, "depart", "", anys([]any{name, claim, relays}, queues...)...)
+	return err
 }

@@ -43,8 +43,8 @@ func (r *report) endedAs(answer string) Action {
 	return r.Action
 }
 
-// finishArgs returns the arguments of the script finish. Jobs of a queue that follow each other,
-// and are complete and nothing else, are named together.
+// finishArgs returns the arguments of the script finish. Jobs of a queue that follow each other and
+// are complete, and nothing else, are named together.
 func finishArgs(worker string, reports []*report) []any {
 	args := append(make([]any, 0, 4+len(reports)*reportArgs), worker)
 	count, queue := -1, "" // where the number of jobs is that are named together, and their queue

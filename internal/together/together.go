@@ -1,0 +1,83 @@
+// Package together calls a function for several things at once, such as the shards of a queue.
+package together
+
+import (
+	"cmp"
+	"context"
+	"sync"
+)
+
+// Ask calls question for each element of several concurrently. It returns the answers, and the
+// first error, in the order of the elements. If an observer of the user's panics, so does Ask: in
+// the caller's goroutine, where that can be caught.
+func Ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
+	answers, errs := make([]A, len(several)), make([]error, len(several))
+	panics := make([]any, len(several))
+	var all sync.WaitGroup
+	for i, one := range several {
+		all.Go(func() {
+			defer func() { panics[i] = recover() }()
+			answers[i], errs[i] = question(one)
+		})
+	}
+	all.Wait()
+	for _, value := range panics {
+		if value != nil {
+			panic(value)
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			return answers, err
+		}
+	}
+	return answers, nil
+}
+
+// First calls question for each element of several concurrently, and returns the first answer
+// whose element has known. The context of the others ends, and they are not waited for. If none has
+// known, it returns the first error, in the order of the elements. Panics are as in Ask.
+func First[T, A any](
+	ctx context.Context, several []T,
+	question func(ctx context.Context, one T) (answer A, known bool, err error),
+) (first A, known bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type reply struct {
+		at     int
+		answer A
+		known  bool
+		err    error
+		panic  any
+	}
+	replies := make(chan reply, len(several))
+	for i, one := range several {
+		go func() {
+			r := reply{at: i}
+			defer func() {
+				r.panic = recover()
+				replies <- r
+			}()
+			r.answer, r.known, r.err = question(ctx, one)
+		}()
+	}
+	errs := make([]error, len(several))
+	for range several {
+		switch r := <-replies; {
+		case r.panic != nil:
+			panic(r.panic)
+		case r.known:
+			return r.answer, true, nil
+		default:
+			errs[r.at] = r.err
+		}
+	}
+	return first, false, cmp.Or(errs...)
+}
+
+// Each calls do for each element of several concurrently, and returns the first error in their
+// order.
+func Each[T any](several []T, do func(one T) error) error {
+	_, err := Ask(several, func(one T) (struct{}, error) { return struct{}{}, do(one) })
+	return err
+}
