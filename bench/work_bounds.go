@@ -199,9 +199,8 @@ var boundedCalls = []boundedCall{
 	{"Sweep of expired jobs", filled(expired), func(ctx context.Context, l *boundLoad) error {
 		return errors.Join(pause(ctx, 2*time.Second), errOf(l.client.Sweep(ctx)))
 	}},
-	{"Complete of a job that others wait for", waited(), func(ctx context.Context, l *boundLoad) error {
-		return l.job.Complete(ctx)
-	}},
+	{"Complete of a job that others wait for", waited(),
+		func(ctx context.Context, l *boundLoad) error { return l.job.Complete(ctx) }},
 	{"Fail of a job that others wait for", waited(qless.OnFailureFail),
 		func(ctx context.Context, l *boundLoad) error { return l.job.Fail(ctx, "told", "why") }},
 	{"Cancel, named", filled(everything), cancelNamed},
@@ -217,7 +216,9 @@ var boundedCalls = []boundedCall{
 			return s.SetPriority(ctx, 7)
 		})},
 	{"Promote", filled(scheduled), repairing(
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) { return s.Promote(ctx) })},
+		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+			return s.Promote(ctx)
+		})},
 	{"Tag", filled(none), repairing(
 		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
 			return s.Tag(ctx, "red", "green", "blue")

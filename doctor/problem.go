@@ -81,7 +81,8 @@ func (s *Status) problems(late time.Duration) []Problem {
 		} else if a.Urgent != b.Urgent {
 			return 1
 		}
-		return cmp.Or(slices.Index(problemCodes, a.Code)-slices.Index(problemCodes, b.Code), b.Jobs-a.Jobs)
+		return cmp.Or(
+			slices.Index(problemCodes, a.Code)-slices.Index(problemCodes, b.Code), b.Jobs-a.Jobs)
 	})
 	return found
 }
@@ -191,8 +192,9 @@ func shared(some []Problem) Problem {
 	}
 	wait := fmt.Sprintf("%s, the oldest for %s", waits(all.Jobs), units.Age(all.age))
 	does := map[string]string{
-		"no_workers":        "have no workers: " + wait,
-		"stalled":           "have jobs whose locks have ended, " + fmt.Sprint(all.Jobs) + " in all: did workers die?",
+		"no_workers": "have no workers: " + wait,
+		"stalled": fmt.Sprintf(
+			"have jobs whose locks have ended, %d in all: did workers die?", all.Jobs),
 		"old":               "are late: " + wait,
 		"failing":           fmt.Sprintf("fail more than 10 %% of their jobs, %d a minute", all.Jobs),
 		"failed_dependency": fmt.Sprintf("have jobs that wait for failed ones: %d", all.Jobs),
@@ -243,8 +245,8 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 		found[len(found)-1].Command = []string{"failed", "ls"}
 	}
 	if c := q.blocked; c != nil {
-		add("failed_dependency", false, c.Jobs, "has jobs that wait for failed ones: %d, for instance for %s",
-			c.Jobs, c.Blockers[0].JID)
+		add("failed_dependency", false, c.Jobs,
+			"has jobs that wait for failed ones: %d, for instance for %s", c.Jobs, c.Blockers[0].JID)
 		p := &found[len(found)-1]
 		p.JID, p.Group = c.Blockers[0].JID, c.Blockers[0].Group
 		p.Command = []string{"job", "show", p.JID}

@@ -10,11 +10,12 @@
 --          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends,
 --          recurring, and oldest in milliseconds; for each with statistics {name, retries, failed,
 --          failures, expired, wait, run}, the last two as fields and values; the keys that are
---          damaged, whose figures are nil, each with its kind; and with more how many workers were seen lately, failure
---          groups with their sizes, at most 1000, and limits, at most 100: the name, the
---          definition, how many slots are taken, how many jobs are parked; of more than some 1000
---          limits, the first by name of some that are always the same unless limits come or go; and
---          the server's used_memory, maxmemory and maxmemory_policy, or none of them if it refuses
+--          damaged, whose figures are nil, each with its kind; and with more how many workers were
+--          seen lately, failure groups with their sizes, at most 1000, and limits, at most 100: the
+--          name, the definition, how many slots are taken, how many jobs are parked; of more than
+--          some 1000 limits, the first by name of some that are always the same unless limits come
+--          or go; and the server's used_memory, maxmemory and maxmemory_policy, or none of them if
+--          it refuses
 -- Errors   Overview()
 -- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
 --          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if

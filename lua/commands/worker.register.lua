@@ -1,6 +1,6 @@
 -- worker.register: registers a running worker and its description, to be renewed within 150
--- seconds. Releases some of the jobs that waited for a complete one which had too many of them for one call. Has one worker
--- look at the failed jobs every 5 minutes.
+-- seconds. Releases some of the jobs that waited for a complete one which had too many of them for
+-- one call. Has one worker look at the failed jobs every 5 minutes.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, age, json

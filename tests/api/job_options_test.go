@@ -218,8 +218,9 @@ func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
 		names := fmt.Sprint(reply[4])
 		require.Regexp(t, " x:o$", names)
 		require.Len(t, strings.Split(reply[5].(string), "\x01"), 11)
-		require.Len(t, reply[6], 14)
-		require.Equal(t, `h|{"h":{"a":"1"}}`, reply[6].([]any)[13])
+		values := strings.Split(reply[6].(string), "\x01")
+		require.Len(t, values, 14)
+		require.Equal(t, `h|{"h":{"a":"1"}}`, values[13])
 	})
 }
 

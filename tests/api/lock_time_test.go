@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,8 +60,8 @@ func TestReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T) {
 		e.Put("q", qless.JID("headers"), qless.Headers{"a": "1"}, qless.Priority(1))
 		e.Put("q", qless.JID("plain"))
 		reply := e.run("reserve", "w1", "3", "10", "0", "q").([]any)
-		require.InDelta(t, 2.5, number(t, reply[5].([]any)[10]), 1e-4)
-		require.InDelta(t, 60, number(t, reply[6].([]any)[10]), 1e-4)
+		require.InDelta(t, 2.5, number(t, strings.Split(reply[5].(string), "\x01")[10]), 1e-4)
+		require.InDelta(t, 60, number(t, strings.Split(reply[6].(string), "\x01")[10]), 1e-4)
 		e.Clock.Advance(time.Second)
 		require.Equal(t, []any{"60", "2.5", "60"}, e.run("renew", "w1", "plain", "j", "headers"))
 		e.expiresIn("j", 2500*time.Millisecond)

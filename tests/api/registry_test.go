@@ -76,7 +76,7 @@ func TestAWorkerThatNoLongerRegistersHasGone(t *testing.T) {
 	})
 }
 
-func TestARegistrationIsKeptForAsLongAsTheWorkerIsListed(t *testing.T) {
+func TestARegistrationLastsWhileTheWorkerIsListed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for age, kept := range map[string]float64{
 			"3600": 3600, "10": 150, "1000000000000": 2592000, "nonsense": 86400,

@@ -124,7 +124,7 @@ func requireWell(t testing.TB, rdb *redis.Client) {
 // settings, statistics, known queues and workers, marks of workers that were idle, and the lease of
 // a relay, which a killed one leaves until it ends.
 var left = regexp.MustCompile(`^ql:(completed|config|queues|workers|s:(wait|run|stats):\d+:work|` +
-	`j:job-\d+(-history)?|x:idle(:work)?|x:due:work|x:rates:.+|x:relay|x:worker:.+)$`)
+	`j:job-\d+(-history)?|x:idle(:work)?|x:due:work|x:rates:.+|x:relay|x:unrelayed|x:worker:.+)$`)
 
 func (a *arena) verifyKeys() {
 	a.t.Helper()

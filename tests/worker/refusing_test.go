@@ -57,8 +57,8 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 			qless.ErrServer, "NOPERM", "grant the worker the permissions in docs/security.md",
 		},
 		"the user lacks what a script needs": {
-			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-smismember") },
-			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+smismember") },
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-exists") },
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+exists") },
 			qless.ErrServer, "", "grant the worker the permissions in docs/security.md",
 		},
 		"the password was changed": {

@@ -37,7 +37,8 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 	command.Flags().DurationVar(&old, "old", 5*time.Minute,
 		"from which age of its oldest job on a queue is late")
-	command.Flags().BoolVar(&all, "all", false, "show everything that needs attention, not the first 5")
+	command.Flags().BoolVar(&all, "all", false,
+		"show everything that needs attention, not the first 5")
 	return command
 }
 
