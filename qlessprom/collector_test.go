@@ -388,7 +388,7 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 func TestCommandsThatAScrapeCosts(t *testing.T) {
 	const queues, withStats = 200, 25
 	const idleQueue, busyQueue, stats = 1, 1 + 3 + 4, 4
-	const overview, withoutQueues, schedules = 9, 6, 2
+	const overview, withoutQueues, schedules = 10, 7, 2
 	for _, busy := range []int{0, 50, queues} {
 		t.Run(fmt.Sprint(busy, " are busy"), func(t *testing.T) {
 			e := newEnv(t)
