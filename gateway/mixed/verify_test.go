@@ -15,7 +15,7 @@ import (
 // their histories and the ends of their lives, known queues and workers, what is noted about idle
 // ones, and the lease of a relay.
 var left = regexp.MustCompile(`^ql:(config|queues|workers|completed|s:(wait|run|stats):\d+:.+|` +
-	`j:[^:]+|x:(until|empty|filled|rates:.+|relay|worker:.+|idle|idle:.+|due:.+|swept.*))$`)
+	`j:[^:]+|x:(until|empty|filled|rates:.+|relay|unrelayed|worker:.+|idle|idle:.+|due:.+|swept.*))$`)
 
 // verifyKeys checks that no keys were left behind, and that those of jobs agree.
 func verifyKeys(t *testing.T, rdb *redis.Client) {

@@ -168,7 +168,7 @@ var refusals = []refusal{
 	{"put|w1|q|j|K|{}|0|tags|[{}]", `Put(): Arg "tags" is not a JSON array of strings`, nil},
 	{"put|w1|q|j|K|{}|0|depends|x", `Put(): Arg "depends" missing or not JSON`, nil},
 	{`put|w1|q|j|K|{}|0|depends|["x-dependencies"]`, `Put(): Arg "depends" names no job: x-dependencies`, nil},
-	{"put.many|w1|||j|K|{}|0|0", `Queue(): no queue name provided`, nil},
+	{"put.many|w1|||j|K|{}|0|0", `Put(): Arg "data" missing or not JSON: nil`, nil},
 	{"put.many|w1||q|j|K|{}|0", `Put(): Arg "n" not a number: nil`, nil},
 	{"put.many|w1||q|j|K|{}|0|-1", `Put(): Arg "n" is negative: -1`, nil},
 	{"put.many|w1||q|j|K|{}|0|1.5", `Put(): Arg "n" is not a whole number: 1.5`, nil},
