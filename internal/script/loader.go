@@ -19,12 +19,19 @@ type loader struct {
 // loaders has the loaders of this process, by script and server.
 var loaders sync.Map
 
+// behindSentinel is the address that go-redis gives every client that asks sentinels for its server:
+// it tells no two servers apart.
+const behindSentinel = "FailoverClient"
+
 // loaderOf returns the loader that all runners of the script share whose clients name the same
 // server or cluster. The masters of a cluster are given the script one after the other.
 func loaderOf(s *Script, rdb redis.UniversalClient) *loader {
 	key := struct{ sha, server string }{sha: s.sha}
 	switch client := rdb.(type) {
 	case *redis.Client:
+		if client.Options().Addr == behindSentinel {
+			return &loader{}
+		}
 		key.server = client.Options().Network + " " + client.Options().Addr
 	case *redis.ClusterClient:
 		key.server = strings.Join(client.Options().Addrs, " ")
