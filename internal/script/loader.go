@@ -19,8 +19,8 @@ type loader struct {
 // loaders has the loaders of this process, by script and server.
 var loaders sync.Map
 
-// behindSentinel is the address that go-redis gives every client that asks sentinels for its server:
-// it tells no two servers apart.
+// behindSentinel is the address that go-redis gives every client that asks sentinels for its
+// server: it tells no two servers apart.
 const behindSentinel = "FailoverClient"
 
 // loaderOf returns the loader that all runners of the script share whose clients name the same
