@@ -244,7 +244,7 @@ func (q *Queue) Settings(ctx context.Context) (QueueSettings, error) {
 	if err != nil {
 		return QueueSettings{}, err
 	}
-	parts := items(reply)
+	parts := wire.Items(reply)
 	if len(parts) < 5 {
 		return QueueSettings{}, unexpected(op, reply)
 	}

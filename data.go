@@ -278,7 +278,7 @@ func decode[T any](op string, reply any) (T, error) {
 
 // decodeJobs reads a reply of several jobs. rest is its part about jobs for which it had no room.
 func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err error) {
-	text, rest, large := largeData(reply)
+	text, rest, large := wire.Parts(reply)
 	replies, err := decode[wire.List[jobReply]](op, text)
 	if err != nil {
 		return nil, "", err
@@ -289,16 +289,6 @@ func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err
 		jobs[i] = replies[i].job(c)
 	}
 	return jobs, rest, nil
-}
-
-// largeData returns the parts of a reply that may have large data: the JSON, its fields about jobs
-// that are not in it, and the data.
-func largeData(reply any) (text any, rest string, large []any) {
-	parts, ok := reply.([]any)
-	if !ok || len(parts) < 2 {
-		return reply, "", nil
-	}
-	return parts[0], wire.AsString(parts[1]), parts[2:]
 }
 
 // take takes the job's data if it is beside the JSON.

@@ -75,14 +75,16 @@ func (c *Client) WaitingEnds() int { return c.endBatcher.Waiting() }
 func (c *Client) WaitingCompletes() int { return c.completeBatcher.Waiting() }
 
 // SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
-func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }
+func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.Window = d }
 
 // OverrunPrefetch does what happens when the jobs that were taken ahead have waited for too long.
 func (w *Worker) OverrunPrefetch() {
 	w.mu.Lock()
-	for _, a := range w.ahead.jobs {
-		a.held = time.Time{}
-	}
+	window := w.ahead.Window
+	w.ahead.Window = 0
 	w.mu.Unlock()
 	w.releaseOverdue()
+	w.mu.Lock()
+	w.ahead.Window = window
+	w.mu.Unlock()
 }

@@ -21,7 +21,7 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	if reply == nil {
 		return nil, noSuchJob("get", jid)
 	}
-	text, _, large := largeData(reply)
+	text, _, large := wire.Parts(reply)
 	r, err := decode[jobReply]("get", text)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	}
 	if len(jids) == 1 {
 		reply, err := c.run(ctx, op, jids[0], jids[0])
-		if err != nil || len(items(reply)) == 1 {
+		if err != nil || len(wire.Items(reply)) == 1 {
 			return err
 		}
 		// The job waits for too many others to be canceled by one script, which has left it.
@@ -174,7 +174,7 @@ func (c *Client) related(ctx context.Context, jid, relation string) ([]string, e
 		if err != nil {
 			return nil, err
 		}
-		parts := items(reply)
+		parts := wire.Items(reply)
 		if len(parts) != 2 {
 			return nil, unexpected(op, reply)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/calls"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/queues"
@@ -89,7 +90,7 @@ func received(queues []string, jobs []*Job, took time.Duration, err error) Call 
 	}
 	call.Queue, call.Klass = jobs[0].Queue, jobs[0].Klass
 	for _, job := range jobs {
-		call.Queue, call.Klass = same(call.Queue, job.Queue), same(call.Klass, job.Klass)
+		call.Queue, call.Klass = calls.Same(call.Queue, job.Queue), calls.Same(call.Klass, job.Klass)
 	}
 	if len(jobs) == 1 {
 		call.JID = jobs[0].JID

@@ -27,7 +27,7 @@ import (
 const (
 	maxFiles     = 40    // of the root, but for tests
 	maxTestFiles = 20    // tests and examples beside them
-	maxLines     = 13229 // of the files of the root, but for tests
+	maxLines     = 13000 // of the files of the root, but for tests
 	maxExported  = 342   // types, functions, methods, constants and variables of the root
 	maxCycle     = 20    // files of the root of which each needs all others
 	maxTestName  = 50    // letters
@@ -43,9 +43,9 @@ var lightImports = []string{
 
 const (
 	bottom = "internal/redisx internal/units internal/wire "
-	parts  = "internal/batch internal/cron internal/dial internal/histogram internal/hub " +
-		"internal/jobopts internal/leases internal/linger internal/queues internal/runs internal/script " +
-		"internal/settings internal/together "
+	parts  = "internal/ahead internal/batch internal/calls internal/cron internal/dial " +
+		"internal/histogram internal/hub internal/jobopts internal/leases internal/linger " +
+		"internal/queues internal/runs internal/script internal/settings internal/together "
 )
 
 // A row names packages of the project and the packages of the project that they may import, tests

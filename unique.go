@@ -208,7 +208,7 @@ func conflictIn(reply any) (conflict, bool) {
 // conflictsIn returns the jobs that were there by the reply of put.many.
 func conflictsIn(reply any) ([]conflict, error) {
 	var found []conflict
-	for _, item := range items(reply) {
+	for _, item := range wire.Items(reply) {
 		parts, ok := item.([]any)
 		if !ok || len(parts) != 3 {
 			return nil, unexpected("put.many", reply)

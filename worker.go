@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/ahead"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/linger"
@@ -66,11 +67,11 @@ type Worker struct {
 	middleware []Middleware // not changed after the start
 	state      workerState
 	paused     bool
-	active     map[*activeJob]bool // jobs whose handlers have not returned, held or not
-	ahead      *prefetch           // jobs that wait for a free slot
-	unfinished []string            // jids of jobs whose handlers may outlive the worker
-	cutShort   error               // the error of the context that cut them short
-	stopErr    error               // the result of Stop
+	active     map[*activeJob]bool      // jobs whose handlers have not returned, held or not
+	ahead      *ahead.Queue[*activeJob] // jobs that wait for a free slot
+	unfinished []string                 // jids of jobs whose handlers may outlive the worker
+	cutShort   error                    // the error of the context that cut them short
+	stopErr    error                    // the result of Stop
 }
 
 type workerState int
@@ -116,7 +117,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 		shutdown:  newShutdown(),
 	}
 	w.locks = w.newLocks()
-	w.ahead = newPrefetch(cfg.Prefetch, w.releaseOverdue)
+	w.ahead = ahead.New[*activeJob](cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
 	w.registry = newRegistrar(own, w.log, w.describe)
@@ -248,12 +249,12 @@ func (w *Worker) Resume() {
 func (w *Worker) setPaused(paused bool) {
 	w.mu.Lock()
 	w.paused = paused
-	var ahead []*activeJob
+	var jobs []*activeJob
 	if paused {
-		ahead = w.ahead.takeAll()
+		jobs = w.ahead.TakeAll()
 	}
 	w.mu.Unlock()
-	w.releaseAhead(ahead)
+	w.releaseAhead(jobs)
 	w.loop.jobsReady()
 	w.registry.again.Notify()
 }
@@ -294,7 +295,7 @@ func (w *Worker) retire(a *activeJob, reports ...*report) {
 	delete(w.active, a)
 	w.outbox.add(reports...)
 	if a.route != nil {
-		w.ahead.ran(a.ran)
+		w.ahead.Ran(a.ran)
 	}
 	w.startNext()
 }
@@ -530,7 +531,7 @@ func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {
 	c.Linger = max(0, cmp.Or(c.Linger, linger.Usual))
 	c.Order = cmp.Or(c.Order, OrderStrict)
 	c.PollInterval = cmp.Or(c.PollInterval, 10*time.Second)
-	c.Prefetch = max(0, cmp.Or(c.Prefetch, prefetchByNeed))
+	c.Prefetch = max(0, cmp.Or(c.Prefetch, ahead.Usual))
 	c.ShutdownTimeout = max(0, cmp.Or(c.ShutdownTimeout, 20*time.Second))
 	c.UnknownKlassDelay = max(0, cmp.Or(c.UnknownKlassDelay, 15*time.Second))
 	return c

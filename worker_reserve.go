@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/calls"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -88,7 +89,7 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 		pairs = append(pairs, "ahead", strconv.Itoa(ahead))
 	}
 	queues := r.queuesFor(count)
-	args := make([]any, 0, reserveArgs+len(pairs)+len(queues))
+	args := make([]any, 0, calls.ReserveArgs+len(pairs)+len(queues))
 	args = append(args,
 		worker, strconv.Itoa(count), wire.FormatSeconds(poll), strconv.Itoa(len(pairs)))
 	return anys(anys(args, pairs...), queues...)
@@ -112,7 +113,7 @@ type reservedJob struct {
 // decodeReserved reads the reply of the script reserve.
 func (c *Client) decodeReserved(reply any) (reserved, error) {
 	items, ok := reply.([]any)
-	if !ok || len(items) < reservedHead {
+	if !ok || len(items) < calls.ReservedHead {
 		return reserved{}, unexpected("reserve", reply)
 	}
 	var out reserved
@@ -125,7 +126,7 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	}
 	out.wait = wire.AsNumber(items[1]).Duration()
 	out.claim = wire.AsString(items[2])
-	if out.jobs, err = c.decodeReservedJobs(items[reservedHead:]); err != nil {
+	if out.jobs, err = c.decodeReservedJobs(items[calls.ReservedHead:]); err != nil {
 		return reserved{}, err
 	}
 	return out, nil

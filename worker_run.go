@@ -34,7 +34,6 @@ type activeJob struct {
 	hold     hold
 
 	// Guarded by the worker's mutex until the handler is called, and then not changed.
-	held    time.Time // since when it waits for a slot
 	dropped bool      // it is never started
 	started time.Time // zero before
 	cancel  context.CancelCauseFunc
@@ -460,101 +459,6 @@ func (w *Worker) releaseAll() {
 	}
 }
 
-// prefetchByNeed is how many jobs a worker takes ahead at most unless its config says otherwise.
-// More make a job no cheaper, but more of them wait for their locks to end when the worker dies.
-const prefetchByNeed = 16
-
-// prefetchWindow is how long a job may wait for the worker that has taken it ahead. A worker takes
-// as many as it works off in half of that.
-const prefetchWindow = 20 * time.Millisecond
-
-// prefetchTimed is how many handlers a worker times before it takes jobs ahead.
-const prefetchTimed = 8
-
-// A prefetch holds the jobs that a worker has taken ahead of its free slots, and decides how many
-// these may be. Their locks are kept like those of running jobs. The worker's mutex guards it.
-type prefetch struct {
-	limit   int
-	window  time.Duration
-	overdue func() // called when the first job may have waited for too long
-
-	jobs  []*activeJob // first in, first out
-	armed bool         // overdue is going to be called
-	timed int          // how many handlers were timed, up to prefetchTimed
-	mean  time.Duration
-}
-
-func newPrefetch(limit int, overdue func()) *prefetch {
-	return &prefetch{limit: limit, window: prefetchWindow, overdue: overdue}
-}
-
-// ran takes into account how long a handler ran.
-func (p *prefetch) ran(d time.Duration) {
-	p.timed = min(p.timed+1, prefetchTimed)
-	p.mean += (d - p.mean) / time.Duration(p.timed)
-}
-
-// wanted returns how many jobs to ask for when so many handlers are free or about to be. None are
-// wanted before half of the jobs are used up.
-func (p *prefetch) wanted(free int) int {
-	short := p.window / 2
-	if p.timed < prefetchTimed || p.mean > short {
-		return 0
-	}
-	n := min(p.limit, int(short*time.Duration(free)/max(p.mean, 1)))
-	if len(p.jobs) > n/2 {
-		return 0
-	}
-	return n - len(p.jobs)
-}
-
-func (p *prefetch) push(a *activeJob) {
-	a.held = time.Now()
-	p.jobs = append(p.jobs, a)
-	p.arm()
-}
-
-// arm has overdue called when the first job has waited for the whole window.
-func (p *prefetch) arm() {
-	if !p.armed && len(p.jobs) > 0 {
-		p.armed = true
-		time.AfterFunc(time.Until(p.jobs[0].held.Add(p.window)), p.overdue)
-	}
-}
-
-// pop removes and returns the first job, or nil.
-func (p *prefetch) pop() *activeJob {
-	if len(p.jobs) == 0 {
-		return nil
-	}
-	a := p.jobs[0]
-	p.jobs = p.jobs[1:]
-	return a
-}
-
-func (p *prefetch) remove(a *activeJob) {
-	p.jobs = slices.DeleteFunc(p.jobs, func(b *activeJob) bool { return a == b })
-}
-
-// takeAll removes and returns all jobs.
-func (p *prefetch) takeAll() []*activeJob {
-	all := p.jobs
-	p.jobs = nil
-	return all
-}
-
-// takeOverdue removes and returns all jobs if the first has waited for too long. Then no more are
-// taken ahead until some handlers have been timed.
-func (p *prefetch) takeOverdue() []*activeJob {
-	p.armed = false
-	if len(p.jobs) == 0 || time.Since(p.jobs[0].held) < p.window {
-		p.arm()
-		return nil
-	}
-	p.timed, p.mean = 0, 0
-	return p.takeAll()
-}
-
 // admit starts a job whose lock is kept, or holds it if no slot is free. It gives the job back if
 // the worker no longer wants jobs.
 func (w *Worker) admit(a *activeJob) {
@@ -565,7 +469,7 @@ func (w *Worker) admit(a *activeJob) {
 	case len(w.active) < w.cfg.Concurrency:
 		w.start(a)
 	default:
-		w.ahead.push(a)
+		w.ahead.Push(a)
 	}
 	w.mu.Unlock()
 	if !wanted {
@@ -575,7 +479,7 @@ func (w *Worker) admit(a *activeJob) {
 
 // startNext starts the first job that was taken ahead, unless it was lost. The mutex is held.
 func (w *Worker) startNext() {
-	for a := w.ahead.pop(); a != nil; a = w.ahead.pop() {
+	for a, ok := w.ahead.Pop(); ok; a, ok = w.ahead.Pop() {
 		if !a.hold.Lost.Load() {
 			w.start(a)
 			return
@@ -584,25 +488,21 @@ func (w *Worker) startNext() {
 	}
 }
 
-// wantedAhead returns how many jobs to take ahead. Handlers that have been running for long do not
-// count: they may run on. The mutex is held.
+// wantedAhead returns how many jobs to take ahead. The mutex is held.
 func (w *Worker) wantedAhead() int {
-	if w.ahead.limit == 0 || w.ahead.timed < prefetchTimed {
-		return 0
-	}
-	free := w.cfg.Concurrency
-	for a := range w.active {
-		if time.Since(a.started) > w.ahead.window/2 {
-			free--
+	return w.ahead.Wanted(w.cfg.Concurrency, func(yield func(time.Time) bool) {
+		for a := range w.active {
+			if !yield(a.started) {
+				return
+			}
 		}
-	}
-	return w.ahead.wanted(max(0, free))
+	})
 }
 
 // releaseOverdue gives back the jobs that were taken ahead if handlers take longer than expected.
 func (w *Worker) releaseOverdue() {
 	w.mu.Lock()
-	overdue := w.ahead.takeOverdue()
+	overdue := w.ahead.TakeOverdue()
 	w.mu.Unlock()
 	w.releaseAhead(overdue)
 }
@@ -630,6 +530,6 @@ func (w *Worker) dropUnstarted(a *activeJob) bool {
 		return false
 	}
 	a.dropped = true
-	w.ahead.remove(a)
+	w.ahead.Remove(a)
 	return true
 }

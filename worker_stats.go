@@ -108,7 +108,7 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 			running = append(running, job)
 		}
 	}
-	return running, len(w.ahead.jobs)
+	return running, w.ahead.Len()
 }
 
 // isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the

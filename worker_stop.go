@@ -218,7 +218,7 @@ func (w *Worker) setState(state workerState) (ahead []*activeJob) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state = state
-	return w.ahead.takeAll()
+	return w.ahead.TakeAll()
 }
 
 // setUnfinished records, once, which handlers have not returned.

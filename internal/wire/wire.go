@@ -245,6 +245,22 @@ func DecodeStrings(reply any) ([]string, error) {
 // Unexpected returns the error for a reply of the wrong type, with the beginning of the reply.
 func Unexpected(reply any) error { return fmt.Errorf("unexpected reply: %.100v", reply) }
 
+// Items returns the items of a reply that is a list, else none.
+func Items(reply any) []any {
+	list, _ := reply.([]any)
+	return list
+}
+
+// Parts returns the parts of a reply that may have large data: the JSON, its fields about jobs
+// that are not in it, and the data.
+func Parts(reply any) (text any, rest string, large []any) {
+	parts := Items(reply)
+	if len(parts) < 2 {
+		return reply, "", nil
+	}
+	return parts[0], AsString(parts[1]), parts[2:]
+}
+
 // AsString returns a part of a reply as a string, or the empty string if it is not one.
 func AsString(part any) string {
 	s, _ := part.(string)

@@ -1,0 +1,123 @@
+// Package ahead holds the jobs that a worker has taken ahead of its free slots, and decides how
+// many these may be. It knows a job only by its value.
+package ahead
+
+import (
+	"slices"
+	"time"
+)
+
+// Usual is how many jobs a worker takes ahead at most unless its config says otherwise. More make
+// a job no cheaper, but more of them wait for their locks to end when the worker dies.
+const Usual = 16
+
+// window is how long a job may wait for the worker that has taken it ahead. A worker takes as many
+// as it works off in half of that.
+const window = 20 * time.Millisecond
+
+// enough is how many handlers are timed before jobs are taken ahead.
+const enough = 8
+
+// A Queue has the jobs that were taken ahead, first in, first out. It is not safe for concurrent
+// use.
+type Queue[J comparable] struct {
+	Window time.Duration // how long a job may wait; set by New
+
+	limit   int
+	overdue func()
+	jobs    []held[J]
+	armed   bool // overdue is going to be called
+	timed   int  // how many handlers were timed, up to enough
+	mean    time.Duration
+}
+
+type held[J any] struct {
+	job   J
+	since time.Time
+}
+
+// New returns a queue of at most limit jobs. overdue is called, in a goroutine of its own, when the
+// first one may have waited for too long.
+func New[J comparable](limit int, overdue func()) *Queue[J] {
+	return &Queue[J]{Window: window, limit: limit, overdue: overdue}
+}
+
+// Ran takes into account how long a handler ran.
+func (q *Queue[J]) Ran(d time.Duration) {
+	q.timed = min(q.timed+1, enough)
+	q.mean += (d - q.mean) / time.Duration(q.timed)
+}
+
+// Wanted returns how many jobs to ask for when the handlers of so many slots have begun at the
+// given times. Those that have run for long don't count: they may run on. None are wanted before
+// half of the jobs are used up.
+func (q *Queue[J]) Wanted(slots int, began func(yield func(time.Time) bool)) int {
+	short := q.Window / 2
+	if q.limit == 0 || q.timed < enough || q.mean > short {
+		return 0
+	}
+	for at := range began {
+		if time.Since(at) > short {
+			slots--
+		}
+	}
+	n := min(q.limit, int(short*time.Duration(max(0, slots))/max(q.mean, 1)))
+	if len(q.jobs) > n/2 {
+		return 0
+	}
+	return n - len(q.jobs)
+}
+
+// Len returns how many jobs were taken ahead.
+func (q *Queue[J]) Len() int { return len(q.jobs) }
+
+// Push adds a job.
+func (q *Queue[J]) Push(job J) {
+	q.jobs = append(q.jobs, held[J]{job, time.Now()})
+	q.arm()
+}
+
+// arm has overdue called when the first job has waited for the whole window.
+func (q *Queue[J]) arm() {
+	if !q.armed && len(q.jobs) > 0 {
+		q.armed = true
+		time.AfterFunc(time.Until(q.jobs[0].since.Add(q.Window)), q.overdue)
+	}
+}
+
+// Pop removes and returns the first job, if there is one.
+func (q *Queue[J]) Pop() (job J, ok bool) {
+	if len(q.jobs) == 0 {
+		return job, false
+	}
+	job = q.jobs[0].job
+	q.jobs = q.jobs[1:]
+	return job, true
+}
+
+// Remove removes a job.
+func (q *Queue[J]) Remove(job J) {
+	q.jobs = slices.DeleteFunc(q.jobs, func(h held[J]) bool { return h.job == job })
+}
+
+// TakeAll removes and returns all jobs.
+func (q *Queue[J]) TakeAll() []J {
+	all := make([]J, len(q.jobs))
+	for i, h := range q.jobs {
+		all[i] = h.job
+	}
+	q.jobs = nil
+	return all
+}
+
+// TakeOverdue removes and returns all jobs if the first has waited for too long. Then no more are
+// wanted until some handlers have been timed.
+func (q *Queue[J]) TakeOverdue() []J {
+	q.armed = false
+	if len(q.jobs) == 0 || time.Since(q.jobs[0].since) < q.Window {
+		q.arm()
+		return nil
+	}
+	q.timed, q.mean = 0, 0
+	return q.TakeAll()
+}
