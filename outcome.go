@@ -304,13 +304,6 @@ func ExponentialBackoff(first, longest time.Duration) Backoff {
 	}
 }
 
-// DefaultBackoff waits about 1 s, 2 s, 4 s and so on, up to about 10 minutes.
-func DefaultBackoff(job *Job, attempt int, err error) time.Duration {
-	return defaultBackoff(job, attempt, err)
-}
-
-var defaultBackoff = ExponentialBackoff(time.Second, 10*time.Minute)
-
 // DefaultFailGroup names the failure group of a job that has no retries left after its klass and
 // its error: the type of the error if that is specific, else the first line of its text. In the
 // text, a * replaces what varies from job to job: anything in quotes, addresses, paths, and words

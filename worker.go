@@ -430,7 +430,7 @@ func (g WorkerGroup) Drain(ctx context.Context) error {
 type WorkerConfig struct {
 	// Backoff returns how long a job waits before it is retried after an error.
 	//
-	// Defaults to [DefaultBackoff].
+	// Defaults to 1 s, doubled with each attempt up to 10 minutes, as [ExponentialBackoff] has it.
 	Backoff Backoff
 
 	// Concurrency is how many jobs run at once.
@@ -521,7 +521,7 @@ type WorkerConfig struct {
 
 func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {
 	if c.Backoff == nil {
-		c.Backoff = DefaultBackoff
+		c.Backoff = ExponentialBackoff(time.Second, 10*time.Minute)
 	}
 	if c.FailGroup == nil {
 		c.FailGroup = DefaultFailGroup
