@@ -49,8 +49,8 @@ func (q *Queue[J]) Ran(d time.Duration) {
 }
 
 // Wanted returns how many jobs to ask for when the handlers of so many slots have begun at the
-// given times. Those that have run for long don't count: they may run on. None are wanted before
-// half of the jobs are used up.
+// given times. Handlers that have run for long don't count: they may run on. No more jobs are
+// wanted before half of them are used up.
 func (q *Queue[J]) Wanted(slots int, began func(yield func(time.Time) bool)) int {
 	short := q.Window / 2
 	if q.limit == 0 || q.timed < enough || q.mean > short {
