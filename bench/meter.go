@@ -24,7 +24,7 @@ type metered struct {
 	took    time.Duration
 }
 
-// reset forgets what was measured: the longest script, and how many there were.
+// reset returns the longest script and how many there were, and begins anew.
 func (m *meter) reset() (metered, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
