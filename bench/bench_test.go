@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,6 +40,9 @@ func figuresOf(t *testing.T, name string) []figure {
 	w, o := workloads[workloadAt(name)], tiny(name)
 	if w.builds {
 		o.peers = names{"qless-lmstfy", "qless-workq"}
+	}
+	if name == "single" || name == "pickup" {
+		o.jobs = 5 // some peers look for a job once a second
 	}
 	b, err := newBench(t.Context(), o)
 	require.NoError(t, err)
@@ -101,14 +105,14 @@ func TestComparedWorkloads(t *testing.T) {
 func TestCommandsOfEachOperation(t *testing.T) {
 	want := map[string]float64{ // commands per call, including TIME
 		"put, qless":           7,
-		"put.many(100), qless": 304,
+		"put.many(100), qless": 206,
 		"pop(1), qless":        16 + 2.0/16, // one jid in 16 takes two more
 		"pop(10), qless":       18 + 9*5,
 		"empty pop, qless":     6,
 		"heartbeat, qless":     7,
 		"complete, qless":      14,
 		"reserve(16), qless":   62, // the first one takes two less
-		"finish(16), qless":    73, // one in ten, by the time, takes 74, and others 72
+		"finish(16), qless":    58, // one in ten, by the time, takes one more
 
 		"put, qless-dropin":       6, // the caller passes the time
 		"pop(1), qless-dropin":    15 + 2.0/16,
@@ -129,7 +133,7 @@ func TestCommandsOfEachOperation(t *testing.T) {
 	}
 	require.Len(t, got, len(want))
 	for name, commands := range want {
-		require.InDelta(t, commands, got[name], cmp.Or(varies[name], 0.001), name)
+		assert.InDelta(t, commands, got[name], cmp.Or(varies[name], 0.001), name)
 	}
 }
 
