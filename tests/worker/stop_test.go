@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,13 +22,17 @@ func ended() context.Context {
 	return ctx
 }
 
+// takesNoMore reports whether the worker is stopping. One that has had no answer yet is unhealthy
+// too.
+func (w *testWorker) takesNoMore() bool { return errors.Is(w.Healthy(), qless.ErrStopped) }
+
 // stopping starts to stop a worker and returns when it takes no more jobs, and a channel that
 // is closed when it has stopped.
 func (w *testWorker) stopping(stop func()) <-chan struct{} {
 	w.t.Helper()
 	done := make(chan struct{})
 	go func() { stop(); close(done) }()
-	until(w.t, "the worker stops", func() bool { return w.Healthy() != nil })
+	until(w.t, "the worker stops", func() bool { return w.takesNoMore() })
 	return done
 }
 
@@ -55,7 +60,7 @@ func TestRunStopsWhenItsContextEnds(t *testing.T) {
 	jid := e.Put("q")
 	soon(t, "a job", running)
 	cancel()
-	until(t, "the worker stops", func() bool { return w.Healthy() != nil })
+	until(t, "the worker stops", func() bool { return w.takesNoMore() })
 	end <- nil
 	require.NoError(t, soon(t, "the end of Run", ran))
 	require.Equal(t, qless.StateComplete, e.Read(jid).State)
@@ -132,7 +137,7 @@ func TestStopWaitsForAHandlerThatHasLostItsJob(t *testing.T) {
 	soon(t, "the end of the context", lost)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Stop(context.Background()) }()
-	until(t, "the worker stops", func() bool { return w.Healthy() != nil })
+	until(t, "the worker stops", func() bool { return w.takesNoMore() })
 	close(end)
 	require.NoError(t, soon(t, "the end of the worker", stopped))
 	require.True(t, over.Load())
