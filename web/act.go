@@ -143,7 +143,7 @@ func (s *site) runPage(r *http.Request) (*view, error) {
 		return nil, err
 	}
 	data := &runData{run.Progress(), run.Info.Label, s.back(run.Back, run.ID)}
-	v := &view{template: "run", Title: data.Label, Data: data, isStill: data.IsDone()}
+	v := &view{template: "run", Title: data.Label, Data: data, isOver: data.IsDone()}
 	if !data.IsDone() {
 		v.refresh = 2
 	}
@@ -189,6 +189,7 @@ func (s *site) ended(done *actions.Outcome) {
 	}
 	s.samples.forget()
 	s.groups.forget()
+	s.runs.forget()
 }
 
 // log returns a log with who does what.

@@ -177,7 +177,7 @@ func TestCostOfPages(t *testing.T) {
 		{"/failures/group-001", 60, 12_000},
 		{"/klasses?over=15m", 10, 120_000},
 		{"/klasses", 10, 120_000},
-		{"/klasses?over=6h", 10, 120_000},
+		{"/klasses?over=3h", 10, 120_000},
 		{"/klasses?over=24h", 10, 120_000},
 		{"/klasses?over=3d", 10, 120_000},
 		{"/klasses/Klass1?over=15m", 10, 60_000},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/words"
@@ -18,6 +19,7 @@ import (
 type growth struct {
 	mu    sync.Mutex
 	sizes []sizes // in the order of time; the last one may be of this moment
+	notes []note  // the same
 }
 
 const (
@@ -109,4 +111,56 @@ func (g *growing) Words() string {
 func (g *growing) Spark() template.HTML {
 	label := "from " + strconv.Itoa(g.Jobs-g.More) + " to " + strconv.Itoa(g.Jobs) + " jobs"
 	return charts.Spark(label, g.values)
+}
+
+// A note is what a namespace did at a time.
+type note struct {
+	at     time.Time
+	values [len(trended)]float64
+}
+
+// trended are the figures of which a trend is drawn.
+var trended = [...]string{"workers", "busy", "waiting", "oldest", "jobs"}
+
+// maxNotes is how many notes are kept: an hour, if a viewer is there.
+const maxNotes = 120
+
+// note keeps what the namespace does.
+func (g *growth) note(status *doctor.Status) {
+	one := note{at: status.Time, values: [...]float64{
+		float64(status.Workers.Registered), float64(status.Workers.Busy), 0, 0, float64(status.Failed()),
+	}}
+	for i := range status.Queues {
+		one.values[2] += float64(status.Queues[i].Waiting)
+		one.values[3] = max(one.values[3], status.Queues[i].Oldest.Seconds())
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := len(g.notes); n > 1 && one.at.Sub(g.notes[n-2].at) < growthStep {
+		g.notes = g.notes[:n-1]
+	}
+	g.notes = append(g.notes[max(0, len(g.notes)+1-maxNotes):len(g.notes):len(g.notes)], one)
+}
+
+// trends are what a namespace did since the first view, up to now.
+type trends []note
+
+func (g *growth) trends() trends {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.notes
+}
+
+// Last is the value of a figure now.
+func (t trends) Last(figure string) float64 {
+	return t[len(t)-1].values[slices.Index(trended[:], figure)]
+}
+
+// Spark draws a figure.
+func (t trends) Spark(figure string) template.HTML {
+	var values []float64
+	for _, one := range t {
+		values = append(values, one.values[slices.Index(trended[:], figure)])
+	}
+	return charts.Spark("trend of "+figure+" since "+words.Ago(t[0].at), values)
 }

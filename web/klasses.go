@@ -99,7 +99,7 @@ func (s *site) klass(ctx context.Context, q query) (*view, error) {
 	if q.name == "" {
 		return nil, notFound("no klass is named")
 	}
-	span.Cell = span.Step
+	span = span.InSteps()
 	key := fmt.Sprintf("klass %s %q", span.Name, q.name)
 	read := rates.Minutes(s.in, inspect.RateQuery{Klass: q.name})
 	known, err := s.tallies.Read(ctx, key, span, read)
@@ -120,8 +120,7 @@ func (s *site) klass(ctx context.Context, q query) (*view, error) {
 
 // Chart draws the number of runs that ended in each step.
 func (d *klassData) Chart() template.HTML {
-	return d.Known.Chart("Runs of "+d.Klass+" every "+words.Exact(d.Over.Step), d.Over.Step, d.Points,
-		rates.Counts, "completed", "failed", "retried")
+	return d.Runs("Runs of "+d.Klass+" every "+words.Exact(d.Over.Step), d.Over.Step)
 }
 
 // Times draws how long half and 90 % of the runs took in each step.
@@ -134,6 +133,6 @@ func (d *klassData) Times() template.HTML {
 			p.Run.P50.Seconds(), p.Run.P90.Seconds(), p.Wait.P50.Seconds(), p.Wait.P90.Seconds(),
 		}
 	}
-	return d.Known.Chart("Seconds that "+d.Klass+" ran and waited", d.Over.Step, d.Points, times,
-		"p50 of run", "p90 of run", "p50 of wait", "p90 of wait")
+	return d.Curves("Seconds that "+d.Klass+" ran and waited", d.Over.Step, times,
+		"run, median", "run, 90 %", "wait, median", "wait, 90 %")
 }

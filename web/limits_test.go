@@ -37,7 +37,7 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 
 	page = d.page("/limits/api")
 	require.Contains(t, page, `href="/jobs/`+runs+`"`)
-	require.Contains(t, page, "<dt>Parked</dt><dd class=\"bad\">1</dd>")
+	require.Contains(t, page, "<dt>Waiting</dt><dd class=\"bad\">1</dd>")
 	for _, action := range []string{"limit.set", "limit.hold", "limit.delete"} {
 		require.Contains(t, page, `formaction="/actions/`+action+`"`)
 	}

@@ -23,7 +23,10 @@ type jobList struct {
 }
 
 // pageSize is the number of rows of a page.
-const pageSize = 50
+const pageSize = 45
+
+// shownData is how many bytes of the data of a job a row has.
+const shownData = 96
 
 // A jobFilter selects jobs of a list.
 type jobFilter struct {
@@ -47,6 +50,9 @@ func (s *site) readJobs(
 	filter := jobFilter{q.Get("klass"), q.Get("tag"), q.Get("jid"), q.Get("data")}
 	if filter != (jobFilter{}) {
 		return s.searchJobs(ctx, q, jobs, filter)
+	}
+	if !s.IsRedacted() && !strings.HasPrefix(q.path, "/failures") {
+		jobs = jobs.WithData(shownData)
 	}
 	page, err := jobs.List(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
 	s.redactAll(page.Items)
@@ -211,12 +217,15 @@ func (s *site) tags(ctx context.Context, q query) (*view, error) {
 }
 
 // columns are the columns of a table of jobs that not every table needs.
-type columns struct{ Queue, Due, Expires, Parked, Worker, Failure, Tags bool }
+type columns struct {
+	State, Queue, Due, Expires, Parked, Worker, Failure, Tags, Data, Priority, Attempts bool
+}
 
 // columnsOf returns the columns that some jobs need.
 func columnsOf(jobs []inspect.Row) (c columns) {
 	for i := range jobs {
 		job := &jobs[i]
+		c.State = c.State || job.State != jobs[0].State
 		c.Queue = c.Queue || job.Queue != jobs[0].Queue
 		c.Due = c.Due || !job.Due.IsZero()
 		c.Expires = c.Expires || !job.Expires.IsZero()
@@ -224,6 +233,9 @@ func columnsOf(jobs []inspect.Row) (c columns) {
 		c.Worker = c.Worker || job.Worker != ""
 		c.Failure = c.Failure || job.Failure != nil
 		c.Tags = c.Tags || len(job.Tags) > 0
+		c.Data = c.Data || job.Data != ""
+		c.Priority = c.Priority || job.Priority != 0
+		c.Attempts = c.Attempts || job.State != qless.StateComplete && job.State != qless.StateFailed
 	}
 	return c
 }

@@ -33,9 +33,9 @@ func TestCompletedJobsAreListedAndFound(t *testing.T) {
 	page = d.page("/completed?klass=Send")
 	require.Contains(t, page, sent)
 	require.NotContains(t, page, resized)
-	require.Contains(t, page, "Looked at 2 of 2 jobs")
+	require.Contains(t, page, "Looked at all of 2 jobs")
 	require.NotContains(t, page, `data-live`, "a search is not repeated every two seconds")
-	require.Contains(t, d.page("/completed?klass=None"), "No jobs.")
+	require.Contains(t, d.page("/completed?klass=None"), "No jobs here.")
 	require.Len(t, d.read("/completed?klass=Send")["jobs"], 1)
 }
 
@@ -45,8 +45,8 @@ func TestCompletedJobsArePaged(t *testing.T) {
 		d.complete("Send")
 	}
 	page := d.page("/completed")
-	require.Contains(t, page, "1–50 of 51")
-	require.Contains(t, d.page(d.linkTo(page, "/completed?from=50")), "51–51 of 51")
+	require.Contains(t, page, "1–45 of 51")
+	require.Contains(t, d.page(d.linkTo(page, "/completed?from=45")), "46–51 of 51")
 }
 
 func TestTrackedJobsAreListed(t *testing.T) {
@@ -91,8 +91,8 @@ func TestManyTagsArePaged(t *testing.T) {
 		d.put("mail", "Send", qless.Tags{tag})
 	}
 	page := d.page("/tags")
-	require.Equal(t, 50, strings.Count(page, `href="/tags/tag-`))
-	page = d.page(d.linkTo(page, "/tags?from=50"))
-	require.Equal(t, 10, strings.Count(page, `href="/tags/tag-`))
+	require.Equal(t, 45, strings.Count(page, `href="/tags/tag-`))
+	page = d.page(d.linkTo(page, "/tags?from=45"))
+	require.Equal(t, 15, strings.Count(page, `href="/tags/tag-`))
 	require.Contains(t, page, `rel="prev"`)
 }

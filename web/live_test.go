@@ -85,6 +85,20 @@ func TestEveryPageWithUpdatesHasThem(t *testing.T) {
 	}
 }
 
+func TestAPageThatLoadedBeforeARunEndedHasTheEnd(t *testing.T) {
+	d := newDesk(t, web.Options{Interval: 10 * time.Millisecond})
+	d.putMany("mail", "Send", 501)
+	page := d.begin("job.priority", url.Values{
+		"scope": {"queue"}, "queue": {"mail"}, "list": {"waiting"}, "priority": {"5"}, "sure": {"1"},
+		"typed": {"mail"},
+	})
+	d.end(page)
+	server := httptest.NewServer(d.handler)
+	t.Cleanup(server.Close)
+	v, _ := watch(t, server.URL, page)
+	require.Contains(t, v.line("data:"), "501 jobs")
+}
+
 func TestNoMorePagesAreUpdatedThanTheLimit(t *testing.T) {
 	d := newDesk(t, web.Options{Interval: 10 * time.Millisecond})
 	handler := d.handler.(*web.Handler)

@@ -3,8 +3,10 @@ package web
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/web/internal/find"
 	"github.com/qless/qless-go/web/internal/rates"
 )
 
@@ -21,14 +23,21 @@ func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 				groups[group.Name] = group.Jobs
 			}
 			s.growth.add(sizes{status.Time, groups})
+			s.growth.note(status)
+			s.last.Store(status)
 		}
 		return status, err
 	})
 }
 
+// statusTime is the time that the rates of the status are of: five minutes, and the one that is not
+// over.
+const statusTime = 6 * time.Minute
+
 // lastRates returns the rates of all queues in the last minutes, as far as they are known.
 func (s *site) lastRates(ctx context.Context) (doctor.QueueRates, error) {
-	known, err := s.tallies.Read(ctx, "queues", rates.LastMinutes, rates.Queues(s.in))
+	known, err := s.allRates(ctx)
+	known = known.Last(statusTime)
 	last := doctor.QueueRates{From: known.Since, To: known.To}
 	for _, p := range known.Parts {
 		last.Queues = append(last.Queues, p.Groups...)
@@ -36,29 +45,141 @@ func (s *site) lastRates(ctx context.Context) (doctor.QueueRates, error) {
 	return last, err
 }
 
-// An overviewData is the status with what needs to be looked at twice.
-type overviewData struct {
-	*doctor.Status
-	Growing []*growing `json:"growing"` // the failure groups that have grown most
-	Week    *weekData  `json:"week"`
+// allRates returns the rates of all queues in the last hour, as far as they are known.
+func (s *site) allRates(ctx context.Context) (rates.Known, error) {
+	return sampled(ctx, &s.samples, "all rates", func(ctx context.Context) (rates.Known, error) {
+		return s.tallies.Read(ctx, "queues", rates.LastHour, rates.Queues(s.in))
+	})
 }
 
-// overview is the first page: what needs attention, and what there is.
-func (s *site) overview(ctx context.Context, _ query) (*view, error) {
+// An overviewData is the status with what needs to be looked at twice.
+type overviewData struct {
+	*queuesData
+	Growing []*growing   `json:"growing"` // the failure groups that have grown most
+	Week    *weekData    `json:"week"`
+	History *rateHistory `json:"history"`
+	Trends  trends       `json:"-"`
+}
+
+// attentionShown is how many causes the first page shows at first.
+const attentionShown = 5
+
+// Causes are what needs attention: the first ones, or the others.
+func (d *overviewData) Causes() []doctor.Problem { return part(d.Attention, 0, attentionShown) }
+func (d *overviewData) MoreCauses() []doctor.Problem {
+	return part(d.Attention, attentionShown, len(d.Attention))
+}
+
+// Urgent is the number of causes that are urgent.
+func (d *overviewData) Urgent() (n int) {
+	for i := range d.Attention {
+		if d.Attention[i].Urgent {
+			n++
+		}
+	}
+	return n
+}
+
+// Waiting is the number of jobs that wait in all queues.
+func (d *overviewData) Waiting() (n int) {
+	for i := range d.Queues {
+		n += d.Queues[i].Waiting
+	}
+	return n
+}
+
+// Oldest is the queue whose oldest job waits longest, or nil if none waits.
+func (d *overviewData) Oldest() (oldest *doctor.QueueStatus) {
+	for i := range d.Queues {
+		q := &d.Queues[i]
+		if q.Oldest > 0 && (oldest == nil || q.Oldest > oldest.Oldest) {
+			oldest = q
+		}
+	}
+	return oldest
+}
+
+// overview is the first page: how work flows, what needs attention, and what there is.
+func (s *site) overview(ctx context.Context, q query) (*view, error) {
+	queues, err := s.readQueues(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(queues.Queues))
+	for i := range queues.Queues {
+		names[i] = queues.Queues[i].Name
+	}
+	week, err := s.week(ctx, names, queues.Total)
+	if err != nil {
+		return nil, err
+	}
+	history, err := s.rateHistory(ctx, "", spanOf(q))
+	if err != nil {
+		return nil, err
+	}
+	data := &overviewData{queues, s.growth.most(growthShown), week, history, s.growth.trends()}
+	return &view{
+		Title: "Overview", Data: data, isPart: week.HasMore || history.HasMore, order: queues.order,
+	}, nil
+}
+
+// A queuesData is the status with a part of the queues.
+type queuesData struct {
+	*doctor.Status
+	Shown  []doctor.QueueStatus `json:"-"`
+	Rows   rows                 `json:"-"`
+	Search string               `json:"-"`
+	Only   string               `json:"-"` // busy for those with jobs to do
+	Busy   int                  `json:"-"`
+	Most   int                  `json:"-"` // that wait in one of them
+	order  order
+}
+
+// queues lists all queues.
+func (s *site) queues(ctx context.Context, q query) (*view, error) {
+	data, err := s.readQueues(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &view{Title: "Queues", Data: data, order: data.order}, nil
+}
+
+// queueOrders are the columns by which queues are sorted.
+var queueOrders = orders[doctor.QueueStatus]{
+	"queue":     func(q *doctor.QueueStatus) any { return q.Name },
+	"waiting":   func(q *doctor.QueueStatus) any { return q.Waiting },
+	"oldest":    func(q *doctor.QueueStatus) any { return q.Oldest.Seconds() },
+	"running":   func(q *doctor.QueueStatus) any { return q.Running },
+	"stalled":   func(q *doctor.QueueStatus) any { return q.Stalled },
+	"scheduled": func(q *doctor.QueueStatus) any { return q.Scheduled },
+	"depends":   func(q *doctor.QueueStatus) any { return q.Depends },
+	"done":      func(q *doctor.QueueStatus) any { return q.Rates.Completed },
+	"failed":    func(q *doctor.QueueStatus) any { return q.Rates.Failed },
+	"workers":   func(q *doctor.QueueStatus) any { return q.Workers },
+}
+
+func (s *site) readQueues(ctx context.Context, q query) (*queuesData, error) {
 	status, err := s.status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	queues := make([]string, len(status.Queues))
+	data := &queuesData{Status: status, Search: q.Get("q"), Only: q.Get("only")}
+	var all []doctor.QueueStatus
 	for i := range status.Queues {
-		queues[i] = status.Queues[i].Name
+		one := &status.Queues[i]
+		isBusy := one.Waiting+one.Running+one.Stalled > 0
+		if isBusy {
+			data.Busy++
+		}
+		data.Most = max(data.Most, one.Waiting)
+		if find.HasText(one.Name, data.Search) && (isBusy || data.Only != "busy") {
+			all = append(all, *one)
+		}
 	}
-	week, err := s.week(ctx, queues, status.Total)
-	if err != nil {
-		return nil, err
-	}
-	data := &overviewData{status, s.growth.most(growthShown), week}
-	return &view{Title: "Overview", Data: data, isPart: week.HasMore}, nil
+	data.order = queueOrders.sort(all, q, "waiting")
+	data.Shown = part(all, q.from(), pageSize)
+	data.Rows = rows{q.from(), len(data.Shown), len(all), pageSize}
+	return data, nil
 }
 
 // A total is what one of several namespaces has.

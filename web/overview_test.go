@@ -29,7 +29,7 @@ func (d *desk) completeAgo(queue string, ago time.Duration) {
 
 func TestTheFirstPageComparesTodayWithTheLastDays(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.NotContains(t, d.page("/"), "Today against")
+	require.NotContains(t, d.page("/"), "Last 7 days")
 	const day = 24 * time.Hour
 	for _, ago := range []time.Duration{day, day, 3 * day, 9 * day} {
 		d.completeAgo("mail", ago)
@@ -53,7 +53,7 @@ func TestTheFirstPageComparesTodayWithTheLastDays(t *testing.T) {
 	require.EqualValues(t, 3, sum["completed"], "one was completed before")
 	require.EqualValues(t, 1, sum["failed"])
 	page := d.page("/")
-	require.Contains(t, page, "Today against the last 7 days")
+	require.Contains(t, page, "Last 7 days")
 	require.Contains(t, page, `class="spark"`)
 	require.NotContains(t, page, "Not all was read yet")
 }
@@ -72,7 +72,7 @@ func TestAFailureGroupThatGrowsNeedsAttention(t *testing.T) {
 	require.Equal(t, "timeout", group["name"])
 	require.EqualValues(t, 2, group["more"])
 	page := d.page("/")
-	require.Contains(t, page, `<a href="/failures/timeout">The failure group timeout grows: 2 more in `)
+	require.Contains(t, page, `<a href="/failures/timeout"><b>timeout</b> grows: 2 more in `)
 	require.Contains(t, page, "3 jobs now")
 	require.Contains(t, d.page("/failures"), "2 more in ")
 }

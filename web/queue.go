@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/rates"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A queueData is a queue, with one of its lists.
@@ -26,12 +27,6 @@ type queueData struct {
 	Day      string                    `json:"day"`
 	Stats    qless.Stats               `json:"statistics"`
 	Days     []string                  `json:"-"`
-}
-
-// queues lists all queues.
-func (s *site) queues(ctx context.Context, _ query) (*view, error) {
-	status, err := s.status(ctx)
-	return &view{Title: "Queues", Data: status}, err
 }
 
 // queueCounts are the figures of a queue that all its lists have.
@@ -69,6 +64,28 @@ func (q *queueData) IsCalm() bool {
 	return false
 }
 
+// IsUrgent reports whether the cause ends only if an operator acts.
+func (q *queueData) IsUrgent() bool {
+	switch q.Cause().Code {
+	case doctor.CodeNoWorkers, doctor.CodeNoHandler, doctor.CodeStalled, doctor.CodeUnhandled,
+		doctor.CodeFailedDependency, doctor.CodeNoCompletions:
+		return true
+	}
+	return false
+}
+
+// Nothing says that a list is empty, and what brings jobs into it.
+func (q *queueData) Nothing() string {
+	return map[inspect.List]string{
+		inspect.Waiting: "Nothing waits in " + q.Name + ". Put a job, or look at another state above.",
+		inspect.Running: "No job of " + q.Name + " runs. A worker of the queue starts the waiting ones.",
+		inspect.Stalled: "No lock of " + q.Name + " has ended: all workers renew theirs in time.",
+		inspect.Scheduled: "Nothing is scheduled in " + q.Name + ". Jobs with a delay wait here, and " +
+			"failed ones for their next attempt.",
+		inspect.Depends: "No job of " + q.Name + " waits for others. Jobs put with DependsOn do.",
+	}[q.List]
+}
+
 // queue shows a queue.
 func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	data := &queueData{List: inspect.Waiting}
@@ -95,7 +112,7 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data.Rates, err = s.rateHistory(ctx, q.name); err != nil {
+	if data.Rates, err = s.rateHistory(ctx, q.name, spanOf(q)); err != nil {
 		return nil, err
 	}
 	if err := s.addStats(ctx, q, data); err != nil {
@@ -161,45 +178,68 @@ func (s *site) readWhy(ctx context.Context, queue string) (*doctor.Explanation, 
 		})
 }
 
-// A rateHistory has the rates of the last hours, minute by minute.
+// A rateHistory has the rates of a time, step by step: of a queue, or of all of them.
 type rateHistory struct {
 	rates.Known
-	Minutes  []inspect.RatePoint `json:"minutes"`
-	LastHour inspect.Rates       `json:"last_hour"`
+	Over    rates.Span          `json:"over"`
+	Minutes []inspect.RatePoint `json:"minutes"`
+	Sum     inspect.Rates       `json:"sum"`
 }
 
-// rateHistory returns the rates of the last hours of a queue.
-func (s *site) rateHistory(ctx context.Context, queue string) (*rateHistory, error) {
-	key := "rates " + strconv.Quote(queue)
+// rateHistory returns the rates of a queue, or of all if it is empty.
+func (s *site) rateHistory(
+	ctx context.Context, queue string, over rates.Span,
+) (*rateHistory, error) {
+	key := fmt.Sprintf("rates %s %q", over.Name, queue)
 	return sampled(ctx, &s.samples, key, func(ctx context.Context) (*rateHistory, error) {
-		read := rates.Minutes(s.in, inspect.RateQuery{Queue: queue})
-		known, err := s.tallies.Read(ctx, key, rates.QueueHours, read)
-		history := &rateHistory{Known: known, Minutes: known.Points(time.Minute)}
+		known, err := s.readRates(ctx, key, queue, over)
+		history := &rateHistory{Known: known, Over: over, Minutes: known.Points(over.Step)}
 		for _, point := range history.Minutes {
-			if point.Time.After(known.To.Add(-time.Hour)) {
-				history.LastHour.Add(point.Rates)
-			}
+			history.Sum.Add(point.Rates)
 		}
 		return history, err
 	})
 }
 
-// Chart draws what was completed, failed and retried in each minute.
-func (h *rateHistory) Chart() template.HTML {
-	return h.Known.Chart("Runs a minute in the last 3 hours", time.Minute, h.Minutes, rates.Counts,
-		"Completed", "Failed", "Retried")
+func (s *site) readRates(
+	ctx context.Context, key, queue string, over rates.Span,
+) (rates.Known, error) {
+	if queue == "" && over.Length <= rates.LastHour.Length {
+		known, err := s.allRates(ctx)
+		return known.Last(over.Length), err
+	}
+	read := rates.Minutes(s.in, inspect.RateQuery{Queue: queue})
+	over.IsLight = queue == ""
+	return s.tallies.Read(ctx, key, over.InSteps(), read)
 }
 
-// Quarters are the same in steps of a quarter of an hour, the latest first, for the table.
-func (h *rateHistory) Quarters() []inspect.RatePoint {
-	all := h.Points(15 * time.Minute)
+// Each says how long a step of the chart is.
+func (h *rateHistory) Each() string {
+	if h.Over.Step == time.Minute {
+		return "a minute"
+	}
+	return "in " + words.Exact(h.Over.Step)
+}
+
+// Chart draws what was completed, failed and retried in each step.
+func (h *rateHistory) Chart() template.HTML { return h.Runs("Jobs "+h.Each(), h.Over.Step) }
+
+// Latest are the steps, the latest first, for the table.
+func (h *rateHistory) Latest() []inspect.RatePoint {
+	all := slices.Clone(h.Minutes)
 	slices.Reverse(all)
 	return all
 }
 
-// IsEmpty reports whether no run was counted.
-func (h *rateHistory) IsEmpty() bool {
-	return !slices.ContainsFunc(h.Minutes, func(m inspect.RatePoint) bool {
-		return m.Completed+m.Failed+m.Retried > 0
-	})
+// Spark draws what was counted in each step: completed, failed or retried runs.
+func (h *rateHistory) Spark(which string) template.HTML {
+	var values []float64
+	for _, p := range h.Minutes {
+		n := map[string]int{"done": p.Completed, "failed": p.Failed, "retried": p.Retried}[which]
+		values = append(values, float64(n))
+	}
+	return charts.Spark(which+" "+h.Each(), values)
 }
+
+// IsEmpty reports whether no run was counted.
+func (h *rateHistory) IsEmpty() bool { return h.Sum.Completed+h.Sum.Failed+h.Sum.Retried == 0 }

@@ -158,11 +158,11 @@ func (d *serverData) Clock() string {
 	skew := time.Duration(d.Skew * float64(time.Second))
 	switch {
 	case skew.Abs() < 50*time.Millisecond:
-		return "equal to this program's"
+		return "in sync"
 	case skew < 0:
-		return words.Took(-skew) + " behind this program's"
+		return words.Took(-skew) + " behind the dashboard's"
 	}
-	return words.Took(skew) + " ahead of this program's"
+	return words.Took(skew) + " ahead of the dashboard's"
 }
 
 // Took is the time that an answer takes.

@@ -24,7 +24,7 @@ func TestTheServerIsShown(t *testing.T) {
 	require.Regexp(t, `(Redis|Valkey) [0-9]+\.[0-9]+`, page)
 	require.Contains(t, page, "primary, with 0 replicas")
 	require.Contains(t, page, "noeviction")
-	require.Contains(t, page, "this program&#39;s")
+	require.Contains(t, page, "in sync")
 	require.NotContains(t, page, "Needs attention")
 	data := d.read("/server")
 	require.NotEmpty(t, data["info"])

@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/rates"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A site has the pages of one namespace.
@@ -31,6 +35,8 @@ type site struct {
 	groups  gradual[string, groupRow]
 	growth  growth
 	days    days
+	runs    gradual[string, workerRun]
+	last    atomic.Pointer[doctor.Status] // as it was read last
 }
 
 // A page is read for all who look at it at the same time.
@@ -44,24 +50,27 @@ type page struct {
 // ofLists are the parameters of a page with a list of jobs.
 const ofLists = " from klass tag jid data after looked"
 
+// ofQueues are those of a page with a table of queues.
+const ofQueues = "sort q only from"
+
 var pages = []page{
-	{"/{$}", "overview", "overview", (*site).overview, ""},
-	{"/queues", "queues", "queues", (*site).queues, ""},
-	{"/queues/{name}", "queue", "queues", (*site).queue, "list day" + ofLists},
+	{"/{$}", "overview", "overview", (*site).overview, ofQueues + " over"},
+	{"/queues", "queues", "queues", (*site).queues, ofQueues},
+	{"/queues/{name}", "queue", "queues", (*site).queue, "list day over" + ofLists},
 	{"/queues/{name}/why", "why", "queues", (*site).why, ""},
 	{"/jobs/{name}", "job", "find", (*site).job, ""},
 	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},
 	{"/find", "find", "find", (*site).find, "q in state queue next"},
-	{"/failures", "failures", "failures", (*site).failures, "q from"},
+	{"/failures", "failures", "failures", (*site).failures, "q from sort"},
 	{"/failures/{name}", "failure", "failures", (*site).failure, ofLists},
-	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from"},
+	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from sort"},
 	{"/klasses/{name}", "klass", "klasses", (*site).klass, "over"},
-	{"/workers", "workers", "workers", (*site).workers, "queue from"},
+	{"/workers", "workers", "workers", (*site).workers, "queue from sort"},
 	{"/workers/{name}", "worker", "workers", (*site).worker, "from"},
 	{"/recurring", "recurring", "recurring", (*site).recurring, "queue from"},
 	{"/recurring/{name}", "recurringjob", "recurring", (*site).recurringJob, ""},
-	{"/schedules", "schedules", "recurring", (*site).schedules, "from"},
-	{"/schedules/{name}", "schedule", "recurring", (*site).schedule, ""},
+	{"/schedules", "schedules", "schedules", (*site).schedules, "from"},
+	{"/schedules/{name}", "schedule", "schedules", (*site).schedule, ""},
 	{"/limits", "limits", "limits", (*site).limits, "from"},
 	{"/limits/{name}", "limit", "limits", (*site).limit, ""},
 	{"/tracked", "list", "tracked", (*site).tracked, ofLists},
@@ -117,7 +126,7 @@ func (s *site) handle(pattern string, read func(*http.Request) (*view, error)) {
 
 // sample returns a page as it was read lately.
 func (s *site) sample(r *http.Request, page page) (*view, error) {
-	q := query{nameOf(r), url.Values{}}
+	q := query{page.path, nameOf(r), url.Values{}}
 	for _, parameter := range strings.Fields(page.parameters) {
 		if value := r.URL.Query().Get(parameter); value != "" {
 			q.Set(parameter, value)
@@ -133,8 +142,9 @@ func (s *site) sample(r *http.Request, page page) (*view, error) {
 	})
 }
 
-// A query is what the URL of a page says: the name of what it is about, and parameters.
+// A query is what the URL of a page says: what it is about, and parameters.
 type query struct {
+	path string // the pattern of the page
 	name string
 	url.Values
 }
@@ -185,26 +195,87 @@ func nameOf(r *http.Request) string {
 }
 
 // A section is an entry of the navigation. The Key is the letter that leads to it after a g.
-type section struct{ Name, Title, Path, Key string }
+type section struct {
+	Name, Title, Path, Key string
+	Icon                   string // a path in a square of 16
+	Count                  string // what is known of it
+	Bad                    bool   // a person has to act
+}
 
-// Sections are the entries of the navigation.
-func (f *frame) Sections() []section {
-	return []section{
-		{"overview", "Overview", "", "o"},
-		{"queues", "Queues", "queues", "q"},
-		{"find", "Find", "find", "n"},
-		{"failures", "Failures", "failures", "f"},
-		{"klasses", "Klasses", "klasses", "k"},
-		{"workers", "Workers", "workers", "w"},
-		{"recurring", "Recurring", "recurring", "r"},
-		{"limits", "Limits", "limits", "l"},
-		{"tracked", "Tracked", "tracked", "t"},
-		{"tags", "Tags", "tags", "e"},
-		{"completed", "Completed", "completed", "c"},
-		{"activity", "Activity", "activity", "a"},
-		{"settings", "Settings", "settings", "s"},
-		{"server", "Server", "server", "v"},
+// A group is a part of the navigation.
+type group struct {
+	Title    string
+	Sections []section
+}
+
+// sections are the entries of the navigation.
+var sections = []group{
+	{"", []section{
+		{"overview", "Overview", "", "o", "M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9 9h5v5H9z", "", false},
+		{"queues", "Queues", "queues", "q", "M2 4h12M2 8h12M2 12h8", "", false},
+	}},
+	{"Jobs", []section{
+		{"find", "Find", "find", "n", "M7 2a5 5 0 1 0 0 10A5 5 0 0 0 7 2zM11 11l3 3", "", false},
+		{"failures", "Failures", "failures", "f", "M8 2l6.5 12h-13zM8 6.5V10M8 11.7v1", "", false},
+		{"completed", "Completed", "completed", "c", "M2.5 8.5L6 12l7.5-8", "", false},
+		{"klasses", "Klasses", "klasses", "k", "M6 3L2 8l4 5M10 3l4 5-4 5", "", false},
+		{"tags", "Tags", "tags", "e", "M2 2h6l6 6-6 6-6-6zM5 5h.5", "", false},
+		{"tracked", "Tracked", "tracked", "t", "M4 2h8v12l-4-3-4 3z", "", false},
+	}},
+	{"Work", []section{
+		{"workers", "Workers", "workers", "w", "M2 3h12v8H2zM5 14h6M8 11v3", "", false},
+		{"recurring", "Recurring", "recurring", "r", "M13 6A5.5 5.5 0 1 0 13.5 9M13 2v4H9", "", false},
+		{"schedules", "Schedules", "schedules", "d",
+			"M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 4.5V8l2.5 1.5", "", false},
+		{"limits", "Limits", "limits", "l", "M2 12a6 6 0 1 1 12 0M8 12l3-4", "", false},
+	}},
+	{"System", []section{
+		{"activity", "Activity", "activity", "a", "M1 8h3l2-5 4 10 2-5h3", "", false},
+		{"server", "Server", "server", "v", "M2 3h12v4H2zM2 9h12v4H2zM4 5h1M4 11h1", "", false},
+		{"settings", "Settings", "settings", "s",
+			"M2 4h6M11 4h3M9.5 2.5v3M2 8h1M6 8h8M4.5 6.5v3M2 12h7M12 12h2M10.5 10.5v3", "", false},
+	}},
+}
+
+// Navigation has the sections, with what was counted when the status was read last.
+func (f *frame) Navigation() []group {
+	all := make([]group, len(sections))
+	for i, one := range sections {
+		all[i] = group{one.Title, slices.Clone(one.Sections)}
+		for j := range all[i].Sections {
+			f.Site.count(&all[i].Sections[j])
+		}
 	}
+	return all
+}
+
+// count adds a count to a section.
+func (s *site) count(section *section) {
+	status := s.last.Load()
+	if status == nil {
+		return
+	}
+	n := 0
+	switch section.Name {
+	case "queues":
+		n = status.Total
+	case "workers":
+		n = status.Workers.Registered
+	case "failures":
+		n, section.Bad = status.Failed(), true
+	case "limits":
+		if full := len(status.FullLimits); full > 0 {
+			section.Count, section.Bad = words.Number(full)+" full", true
+		}
+	}
+	if n > 0 {
+		section.Count = words.Number(n)
+	}
+}
+
+// IsThumb reports whether the section is one of the four at the lower edge of a phone.
+func (s section) IsThumb() bool {
+	return slices.Contains([]string{"overview", "queues", "failures", "workers"}, s.Name)
 }
 
 // rows are the rows of a list that a page shows.

@@ -5,8 +5,10 @@ import (
 	"embed"
 	"encoding/json"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,9 +27,11 @@ type view struct {
 	Section  string // the part of the navigation that it is in
 	Data     any    // what the template gets, and what is sent as JSON
 	isStill  bool   // it is not updated while it is open
+	isOver   bool   // it is not updated any more, but one that was opened before is
 	isPart   bool   // there is more to read: it is loaded again even without JavaScript
 	refresh  int    // after how many seconds it is loaded again without JavaScript, or 0
 	goTo     string // another page to show in its place, if not empty
+	order    order  // of the rows of its table
 }
 
 // A frame is what a template gets.
@@ -50,7 +54,7 @@ func (f *frame) Refresh() int {
 
 // Live is where updates of the page come from, or empty if there are none.
 func (f *frame) Live() string {
-	if f.isStill {
+	if f.isStill || f.isOver {
 		return ""
 	}
 	return f.Site.Base + "/live?page=" + url.QueryEscape(f.Here())
@@ -79,6 +83,17 @@ func (f *frame) with(parameters url.Values) string {
 		return path
 	}
 	return path + "?" + query.Encode()
+}
+
+// Others are the inputs of a form that keep the parameters of the URL but for some.
+func (f *frame) Others(but ...string) (inputs []actions.Hidden) {
+	query := f.Request.URL.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if name != "outcome" && !slices.Contains(but, name) {
+			inputs = append(inputs, actions.Hidden{Name: name, Value: query.Get(name)})
+		}
+	}
+	return inputs
 }
 
 // Sites are the namespaces to switch between.
@@ -218,6 +233,8 @@ var functions = template.FuncMap{
 	"pick":      actions.Pick,
 	"inwords":   words.Schedule,
 	"percent":   words.Percent,
+	"few":       few,
+	"sub1":      func(n int) int { return n - 1 },
 	"process":   process,
 	"program":   program,
 	"took":      words.Took,
@@ -227,6 +244,13 @@ var functions = template.FuncMap{
 	"bars":      charts.Histogram,
 	"pretty":    words.JSON,
 	"shortened": words.Shown,
+	"cell":      func(label string, value any) template.HTML { return cell(label, value, false) },
+	"alarm":     func(label string, value any) template.HTML { return cell(label, value, true) },
+	"meter":     meter,
+	"short":     shortID,
+	"capital":   capital,
+	"first":     firstLine,
+	"minute":    func(t time.Time) string { return t.UTC().Format("Jan 2 15:04") },
 }
 
 // row passes two values to a template.

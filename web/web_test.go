@@ -110,7 +110,7 @@ func TestTheFirstPageSaysHowManyJobsHaveFailed(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.fail("Send", "timeout", "why")
 	d.fail("Send", "other", "why")
-	require.Contains(t, d.page("/"), `<dt>Failed jobs</dt><dd><a href="/failures">2</a></dd>`)
+	require.Contains(t, d.page("/"), `<a class="bad" href="/failures">2</a>`)
 }
 
 func TestASelectedJobIsCanceledUnlessItHasChanged(t *testing.T) {

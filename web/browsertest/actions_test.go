@@ -41,7 +41,7 @@ func (p *tab) act(try trial) {
 	p.open(try.path)
 	p.until(`!document.getElementById("main").dataset.live || document.querySelector("#live-button.on")`)
 	p.do(chromedp.Evaluate[chromedp.Void](
-		`void document.querySelectorAll("main details").forEach((one) => { one.open = true; })`))
+		`for (let one = document.querySelector('` + button + `'); one; one = one.parentElement) one.open = true`))
 	p.fillIn(form, try.fields)
 	p.leave(chromedp.Click(chromedp.CSS(button)))
 	if value[bool](p, `Boolean(document.querySelector("main input[name=sure]"))`) {

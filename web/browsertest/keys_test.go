@@ -108,7 +108,7 @@ func TestEachSectionHasAKeyOfItsOwn(t *testing.T) {
 	t.Parallel()
 	p := newTab(t, newBoard(t, web.Options{}).url)
 	p.open("/")
-	keys := value[[]string](p, `[...document.querySelectorAll("nav.main a")].map((a) => a.dataset.key || "")`)
+	keys := value[[]string](p, `[...document.querySelectorAll("nav.main a[data-key]")].map((a) => a.dataset.key || "")`)
 	seen := map[string]bool{}
 	for _, key := range keys {
 		require.Len(t, key, 1)

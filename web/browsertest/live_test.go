@@ -66,10 +66,10 @@ func TestAnUpdateDoesNotDisturb(t *testing.T) {
 	})
 	t.Run("a text that is selected stays", func(t *testing.T) {
 		p.do(chromedp.Evaluate[chromedp.Void](
-			`void getSelection().selectAllChildren(` + row(third) + `.querySelector("a"))`))
+			`void getSelection().selectAllChildren(` + row(third) + `.querySelector(".id a"))`))
 		require.NoError(t, b.Cancel(t.Context(), first))
 		testOpen(p, b)
-		require.Equal(t, third, value[string](p, `getSelection().toString()`))
+		require.Equal(t, third[:8]+"…"+third[28:], value[string](p, `getSelection().toString()`))
 		p.do(chromedp.Evaluate[chromedp.Void](`getSelection().removeAllRanges()`))
 		p.until("!" + row(first))
 	})

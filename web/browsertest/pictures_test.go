@@ -19,7 +19,10 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-var pictures = flag.Bool("pictures", false, "write docs/images/dashboard-*.png")
+var (
+	pictures = flag.Bool("pictures", false, "write docs/images/dashboard-*.png")
+	album    = flag.String("album", "", "the folder for a picture of every page: light, dark, on a phone")
+)
 
 // maxPicture is how many bytes a picture may have.
 const maxPicture = 150_000
@@ -63,6 +66,43 @@ func TestPictures(t *testing.T) {
 		path := filepath.Join(folder, "dashboard-"+one.name+".png")
 		require.NoError(t, os.WriteFile(path, small, 0o644))
 		t.Logf("%s: %d bytes", path, len(small))
+	}
+	p.faultless()
+}
+
+// albumPages are the pages of which pictures are taken to be looked at.
+var albumPages = map[string]string{
+	"overview": "/", "queues": "/queues", "queue": "/queues/mail", "scheduled": "/queues/reminders?list=scheduled",
+	"empty": "/queues/mail?list=stalled", "why": "/queues/exports/why", "job": "/jobs/order-81723",
+	"failed": "/jobs/Export-72000", "graph": "/jobs/clean/graph", "find": "/find", "found": "/find?q=Charge",
+	"failures": "/failures", "failure": "/failures/Charge:card_declined", "klasses": "/klasses",
+	"klass": "/klasses/SendReceipt", "workers": "/workers", "worker": "/workers/shop-1", "recurring": "/recurring",
+	"schedules": "/schedules", "schedule": "/schedules/digests", "limits": "/limits", "limit": "/limits/card-gateway",
+	"tags": "/tags", "tracked": "/tracked", "completed": "/completed", "activity": "/activity", "server": "/server",
+	"settings": "/settings", "put": "/actions/job.put?queue=mail",
+	"confirm": "/actions/job.cancel?scope=queue&queue=exports&list=waiting",
+}
+
+func TestAlbum(t *testing.T) {
+	if *album == "" {
+		t.Skip("it is taken by make screenshots")
+	}
+	b := newBoard(t, web.Options{Interval: time.Hour})
+	fill(t, b)
+	p := newTab(t, b.url)
+	for name, path := range albumPages {
+		for _, one := range []struct {
+			kind, scheme  string
+			width, height int64
+		}{{"light", "light", 1440, 900}, {"dark", "dark", 1440, 900}, {"phone", "light", 390, 844}} {
+			p.scheme(one.scheme)
+			p.size(one.width, one.height)
+			p.open(path)
+			p.open(path)
+			shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(*album, name+"-"+one.kind+".png"), shot, 0o644))
+		}
 	}
 	p.faultless()
 }

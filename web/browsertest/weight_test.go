@@ -10,7 +10,7 @@ import (
 )
 
 // The first page and all that it loads.
-const maxWeight = 60_000
+const maxWeight = 100_000
 
 func TestTheFirstPageIsLight(t *testing.T) {
 	t.Parallel()

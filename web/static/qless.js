@@ -191,10 +191,41 @@
       const acts = form.querySelector(".acts");
       if (acts && !acts.querySelector(".picked")) create("span", { className: "picked", role: "status" }, acts);
     }
+    for (const id of all("[data-copy]", content)) {
+      if (id.parentElement.querySelector(".copy")) continue;
+      create("button", { className: "copy", type: "button", value: id.dataset.copy, ariaLabel: `Copy ${id.dataset.copy}` },
+        id.parentElement);
+    }
     count();
   };
   content.addEventListener("click", (event) => {
     if (event.target.matches("tbody input[name=job]")) pick(event.target, event.shiftKey);
+  });
+
+  // ---- Charts say what was at the pointer, or at the value that the arrow keys lead to. A jid is
+  // copied with a click beside its link.
+
+  const point = (chart, hit) => {
+    chart.querySelector(".hit.at")?.classList.remove("at");
+    hit.classList.add("at");
+    const key = chart.previousElementSibling;
+    if (!key?.matches(".key")) return;
+    const at = key.querySelector(".at") || create("span", { className: "at", role: "status" }, key);
+    at.textContent = hit.textContent;
+  };
+  content.addEventListener("pointerover", (event) => {
+    if (event.target.matches(".hit")) point(event.target.closest(".axes"), event.target);
+  });
+  const step = (chart, by) => {
+    const hits = all(".hit", chart);
+    const at = hits.findIndex((hit) => hit.matches(".at"));
+    const hit = hits[at < 0 ? hits.length - 1 : Math.max(0, Math.min(hits.length - 1, at + by))];
+    if (hit) point(chart, hit);
+  };
+  content.addEventListener("click", async (event) => {
+    if (!event.target.matches("button.copy")) return;
+    await navigator.clipboard.writeText(event.target.value);
+    event.target.textContent = "Copied";
   });
 
   // ---- Keys
@@ -228,8 +259,17 @@
   let isGoing = false; // after a g
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (event.key === "Escape") document.activeElement.blur();
+    if (event.key === "Escape") {
+      for (const menu of all(".more[open], .facts details[open]")) menu.open = false;
+      document.activeElement.blur();
+    }
     if (event.target.matches("input:not([type=checkbox], [type=radio]), select, textarea")) return;
+    const chart = event.target.closest(".axes");
+    if (chart && /^Arrow(Left|Right)$/.test(event.key)) {
+      event.preventDefault();
+      step(chart, event.key === "ArrowLeft" ? -1 : 1);
+      return;
+    }
     const section = isGoing && document.querySelector(`nav.main a[data-key="${CSS.escape(event.key)}"]`);
     isGoing = event.key === "g" && !isGoing;
     const act = section ? () => section.click() : !isGoing && Object.hasOwn(keys, event.key) && keys[event.key];

@@ -8,162 +8,230 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/units"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A bar of a bar chart.
-type bar struct {
-	Label string // what it is: "1s–2s"
-	Value float64
-	Title string // what it says: "1s–2s: 12 jobs"
-}
-
-// A Line of a line chart. A value that is NaN is left out.
+// A Line is a row of values of a chart: a color of the stacked bars, or a curve. A value that is
+// NaN is left out.
 type Line struct {
 	Name   string
+	Hue    string // the class of its color, such as the name of a state
 	Values []float64
 }
 
-// The size of a chart, and of its parts.
-const (
-	chartWidth  = 720.0
-	chartHeight = 150.0
-	chartLeft   = 46.0
-	chartRight  = 12.0
-	chartTop    = 10.0
-	chartBottom = 20.0
-	plotWidth   = chartWidth - chartLeft - chartRight
-	plotHeight  = chartHeight - chartTop - chartBottom
-)
-
-func newChart(label string) *drawing {
-	return &drawing{Label: label, Class: "chart", Width: chartWidth, Height: chartHeight}
+// A plot is a chart as wide as the page. Only what has no text is stretched.
+type plot struct {
+	Label  string
+	Width  int // in values
+	Key    []key
+	Grid   []float64 // the heights of lines, from the top
+	Scale  []string  // what they are
+	Paths  []path
+	Ticks  []tick
+	Titles []string // of each value
 }
 
-// bars draws upright bars side by side.
-func bars(label string, bars []bar) template.HTML {
-	top := 0.0
-	for _, b := range bars {
-		top = max(top, finite(b.Value))
-	}
-	d := newChart(label)
-	d.axes(top)
-	slot := plotWidth / float64(max(1, len(bars)))
-	width := max(1, min(slot*0.8, 40))
-	at := func(i int) float64 { return chartLeft + slot*(float64(i)+0.5) }
-	for i, b := range bars {
-		height := scaled(b.Value, top)
-		d.add(shape{
-			Kind: "rect", Class: "bar", Title: b.Title, Width: width, Height: height,
-			X: at(i) - width/2, Y: chartTop + plotHeight - height,
-		})
-	}
-	d.ticks(len(bars), at, func(i int) string { return bars[i].Label })
-	return d.html("chart")
+type key struct{ Name, Hue, Sum string }
+type path struct{ Class, Path string }
+type tick struct {
+	X      float64 // in percent
+	IsRare bool    // it is left out on a phone
+	Text   string
 }
 
-// Lines draws lines over time, each with a dash of its own, and a key to them. The first values are
+// plotHeight is the height of a plot in its own units.
+const plotHeight = 100.0
+
+// Stack draws bars of several colors over time, the last line at the bottom. The first values are
 // those at a time, and the others follow in steps.
-func Lines(label string, from time.Time, step time.Duration, lines []Line) template.HTML {
-	top, n := 0.0, 0
-	for _, l := range lines {
-		n = max(n, len(l.Values))
-		for _, value := range l.Values {
+func Stack(label string, from time.Time, step time.Duration, lines []Line) template.HTML {
+	p := newPlot(label, lines)
+	p.times(from, step)
+	p.stack(lines)
+	return p.html()
+}
+
+// Curves draws lines over time, each with a dash of its own.
+func Curves(label string, from time.Time, step time.Duration, lines []Line) template.HTML {
+	p := newPlot(label, lines)
+	p.times(from, step)
+	top := 0.0
+	for _, line := range lines {
+		for _, value := range line.Values {
 			top = max(top, finite(value))
 		}
 	}
-	d := newChart(label)
-	d.axes(top)
-	at := func(i int) float64 { return chartLeft + plotWidth*float64(i)/float64(max(1, n-1)) }
-	for i, l := range lines {
-		path := pathOf(l.Values, at, func(value float64) float64 {
-			return chartTop + plotHeight - scaled(value, top)
+	top = p.scale(top, false)
+	for i, line := range lines {
+		p.Paths = append(p.Paths, path{
+			fmt.Sprintf("curve hue c%d %s", i%4, line.Hue), pathOf(line.Values,
+				func(i int) float64 { return float64(i) + 0.5 },
+				func(value float64) float64 { return plotHeight * (1 - finite(value)/top) }),
 		})
-		d.add(shape{Kind: "path", Class: lineClass(i), Title: l.Name, Text: path})
-		d.Key = append(d.Key, l.Name)
 	}
-	d.ticks(n, at, func(i int) string {
-		return from.Add(time.Duration(i) * step).UTC().Format("15:04")
-	})
-	return d.html("chart")
+	return p.html()
 }
 
-// Spark draws a small line without axes, as high as a line of text.
+// Histogram draws the number of durations in each bucket.
+func Histogram(label string, buckets []qless.Bucket) template.HTML {
+	line := Line{Name: "runs", Hue: "running"}
+	p := &plot{Label: label, Width: len(buckets)}
+	every := max(1, (len(buckets)+7)/8)
+	for i, b := range buckets {
+		name := units.Duration(b.From)
+		line.Values = append(line.Values, float64(b.Count))
+		p.Titles = append(p.Titles, fmt.Sprintf("from %s: %d", name, b.Count))
+		if i%every == 0 {
+			p.tick(i, name)
+		}
+	}
+	p.stack([]Line{line})
+	return p.html()
+}
+
+func newPlot(label string, lines []Line) *plot {
+	p := &plot{Label: label}
+	for _, line := range lines {
+		p.Width = max(p.Width, len(line.Values))
+	}
+	for i := range p.Width {
+		var all []string
+		for _, line := range lines {
+			if i < len(line.Values) && !math.IsNaN(line.Values[i]) {
+				all = append(all, amount(finite(line.Values[i]))+" "+line.Name)
+			}
+		}
+		p.Titles = append(p.Titles, strings.Join(all, ", "))
+	}
+	for _, line := range lines {
+		p.Key = append(p.Key, key{Name: line.Name, Hue: line.Hue})
+	}
+	return p
+}
+
+// stack adds bars, and their sums to the key.
+func (p *plot) stack(lines []Line) {
+	base := make([]float64, p.Width)
+	for _, line := range lines {
+		for i, value := range line.Values {
+			base[i] += max(0, finite(value))
+		}
+	}
+	top := p.scale(slices.Max(append(base, 0)), true)
+	for at, line := range lines {
+		var b strings.Builder
+		sum := 0.0
+		for i, value := range line.Values {
+			value = max(0, finite(value))
+			sum += value
+			if value == 0 {
+				continue
+			}
+			high := plotHeight * (1 - base[i]/top)
+			base[i] -= value
+			height := max(1, plotHeight*(1-base[i]/top)-high)
+			fmt.Fprintf(&b, "M%s %sv%sh.84v-%sz", coordinate(float64(i)+0.1), coordinate(high),
+				coordinate(height), coordinate(height))
+		}
+		p.Paths = append(p.Paths, path{"hue " + line.Hue, b.String()})
+		if at < len(p.Key) {
+			p.Key[at].Sum = words.Number(int(min(sum, 1e15)))
+		}
+	}
+}
+
+// scale draws lines at round values up to a top, and returns the one above it.
+func (p *plot) scale(top float64, isWhole bool) float64 {
+	step, steps := roundStep(finite(top), isWhole)
+	for i := steps; i >= 0; i-- {
+		p.Scale = append(p.Scale, amount(step*float64(i)))
+		p.Grid = append(p.Grid, plotHeight*float64(steps-i)/float64(steps))
+	}
+	return step * float64(steps)
+}
+
+// roundStep returns a round distance of lines, and how many of them reach a top: 4 at most.
+func roundStep(top float64, isWhole bool) (step float64, steps int) {
+	if top <= 0 {
+		return 1, 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(top/4)))
+	if isWhole {
+		unit = max(1, unit)
+	}
+	for _, factor := range []float64{1, 2, 5, 10} {
+		step = factor * unit
+		if steps = int(math.Ceil(top / step)); steps <= 4 {
+			break
+		}
+	}
+	return step, steps
+}
+
+// tickSteps are the times between two ticks to choose from.
+var tickSteps = []time.Duration{
+	time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
+	3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+}
+
+// times adds the times of values to their titles, and ticks at round times.
+func (p *plot) times(from time.Time, step time.Duration) {
+	every := tickSteps[len(tickSteps)-1]
+	for _, one := range slices.Backward(tickSteps) {
+		if time.Duration(p.Width)*step <= 7*one {
+			every = one
+		}
+	}
+	for i := range p.Width {
+		at := from.Add(time.Duration(i) * step).UTC()
+		if p.Titles[i] == "" {
+			p.Titles[i] = "not known"
+		}
+		p.Titles[i] = at.Format("15:04") + ": " + p.Titles[i]
+		if round := at.Truncate(every); at.Sub(round) < step {
+			text := round.Format("15:04")
+			if every >= 12*time.Hour {
+				text = round.Format("Jan 2 15:04")
+			}
+			p.tick(i, text)
+		}
+	}
+}
+
+func (p *plot) tick(i int, text string) {
+	x := 100 * float64(i) / float64(max(1, p.Width))
+	if x < 96 {
+		p.Ticks = append(p.Ticks, tick{x, len(p.Ticks)%2 == 1, text})
+	}
+}
+
+func (p *plot) html() template.HTML { return execute("plot", p) }
+
+// Spark draws a small line without axes, as high as a line of text, and the area below it.
 func Spark(label string, values []float64) template.HTML {
 	const width, height = 80.0, 18.0
 	top := 0.0
 	for _, value := range values {
 		top = max(top, finite(value))
 	}
-	d := &drawing{Label: label, Class: "spark", Width: width, Height: height}
 	last := float64(max(1, len(values)-1))
-	d.add(shape{Kind: "path", Class: "line line-0", Text: pathOf(values,
-		func(i int) float64 { return 1 + (width-2)*float64(i)/last },
+	line := pathOf(values,
+		func(i int) float64 { return width * float64(i) / last },
 		func(value float64) float64 {
 			return height - 1 - (height-2)*max(0, finite(value))/max(top, math.SmallestNonzeroFloat64)
-		})})
-	return d.html("chart")
-}
-
-// Histogram draws the number of durations in each bucket.
-func Histogram(label string, buckets []qless.Bucket) template.HTML {
-	all := make([]bar, len(buckets))
-	for i, b := range buckets {
-		name := units.Duration(b.From)
-		all[i] = bar{name, float64(b.Count), fmt.Sprintf("from %s: %d", name, b.Count)}
+		})
+	d := &plot{Label: label, Paths: []path{{"line", line}}}
+	if len(values) > 1 && strings.Count(line, "M") == 1 {
+		d.Paths = append(d.Paths, path{"area", line + "V18H0z"})
 	}
-	return bars(label, all)
-}
-
-// lineKinds is the number of kinds of lines in the style sheet.
-const lineKinds = 4
-
-func lineClass(i int) string { return "line line-" + strconv.Itoa(i%lineKinds) }
-
-// ticks labels some of n values: the first, the last, and some between them.
-func (d *drawing) ticks(n int, at func(int) float64, label func(int) string) {
-	shown := []int{0, (n - 1) / 4, (n - 1) / 2, 3 * (n - 1) / 4, n - 1}
-	if n <= 6 {
-		shown = nil
-		for i := range n {
-			shown = append(shown, i)
-		}
-	}
-	for _, i := range shown {
-		anchor := "middle"
-		switch { // the labels at both ends stay within the chart
-		case n > 6 && i == 0:
-			anchor = "start"
-		case n > 6 && i == n-1:
-			anchor = "end"
-		}
-		d.text(at(i), chartHeight-5, anchor, label(i))
-	}
-}
-
-// axes draws the lines at zero, half and the greatest value.
-func (d *drawing) axes(top float64) {
-	for _, part := range []float64{0, 0.5, 1} {
-		y := chartTop + plotHeight*(1-part)
-		d.add(shape{Kind: "path", Class: "grid", Text: fmt.Sprintf("M%s %sH%s",
-			coordinate(chartLeft), coordinate(y), coordinate(chartWidth-chartRight))})
-		if top > 0 || part == 0 {
-			d.text(chartLeft-6, y+4, "end", amount(top*part))
-		}
-	}
-}
-
-// scaled returns the height of a value in a plot. Any value but zero is visible.
-func scaled(value, top float64) float64 {
-	value = finite(value)
-	if value <= 0 || top <= 0 {
-		return 0
-	}
-	return max(1, plotHeight*value/top)
+	return execute("spark", d)
 }
 
 // amount writes a number beside an axis, such as 12, 0.5 or 3.2M.

@@ -22,7 +22,7 @@ func requireXML(t *testing.T, text string) {
 		}
 		require.NoError(t, err, text)
 		if start, ok := token.(xml.StartElement); ok {
-			require.Contains(t, "x svg title rect path text g a circle line p span", start.Name.Local)
+			require.Contains(t, "x svg title rect path text g a circle p span div i b", start.Name.Local)
 		}
 	}
 }
@@ -30,8 +30,8 @@ func requireXML(t *testing.T, text string) {
 func TestChartsAreWellFormedWithAnyText(t *testing.T) {
 	for _, text := range []string{"a", `"><script>alert(1)</script>`, "\x00\xff&amp;", "日本", ""} {
 		charts := []string{
-			string(bars(text, []bar{{text, 3, text}, {text, 0, text}})),
-			string(Lines(text, time.Unix(0, 0), time.Minute, []Line{{text, []float64{1, 2}}})),
+			string(Stack(text, time.Unix(0, 0), time.Minute, []Line{{text, text, []float64{1, 2}}})),
+			string(Curves(text, time.Unix(0, 0), time.Minute, []Line{{text, text, []float64{1, 2}}})),
 			string(Spark(text, []float64{1, 0, 3})),
 		}
 		for _, chart := range charts {
@@ -45,13 +45,10 @@ func TestChartsAreWellFormedWithAnyText(t *testing.T) {
 func TestChartsOfNothingAndOfOddNumbers(t *testing.T) {
 	odd := []float64{math.NaN(), math.Inf(1), -3, 0, 1e18}
 	for _, values := range [][]float64{nil, {0}, {1}, odd} {
-		var all []bar
-		for _, value := range values {
-			all = append(all, bar{Label: "x", Value: value})
-		}
+		lines := []Line{{"x", "done", values}, {"y", "failed", nil}}
 		for _, chart := range []string{
-			string(bars("bars", all)), string(Spark("spark", values)),
-			string(Lines("lines", time.Unix(0, 0), time.Minute, []Line{{"x", values}, {"y", nil}})),
+			string(Stack("bars", time.Unix(0, 0), time.Minute, lines)), string(Spark("spark", values)),
+			string(Curves("lines", time.Unix(0, 0), time.Minute, lines)),
 		} {
 			requireXML(t, chart)
 			require.NotContains(t, chart, "NaN")
@@ -71,4 +68,29 @@ func TestAmounts(t *testing.T) {
 	} {
 		require.Equal(t, want, amount(value))
 	}
+}
+
+func TestLinesAreAtRoundValues(t *testing.T) {
+	for top, want := range map[float64]string{
+		0: "1 0", 1: "1 0", 3: "3 2 1 0", 59.5: "60 40 20 0", 62.5: "80 60 40 20 0", 407: "600 400 200 0",
+		12345: "15k 10k 5000 0",
+	} {
+		var p plot
+		require.GreaterOrEqual(t, p.scale(top, true), top)
+		require.Equal(t, want, strings.Join(p.Scale, " "), top)
+	}
+	var seconds plot
+	seconds.scale(0.35, false)
+	require.Equal(t, "0.4 0.3 0.2 0.1 0", strings.Join(seconds.Scale, " "))
+}
+
+func TestABarOfEachLineIsInAStack(t *testing.T) {
+	from := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+	chart := string(Stack("runs", from, time.Minute, []Line{
+		{"done", "done", []float64{1, 0, 3}}, {"failed", "failed", []float64{1, 0, 0}},
+	}))
+	require.Contains(t, chart, `<path class="hue done" d="M0.1 33.3v33.3h.84v-33.3zM2.1 0v100h.84v-100z"/>`)
+	require.Contains(t, chart, `<path class="hue failed" d="M0.1 66.7v33.3h.84v-33.3z"/>`)
+	require.Contains(t, chart, `<title>03:06: 3 done, 0 failed</title>`)
+	require.Contains(t, chart, `</i>done <b>4</b>`)
 }

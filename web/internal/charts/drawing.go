@@ -12,7 +12,7 @@ import (
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"n": coordinate, "line": lineClass,
+	"n": coordinate,
 }).ParseFS(files, "charts.html"))
 
 // A drawing is an SVG that is being made.
@@ -20,7 +20,6 @@ type drawing struct {
 	Label, Class  string
 	Width, Height float64
 	Shapes        []shape
-	Key           []string // the names of the lines
 }
 
 // A shape is a part of a drawing.
@@ -39,9 +38,11 @@ func (d *drawing) text(x, y float64, anchor, text string) {
 }
 
 // html returns the drawing, by a template. Screen readers get its label, and the table beside it.
-func (d *drawing) html(name string) template.HTML {
+func (d *drawing) html(name string) template.HTML { return execute(name, d) }
+
+func execute(name string, data any) template.HTML {
 	var b strings.Builder
-	if err := templates.ExecuteTemplate(&b, name, d); err != nil {
+	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
 		panic(err) // the template has a fault
 	}
 	return template.HTML(strings.ToValidUTF8(b.String(), "\uFFFD"))

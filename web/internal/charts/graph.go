@@ -279,7 +279,7 @@ var stateSigns = map[qless.State]string{
 
 // The sizes of a graph.
 const (
-	nodeWidth  = 170.0
+	nodeWidth  = 204.0
 	nodeHeight = 40.0
 	gapWidth   = 56.0
 	gapHeight  = 14.0
@@ -329,10 +329,10 @@ func (d *drawing) edge(from, to *Node) {
 // draw draws the box of a job.
 func (n *Node) draw(isRoot bool) []shape {
 	class := "node"
-	switch {
-	case n.State == qless.StateFailed || n.State == qless.StateRunning:
-		class += " " + string(n.State)
-	case !n.isOpen():
+	if n.State != "" {
+		class += " hue " + string(n.State)
+	}
+	if !n.isOpen() {
 		class += " over"
 	}
 	if n.IsCritical {

@@ -146,6 +146,9 @@ func (t *timeline) mark(at time.Time, sign, title string) {
 const (
 	visitHeight = 26.0
 	visitLeft   = 130.0
+	chartWidth  = 960.0
+	chartRight  = 12.0
+	chartBottom = 20.0
 	visitWidth  = chartWidth - visitLeft - chartRight
 )
 
@@ -162,8 +165,10 @@ func (t *timeline) draw() template.HTML {
 	x := func(at time.Time) float64 {
 		return visitLeft + visitWidth*min(1, max(0, at.Sub(from).Seconds()/whole.Seconds()))
 	}
-	d := newChart(fmt.Sprintf("Timeline: %d visits of queues in %s", len(visits), units.Age(whole)))
-	d.Height = visitHeight*float64(len(visits)) + chartBottom
+	d := &drawing{
+		Label: fmt.Sprintf("Timeline: %d visits of queues in %s", len(visits), units.Age(whole)),
+		Class: "chart", Width: chartWidth, Height: visitHeight*float64(len(visits)) + chartBottom,
+	}
 	for i, v := range visits {
 		d.visit(&v, visitHeight*float64(i), x)
 	}

@@ -23,8 +23,7 @@ type Span struct {
 	Cell   time.Duration `json:"-"` // of a table: it begins with one
 	Keep   time.Duration `json:"-"` // how long a reading is good enough
 
-	// IsLight limits each reading to little: the first one the last minute that is over, each of
-	// the next ones one more.
+	// IsLight limits the first reading to the last minute that is over.
 	IsLight bool `json:"-"`
 }
 
@@ -33,22 +32,22 @@ func (Span) Spans() []Span { return Spans }
 
 // Spans are those to choose from. Workers report their rates every 15 seconds.
 var Spans = []Span{
-	{"15m", "15 minutes", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second, false},
-	{"1h", "1 hour", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second, false},
-	{"6h", "6 hours", 6 * time.Hour, 10 * time.Minute, 10 * time.Minute, time.Minute, false},
-	{"24h", "24 hours", 24 * time.Hour, time.Hour, time.Hour, 5 * time.Minute, false},
+	{"15m", "15 min", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second, false},
+	{"1h", "1 h", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second, false},
+	{"3h", "3 h", 3 * time.Hour, 3 * time.Minute, 15 * time.Minute, 30 * time.Second, false},
+	{"24h", "24 h", 24 * time.Hour, 30 * time.Minute, time.Hour, 5 * time.Minute, false},
 	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute, false},
 }
 
-// QueueHours is the time that the charts of queues show.
-var QueueHours = Span{
-	Length: 3 * time.Hour, Step: time.Minute, Cell: time.Minute, Keep: 10 * time.Second,
+// InSteps is the span with a cell for each step of a chart.
+func (s Span) InSteps() Span {
+	s.Cell = s.Step
+	return s
 }
 
-// LastMinutes is the time that the rates of all queues are of: five minutes, and the one that is
-// not over.
-var LastMinutes = Span{
-	Length: 6 * time.Minute, Cell: time.Minute, Keep: 4 * time.Second, IsLight: true,
+// LastHour is the time that the rates of all queues are of.
+var LastHour = Span{
+	Length: time.Hour, Step: time.Minute, Cell: time.Minute, Keep: 4 * time.Second, IsLight: true,
 }
 
 // A Part has the rates of some minutes.
@@ -145,16 +144,49 @@ func (k *Known) Points(step time.Duration) []inspect.RatePoint {
 	return points
 }
 
-// Chart draws lines through the values of points. They begin where the span begins, though nothing
-// may be known of that time yet.
-func (k *Known) Chart(
-	title string, step time.Duration, points []inspect.RatePoint,
-	values func(*inspect.RatePoint) []float64, names ...string,
+// Last returns what is known of the last part of the span.
+func (k Known) Last(length time.Duration) Known {
+	k.Begin = latest(k.Begin, k.To.Add(time.Minute-length).Truncate(time.Minute))
+	k.Since = latest(k.Since, k.Begin)
+	k.HasMore = k.Since.After(k.Begin)
+	k.Parts = slices.DeleteFunc(slices.Clone(k.Parts), func(p Part) bool {
+		return p.From.Before(k.Begin)
+	})
+	return k
+}
+
+// Runs draws what was completed, retried and failed in each step.
+func (k *Known) Runs(title string, step time.Duration) template.HTML {
+	lines := k.lines(step, func(p *inspect.RatePoint) []float64 {
+		return []float64{float64(p.Completed), float64(p.Retried), float64(p.Failed)}
+	}, "done", "retried", "failed")
+	for i := range lines {
+		lines[i].Hue = lines[i].Name
+	}
+	return charts.Stack(title, k.Begin, step, lines)
+}
+
+// Curves draws lines through the values of points.
+func (k *Known) Curves(
+	title string, step time.Duration, values func(*inspect.RatePoint) []float64, names ...string,
 ) template.HTML {
+	lines := k.lines(step, values, names...)
+	for i := range lines {
+		lines[i].Hue = []string{"running", "scheduled", "waiting", "depends"}[i%4]
+	}
+	return charts.Curves(title, k.Begin, step, lines)
+}
+
+// lines are values in steps. They begin where the span begins, though nothing may be known of that
+// time yet.
+func (k *Known) lines(
+	step time.Duration, values func(*inspect.RatePoint) []float64, names ...string,
+) []charts.Line {
 	lines := make([]charts.Line, len(names))
 	for i, name := range names {
 		lines[i].Name = name
 	}
+	points := k.Points(step)
 	for at := k.Begin; len(points) > 0 && at.Before(points[0].Time); at = at.Add(step) {
 		for i := range lines {
 			lines[i].Values = append(lines[i].Values, math.NaN())
@@ -165,12 +197,7 @@ func (k *Known) Chart(
 			lines[at].Values = append(lines[at].Values, value)
 		}
 	}
-	return charts.Lines(title, k.Begin, step, lines)
-}
-
-// Counts are the numbers of jobs completed, failed and retried in a step.
-func Counts(p *inspect.RatePoint) []float64 {
-	return []float64{float64(p.Completed), float64(p.Failed), float64(p.Retried)}
+	return lines
 }
 
 func latest(a, b time.Time) time.Time {

@@ -93,11 +93,7 @@ func (t *tally) readRecent(ctx context.Context, now time.Time) error {
 func (t *tally) readPast(ctx context.Context, begin time.Time) error {
 	step := rateStep
 	var spent time.Duration
-	calls := rateCalls
-	if t.span.IsLight {
-		calls = 1
-	}
-	for range calls {
+	for range rateCalls {
 		to := t.missing(begin)
 		if !to.After(begin) {
 			return nil

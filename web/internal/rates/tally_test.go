@@ -11,8 +11,8 @@ import (
 
 func TestATallyReadsEachMinuteThatIsOverOnce(t *testing.T) {
 	limitLooks(t, 0)
-	for _, span := range append(Spans, QueueHours, LastMinutes) {
-		t.Run(span.Length.String(), func(t *testing.T) {
+	for _, span := range append(Spans, Spans[1].InSteps(), LastHour) {
+		t.Run(span.Length.String()+" in "+span.Cell.String(), func(t *testing.T) {
 			reads := map[int64]int{}
 			one := &tally{span: span}
 			one.read = func(_ context.Context, from, to time.Time) ([]Part, error) {
@@ -57,12 +57,12 @@ func TestATallyReadsEachMinuteThatIsOverOnce(t *testing.T) {
 	}
 }
 
-func TestALightLookReadsLittle(t *testing.T) {
-	limitLooks(t, time.Hour)
+func TestTheFirstLookReadsLittle(t *testing.T) {
+	limitLooks(t, 0)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	minute := now.Truncate(time.Minute)
 	var reads []time.Time
-	one := &tally{span: LastMinutes}
+	one := &tally{span: LastHour}
 	one.read = byMinute(func(_ context.Context, from, to time.Time) ([]Part, error) {
 		reads = append(reads, from)
 		return []Part{{From: from, To: to}}, nil
@@ -85,6 +85,8 @@ func TestALightLookReadsLittle(t *testing.T) {
 		require.Equal(t, want.reads, reads)
 		require.Equal(t, want.since, known.Since)
 		require.Equal(t, want.to, known.To)
+		last := known.Last(2 * time.Minute)
+		require.False(t, last.HasMore && len(last.Parts) > 2)
 		now = now.Add(2 * time.Second)
 	}
 }
@@ -106,11 +108,11 @@ func byMinute(read Reader) Reader {
 func TestATallyThatSomebodyLooksAtIsKept(t *testing.T) {
 	var all Tallies
 	begin := time.Unix(0, 0)
-	first := all.get("first", QueueHours, nil, begin)
+	first := all.get("first", Spans[1], nil, begin)
 	for i := range 2 * maxTallies {
 		now := begin.Add(time.Duration(i+1) * time.Second)
-		all.get(time.Duration(i).String(), QueueHours, nil, now)
-		require.Same(t, first, all.get("first", QueueHours, nil, now))
+		all.get(time.Duration(i).String(), Spans[1], nil, now)
+		require.Same(t, first, all.get("first", Spans[1], nil, now))
 	}
 	require.Len(t, all.all, maxTallies)
 }

@@ -1,0 +1,70 @@
+package web
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// orders are the columns by which rows can be sorted: by texts from the first on, by figures from
+// the largest on.
+type orders[T any] map[string]func(row *T) any
+
+// An order is the column that rows are sorted by, and in which direction.
+type order struct {
+	column string
+	isBack bool
+}
+
+// sort sorts rows by the column that the URL names, backwards if a dash is before the name.
+func (o orders[T]) sort(rows []T, q query, fallback string) order {
+	column, isBack := strings.CutPrefix(q.Get("sort"), "-")
+	if o[column] == nil {
+		column, isBack = fallback, false
+	}
+	value := o[column]
+	slices.SortStableFunc(rows, func(a, b T) int {
+		result := compare(value(&a), value(&b))
+		if isBack {
+			return -result
+		}
+		return result
+	})
+	return order{column, isBack}
+}
+
+// compare puts texts in their order, and larger figures before smaller ones.
+func compare(a, b any) int {
+	switch a := a.(type) {
+	case string:
+		return cmp.Compare(a, b.(string))
+	case int:
+		return cmp.Compare(b.(int), a)
+	case float64:
+		return cmp.Compare(b.(float64), a)
+	}
+	return 0
+}
+
+// A heading is that of a column by which rows can be sorted.
+type heading struct{ Title, URL, Sorted, Class string }
+
+// Sort returns the heading of a column, for the template "sort". It is one of figures unless it is
+// marked as a text.
+func (f *frame) Sort(column, title string, text ...bool) heading {
+	h := heading{Title: title, Class: "n"}
+	directions := [2]string{"descending", "ascending"}
+	if len(text) > 0 {
+		h.Class, directions = "", [2]string{"ascending", "descending"}
+	}
+	to := column
+	if f.order.column == column {
+		h.Sorted = directions[0]
+		if to = "-" + column; f.order.isBack {
+			h.Sorted, to = directions[1], column
+		}
+	}
+	h.URL = f.with(url.Values{"from": nil, "sort": {to}})
+	return h
+}

@@ -1,0 +1,72 @@
+package web_test
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+// rowsOf are the queues that a page lists, in order.
+func rowsOf(page string) (names []string) {
+	for _, match := range regexp.MustCompile(`<th scope="row"><a href="/queues/([^"/]*)"`).
+		FindAllStringSubmatch(page, -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+func TestQueuesAreSortedByTheURL(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.putMany("few", "Send", 1)
+	d.putMany("many", "Send", 3)
+	d.putMany("some", "Send", 2)
+	d.put("idle", "Send", qless.Delay(time.Hour))
+	for path, want := range map[string][]string{
+		"/queues":               {"many", "some", "few", "idle"},
+		"/queues?sort=queue":    {"few", "idle", "many", "some"},
+		"/queues?sort=-queue":   {"some", "many", "idle", "few"},
+		"/queues?sort=-waiting": {"idle", "few", "some", "many"},
+		"/queues?sort=nothing":  {"many", "some", "few", "idle"},
+		"/queues?q=m":           {"many", "some"},
+		"/queues?only=busy":     {"many", "some", "few"},
+		"/?sort=queue&q=e":      {"few", "idle", "some"},
+	} {
+		require.Equal(t, want, rowsOf(d.page(path)), path)
+	}
+	page := d.page("/queues?sort=queue&q=m")
+	require.Contains(t, page, `aria-sort="ascending"><a href="/queues?q=m&amp;sort=-queue">Queue</a>`)
+	require.Contains(t, page, `<th scope="col" class="n"><a href="/queues?q=m&amp;sort=waiting">Waiting</a>`)
+	require.Contains(t, page, `<input type="hidden" name="sort" value="queue">`, "a filter keeps the order")
+	require.Contains(t, page, `<td class="n z" data-l="Stalled">0</td>`, "a zero is pale")
+}
+
+func TestManyQueuesAreOnPages(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for i := range 50 {
+		d.put(fmt.Sprintf("queue-%02d", i), "Send")
+	}
+	page := d.page("/queues?sort=queue")
+	require.Len(t, rowsOf(page), 45)
+	require.Contains(t, page, "1–45 of 50")
+	require.Equal(t, []string{"queue-45", "queue-46", "queue-47", "queue-48", "queue-49"},
+		rowsOf(d.page(d.linkTo(page, "/queues?from=45"))))
+}
+
+func TestTheFirstPageDrawsWhatRuns(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.complete("Send")
+	page := d.again(web.Options{}).page("/")
+	for _, want := range []string{
+		"<dt>Slots busy</dt>", `aria-label="trend of waiting since now"`, "Jobs a minute",
+		`<a href="/?over=15m">15 min</a>`, `<a href="/?over=24h">24 h</a>`, "As a table",
+	} {
+		require.Contains(t, page, want)
+	}
+	require.Contains(t, page, ">Queues\n<b>1</b></a>", "the navigation has counts")
+}
