@@ -84,7 +84,11 @@ func (s *site) answer(
 		return
 	}
 	if !prefersJSON(r) {
-		http.Redirect(w, r, s.back(q.Form.Get("back"), done.ID), http.StatusSeeOther)
+		back := q.Form.Get("back")
+		if done.Count == 0 {
+			back = cameFrom(q.Form) // what it is about is still there
+		}
+		http.Redirect(w, r, s.back(back, done.ID), http.StatusSeeOther)
 		return
 	}
 	status := http.StatusOK

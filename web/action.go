@@ -47,6 +47,8 @@ const (
 const (
 	ActionConfigSet        Action = "config.set"        // change a setting
 	ActionConfigUnset      Action = "config.unset"      // reset a setting to its default
+	ActionDoctorExamine    Action = "doctor.examine"    // look for damage in the namespace
+	ActionDoctorFix        Action = "doctor.fix"        // repair what can be repaired
 	ActionLimitDelete      Action = "limit.delete"      // remove a limit
 	ActionLimitHold        Action = "limit.hold"        // start no job with a limit for some time
 	ActionLimitSet         Action = "limit.set"         // define or change a limit

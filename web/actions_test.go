@@ -58,7 +58,7 @@ func (d *desk) on(options web.Options) *desk {
 	if options.Logger == nil {
 		options.Logger = testkit.Quiet()
 	}
-	return d.at(web.New(options, web.Source{Client: d.Client}))
+	return d.at(web.New(options, web.Source{Client: d.Client, Redis: d.server.Client(d.t)}))
 }
 
 func (d *desk) post(action string, form url.Values, headers ...string) answer {
@@ -74,6 +74,7 @@ type scene struct {
 	*desk
 	rdb  *redis.Client
 	jids map[string]string
+	lost string // a job that is in no list
 }
 
 func (s *scene) field(jid, name string) string {
@@ -313,6 +314,19 @@ func trials() map[web.Action]trial {
 			page, err := inspect.New(s.desk.Client).Limits(ctx, inspect.Range{})
 			require.NoError(t, err)
 			require.Empty(t, page.Items)
+		}},
+		web.ActionDoctorExamine: {func(s *scene) url.Values { return form() },
+			func(t *testing.T, s *scene, _ result) {
+				testkit.Until(t, "the exam is over", func() bool { return s.read("/doctor")["report"] != nil })
+			}},
+		web.ActionDoctorFix: {func(s *scene) url.Values {
+			s.lost = s.put("lost", "Send")
+			require.NoError(s.t, s.rdb.ZRem(ctx, "ql:q:lost-work", s.lost).Err())
+			return form()
+		}, func(t *testing.T, s *scene, _ result) {
+			testkit.Until(t, "the job is where it belongs", func() bool {
+				return s.rdb.ZScore(ctx, "ql:q:lost-work", s.lost).Err() == nil
+			})
 		}},
 		web.ActionConfigSet: {with("name", "grace-period", "value", "20"), setting("grace-period", "20")},
 		web.ActionConfigUnset: {func(s *scene) url.Values {

@@ -118,13 +118,30 @@ func (q *question) HasRare() bool {
 
 // Question is the question in words.
 func (q *question) Question() string {
-	switch {
-	case q.Jobs == nil:
-		return q.Label
-	case q.Jobs.IsMore:
-		return q.Label + ": more than " + words.Plural(q.Jobs.Jobs, "job") + "?"
+	deed := q.Deed()
+	if q.Jobs == nil && !q.Destructive {
+		return deed
 	}
-	return q.Label + ": " + words.Plural(q.Jobs.Jobs, "job") + "?"
+	return deed + "?"
+}
+
+// Deed is what the button does: "Cancel 1,500 jobs".
+func (q *question) Deed() string {
+	switch {
+	case q.Jobs != nil && q.Jobs.IsMore:
+		return q.Label + deedEnds[q.Name] + " more than " + words.Plural(q.Jobs.Jobs, "job")
+	case q.Jobs != nil:
+		return q.Label + deedEnds[q.Name] + " " + words.Plural(q.Jobs.Jobs, "job")
+	case q.Destructive && len(q.Fields) > 0 && q.Fields[0].IsKnown:
+		return q.Label + " " + q.Fields[0].Value
+	}
+	return q.Label
+}
+
+// deedEnds join the labels of some actions to the jobs that they change.
+var deedEnds = map[string]string{
+	"job.promote": ":", "job.timeout": ":", "job.priority": " of", "job.depend": " of",
+	"job.undepend": " of", "job.log": " to", "job.edit": " of",
 }
 
 // Once is a word that no other page has, for forms. Updates of a page have the same one.

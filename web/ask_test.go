@@ -55,7 +55,7 @@ func TestAPageAsksWithWhatIsSet(t *testing.T) {
 		"/actions/config.set?name=grace-period":             {`value="10"`},
 		"/actions/job.put":                                  {`id="f-queue"`},
 		"/actions/job.put?queue=mail":                       {"<code>mail</code>"},
-		"/actions/job.tag?job=waiting:" + s.jids["waiting"]: {`id="f-tags"`, "Tag: 1 job?"},
+		"/actions/job.tag?job=waiting:" + s.jids["waiting"]: {`id="f-tags"`, "Tag 1 job?"},
 	} {
 		page := s.page(target)
 		requireSound(t, target, page)
@@ -130,4 +130,30 @@ func TestTheWayBackStaysOnTheSite(t *testing.T) {
 		require.Empty(t, location.Host, back)
 		require.NotRegexp(t, `^[/\\]{2}`, got.Header.Get("Location"), back)
 	}
+}
+
+func TestARefusedActionSaysWhichJobAndWhyWhereOneWas(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send", qless.JID("first"))
+	d.put("mail", "Send", qless.JID("second"), qless.DependsOn{"first"})
+	page := d.act("job.cancel", url.Values{
+		"job": {"waiting:first"}, "back": {"/queues/mail", "/jobs/first"}, "sure": {"1"},
+	})
+	require.Contains(t, page, "<title>first ", "the page of the job, which is still there")
+	require.Contains(t, page, `<details open><summary>1 job not canceled</summary>`)
+	require.Regexp(t, `<a href="/jobs/first">first</a>: .*second`, page)
+
+	got := d.post("job.cancel", url.Values{"back": {"/queues/mail?list=depends"}})
+	require.Equal(t, http.StatusBadRequest, got.StatusCode)
+	require.Contains(t, got.body, `<a class="press" href="/queues/mail?list=depends">Go back</a>`)
+}
+
+func TestAButtonThatDeletesNamesWhatItDeletes(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.putMany("mail", "Send", 3)
+	asked := d.post("job.cancel", url.Values{"scope": {"queue"}, "queue": {"mail"}, "list": {"waiting"}})
+	require.Contains(t, asked.body, "<h1>Cancel 3 jobs?</h1>")
+	require.Contains(t, asked.body, `<button class="primary destructive">Cancel 3 jobs</button>`)
+	require.Contains(t, d.post("queue.forget", url.Values{"queue": {"mail"}}).body,
+		`<button class="primary destructive">Forget mail</button>`)
 }

@@ -18,6 +18,7 @@ type failuresData struct {
 	Total  int        `json:"total"` // groups
 	Groups []groupRow `json:"groups"`
 	Search string     `json:"search,omitempty"`
+	Most   int        `json:"-"` // in one of them
 	Rows   rows       `json:"-"`
 
 	// HasMore is true if not all groups of the page were read yet.
@@ -63,20 +64,26 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	all := []groupRow{}
 	for name, jobs := range counts {
 		data.Jobs += jobs
+		data.Most = max(data.Most, jobs)
 		if find.HasText(name, data.Search) {
 			all = append(all, groupRow{Name: name, Jobs: jobs})
 		}
 	}
-	slices.SortFunc(all, func(a, b groupRow) int {
-		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(all, func(a, b groupRow) int { return cmp.Compare(a.Name, b.Name) })
+	by := groupOrders.sort(all, q, "jobs")
 	data.Total = len(all)
 	data.Groups = part(all, q.from(), groupsShown)
 	data.Rows = rows{q.from(), len(data.Groups), data.Total, groupsShown}
 	if err := s.addDetails(ctx, data); err != nil {
 		return nil, err
 	}
-	return &view{Title: "Failures", Data: data, isPart: data.HasMore}, nil
+	return &view{Title: "Failures", Data: data, isPart: data.HasMore, order: by}, nil
+}
+
+// groupOrders are the columns by which failure groups are sorted.
+var groupOrders = orders[groupRow]{
+	"group": func(g *groupRow) any { return g.Name },
+	"jobs":  func(g *groupRow) any { return g.Jobs },
 }
 
 // addDetails adds what is known of the groups of a page. It reads some that are not known, or the

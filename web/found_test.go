@@ -26,8 +26,8 @@ func TestAllThatAreFoundAreCountedTypedAndCanceled(t *testing.T) {
 
 	asked := d.post("job.cancel", all)
 	require.Equal(t, http.StatusOK, asked.StatusCode)
-	require.Contains(t, asked.body, "Cancel: 1\u202f201 jobs?")
-	require.Contains(t, asked.body, "jobs with &#34;Send&#34; as klass, waiting")
+	require.Contains(t, asked.body, "Cancel 1\u202f201 jobs?")
+	require.Contains(t, asked.body, "Jobs with &#34;Send&#34; as klass, waiting")
 	require.Contains(t, asked.body, "type <code>Send</code>")
 	requireSound(t, "ask", asked.body)
 

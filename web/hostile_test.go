@@ -200,7 +200,7 @@ func (w *walker) visitQuestions(form sheet) {
 var asksNothing = map[string]bool{
 	"job.retry": true, "job.timeout": true, "job.promote": true, "job.track": true,
 	"job.untrack": true, "job.restore": true, "queue.pause": true, "queue.unpause": true,
-	"recur.run": true, "schedule.run": true,
+	"recur.run": true, "schedule.run": true, "doctor.examine": true,
 }
 
 func TestHostileNamesAreOnlyTextOnAllPages(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
 	"net/url"
 	"slices"
@@ -161,6 +162,31 @@ func (j *jobData) Relations() (all []relation) {
 	add("It was put to wait for", j.Options.Parents)
 	add("These wait for it", j.Dependents)
 	return all
+}
+
+// LastQueue is the queue of the job, or the last one that it was in.
+func (j *jobData) LastQueue() string {
+	if j.Queue != "" {
+		return j.Queue
+	}
+	for _, entry := range slices.Backward(j.History) {
+		if entry.Queue != "" {
+			return entry.Queue
+		}
+	}
+	return ""
+}
+
+// Attempts says how many retries are left, or how many were used if the job has ended.
+func (j *jobData) Attempts() string {
+	used := max(0, j.Retries-j.Remaining)
+	switch {
+	case j.State != qless.StateComplete && j.State != qless.StateFailed:
+		return fmt.Sprintf("%d of %d retries left", max(0, j.Remaining), j.Retries)
+	case used == 0:
+		return "no retry was used"
+	}
+	return fmt.Sprintf("%d of %d retries used", min(used, j.Retries), j.Retries)
 }
 
 // Percent is how much of the job is done, or -1 if that is not known.

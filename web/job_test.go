@@ -167,6 +167,6 @@ func TestACanceledJobLeadsToItsQueue(t *testing.T) {
 	require.Contains(t, d.page("/jobs/"+jid), `formaction="/actions/job.cancel" name="back" value="/queues/mail"`)
 	cancel := url.Values{"job": {"waiting:" + jid}, "back": {"/queues/mail", "/jobs/" + jid}}
 	asked := d.post("job.cancel", cancel)
-	require.Contains(t, asked.body, `<a href="/jobs/`+jid+`">Go back</a>`)
+	require.Contains(t, asked.body, `<a class="press" href="/jobs/`+jid+`">Go back</a>`)
 	require.Contains(t, d.act("job.cancel", cancel), "<title>mail ")
 }

@@ -54,9 +54,24 @@ func (s *site) klasses(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data.Known, data.Total = all.Known, len(all.Klasses)
-	data.Klasses = part(all.Klasses, q.from(), pageSize)
+	sorted := slices.Clone(all.Klasses)
+	by := klassOrders.sort(sorted, q, "runs")
+	data.Klasses = part(sorted, q.from(), pageSize)
 	data.Rows = rows{q.from(), len(data.Klasses), data.Total, pageSize}
-	return &view{Title: "Klasses", Data: data, isPart: data.HasMore}, nil
+	return &view{Title: "Klasses", Data: data, isPart: data.HasMore, order: by}, nil
+}
+
+// klassOrders are the columns by which klasses are sorted.
+var klassOrders = orders[klassRow]{
+	"klass":   func(k *klassRow) any { return k.Name },
+	"runs":    func(k *klassRow) any { return k.runs() },
+	"done":    func(k *klassRow) any { return k.Completed },
+	"failed":  func(k *klassRow) any { return k.Failed },
+	"retried": func(k *klassRow) any { return k.Retried },
+	"rate":    func(k *klassRow) any { return k.PerMinute },
+	"part":    func(k *klassRow) any { return k.FailedPart },
+	"wait":    func(k *klassRow) any { return k.Wait.P50.Seconds() },
+	"run":     func(k *klassRow) any { return k.Run.P50.Seconds() },
 }
 
 func klassRows(known *rates.Known) []klassRow {

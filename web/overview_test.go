@@ -74,5 +74,5 @@ func TestAFailureGroupThatGrowsNeedsAttention(t *testing.T) {
 	page := d.page("/")
 	require.Contains(t, page, `<a href="/failures/timeout"><b>timeout</b> grows: 2 more in `)
 	require.Contains(t, page, "3 jobs now")
-	require.Contains(t, d.page("/failures"), "2 more in ")
+	require.Contains(t, d.page("/failures"), ">+2</span>")
 }

@@ -80,8 +80,8 @@ func TestAllThatMatchAreCountedAndTyped(t *testing.T) {
 
 	asked := d.post("job.cancel", all)
 	require.Equal(t, http.StatusOK, asked.StatusCode)
-	require.Contains(t, asked.body, "Cancel: 1\u202f201 jobs?")
-	require.Contains(t, asked.body, "waiting jobs of the queue mail, klass Send")
+	require.Contains(t, asked.body, "Cancel 1\u202f201 jobs?")
+	require.Contains(t, asked.body, "Waiting jobs of the queue mail, klass Send")
 	require.Contains(t, asked.body, "type <code>mail</code>")
 	requireSound(t, "ask", asked.body)
 

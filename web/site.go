@@ -36,6 +36,7 @@ type site struct {
 	growth  growth
 	days    days
 	runs    gradual[string, workerRun]
+	exams   exams
 	last    atomic.Pointer[doctor.Status] // as it was read last
 }
 
@@ -78,6 +79,7 @@ var pages = []page{
 	{"/tags", "tags", "tags", (*site).tags, "from"},
 	{"/tags/{name}", "list", "tags", (*site).tag, ofLists},
 	{"/settings", "settings", "settings", (*site).settings, ""},
+	{"/doctor", "doctor", "doctor", (*site).doctor, "from"},
 	{"/server", "server", "server", (*site).server, ""},
 }
 
@@ -89,7 +91,7 @@ func newSite(h *Handler, source Source, base string) *site {
 	s.samples.began = time.Now()
 	s.space = &actions.Space{
 		Inspector: s.in, Base: base, Client: source.Client, History: h.history,
-		Redact: s.redactAll, HidesData: s.IsRedacted(), Ended: s.ended,
+		Redact: s.redactAll, HidesData: s.IsRedacted(), Ended: s.ended, Examine: s.examine,
 	}
 	for _, page := range pages {
 		s.handle(page.path, func(r *http.Request) (*view, error) { return s.sample(r, page) })
@@ -231,6 +233,7 @@ var sections = []group{
 	}},
 	{"System", []section{
 		{"activity", "Activity", "activity", "a", "M1 8h3l2-5 4 10 2-5h3", "", false},
+		{"doctor", "Doctor", "doctor", "h", "M6 2h4v4h4v4h-4v4H6v-4H2V6h4z", "", false},
 		{"server", "Server", "server", "v", "M2 3h12v4H2zM2 9h12v4H2zM4 5h1M4 11h1", "", false},
 		{"settings", "Settings", "settings", "s",
 			"M2 4h6M11 4h3M9.5 2.5v3M2 8h1M6 8h8M4.5 6.5v3M2 12h7M12 12h2M10.5 10.5v3", "", false},
@@ -251,6 +254,9 @@ func (f *frame) Navigation() []group {
 
 // count adds a count to a section.
 func (s *site) count(section *section) {
+	if n := s.exams.serious(); section.Name == "doctor" && n > 0 {
+		section.Count, section.Bad = words.Number(n), true
+	}
 	status := s.last.Load()
 	if status == nil {
 		return

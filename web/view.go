@@ -142,11 +142,15 @@ type errorData struct {
 	Status  int        `json:"status"`
 	Code    qless.Code `json:"code,omitempty"`
 	Message string     `json:"error"`
+	Back    string     `json:"-"` // the page with the form, if it is the answer to one
 }
 
 // fail answers a request with an error.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, err error) {
 	data := errorData{Status: statusOf(err), Code: codeOf(err), Message: err.Error()}
+	if back := r.PostForm.Get("back"); back != "" {
+		data.Back = s.ownPage(back).RequestURI()
+	}
 	if prefersJSON(r) {
 		writeJSON(w, data.Status, data)
 		return
@@ -235,6 +239,7 @@ var functions = template.FuncMap{
 	"percent":   words.Percent,
 	"few":       few,
 	"sub1":      func(n int) int { return n - 1 },
+	"advice":    adviceOn,
 	"process":   process,
 	"program":   program,
 	"took":      words.Took,
@@ -250,6 +255,7 @@ var functions = template.FuncMap{
 	"short":     shortID,
 	"capital":   capital,
 	"first":     firstLine,
+	"stack":     words.Stack,
 	"minute":    func(t time.Time) string { return t.UTC().Format("Jan 2 15:04") },
 }
 

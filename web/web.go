@@ -164,6 +164,7 @@ func invalid(format string, args ...any) error {
 func (h *Handler) Close() {
 	for _, s := range h.sites {
 		s.feed.halt()
+		s.exams.halt()
 	}
 	h.history.Close()
 	h.background.Wait()

@@ -38,7 +38,10 @@ func inForms(action web.Action) (button, form string) {
 func (p *tab) act(try trial) {
 	p.t.Helper()
 	button, form := inForms(try.action)
-	p.open(try.path)
+	testkit.Until(p.t, "the page has the button", func() bool {
+		p.open(try.path)
+		return value[bool](p, `Boolean(document.querySelector('`+button+`'))`)
+	})
 	p.until(`!document.getElementById("main").dataset.live || document.querySelector("#live-button.on")`)
 	p.do(chromedp.Evaluate[chromedp.Void](
 		`for (let one = document.querySelector('` + button + `'); one; one = one.parentElement) one.open = true`))
@@ -98,19 +101,21 @@ func trials(b *board) []trial {
 	must(err)
 	must(b.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
 	b.follow(qless.Schedule{ID: "nightly", Spec: "@yearly", Queue: "plans", Klass: "Report"})
+	lost := b.put("lost", "Send")
+	must(b.rdb.ZRem(ctx, "ql:q:lost-work", lost).Err())
 	return []trial{
 		ofJob(web.ActionJobRetry, failed, "1 job retried."),
-		ofJob(web.ActionJobTimeout, running, "1 job timed out."),
+		ofJob(web.ActionJobTimeout, running, "1 job taken from its worker."),
 		ofJob(web.ActionJobPriority, one, "1 job changed.", "priority", "7"),
 		ofJob(web.ActionJobTag, one, "1 job tagged.", "tags", "vip"),
 		ofJob(web.ActionJobUntag, one, "1 job untagged.", "tags", "vip"),
 		ofJob(web.ActionJobTrack, one, "1 job tracked."),
 		ofJob(web.ActionJobUntrack, one, "1 job untracked."),
-		ofJob(web.ActionJobLog, one, "1 job noted.", "message", "looked at"),
+		ofJob(web.ActionJobLog, one, "The note was added.", "message", "looked at"),
 		ofJob(web.ActionJobEdit, one, "1 job changed.", "data", `{"n": 2}`),
 		ofJob(web.ActionJobCopy, one, "1 job copied.", "to", "copies"),
 		ofJob(web.ActionJobReschedule, "later", "1 job rescheduled.", "delay", "7d"),
-		ofJob(web.ActionJobPromote, "scheduled", "1 job promoted."),
+		ofJob(web.ActionJobPromote, "scheduled", "1 job made due."),
 		ofJob(web.ActionJobDepend, "depends", "1 job changed.", "jids", "canceled"),
 		ofJob(web.ActionJobUndepend, "depends", "1 job changed."),
 		ofJob(web.ActionJobMove, "depends", "1 job moved.", "to", "slow"),
@@ -125,6 +130,8 @@ func trials(b *board) []trial {
 		{web.ActionQueueUnfail, "/queues/mail", []string{"group", "broken", "count", "10"},
 			"1 job put into the queue."},
 		{web.ActionQueueForget, "/queues/copies", nil, "The queue is forgotten."},
+		{web.ActionDoctorExamine, "/doctor", nil, "The exam has begun."},
+		{web.ActionDoctorFix, "/doctor", nil, "The repair has begun."},
 		{web.ActionConfigSet, "/settings", nil, "The setting is changed."},
 		{web.ActionConfigUnset, "/settings", nil, "The setting has its default."},
 		{web.ActionLimitSet, "/limits/api", []string{"concurrency", "3", "rate", "5", "per", "1m"},

@@ -56,6 +56,9 @@ type Space struct {
 	Redact    func([]inspect.Row) // removes from rows what is not shown
 	HidesData bool
 
+	// Examine begins an exam of the namespace, perhaps with the repair of what it finds.
+	Examine func(repair bool) error
+
 	// Ended is called after each run.
 	Ended func(done *Outcome)
 }

@@ -25,13 +25,13 @@ func jobActions() []*Info {
 			Action: bulkWith(retry),
 		},
 		{
-			Name: "job.promote", Label: "Promote", Done: "promoted", Primary: true,
+			Name: "job.promote", Label: "Make due now", Done: "made due", Primary: true,
 			Hint:   "They can be popped now.",
 			States: []qless.State{qless.StateScheduled},
 			Action: bulk(inspect.Selection.Promote),
 		},
 		{
-			Name: "job.timeout", Label: "Time out", Done: "timed out", Primary: true,
+			Name: "job.timeout", Label: "Take from worker", Done: "taken from its worker", Primary: true,
 			Hint:   "They are taken from their workers, and are the next to be popped.",
 			States: []qless.State{qless.StateRunning},
 			Action: bulk(inspect.Selection.Timeout),
@@ -80,20 +80,21 @@ func jobActions() []*Info {
 			Action: bulk(inspect.Selection.Untrack),
 		},
 		{
-			Name: "job.depend", Label: "Depend", Done: "changed", States: depends,
-			Fields: []Field{{Name: "jids", Label: "Wait also for", Kind: JIDs}},
+			Name: "job.depend", Label: "Add dependencies", Done: "changed", States: depends,
+			Fields: []Field{{Name: "jids", Label: "Also waits for", Kind: JIDs}},
 			Action: each(func(ctx context.Context, r *Run, job *qless.Job) error {
 				return job.Depend(ctx, r.Form.jids("jids")...)
 			}),
 		},
 		{
-			Name: "job.undepend", Label: "Undepend", Done: "changed", States: depends,
-			Fields: []Field{{Name: "jids", Label: "No longer wait for", Kind: JIDs, Optional: true,
+			Name: "job.undepend", Label: "Remove dependencies", Done: "changed", States: depends,
+			Fields: []Field{{Name: "jids", Label: "No longer waits for", Kind: JIDs, Optional: true,
 				Hint: "If it is empty, they wait for nothing any more."}},
 			Action: each(undepend),
 		},
 		{
-			Name: "job.log", Label: "Add a note", Done: "noted", SingleJob: true, Creates: true,
+			Name: "job.log", Label: "Add a note", Done: "The note was added.",
+			SingleJob: true, Creates: true,
 			Hint:   "It is added to the history of the job.",
 			Fields: []Field{{Name: "message", Label: "Note", Kind: Text, Secret: true}},
 			Action: each(func(ctx context.Context, r *Run, job *qless.Job) error {

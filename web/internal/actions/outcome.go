@@ -79,6 +79,14 @@ func (o *Outcome) Sentence() string {
 	return words.Plural(o.Count, "job") + " " + o.info.Done + "."
 }
 
+// Kept says how many jobs were left as they were: "3 jobs not canceled".
+func (o *Outcome) Kept() string {
+	if strings.HasSuffix(o.info.Done, ".") {
+		return words.Plural(o.Left, "job") + " not changed"
+	}
+	return words.Plural(o.Left, "job") + " not " + o.info.Done
+}
+
 // reasonOf returns the reason why a run has ended early, or is empty.
 func reasonOf(err error) string {
 	switch {

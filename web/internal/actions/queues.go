@@ -50,7 +50,7 @@ func queueActions() []*Info {
 			Fill: fillRate, Action: checked{setRate, checkRate},
 		},
 		{
-			Name: "queue.unfail", Label: "Unfail into this queue", Done: "put into the queue",
+			Name: "queue.unfail", Label: "Retry a failure group here", Done: "put into the queue",
 			Hint: "Jobs of the group go into this queue, the oldest failures first, with fresh retries.",
 			Fields: []Field{queue,
 				{Name: "group", Label: "Failure group", Kind: Text},

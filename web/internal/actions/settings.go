@@ -64,6 +64,16 @@ func otherActions() []*Info {
 			Action: single(func(ctx context.Context, r *Run) error { return r.limit().Unset(ctx) }),
 		},
 		{
+			Name: "doctor.examine", Label: "Examine", Done: "The exam has begun.",
+			Action: single(func(_ context.Context, r *Run) error { return r.Space.Examine(false) }),
+		},
+		{
+			Name: "doctor.fix", Label: "Repair", Done: "The repair has begun.", Confirm: true,
+			Hint: "All that can be repaired safely is, as it is found now. No job is run, failed or " +
+				"deleted.",
+			Action: single(func(_ context.Context, r *Run) error { return r.Space.Examine(true) }),
+		},
+		{
 			Name: "config.set", Label: "Set", Done: "The setting is changed.",
 			Fields: []Field{setting, {Name: "value", Label: "Value", Kind: Text},
 				{Name: "raw", Label: "Also if this package does not know the name", Kind: Box,

@@ -1,0 +1,174 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/web/internal/words"
+)
+
+// exams has the last exam of a namespace, and the one that runs.
+type exams struct {
+	mu       sync.Mutex
+	stop     context.CancelFunc // not nil while one runs
+	progress string
+	report   *doctor.Report
+	at       time.Time
+	repaired int // by the last one
+	problem  string
+}
+
+// A doctorData is the last exam.
+type doctorData struct {
+	Report   *doctor.Report   `json:"report,omitempty"`
+	At       time.Time        `json:"at,omitzero"`
+	Repaired int              `json:"repaired,omitempty"`
+	Running  string           `json:"running,omitempty"` // how far it is
+	Problem  string           `json:"problem,omitempty"` // why the last one has ended early
+	NoRedis  bool             `json:"no_redis,omitempty"`
+	Findings []doctor.Finding `json:"-"` // of the page
+	Rows     rows             `json:"-"`
+}
+
+// Fixable is the number of findings that can be repaired.
+func (d *doctorData) Fixable() (n int) {
+	for _, finding := range d.Report.Findings {
+		if finding.Fixable {
+			n++
+		}
+	}
+	return n
+}
+
+// Kind is the number of findings of a severity.
+func (d *doctorData) Kind(severity string) int {
+	return len(d.Report.With(doctor.Severity(severity)))
+}
+
+// doctor shows the last exam.
+func (s *site) doctor(_ context.Context, q query) (*view, error) {
+	data := s.exams.data()
+	data.NoRedis = s.Redis == nil
+	if data.Report != nil {
+		all := slices.Clone(data.Report.Findings)
+		rank := []doctor.Severity{doctor.Broken, doctor.Warning, doctor.Leftover}
+		slices.SortStableFunc(all, func(a, b doctor.Finding) int {
+			return cmp.Compare(slices.Index(rank, a.Severity), slices.Index(rank, b.Severity))
+		})
+		data.Findings = part(all, q.from(), pageSize)
+		data.Rows = rows{q.from(), len(data.Findings), len(all), pageSize}
+	}
+	v := &view{Title: "Doctor", Data: data}
+	if data.Running != "" {
+		v.refresh = 2
+	}
+	return v, nil
+}
+
+func (e *exams) data() *doctorData {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	data := &doctorData{Report: e.report, At: e.at, Repaired: e.repaired, Problem: e.problem}
+	if e.stop != nil {
+		data.Running = e.progress
+	}
+	return data
+}
+
+// serious is the number of findings that a person should look at.
+func (e *exams) serious() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.report == nil {
+		return 0
+	}
+	return len(e.report.With(doctor.Broken)) + len(e.report.With(doctor.Warning))
+}
+
+// halt has the exam end soon.
+func (e *exams) halt() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stop != nil {
+		e.stop()
+	}
+}
+
+// examine begins an exam of the namespace. With repair, what it finds is repaired, and the
+// namespace examined once more.
+func (s *site) examine(repair bool) error {
+	if s.Redis == nil {
+		return invalid("the dashboard has no connection for it: its Source has no Redis")
+	}
+	e := &s.exams
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stop != nil {
+		return invalid("an exam runs already")
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop, e.progress = stop, "It has begun."
+	s.handler.background.Go(func() {
+		report, repaired, err := s.runExam(ctx, repair)
+		stop()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.stop, e.report, e.at, e.repaired, e.problem = nil, report, time.Now(), repaired, ""
+		if err != nil {
+			e.problem = err.Error()
+		}
+	})
+	return nil
+}
+
+func (s *site) runExam(
+	ctx context.Context, repair bool,
+) (report *doctor.Report, repaired int, err error) {
+	options := doctor.Options{Namespace: s.Client.Namespace(), Progress: func(p doctor.Progress) {
+		s.exams.mu.Lock()
+		defer s.exams.mu.Unlock()
+		s.exams.progress = fmt.Sprintf("%s and %s so far.",
+			words.Plural(p.Keys, "key"), words.Plural(p.Findings, "finding"))
+	}}
+	report, err = doctor.Examine(ctx, s.Redis, options)
+	if err != nil || !repair {
+		return report, 0, err
+	}
+	fixed, err := doctor.Fix(ctx, s.Redis, options, report.Findings...)
+	if err == nil {
+		report, err = doctor.Examine(ctx, s.Redis, options)
+	}
+	return report, len(fixed), err
+}
+
+// advice says what to do about a finding that can't be repaired here.
+var advice = map[doctor.Kind]string{
+	doctor.KindIncomplete:       "Read the job by its key, put it again, and delete the key.",
+	doctor.KindWrongType:        "Another program has written the key. Rename it, then examine again.",
+	doctor.KindUnknownKey:       "Find out which program writes it, and give that another prefix.",
+	doctor.KindSettingUnknown:   "Reset it among the settings, unless another client reads it.",
+	doctor.KindSettingInvalid:   "Set another value, or reset it, among the settings.",
+	doctor.KindSettingDangerous: "Set another value, or reset it, among the settings.",
+	doctor.KindLimitDamaged:     "Set the limit again.",
+	doctor.KindEviction:         "On the server: CONFIG SET maxmemory-policy noeviction",
+	doctor.KindNoPersistence:    "On the server: CONFIG SET appendonly yes",
+	doctor.KindPersistenceFailed: "See the log of the server: the disk may be full, or not " +
+		"writable.",
+	doctor.KindOldServer: "Upgrade the server.",
+	doctor.KindReplica:   "Connect to the primary.",
+	doctor.KindClockSkew: "Let the host of the worker set its clock by NTP.",
+}
+
+// adviceOn says what to do about a finding.
+func adviceOn(finding doctor.Finding) string {
+	if finding.Fixable {
+		return "Repair: the record of the job decides, and no job is run, failed or deleted."
+	}
+	return cmp.Or(advice[finding.Kind],
+		"It can't be repaired here. The page on the doctor in the documentation has more.")
+}

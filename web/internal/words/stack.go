@@ -1,0 +1,54 @@
+package words
+
+import "strings"
+
+// A Part is a part of a message with a stack.
+type Part struct {
+	Text     string
+	IsFolded bool // it is of the runtime, or of the worker
+	IsMarked bool // it is the first frame of the program itself
+
+	frames int
+}
+
+// Title is what a folded part is called.
+func (p Part) Title() string { return Plural(p.frames, "frame") + " of the runtime and the worker" }
+
+// foreign are how the names of functions begin that are not the program's own.
+var foreign = []string{
+	"runtime.", "runtime/", "panic(", "github.com/qless/qless-go", "created by ", "testing.",
+}
+
+// Stack returns the parts of a message, which may have the stack of a goroutine below it: the line
+// of a function, and then the indented one of its place.
+func Stack(text string) []Part {
+	var parts []Part
+	add := func(text string, like Part) {
+		last := len(parts) - 1
+		if last < 0 || parts[last].IsFolded != like.IsFolded || parts[last].IsMarked != like.IsMarked {
+			parts = append(parts, like)
+			parts[last+1].Text = text
+			return
+		}
+		parts[last].Text += "\n" + text
+		parts[last].frames += like.frames
+	}
+	lines := strings.Split(Shown(text), "\n")
+	inStack, isMarked := false, false
+	for i := 0; i < len(lines); i++ {
+		inStack = inStack || strings.HasPrefix(lines[i], "goroutine ")
+		if !inStack || i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "\t") {
+			add(lines[i], Part{})
+			continue
+		}
+		frame := Part{frames: 1}
+		for _, begin := range foreign {
+			frame.IsFolded = frame.IsFolded || strings.HasPrefix(lines[i], begin)
+		}
+		frame.IsMarked = !frame.IsFolded && !isMarked
+		isMarked = isMarked || frame.IsMarked
+		add(lines[i]+"\n"+lines[i+1], frame)
+		i++
+	}
+	return parts
+}
