@@ -77,8 +77,10 @@ web-browser: ## check the dashboard in Chromium, which .ci/run leaves out for it
 	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test -race -timeout 20m -parallel 4 ./...
 
 .PHONY: screenshots
-screenshots: ## take the pictures of the dashboard in docs/images
-	cd web/browsertest && go test -count 1 -run '^TestPictures$$' -pictures .
+screenshots: ## take the pictures of the dashboard: some in docs/images, of all pages in .cache/album
+	mkdir -p .cache/album
+	cd web/browsertest && go test -count 1 -run '^Test(Pictures|Album)$$' \
+	  -pictures -album $(CURDIR)/.cache/album .
 
 .PHONY: generate
 generate: ## write lua/qless.lua and commands_gen.go from the other scripts

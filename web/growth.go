@@ -151,14 +151,12 @@ func (g *growth) trends() trends {
 	return g.notes
 }
 
-// Last is the value of a figure now.
-func (t trends) Last(figure string) float64 {
-	return t[len(t)-1].values[slices.Index(trended[:], figure)]
-}
-
 // Spark draws a figure.
 func (t trends) Spark(figure string) template.HTML {
 	var values []float64
+	if len(t) == 1 { // a line needs two
+		t = trends{t[0], t[0]}
+	}
 	for _, one := range t {
 		values = append(values, one.values[slices.Index(trended[:], figure)])
 	}

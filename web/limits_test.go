@@ -30,7 +30,7 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 
 	page := d.page("/limits")
 	require.Contains(t, page, `<a href="/limits/api">api</a>`)
-	require.Contains(t, page, "1 / 1")
+	require.Contains(t, page, "1 of 1")
 	require.Contains(t, page, "10 in 1m00s")
 	require.Contains(t, page, "in 59m")
 	require.Contains(t, page, `action="/actions/limit.set"`)
@@ -52,7 +52,7 @@ func TestALimitOfAFamilyAndOneThatIsNotSet(t *testing.T) {
 	d.do(d.Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
 	page := d.page("/limits/shop%2F42")
 	require.Contains(t, page, `Its definition is that of <a href="/limits/shop">shop</a>`)
-	require.Contains(t, page, "0 / 2")
+	require.Contains(t, page, "0 of 2")
 	require.NotContains(t, page, "limit.delete")
 	require.Contains(t, d.page("/limits/none"), "It is not set")
 	require.Contains(t, d.page("/limits/-?name=shop/43"), "shop/43")

@@ -219,6 +219,8 @@ func (s *site) tags(ctx context.Context, q query) (*view, error) {
 // columns are the columns of a table of jobs that not every table needs.
 type columns struct {
 	State, Queue, Due, Expires, Parked, Worker, Failure, Tags, Data, Priority, Attempts bool
+
+	Differ bool // the messages of failures
 }
 
 // columnsOf returns the columns that some jobs need.
@@ -232,6 +234,8 @@ func columnsOf(jobs []inspect.Row) (c columns) {
 		c.Parked = c.Parked || job.Parked != ""
 		c.Worker = c.Worker || job.Worker != ""
 		c.Failure = c.Failure || job.Failure != nil
+		c.Differ = c.Differ || job.Failure != nil && jobs[0].Failure != nil &&
+			firstLine(job.Failure.Message) != firstLine(jobs[0].Failure.Message)
 		c.Tags = c.Tags || len(job.Tags) > 0
 		c.Data = c.Data || job.Data != ""
 		c.Priority = c.Priority || job.Priority != 0

@@ -1,10 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,8 +34,73 @@ type serverData struct {
 	Advice  []string          `json:"advice"`   // likely to do harm
 	NoRedis bool              `json:"no_redis"` // the Source has no Redis
 
-	Workers int `json:"workers"`
+	Costs []costRow `json:"costs"` // the commands that took most of the server's time
+	Slow  []slowRow `json:"slow"`  // the latest slow ones
 }
+
+// A costRow is what the server has spent on a command since its start.
+type costRow struct {
+	Command string  `json:"command"`
+	Calls   int     `json:"calls"`
+	Seconds float64 `json:"seconds"`
+	Part    float64 `json:"part"` // of all commands
+}
+
+// Took is the time of all calls, and Each that of one.
+func (c costRow) Took() time.Duration { return time.Duration(c.Seconds * float64(time.Second)) }
+func (c costRow) Each() time.Duration { return c.Took() / time.Duration(max(1, c.Calls)) }
+
+// A slowRow is a command that was slow. Its arguments may be data, and are not kept.
+type slowRow struct {
+	At      time.Time     `json:"at"`
+	Command string        `json:"command"`
+	Took    time.Duration `json:"took"` // in nanoseconds
+}
+
+// How many commands and slow calls the page has.
+const costsShown, slowShown = 8, 10
+
+// addCosts adds what the server says of its commands, unless it refuses.
+func (d *serverData) addCosts(ctx context.Context, rdb redis.UniversalClient) {
+	text, _ := rdb.Info(ctx, "commandstats").Result()
+	sum := 0.0
+	for name, value := range redisx.ParseInfo(text) {
+		command, isCommand := strings.CutPrefix(name, "cmdstat_")
+		var calls, usec int
+		_, err := fmt.Sscanf(value, "calls=%d,usec=%d", &calls, &usec)
+		if isCommand && err == nil {
+			took := float64(usec) / 1e6
+			sum += took
+			d.Costs = append(d.Costs, costRow{Command: command, Calls: calls, Seconds: took})
+		}
+	}
+	for i := range d.Costs {
+		d.Costs[i].Part = d.Costs[i].Seconds / max(sum, 1e-9)
+	}
+	slices.SortFunc(d.Costs, func(a, b costRow) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	d.Costs = part(d.Costs, 0, costsShown)
+	logs, _ := rdb.SlowLogGet(ctx, slowShown).Result()
+	for _, one := range logs {
+		d.Slow = append(d.Slow, slowRow{one.Time, slowName(one.Args), one.Duration})
+	}
+}
+
+// slowName names a command: of the script by its own name, if it is one.
+func slowName(args []string) string {
+	const command = 4 // after EVALSHA, a digest, the number of keys and a key
+	if len(args) == 0 {
+		return ""
+	}
+	name := strings.ToLower(args[0])
+	isScript := strings.HasPrefix(name, "eval") && len(args) > command
+	if isScript && scriptCommand.MatchString(args[command]) {
+		return name + ": " + args[command]
+	}
+	return name
+}
+
+// scriptCommand matches the names of the script's commands.
+var scriptCommand = regexp.MustCompile(`^[a-zA-Z.]{1,30}$`)
 
 // infoFields are the fields of INFO that are kept: no paths, and nothing useless.
 var infoFields = []string{
@@ -54,12 +123,9 @@ func (s *site) server(ctx context.Context, _ query) (*view, error) {
 }
 
 func (s *site) readServer(ctx context.Context) (*serverData, error) {
-	workers, err := s.listed(ctx)
-	if err != nil {
-		return nil, err
-	}
 	data := &serverData{
-		Namespace: s.Client.Namespace(), Workers: len(workers), Advice: []string{},
+		Namespace: s.Client.Namespace(), Advice: []string{},
+		Costs: []costRow{}, Slow: []slowRow{},
 	}
 	if s.Redis == nil {
 		data.NoRedis = true
@@ -78,6 +144,7 @@ func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	data.Info = redisx.ParseInfo(text)
 	maps.DeleteFunc(data.Info, func(name, _ string) bool { return !slices.Contains(infoFields, name) })
 	data.advise()
+	data.addCosts(ctx, server)
 	return data, nil
 }
 

@@ -79,6 +79,7 @@ var pages = []page{
 	{"/tags", "tags", "tags", (*site).tags, "from"},
 	{"/tags/{name}", "list", "tags", (*site).tag, ofLists},
 	{"/settings", "settings", "settings", (*site).settings, ""},
+	{"/unique", "unique", "unique", (*site).unique, "key after"},
 	{"/doctor", "doctor", "doctor", (*site).doctor, "from"},
 	{"/server", "server", "server", (*site).server, ""},
 }
@@ -220,6 +221,8 @@ var sections = []group{
 		{"find", "Find", "find", "n", "M7 2a5 5 0 1 0 0 10A5 5 0 0 0 7 2zM11 11l3 3", "", false},
 		{"failures", "Failures", "failures", "f", "M8 2l6.5 12h-13zM8 6.5V10M8 11.7v1", "", false},
 		{"completed", "Completed", "completed", "c", "M2.5 8.5L6 12l7.5-8", "", false},
+		{"unique", "Unique keys", "unique", "u",
+			"M5.5 5.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM8 8h6v2.5M11.5 8v2", "", false},
 		{"klasses", "Klasses", "klasses", "k", "M6 3L2 8l4 5M10 3l4 5-4 5", "", false},
 		{"tags", "Tags", "tags", "e", "M2 2h6l6 6-6 6-6-6zM5 5h.5", "", false},
 		{"tracked", "Tracked", "tracked", "t", "M4 2h8v12l-4-3-4 3z", "", false},

@@ -224,7 +224,7 @@ func static(prefix string) http.Handler {
 // functions are what templates call.
 var functions = template.FuncMap{
 	"age":       units.Age,
-	"rate":      units.Rate,
+	"rate":      func(r float64) string { text, _ := figure(r); return text },
 	"number":    words.Number,
 	"ago":       words.Ago,
 	"clock":     words.Clock,

@@ -20,12 +20,19 @@ type example struct {
 	t   *testing.T
 	now *qless.Client
 	b   *board
+
+	every int // minutes between two in which jobs were run
 }
 
 // fill puts the example data into a dashboard's namespace. Its workers run until the test ends.
 func fill(t *testing.T, b *board) {
 	t.Helper()
-	e := &example{t: t, now: b.Client, b: b}
+	fillEvery(t, b, 4)
+}
+
+func fillEvery(t *testing.T, b *board, minutes int) {
+	t.Helper()
+	e := &example{t: t, now: b.Client, b: b, every: minutes}
 	e.settings()
 	e.days()
 	e.history()
@@ -104,7 +111,7 @@ func (e *example) days() {
 
 // history runs jobs in each minute of the last hour.
 func (e *example) history() {
-	for minute := 56; minute > 0; minute -= 4 {
+	for minute := 56; minute > 0; minute -= e.every {
 		wave := 4 + int(6*(1+math.Sin(float64(minute)/9)))
 		e.minute(time.Duration(minute)*time.Minute, wave)
 	}

@@ -32,21 +32,24 @@ var shown = []struct {
 	name, path, scheme string
 	width, height      int64
 }{
-	{"overview", "/", "light", 1200, 780},
-	{"overview-dark", "/", "dark", 1200, 780},
-	{"queue", "/queues/mail", "light", 1200, 780},
-	{"job", "/jobs/order-81723", "light", 1200, 780},
-	{"graph", "/jobs/clean/graph", "light", 1200, 640},
-	{"failures", "/failures", "dark", 1200, 480},
+	{"overview", "/", "light", 1280, 800},
+	{"overview-dark", "/", "dark", 1280, 800},
+	{"queue", "/queues/mail", "light", 1280, 800},
+	{"job", "/jobs/order-81723", "light", 1280, 800},
+	{"graph", "/jobs/clean/graph", "light", 1280, 640},
+	{"failures", "/failures", "dark", 1280, 520},
 	{"phone", "/", "light", 390, 780},
 }
+
+// partly is true if a page is not read to its end.
+const partly = `/Read so far|Not all was read yet|being looked into/.test(document.body.textContent)`
 
 func TestPictures(t *testing.T) {
 	if !*pictures {
 		t.Skip("they are taken by make screenshots")
 	}
 	b := newBoard(t, web.Options{Interval: time.Hour})
-	fill(t, b)
+	fillEvery(t, b, 1)
 	p := newTab(t, b.url)
 	folder := filepath.FromSlash(root + "/docs/images")
 	require.NoError(t, os.MkdirAll(folder, 0o755))
@@ -55,7 +58,7 @@ func TestPictures(t *testing.T) {
 		p.size(one.width, one.height)
 		testkit.Until(t, "all of the page is read", func() bool {
 			p.open(one.path)
-			return !value[bool](p, `/Read so far|Not all was read yet|being looked into/.test(document.body.textContent)`)
+			return !value[bool](p, partly)
 		})
 		p.until(`document.querySelector("#live-button.on")`)
 		p.do(chromedp.Evaluate[chromedp.Void](`void document.documentElement.style.setProperty("scrollbar-width", "none")`))
@@ -79,7 +82,7 @@ var albumPages = map[string]string{
 	"klass": "/klasses/SendReceipt", "workers": "/workers", "worker": "/workers/shop-1", "recurring": "/recurring",
 	"schedules": "/schedules", "schedule": "/schedules/digests", "limits": "/limits", "limit": "/limits/card-gateway",
 	"tags": "/tags", "tracked": "/tracked", "completed": "/completed", "activity": "/activity", "server": "/server",
-	"settings": "/settings", "put": "/actions/job.put?queue=mail",
+	"settings": "/settings", "doctor": "/doctor", "unique": "/unique", "put": "/actions/job.put?queue=mail",
 	"confirm": "/actions/job.cancel?scope=queue&queue=exports&list=waiting",
 }
 
@@ -88,7 +91,7 @@ func TestAlbum(t *testing.T) {
 		t.Skip("it is taken by make screenshots")
 	}
 	b := newBoard(t, web.Options{Interval: time.Hour})
-	fill(t, b)
+	fillEvery(t, b, 1)
 	p := newTab(t, b.url)
 	for name, path := range albumPages {
 		for _, one := range []struct {
@@ -97,8 +100,10 @@ func TestAlbum(t *testing.T) {
 		}{{"light", "light", 1440, 900}, {"dark", "dark", 1440, 900}, {"phone", "light", 390, 844}} {
 			p.scheme(one.scheme)
 			p.size(one.width, one.height)
-			p.open(path)
-			p.open(path)
+			testkit.Until(t, "all of the page is read", func() bool {
+				p.open(path)
+				return !value[bool](p, partly)
+			})
 			shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(*album, name+"-"+one.kind+".png"), shot, 0o644))

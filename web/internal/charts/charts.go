@@ -79,10 +79,13 @@ func Curves(label string, from time.Time, step time.Duration, lines []Line) temp
 	return p.html()
 }
 
+// minBuckets is the number of buckets that a histogram has room for at least.
+const minBuckets = 12
+
 // Histogram draws the number of durations in each bucket.
 func Histogram(label string, buckets []qless.Bucket) template.HTML {
 	line := Line{Name: "runs", Hue: "running"}
-	p := &plot{Label: label, Width: len(buckets)}
+	p := &plot{Label: label, Width: max(minBuckets, len(buckets))}
 	every := max(1, (len(buckets)+7)/8)
 	for i, b := range buckets {
 		name := units.Duration(b.From)

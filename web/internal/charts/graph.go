@@ -279,9 +279,9 @@ var stateSigns = map[qless.State]string{
 
 // The sizes of a graph.
 const (
-	nodeWidth  = 204.0
+	nodeWidth  = 194.0
 	nodeHeight = 40.0
-	gapWidth   = 56.0
+	gapWidth   = 36.0
 	gapHeight  = 14.0
 	graphEdge  = 12.0
 )

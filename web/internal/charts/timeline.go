@@ -146,7 +146,7 @@ func (t *timeline) mark(at time.Time, sign, title string) {
 const (
 	visitHeight = 26.0
 	visitLeft   = 130.0
-	chartWidth  = 960.0
+	chartWidth  = 800.0
 	chartRight  = 12.0
 	chartBottom = 20.0
 	visitWidth  = chartWidth - visitLeft - chartRight

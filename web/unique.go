@@ -1,0 +1,122 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A uniqueData is the holder of a unique key, or some keys that are held.
+type uniqueData struct {
+	Key     string     `json:"key,omitempty"`
+	Keys    []claimRow `json:"keys"`
+	Looked  int        `json:"looked"` // keys of the database, for this page
+	Next    string     `json:"next,omitempty"`
+	NoRedis bool       `json:"no_redis,omitempty"`
+}
+
+// A claimRow is a unique key with the job that holds it.
+type claimRow struct {
+	Key   string      `json:"key"`
+	JID   string      `json:"jid"`
+	Klass string      `json:"klass,omitempty"`
+	Queue string      `json:"queue,omitempty"`
+	State qless.State `json:"state,omitempty"`
+	Until time.Time   `json:"until,omitzero"` // the end of the claim, if it does not end with the job
+}
+
+// How many steps a page looks for keys, and how many keys of the database each takes.
+const uniqueSteps, uniqueStep = 10, 500
+
+// unique shows who holds a unique key, or lists some keys.
+func (s *site) unique(ctx context.Context, q query) (*view, error) {
+	data := &uniqueData{Key: q.Get("key"), Keys: []claimRow{}, NoRedis: s.Redis == nil}
+	var err error
+	switch {
+	case data.Key != "":
+		err = s.readHolder(ctx, data)
+	case s.Redis != nil:
+		err = s.scanClaims(ctx, q.Get("after"), data)
+	}
+	if err == nil {
+		err = s.addHolders(ctx, data.Keys)
+	}
+	return &view{Title: "Unique keys", Data: data, isStill: true}, err
+}
+
+// readHolder reads who holds the key: JSON as a program has it, or a text that is its only part.
+func (s *site) readHolder(ctx context.Context, data *uniqueData) error {
+	key := data.Key
+	if !strings.HasPrefix(key, "[") || !json.Valid([]byte(key)) {
+		quoted, _ := json.Marshal([]string{key})
+		key = string(quoted)
+	}
+	reply, err := s.Client.Do(ctx, "holder", key)
+	if jid, isHeld := reply.(string); isHeld {
+		data.Keys = append(data.Keys, claimRow{Key: key, JID: jid})
+	}
+	return err
+}
+
+// scanClaims looks for keys from a cursor on.
+func (s *site) scanClaims(ctx context.Context, after string, data *uniqueData) error {
+	prefix := s.Client.Namespace() + "x:unique:"
+	server, err := redisx.ServerOf(ctx, s.Redis, prefix)
+	if err != nil {
+		return err
+	}
+	cursor, _ := strconv.ParseUint(after, 10, 64)
+	var keys []string
+	for range uniqueSteps {
+		var found []string
+		found, cursor, err = server.Scan(ctx, cursor, literal(prefix)+"*", uniqueStep).Result()
+		if err != nil {
+			return err
+		}
+		data.Looked += uniqueStep
+		if keys = append(keys, found...); cursor == 0 || len(keys) >= pageSize {
+			break
+		}
+	}
+	if cursor != 0 {
+		data.Next = strconv.FormatUint(cursor, 10)
+	}
+	for _, key := range keys {
+		claim, err := server.Get(ctx, key).Result()
+		if end, jid, isClaim := strings.Cut(claim, " "); err == nil && isClaim {
+			row := claimRow{Key: strings.TrimPrefix(key, prefix), JID: jid}
+			if seconds, _ := strconv.ParseFloat(end, 64); seconds > 0 {
+				row.Until = time.UnixMilli(int64(1000 * seconds))
+			}
+			data.Keys = append(data.Keys, row)
+		}
+	}
+	return nil
+}
+
+// literal returns the pattern that only the text itself matches.
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
+}
+
+// addHolders adds what is known of the jobs.
+func (s *site) addHolders(ctx context.Context, keys []claimRow) error {
+	var jids []string
+	for _, one := range keys {
+		jids = append(jids, one.JID)
+	}
+	jobs, err := s.Client.Jobs(ctx, jids...)
+	for _, job := range jobs {
+		for i := range keys {
+			if keys[i].JID == job.JID {
+				keys[i].Klass, keys[i].Queue, keys[i].State = job.Klass, job.Queue, job.State
+			}
+		}
+	}
+	return err
+}

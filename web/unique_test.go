@@ -1,0 +1,33 @@
+package web_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+func TestUniqueKeysHaveTheirHolders(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/unique"), "No job holds a unique key.")
+	jid := d.put("mail", "Sync", qless.Unique("sync", 7))
+	other := d.put("mail", "Sweep", qless.Unique("sweep").For(time.Hour))
+	d = d.on(web.Options{})
+	page := d.page("/unique")
+	for _, want := range []string{
+		`<code>[&#34;sync&#34;,7]</code>`, `<code>[&#34;sweep&#34;]</code>`, "/jobs/" + jid, "/jobs/" + other, "in 59m",
+	} {
+		require.Contains(t, page, want)
+	}
+	page = d.page(`/unique?key=["sync",7]`)
+	require.Contains(t, page, "/jobs/"+jid)
+	require.NotContains(t, page, "/jobs/"+other)
+	require.Contains(t, d.page("/unique?key=sweep"), "/jobs/"+other)
+	require.Contains(t, d.page("/unique?key=free"), "No job holds this key")
+	d.do(d.Cancel(t.Context(), jid))
+	d = d.on(web.Options{})
+	require.NotContains(t, d.page("/unique"), "/jobs/"+jid)
+}
