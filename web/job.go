@@ -189,6 +189,28 @@ func (j *jobData) Attempts() string {
 	return fmt.Sprintf("%d of %d retries used", min(used, j.Retries), j.Retries)
 }
 
+// A batch is how far a batch is, of which a job is the callback.
+type batch struct {
+	Members, Pending, Failed int
+	IsOpen                   bool // it is not committed
+}
+
+// Done is the number of members that have ended well.
+func (b *batch) Done() int { return max(0, b.Members-b.Pending-b.Failed) }
+
+// Batch is the batch whose callback the job is, or nil.
+func (j *jobData) Batch() *batch {
+	if j.BatchSize == nil {
+		return nil
+	}
+	isOpen := slices.Contains(j.Dependencies, charts.OpenBatch)
+	pending := len(j.Dependencies)
+	if isOpen {
+		pending--
+	}
+	return &batch{*j.BatchSize, pending, len(j.FailedDependencies), isOpen}
+}
+
 // Percent is how much of the job is done, or -1 if that is not known.
 func (j *jobData) Percent() int {
 	if j.Progress == nil || j.Progress.Total <= 0 {
@@ -211,9 +233,6 @@ func (j *jobData) Rules() []pair {
 	}
 	if !j.Until.IsZero() {
 		all = append(all, pair{"Its life ends", words.Clock(j.Until)})
-	}
-	if j.BatchSize != nil {
-		all = append(all, pair{"Jobs of its batch", words.Number(*j.BatchSize)})
 	}
 	if j.Ends > 0 {
 		all = append(all, pair{"Ends by other programs", words.Number(j.Ends)})

@@ -170,3 +170,21 @@ func TestACanceledJobLeadsToItsQueue(t *testing.T) {
 	require.Contains(t, asked.body, `<a class="press" href="/jobs/`+jid+`">Go back</a>`)
 	require.Contains(t, d.act("job.cancel", cancel), "<title>mail ")
 }
+
+func TestTheCallbackOfABatchSaysHowFarThatIs(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	batch, err := d.NewBatch(t.Context(), "mail", "Summarize", nil, qless.JID("sum"))
+	d.do(err)
+	_, err = batch.Add(t.Context(), "mail", []qless.JobSpec{{Klass: "Send"}, {Klass: "Send"}, {Klass: "Send"}})
+	d.do(err)
+	page := d.page("/jobs/sum")
+	require.Contains(t, page, "yes: it is not committed")
+	require.Contains(t, page, "0 <small>of 3 members</small>")
+	d.do(batch.Commit(t.Context()))
+	jobs, err := d.Queue("mail").Pop(t.Context(), 1)
+	d.do(err)
+	d.do(jobs[0].Complete(t.Context()))
+	page = d.on(web.Options{}).page("/jobs/sum")
+	require.Contains(t, page, "1 <small>of 3 members</small>")
+	require.Contains(t, page, "<dt>Callback waits for</dt><dd>2</dd>")
+}

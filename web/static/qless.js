@@ -191,6 +191,7 @@
       const acts = form.querySelector(".acts");
       if (acts && !acts.querySelector(".picked")) create("span", { className: "picked", role: "status" }, acts);
     }
+    for (const chart of all(".axes", content)) if (places.has(chart)) point(chart, places.get(chart));
     for (const id of all("[data-copy]", content)) {
       if (id.parentElement.querySelector(".copy")) continue;
       create("button", { className: "copy", type: "button", value: id.dataset.copy, ariaLabel: `Copy ${id.dataset.copy}` },
@@ -205,23 +206,22 @@
   // ---- Charts say what was at the pointer, or at the value that the arrow keys lead to. A jid is
   // copied with a click beside its link.
 
-  const point = (chart, hit) => {
+  const places = new WeakMap(); // of the values that charts say, which an update does not change
+  const point = (chart, place) => {
+    const hits = all(".hit", chart);
+    const hit = hits[Math.max(0, Math.min(hits.length - 1, place))];
+    const key = chart.previousElementSibling;
+    if (!hit || !key?.matches(".key")) return;
+    places.set(chart, hits.indexOf(hit));
     chart.querySelector(".hit.at")?.classList.remove("at");
     hit.classList.add("at");
-    const key = chart.previousElementSibling;
-    if (!key?.matches(".key")) return;
     const at = key.querySelector(".at") || create("span", { className: "at", role: "status" }, key);
     at.textContent = hit.textContent;
   };
   content.addEventListener("pointerover", (event) => {
-    if (event.target.matches(".hit")) point(event.target.closest(".axes"), event.target);
+    const chart = event.target.closest(".axes");
+    if (event.target.matches(".hit")) point(chart, all(".hit", chart).indexOf(event.target));
   });
-  const step = (chart, by) => {
-    const hits = all(".hit", chart);
-    const at = hits.findIndex((hit) => hit.matches(".at"));
-    const hit = hits[at < 0 ? hits.length - 1 : Math.max(0, Math.min(hits.length - 1, at + by))];
-    if (hit) point(chart, hit);
-  };
   content.addEventListener("click", async (event) => {
     if (!event.target.matches("button.copy")) return;
     await navigator.clipboard.writeText(event.target.value);
@@ -267,7 +267,7 @@
     const chart = event.target.closest(".axes");
     if (chart && /^Arrow(Left|Right)$/.test(event.key)) {
       event.preventDefault();
-      step(chart, event.key === "ArrowLeft" ? -1 : 1);
+      point(chart, places.has(chart) ? places.get(chart) + (event.key === "ArrowLeft" ? -1 : 1) : Infinity);
       return;
     }
     const section = isGoing && document.querySelector(`nav.main a[data-key="${CSS.escape(event.key)}"]`);
