@@ -256,6 +256,7 @@ var functions = template.FuncMap{
 	"capital":   capital,
 	"first":     firstLine,
 	"stack":     words.Stack,
+	"second":    func(t time.Time) string { return t.UTC().Format("Jan 2 15:04:05") },
 	"minute":    func(t time.Time) string { return t.UTC().Format("Jan 2 15:04") },
 }
 

@@ -2,13 +2,16 @@ package browsertest
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,30 +115,31 @@ func TestAlbum(t *testing.T) {
 	p.faultless()
 }
 
-// shrink writes a picture with its 256 most frequent colours.
+// shrink writes a picture with 256 colours: the most frequent ones, and others unlike them.
 func shrink(t *testing.T, text []byte) []byte {
 	t.Helper()
 	picture, err := png.Decode(bytes.NewReader(text))
 	require.NoError(t, err)
-	counts := map[color.RGBA]int{}
 	bounds := picture.Bounds()
 	flat := image.NewRGBA(bounds)
 	draw.Draw(flat, bounds, picture, bounds.Min, draw.Src)
+	counts := map[color.RGBA]int{}
 	for y := range bounds.Dy() {
 		for x := range bounds.Dx() {
 			counts[flat.RGBAAt(x, y)]++
 		}
 	}
+	all := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
+		return cmp.Or(counts[b]-counts[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+	})
 	var palette color.Palette
-	for range min(256, len(counts)) {
-		var most color.RGBA
-		for one, count := range counts {
-			if count > counts[most] {
-				most = one
-			}
+	hasLike := map[[3]uint8]bool{}
+	for _, c := range all {
+		like := [3]uint8{c.R / 24, c.G / 24, c.B / 24}
+		if len(palette) < 160 || len(palette) < 256 && !hasLike[like] {
+			palette = append(palette, c)
+			hasLike[like] = true
 		}
-		palette = append(palette, most)
-		delete(counts, most)
 	}
 	small := image.NewPaletted(bounds, palette)
 	draw.Draw(small, bounds, flat, bounds.Min, draw.Src)
