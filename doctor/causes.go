@@ -17,8 +17,8 @@ func (l *look) causes() []Cause {
 	outside := [][]Cause{l.paused(), l.concurrency(), l.rate(), l.fullLimits()}
 	workers := [][]Cause{l.workersPaused(), l.noWorkers(), l.workersBusy(), l.noHandler()}
 	own := [][]Cause{
-		l.scheduledOnly(), l.untold(), l.failedDependencies(),
-		l.openBatches(), l.dependencies(), l.recurring(),
+		l.untold(), l.failedDependencies(), l.openBatches(), l.dependencies(),
+		l.scheduledOnly(), l.recurring(),
 	}
 	locks := [][]Cause{l.grace(), l.stalledLocks()}
 	rest := [][]Cause{l.unhandled(), l.noCompletions()}

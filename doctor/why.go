@@ -174,8 +174,8 @@ const (
 )
 
 // Why explains what a queue waits for. The causes are in order of likelihood: a paused queue,
-// limits, workers, then what jobs wait for by themselves. If there is nothing to take yet, the
-// dependencies of jobs come before the causes about workers.
+// limits, workers, then what jobs wait for by themselves: others first, then their time. If there
+// is nothing to take yet, what they wait for comes before the causes about workers.
 //
 // Why uses the public methods of the client only, in about fifteen to fifty calls, which run one
 // after another: a queue that is in use changes in between. It looks at no more than 100 jobs in

@@ -255,9 +255,10 @@ func TestJobsWaitForOthersOfWhichSomeHaveFailed(t *testing.T) {
 	e.put("q", "d1", qless.DependsOn{"fails", "waits"})
 	e.put("q", "d2", qless.DependsOn{"waits"})
 	require.Equal(t, "depends", codes(e.why()))
+	e.put("q", "later", qless.Delay(time.Hour))
 	e.do(e.pop("other", 1)[0].Fail(e.ctx, "Timeout", "why"))
 	found := e.why()
-	require.Equal(t, "failed_dependency depends", codes(found))
+	require.Equal(t, "failed_dependency depends scheduled", codes(found))
 	failed, waits := found.Causes[0], found.Causes[1]
 	require.Equal(t, []doctor.Blocker{{
 		JID: "fails", Klass: "K", Queue: "other", State: qless.StateFailed, Group: "Timeout", Jobs: 1,
@@ -379,20 +380,20 @@ func TestCausesAreInOrderOfLikelihood(t *testing.T) {
 	e.put("other", "open")
 	e.put("q", "d2", qless.DependsOn{"open"})
 	e.put("q", "s", qless.Delay(24*time.Hour))
-	require.Equal(t, "scheduled failed_dependency depends no_workers", codes(e.why()),
+	require.Equal(t, "failed_dependency depends scheduled no_workers", codes(e.why()),
 		"there is nothing to take")
 
 	e.put("q", "lost")
 	e.pop("q", 1)
 	e.clock.Advance(61 * time.Second)
-	require.Equal(t, "no_workers scheduled failed_dependency depends stalled", codes(e.why()))
+	require.Equal(t, "no_workers failed_dependency depends scheduled stalled", codes(e.why()))
 
 	e.put("q", "w1 w2")
 	e.pop("q", 1)
 	e.do(e.Queue("q").SetMaxConcurrency(e.ctx, 1))
 	e.do(e.Queue("q").SetMaxRate(e.ctx, 1, time.Minute))
 	e.do(e.Queue("q").Pause(e.ctx))
-	require.Equal(t, "paused max_concurrency workers_busy scheduled failed_dependency depends grace",
+	require.Equal(t, "paused max_concurrency workers_busy failed_dependency depends scheduled grace",
 		codes(e.why()))
 }
 

@@ -14,7 +14,7 @@ var hints = map[string]string{
 	"MAXCLIENTS":  "raise maxclients, or open fewer connections",
 	"MISCONF":     "the server can't save its data: see its log and the disk",
 	"NOAUTH":      "give the client the server's password",
-	"NOPERM":      "grant the worker the permissions in docs/security.md",
+	"NOPERM":      "grant the user the permissions in docs/security.md",
 	"NOREPLICAS":  "too few replicas are connected: see min-replicas-to-write",
 	"OOM":         "free memory or raise maxmemory",
 	"READONLY":    "it is a replica: connect to the master",
@@ -53,6 +53,9 @@ func IsServerWide(err error) bool {
 	return known || IsAnswer(err) && NeverRan(err)
 }
 
+// Hint returns what to do when the server refuses a command with an error, or the empty string.
+func Hint(err error) string { return hints[Refusal(err)] }
+
 // WithHint returns the attributes to log for an error: the server's answer, and what to do about
 // it.
 func WithHint(err error, args ...any) []any {
@@ -61,7 +64,7 @@ func WithHint(err error, args ...any) []any {
 	} else {
 		args = append(args, "error", err)
 	}
-	if hint := hints[Refusal(err)]; hint != "" {
+	if hint := Hint(err); hint != "" {
 		args = append(args, "hint", hint)
 	}
 	return args

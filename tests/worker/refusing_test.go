@@ -54,12 +54,12 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 		"the user lacks a permission": {
 			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-evalsha") },
 			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+evalsha") },
-			qless.ErrServer, "NOPERM", "grant the worker the permissions in docs/security.md",
+			qless.ErrServer, "NOPERM", "grant the user the permissions in docs/security.md",
 		},
 		"the user lacks what a script needs": {
 			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-exists") },
 			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+exists") },
-			qless.ErrServer, "", "grant the worker the permissions in docs/security.md",
+			qless.ErrServer, "", "grant the user the permissions in docs/security.md",
 		},
 		"the password was changed": {
 			func(e *env, _ *testWorker) { e.setPassword("secret") },

@@ -59,6 +59,9 @@ func Main(args []string, in io.Reader, out, err io.Writer) int {
 	failed := root.ExecuteContext(ctx)
 	if failed != nil && !isPrinted(failed) {
 		fmt.Fprintln(err, "qless:", strings.TrimPrefix(failed.Error(), "qless: "))
+		if hint := hintFor(failed); hint != "" {
+			fmt.Fprintln(err, hint)
+		}
 	}
 	return statusOf(failed)
 }
@@ -118,7 +121,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 		Short: short,
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q for %q", args[0], command.CommandPath())
+				return unknownCommand(command, args[0])
 			}
 			return nil
 		},
@@ -129,6 +132,16 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	}
 	command.AddCommand(commands...)
 	return command
+}
+
+// unknownCommand reports that a command has none of a name below it, and the nearest that it has.
+func unknownCommand(command *cobra.Command, name string) error {
+	text := fmt.Sprintf("unknown command %q for %q", name, command.CommandPath())
+	command.SuggestionsMinimumDistance = 2
+	if near := command.SuggestionsFor(name); len(near) > 0 {
+		return fmt.Errorf("%s; did you mean %q?", text, near[0])
+	}
+	return fmt.Errorf("%s; %s --help lists them", text, command.CommandPath())
 }
 
 // checkArguments has wrong arguments of a command, and of those below it, reported as a wrong use.

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // The program's exit statuses.
@@ -67,4 +69,18 @@ func statusOf(err error) int {
 		}
 	}
 	return statusError
+}
+
+// isDamage reports whether a command met a key that has another kind of value than it should have.
+func isDamage(err error) bool { return strings.Contains(redisx.Answer(err), "WRONGTYPE ") }
+
+// hintFor returns what to do about an error of the server, or the empty string.
+func hintFor(err error) string {
+	if isDamage(err) {
+		return "hint: a key is damaged: qless doctor says which"
+	}
+	if hint := redisx.Hint(err); hint != "" {
+		return "hint: " + hint
+	}
+	return ""
 }

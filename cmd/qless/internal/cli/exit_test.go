@@ -68,3 +68,32 @@ func TestJobsThatAreLeftAreNamed(t *testing.T) {
 		"  waiting: child depends on it\n" +
 		"qless: 3 jobs were left\n"}, r)
 }
+
+func TestAMisspeltCommandHasASuggestion(t *testing.T) {
+	e := newEnv(t)
+	for words, want := range map[string]string{
+		"staus":      `unknown command "staus" for "qless"; did you mean "status"?`,
+		"queue paus": `unknown command "paus" for "qless queue"; did you mean "pause"?`,
+		"zzzzzz":     `unknown command "zzzzzz" for "qless"; qless --help lists them`,
+	} {
+		r := e.fields(words)
+		require.Equal(t, 2, r.status, words)
+		require.Equal(t, "qless: "+want+"\n", r.errors, words)
+	}
+}
+
+func TestARefusalOfTheServerHasAHint(t *testing.T) {
+	e := newRealEnv(t)
+	ctx := t.Context()
+	full := e.Client().Redis()
+	require.NoError(t, full.ConfigSet(ctx, "maxmemory", "1").Err())
+	r := e.fields("job put mail Welcome")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.errors, "\nhint: free memory or raise maxmemory\n")
+	require.NoError(t, full.ConfigSet(ctx, "maxmemory", "0").Err())
+
+	require.NoError(t, full.Do(ctx, "ACL", "SETUSER", "default", "-evalsha", "-eval").Err())
+	r = e.fields("job put mail Welcome")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.errors, "\nhint: grant the user the permissions in docs/security.md\n")
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -35,25 +36,68 @@ func (a *app) queueListCommand() *cobra.Command {
 	return command
 }
 
-// queueRow is a queue with the waiting times of its jobs.
+// queueRow is a queue with the waiting times of its jobs, or nil if a key of it is damaged.
 type queueRow struct {
 	qless.QueueCounts
-	Latency inspect.Latency `json:"latency"`
+	Latency *inspect.Latency `json:"latency"`
+}
+
+// oldest returns for how long the oldest job has been waiting.
+func (r *queueRow) oldest() any {
+	if r.Latency == nil {
+		return painted{"?", red}
+	}
+	return elapsed(r.Latency.Oldest)
 }
 
 // withLatencies reads the waiting times of queues.
 func withLatencies(
 	ctx context.Context, client *qless.Client, queues []qless.QueueCounts,
-) ([]queueRow, error) {
-	in, rows := inspect.New(client), make([]queueRow, len(queues))
+) ([]*queueRow, error) {
+	rows := make([]*queueRow, len(queues))
 	for i, counts := range queues {
-		latency, err := in.Latency(ctx, counts.Name)
+		latency, err := latencyOf(ctx, client, counts.Name)
 		if err != nil {
 			return nil, err
 		}
-		rows[i] = queueRow{counts, latency}
+		rows[i] = &queueRow{counts, latency}
 	}
 	return rows, nil
+}
+
+// latencyOf reads the waiting times of a queue: nil if a key of it is damaged.
+func latencyOf(
+	ctx context.Context, client *qless.Client, queue string,
+) (*inspect.Latency, error) {
+	latency, err := inspect.New(client).Latency(ctx, queue)
+	if isDamage(err) {
+		return nil, nil
+	}
+	return &latency, err
+}
+
+// damageOf returns an error that names the damaged keys, if one of the queues has some. The figures
+// of these that can't be read become -1.
+func damageOf(ctx context.Context, client *qless.Client, rows []*queueRow) error {
+	if !slices.ContainsFunc(rows, func(r *queueRow) bool { return r.Latency == nil }) {
+		return nil
+	}
+	seen, err := inspect.New(client).Overview(ctx, inspect.OverviewQuery{})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		at := slices.IndexFunc(seen.Queues, func(q inspect.QueueOverview) bool {
+			return q.Name == row.Name
+		})
+		if row.Latency != nil || at < 0 {
+			continue
+		}
+		q := &seen.Queues[at]
+		row.Waiting, row.Running, row.Stalled = q.Waiting, q.Running, q.Stalled
+		row.Scheduled, row.Depends, row.Recurring = q.Scheduled, q.Depends, q.Recurring
+	}
+	return damage(seen.Damaged)
 }
 
 func (a *app) listQueues(ctx context.Context, client *qless.Client, f *rangeFlags) error {
@@ -65,6 +109,7 @@ func (a *app) listQueues(ctx context.Context, client *qless.Client, f *rangeFlag
 	if err != nil {
 		return err
 	}
+	damaged := damageOf(ctx, client, shown)
 	err = a.print(shown, func() *table {
 		t := &table{
 			header: []string{
@@ -74,15 +119,15 @@ func (a *app) listQueues(ctx context.Context, client *qless.Client, f *rangeFlag
 			empty: "no queues",
 		}
 		for _, q := range shown {
-			t.add(q.Name, q.Waiting, q.Running, alarming(q.Stalled), q.Scheduled, q.Depends,
-				q.Recurring, elapsed(q.Latency.Oldest), openOrPaused(q.Paused))
+			t.add(q.Name, known(q.Waiting), known(q.Running), alarming(q.Stalled), known(q.Scheduled),
+				known(q.Depends), known(q.Recurring), q.oldest(), openOrPaused(q.Paused))
 		}
 		return t
 	})
 	if err == nil && len(shown) < len(queues) {
 		a.footer(len(shown), len(queues), "queue")
 	}
-	return err
+	return errors.Join(err, damaged)
 }
 
 // alarming returns a number that should be zero.
@@ -90,7 +135,7 @@ func alarming(n int) any {
 	if n == 0 {
 		return n
 	}
-	return painted{fmt.Sprint(n), red}
+	return painted{known(n), red}
 }
 
 func openOrPaused(paused bool) any {
@@ -144,7 +189,13 @@ func (a *app) showQueues(ctx context.Context, client *qless.Client, args []strin
 		}
 		queues = append(queues, details)
 	}
-	if err := a.printQueues(queues, len(names) == 1); err != nil || len(gone) == 0 {
+	rows := make([]*queueRow, len(queues))
+	for i := range queues {
+		rows[i] = &queues[i].queueRow
+	}
+	damaged := damageOf(ctx, client, rows)
+	err = errors.Join(a.printQueues(queues, len(names) == 1), damaged)
+	if err != nil || len(gone) == 0 {
 		return err
 	}
 	return notFound("queue", gone...)
@@ -154,7 +205,7 @@ func detailsOf(
 	ctx context.Context, client *qless.Client, counts qless.QueueCounts,
 ) (d queueDetails, err error) {
 	d.QueueCounts = counts
-	if d.Latency, err = inspect.New(client).Latency(ctx, counts.Name); err != nil {
+	if d.Latency, err = latencyOf(ctx, client, counts.Name); err != nil {
 		return d, err
 	}
 	settings, err := client.Queue(counts.Name).Settings(ctx)
@@ -187,19 +238,21 @@ func (d queueDetails) table() *table {
 	t := &table{}
 	t.add("queue", d.Name)
 	t.add("state", openOrPaused(d.Paused))
-	t.add("waiting", d.Waiting)
-	t.add("running", d.Running)
+	t.add("waiting", known(d.Waiting))
+	t.add("running", known(d.Running))
 	t.add("stalled", alarming(d.Stalled))
-	t.add("scheduled", d.Scheduled)
-	t.add("depends", d.Depends)
-	t.add("recurring", d.Recurring)
-	t.add("oldest waits for", elapsed(d.Latency.Oldest))
-	if len(d.Latency.ByPriority) > 1 {
-		for _, p := range d.Latency.ByPriority {
-			t.add(fmt.Sprintf("  of priority %d", p.Priority), elapsed(p.Oldest))
+	t.add("scheduled", known(d.Scheduled))
+	t.add("depends", known(d.Depends))
+	t.add("recurring", known(d.Recurring))
+	t.add("oldest waits for", d.oldest())
+	if d.Latency != nil {
+		if len(d.Latency.ByPriority) > 1 {
+			for _, p := range d.Latency.ByPriority {
+				t.add(fmt.Sprintf("  of priority %d", p.Priority), elapsed(p.Oldest))
+			}
 		}
+		t.add("next due", since(d.Latency.NextDue))
 	}
-	t.add("next due", since(d.Latency.NextDue))
 	t.add("locks last", units.Duration(inSeconds(d.Heartbeat)))
 	if d.MaxConcurrency > 0 {
 		t.add("runs at most", d.MaxConcurrency)

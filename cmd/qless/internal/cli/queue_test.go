@@ -38,3 +38,26 @@ func TestAQueueIsPausedOnlyWhenConfirmed(t *testing.T) {
 	e.ok("queue", "pause", "mail", "--yes")
 	require.True(t, paused())
 }
+
+func TestADamagedKeyHarmsItsOwnQueue(t *testing.T) {
+	e := newStill(t)
+	for _, queue := range []string{"crm", "mail"} {
+		_, err := e.Client().Queue(queue).Put(t.Context(), "Welcome", nil)
+		require.NoError(t, err)
+	}
+	key := "ql:q:mail-scheduled"
+	require.NoError(t, e.Redis().Set(t.Context(), key, "boom", 0).Err())
+
+	r := e.fields("queue ls")
+	require.Equal(t, 1, r.status)
+	require.Regexp(t, `crm +1 +0 +0 +0 +0 +0 +<?[0-9]`, r.out)
+	require.Regexp(t, `mail +1 +0 +0 +\? +0 +0 +\?`, r.out)
+	require.Contains(t, r.errors, "which qless doctor examines: "+key)
+	require.Equal(t, 0, e.fields("queue show crm").status)
+	r = e.fields("queue show mail")
+	require.Equal(t, 1, r.status)
+	require.Regexp(t, `scheduled +\?\n`, r.out)
+	require.Regexp(t, `oldest waits for +\?\n`, r.out)
+	require.Contains(t, r.errors, key)
+	require.Contains(t, e.fields("why mail").errors, "hint: a key is damaged: qless doctor says which")
+}

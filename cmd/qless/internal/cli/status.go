@@ -57,7 +57,7 @@ func (a *app) showStatus(
 		return err
 	}
 	if a.json {
-		return errors.Join(a.print(o, nil), damage(o))
+		return errors.Join(a.print(o, nil), damage(o.Damaged))
 	}
 	s := statusScreen{out: a.out, style: text.StyleOf(a.out)}
 	s.line("%s  namespace %s  %s", s.style.Bold(a.serverName()), text.Clean(o.Namespace),
@@ -69,16 +69,16 @@ func (a *app) showStatus(
 	}
 	s.failures(o.Failures)
 	s.limits(o.FullLimits)
-	return errors.Join(s.err, damage(o))
+	return errors.Join(s.err, damage(o.Damaged))
 }
 
-// damage returns an error if keys are damaged, so that figures of the status are missing.
-func damage(o *doctor.Status) error {
-	if len(o.Damaged) == 0 {
+// damage returns an error if keys are damaged, so that figures are missing.
+func damage(found []inspect.DamagedKey) error {
+	if len(found) == 0 {
 		return nil
 	}
-	keys := make([]string, len(o.Damaged))
-	for i, damaged := range o.Damaged {
+	keys := make([]string, len(found))
+	for i, damaged := range found {
 		keys[i] = damaged.Key
 	}
 	return fmt.Errorf("damaged keys, which qless doctor examines: %s",
