@@ -54,7 +54,8 @@ func TestAContextNamesAServerAndANamespace(t *testing.T) {
 	_, err = mine.Queue("mail").Put(t.Context(), "Welcome", nil)
 	require.NoError(t, err)
 	require.Contains(t, d.ok("queue", "ls", "--context", "here").out, "mail")
-	require.Equal(t, "no queues\n", d.ok("queue", "ls", "--redis", d.url).out)
+	require.Equal(t, "no queues here; there are queues in mine: (--namespace)\n",
+		d.ok("queue", "ls", "--redis", d.url).out)
 	info, err := os.Stat(d.file())
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

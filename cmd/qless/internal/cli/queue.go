@@ -118,6 +118,9 @@ func (a *app) listQueues(ctx context.Context, client *qless.Client, f *rangeFlag
 			},
 			empty: "no queues",
 		}
+		if len(queues) == 0 {
+			t.empty = noQueues(ctx, client)
+		}
 		for _, q := range shown {
 			t.add(q.Name, known(q.Waiting), known(q.Running), alarming(q.Stalled), known(q.Scheduled),
 				known(q.Depends), known(q.Recurring), q.oldest(), openOrPaused(q.Paused))

@@ -64,7 +64,11 @@ func (a *app) showStatus(
 		o.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
 	s.attention(o.Attention, all)
 	s.workers(o)
-	if err := s.queues(o.Queues); err != nil {
+	none := "no queues"
+	if o.Total == 0 {
+		none = noQueues(ctx, client)
+	}
+	if err := s.queues(o.Queues, none); err != nil {
 		return err
 	}
 	s.failures(o.Failures)
@@ -171,7 +175,7 @@ func (s *statusScreen) gone(o *doctor.Status) {
 	}
 }
 
-func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
+func (s *statusScreen) queues(queues []doctor.QueueStatus, none string) error {
 	s.line("")
 	if s.err != nil {
 		return s.err
@@ -181,7 +185,7 @@ func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
 			"QUEUE", "WAITING", "OLDEST", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS", "DONE/M",
 			"FAIL/M", "WORKERS", "STATE",
 		},
-		empty: "no queues",
+		empty: none,
 	}
 	for i := range queues {
 		q := &queues[i]
@@ -202,6 +206,30 @@ func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
 			units.Rate(q.Rates.Failed), q.Workers, state)
 	}
 	return t.write(s.out)
+}
+
+// noQueues says that a namespace has no queues, and which namespaces have some: those among the
+// first 10,000 keys or so.
+func noQueues(ctx context.Context, client *qless.Client) string {
+	const steps, step, list = 10, 1000, "queues"
+	var others []string
+	for i, cursor := 0, uint64(0); i < steps && (i == 0 || cursor != 0); i++ {
+		keys, next, err := client.Redis().ScanType(ctx, cursor, "*:"+list, step, "zset").Result()
+		if err != nil {
+			break // the user may lack the permission
+		}
+		for _, key := range keys {
+			others = append(others, text.Clean(strings.TrimSuffix(key, list)))
+		}
+		cursor = next
+	}
+	slices.Sort(others)
+	others = slices.Compact(others)
+	if len(others) == 0 {
+		return "no queues"
+	}
+	return "no queues here; there are queues in " + strings.Join(others[:min(len(others), 5)], ", ") +
+		" (--namespace)"
 }
 
 // known returns a figure, or ? for one whose key is damaged.

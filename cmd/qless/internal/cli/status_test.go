@@ -194,3 +194,14 @@ func TestDamagedQueuesAreTold(t *testing.T) {
 	require.Contains(t, e.fields("status").errors, "ql:queues")
 	require.Contains(t, e.fields("status").out, "the key ql:queues is damaged: it is a string")
 }
+
+func TestAnEmptyNamespaceNamesOthers(t *testing.T) {
+	e := newStill(t)
+	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	want := "no queues here; there are queues in ql: (--namespace)\n"
+	for _, words := range []string{"queue ls", "status"} {
+		require.Contains(t, e.ok(strings.Fields(words+" --namespace staging:")...), want, words)
+		require.NotContains(t, e.ok(strings.Fields(words)...), "no queues", words)
+	}
+}
