@@ -78,8 +78,9 @@ func TestComparedWorkloads(t *testing.T) {
 		cases int
 	}{
 		{"job", "CPU us/job", 2 * 2 * 3 * 6},    // payloads, concurrencies, phases, peers
-		{"waiting", "CPU us/job", 2 * 2 * 3},    // scripts, depths, phases
-		{"kept", "CPU us/job", 2 * 2 * 3},       // the same
+		{"waiting", "CPU us/job", 2 * 2 * 6},    // scripts, depths, phases
+		{"scheduled", "CPU us/job", 2 * 2 * 6},  // the same
+		{"kept", "CPU us/job", 2 * 2 * 6},       // the same
 		{"extensions", "CPU us/job", 19*3 + 4},  // phases; one has a phase more, three have one
 		{"pickup", "p50 ms", 2 * 2},             // numbers of workers, peers that wait
 		{"single", "CPU us/job", 2 * (3*2 + 3)}, // gaps, numbers of workers, peers; or our queues

@@ -1,14 +1,15 @@
 -- Fills a queue or the completed jobs quickly, with everything that any of the scripts reads.
 --
--- ARGV  'waiting', 'failed' or 'completed', queue, number of the first job, count, data, time, and
---       the throttles that current classic scripts keep in each job, or ''
+-- ARGV  'waiting', 'scheduled', 'failed' or 'completed', queue, number of the first job, count,
+--       data, time, and the throttles that current classic scripts keep in each job, or ''
 local call = redis.call
 local kind, queue, data, stamp = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
 local throttles = ARGV[7]
 local work = 'ql:q:' .. queue .. '-work'
 local complete = kind == 'completed'
-local states = {waiting = 'waiting', failed = 'failed', completed = 'complete'}
+local states = {waiting = 'waiting', scheduled = 'scheduled', failed = 'failed',
+  completed = 'complete'}
 local put = '[' .. string.match(stamp, '^%d+') .. ',"put",{"q":"' .. queue .. '"}]'
 
 for i = first, first + count - 1 do
@@ -28,6 +29,8 @@ for i = first, first + count - 1 do
       string.format('%.0f', tonumber(stamp) + i) .. ',"worker":"w"}')
     call('lpush', 'ql:f:failed', jid)
     call('sadd', 'ql:failures', 'failed')
+  elseif kind == 'scheduled' then
+    call('zadd', 'ql:q:' .. queue .. '-scheduled', tonumber(stamp) + 86400, jid)
   else
     call('zadd', work, string.format('%.17g', -(tonumber(stamp) + i / 1e6) / 1e10), jid)
   end

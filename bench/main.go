@@ -79,7 +79,10 @@ and a pop that finds nothing; for our script also the worker's batches (per job)
 -instructions, also its calls with one job and with none, and turn(16): reserve(16) and
 finish(16) one after the other, so that there are never more locks`},
 	{name: "waiting", counted: true, groups: (*bench).waitingGroups,
-		about: "put, pop(1) and complete with -waiting jobs that wait"},
+		about: `put, pop(1), complete, counts, a put with a delay and, after that, pop(10), with -waiting
+jobs that wait`},
+	{name: "scheduled", counted: true, groups: (*bench).scheduledGroups,
+		about: "the same with as many jobs that are scheduled"},
 	{name: "kept", counted: true, groups: (*bench).keptGroups,
 		about: `the same with -kept completed jobs kept; from 50000 on each complete removes one`},
 	{name: "extensions", counted: true, groups: (*bench).extensionsGroup,

@@ -24,6 +24,7 @@ type operations struct {
 	held    []string // jids of the jobs that the worker holds
 	outcome []any    // pairs of arguments for each job that finish completes
 	phases  []sample
+	kept    int   // jobs that are kept once completed, if more than usual
 	err     error // the first one
 }
 
@@ -95,6 +96,26 @@ func (o *operations) putInto(queue string) []any {
 
 func (o *operations) put(jobs int) {
 	o.time("put", jobs, jobs, func(int) []any { return o.putInto(queueName) })
+}
+
+// counts asks for the numbers of jobs of the queue.
+func (o *operations) counts(calls int) {
+	o.time("counts", calls, calls, func(int) []any { return o.scripts.call("queues", queueName) })
+}
+
+// promote puts jobs with a delay, and pops as many when it has ended. Each pop first makes jobs
+// ready.
+func (o *operations) promote(jobs int) {
+	const delay = 60
+	o.time("put, delayed", jobs, jobs, func(int) []any {
+		o.next++
+		return o.scripts.call("put", "w", queueName, jidOf(o.next), klass, o.payload, delay)
+	})
+	later := time.Now().Add(2 * delay * time.Second)
+	const phase = "pop(10), delayed"
+	o.hold(phase, jobs, o.time(phase, jobs, jobs/10, func(int) []any {
+		return o.scripts.callAt(later, "pop", queueName, "w", 10)
+	}))
 }
 
 // putMany puts jobs, count per call.
@@ -172,7 +193,7 @@ func (o *operations) complete() {
 			o.fail(fmt.Errorf("complete returned %v", reply))
 		}
 	}
-	if after := o.completed(); after != min(before+len(held), keptJobs) {
+	if after := o.completed(); after != min(before+len(held), max(o.kept, keptJobs)) {
 		o.fail(fmt.Errorf("%d jobs were completed, but the server has %d of %d",
 			len(held), after, before+len(held)))
 	}
@@ -300,13 +321,17 @@ func (o *operations) finishHeld(phase string, count int) {
 	}
 }
 
-// fill creates waiting or completed jobs without using the measured scripts.
+// fill creates waiting, scheduled, failed or completed jobs without using the measured scripts.
 func (o *operations) fill(kind, queue string, jobs int) {
 	const slice = 1000
 	old := fmt.Sprintf("%d.5", time.Now().Unix()-1000)
 	throttles := ""
 	if !o.scripts.own {
 		throttles = `["ql:q:` + queue + `"]`
+	}
+	if kind == "completed" && jobs > keptJobs {
+		o.kept = 2 * jobs
+		o.send(1, func(int) []any { return o.scripts.call("config.set", "jobs-history-count", o.kept) })
 	}
 	for first := 0; first < jobs && o.err == nil; first += slice {
 		o.fail(o.rdb.Eval(o.ctx, loadScript, nil,

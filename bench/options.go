@@ -50,7 +50,7 @@ func parse(args []string) (*options, error) {
 	flags.Var(&o.concurrency, "concurrency",
 		"goroutines, and jobs that a worker runs at once, or clients of a gateway")
 	flags.Var(&o.payload, "payload", "bytes of JSON")
-	flags.Var(&o.waiting, "waiting", "jobs that wait")
+	flags.Var(&o.waiting, "waiting", "jobs that wait, or are scheduled")
 	flags.Var(&o.kept, "kept", "completed jobs that are kept")
 	flags.BoolVar(&o.instructions, "instructions", false,
 		"count the server's instructions by callgrind instead of its time; needs valgrind")

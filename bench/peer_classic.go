@@ -157,6 +157,14 @@ func (s *scripts) call(command string, args ...any) []any {
 	if s.own {
 		return append([]any{"evalsha", s.sha, 1, "ql:", command, ""}, args...)
 	}
-	now := fmt.Sprintf("%.6f", float64(time.Now().UnixMicro())/1e6)
+	return s.callAt(time.Now(), command, args...)
+}
+
+// callAt returns the words that run a command as of a time.
+func (s *scripts) callAt(at time.Time, command string, args ...any) []any {
+	now := fmt.Sprintf("%.6f", float64(at.UnixMicro())/1e6)
+	if s.own {
+		return append([]any{"evalsha", s.sha, 1, "ql:", command, now}, args...)
+	}
 	return append([]any{"evalsha", s.sha, 0, command, now}, args...)
 }

@@ -67,6 +67,9 @@ func (b *bench) everyCommand(o *operations) {
 // waitingGroups measures how the cost of commands grows with the number of waiting jobs.
 func (b *bench) waitingGroups() []group { return b.filledGroups("waiting", b.waiting) }
 
+// scheduledGroups measures the same for jobs that are scheduled.
+func (b *bench) scheduledGroups() []group { return b.filledGroups("scheduled", b.waiting) }
+
 // keptGroups measures the same for kept completed jobs. At the limit each complete has to remove
 // one.
 func (b *bench) keptGroups() []group { return b.filledGroups("completed", b.kept) }
@@ -82,6 +85,8 @@ func (b *bench) filledGroups(kind string, counts []int) []group {
 				o.put(b.operationJobs())
 				o.pop(b.operationJobs(), 1)
 				o.complete()
+				o.counts(b.operationJobs())
+				o.promote(b.operationJobs())
 			}))
 		}
 		groups = append(groups, g)
