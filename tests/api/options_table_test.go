@@ -212,7 +212,13 @@ func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
 		put[i] = e.Read(jid)
 		require.NoError(e.T, e.Cancel(e.T.Context(), jid))
 		put[i].History = nil
-		put[i].Due = put[i].Due.Round(time.Millisecond) // the clock has moved on a little
+		// The clock has moved on a little.
+		kept := &put[i].Options
+		for _, at := range []*time.Time{
+			&put[i].Due, &put[i].Until, &kept.StartBy, &kept.GoneBy,
+		} {
+			*at = at.Round(time.Millisecond)
+		}
 	}
 	require.Equal(e.T, shown(e.T, put[0]), shown(e.T, put[1]), jid)
 }

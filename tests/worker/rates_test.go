@@ -137,15 +137,15 @@ func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
-	w.start()
-	e.Put("q")
-	until(t, "the job is complete", func() bool { return w.Stats().Completed == 1 })
 	lost := make(chan bool, 100)
 	w.instead("rates.add", func(send func() error) error {
 		_ = send()
 		lost <- true
 		return errOffline
 	})
+	w.start()
+	e.Put("q")
+	until(t, "the job is complete", func() bool { return w.Stats().Completed == 1 })
 	w.Resume()
 	soon(t, "the rates", lost)
 	until(t, "it was tried", func() bool { return w.Stats().Idle })
