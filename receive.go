@@ -2,7 +2,6 @@ package qless
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/calls"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/line"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -102,28 +102,28 @@ func (c *Client) receive(ctx context.Context, config ReceiveConfig) ([]*Job, err
 	if err := ctx.Err(); err != nil {
 		return nil, notReceived(err)
 	}
-	call := &receiveCall{want: max(1, config.Count), once: config.NoWait, done: make(chan struct{})}
 	all := c.startReceiving()
 	if all == nil {
 		return nil, closedError()
 	}
-	r, err := all.join(c, config, call)
+	r, call, err := all.join(c, config)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-call.done:
+	case <-call.Done():
 	case <-ctx.Done():
-		if r.withdraw(call) {
+		if r.calls.Withdraw(call) {
 			return nil, notReceived(ctx.Err())
 		}
 	}
-	defer r.took(call)
+	defer r.calls.Took(call)
+	jobs, err := call.Answer()
 	if err := ctx.Err(); err != nil {
-		r.release(call.jobs)
+		r.release(jobs)
 		return nil, notReceived(err)
 	}
-	return call.jobs, call.err
+	return jobs, err
 }
 
 // notReceived returns the error of a call that a context, or the end of the client, has ended.
@@ -175,24 +175,6 @@ type receiveKey struct {
 	poll     time.Duration
 }
 
-// A receiveCall is a call of Receive that waits for jobs.
-type receiveCall struct {
-	want  int
-	once  bool // it takes what there is
-	asked bool // the server was asked for it
-	done  chan struct{}
-
-	// Set before done is closed.
-	jobs []*Job
-	err  error
-}
-
-// answer ends the call.
-func (c *receiveCall) answer(jobs []*Job, err error) {
-	c.jobs, c.err = jobs, err
-	close(c.done)
-}
-
 // closedError is the error of calls of a client that was closed.
 func closedError() error { return notReceived(redis.ErrClosed) }
 
@@ -226,8 +208,10 @@ func (c *Client) startReceiving() *receiverSet {
 	return all
 }
 
-// join has a receiver ask for jobs for a call, and returns it.
-func (s *receiverSet) join(c *Client, config ReceiveConfig, call *receiveCall) (*receiver, error) {
+// join has a receiver ask for jobs for a call, and returns both.
+func (s *receiverSet) join(
+	c *Client, config ReceiveConfig,
+) (*receiver, *line.Call[*Job], error) {
 	config.Queues = wire.Distinct(config.Queues)
 	config.Order = cmp.Or(config.Order, OrderStrict)
 	config.PollInterval = cmp.Or(config.PollInterval, 10*time.Second)
@@ -235,7 +219,7 @@ func (s *receiverSet) join(c *Client, config ReceiveConfig, call *receiveCall) (
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, closedError()
+		return nil, nil, closedError()
 	}
 	r := s.byKey[key]
 	if r == nil {
@@ -243,15 +227,16 @@ func (s *receiverSet) join(c *Client, config ReceiveConfig, call *receiveCall) (
 		s.byKey[key] = r
 		s.started.Go(func() { r.run(s.base) })
 	}
-	r.add(call)
-	return r, nil
+	call := r.calls.Join(max(1, config.Count), config.NoWait)
+	r.ask()
+	return r, call, nil
 }
 
 // remove removes a receiver, and reports whether it did so: there may be calls again.
 func (s *receiverSet) remove(r *receiver) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.isWanted() {
+	if r.calls.IsWanted() {
 		return false
 	}
 	delete(s.byKey, r.key)
@@ -293,6 +278,7 @@ type receiver struct {
 	channel string // where it is woken
 	poll    time.Duration
 	due     hub.Signal // there is something to exchange
+	calls   *line.Line[*Job]
 	outbox  *outbox
 	log     *workerLog
 
@@ -309,11 +295,7 @@ type receiver struct {
 
 	mu     sync.Mutex
 	closed bool
-	ready  bool       // there may be jobs: ask
-	calls  *list.List // of *receiveCall, the oldest first
-	places map[*receiveCall]*list.Element
-	want   int // how many jobs the calls want
-	handed int // how many calls have got jobs, and may still give them back
+	ready  bool // there may be jobs: ask
 }
 
 func newReceiver(all *receiverSet, c *Client, config ReceiveConfig) *receiver {
@@ -328,8 +310,8 @@ func newReceiver(all *receiverSet, c *Client, config ReceiveConfig) *receiver {
 		reservation: reservation{
 			queues: config.Queues, order: config.Order, lock: lockPairs(c.worker, config.LockTime),
 		},
-		calls: list.New(), places: map[*receiveCall]*list.Element{},
 	}
+	r.calls = line.New[*Job](r.due.Notify)
 	r.outbox = newOutbox(r.log, r.due, nil)
 	return r
 }
@@ -357,130 +339,23 @@ func (r *receiver) ask() {
 	r.due.Notify()
 }
 
-// add adds a call that waits for jobs.
-func (r *receiver) add(call *receiveCall) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.places[call] = r.calls.PushBack(call)
-	r.want += call.want
-	r.ready = true
-	r.due.Notify()
-}
-
-// withdraw removes a call, and reports whether it got no answer before.
-func (r *receiver) withdraw(call *receiveCall) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.places[call] == nil {
-		return false
-	}
-	r.remove(call)
-	return true
-}
-
-// remove removes a call. The mutex is held.
-func (r *receiver) remove(call *receiveCall) {
-	r.calls.Remove(r.places[call])
-	delete(r.places, call)
-	r.want -= call.want
-	if r.want == 0 {
-		r.due.Notify()
-	}
-}
-
-// isWanted reports whether there are calls.
-func (r *receiver) isWanted() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.want > 0
-}
-
-// isNeeded reports whether there are calls, or some that may still give jobs back.
-func (r *receiver) isNeeded() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.want > 0 || r.handed > 0
-}
-
 // close ends all calls.
 func (r *receiver) close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.fail(closedError(), false)
+	r.calls.Fail(closedError(), false)
 	r.due.Notify()
-}
-
-// fail ends all calls, or only the calls with NoWait, with an error.
-func (r *receiver) fail(err error, onlyOnce bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, call := range r.waiting() {
-		if call.once || !onlyOnce {
-			r.remove(call)
-			call.answer(nil, err)
-		}
-	}
-}
-
-// waiting returns the calls, the oldest first. The mutex is held.
-func (r *receiver) waiting() []*receiveCall {
-	calls := make([]*receiveCall, 0, r.calls.Len())
-	for e := r.calls.Front(); e != nil; e = e.Next() {
-		calls = append(calls, e.Value.(*receiveCall))
-	}
-	return calls
-}
-
-// deliver gives jobs to the calls that have waited longest. It returns the
-// jobs that no call wants.
-func (r *receiver) deliver(jobs []*Job) (left []*Job) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for len(jobs) > 0 && r.calls.Len() > 0 {
-		call := r.calls.Front().Value.(*receiveCall)
-		n := min(call.want, len(jobs))
-		r.remove(call)
-		call.answer(slices.Clip(jobs[:n]), nil)
-		jobs = jobs[n:]
-		r.handed++
-	}
-	return jobs
-}
-
-// took notes that a call that was answered is over.
-func (r *receiver) took(call *receiveCall) {
-	if len(call.jobs) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.handed--; r.handed == 0 {
-		r.due.Notify()
-	}
 }
 
 // release gives jobs to other calls, or has them released.
 func (r *receiver) release(jobs []*Job) {
-	for _, job := range r.deliver(jobs) {
+	for _, job := range r.calls.Deliver(jobs) {
 		r.outbox.add(&report{
 			Outcome: Outcome{Action: ActionRelease}, jid: job.JID, queue: job.Queue, since: job.since,
 			until: job.Expires, unstarted: true,
 		})
 		r.due.Notify()
-	}
-}
-
-// found answers the calls that take what there is: the server, which was asked for them, has
-// nothing more.
-func (r *receiver) found() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, call := range r.waiting() {
-		if call.once && call.asked {
-			r.remove(call)
-			call.answer(nil, nil)
-		}
 	}
 }
 
@@ -508,7 +383,7 @@ func (r *receiver) run(ctx context.Context) {
 
 // wait waits for something to do.
 func (r *receiver) wait(ctx context.Context) {
-	if !r.isWanted() {
+	if !r.calls.IsWanted() {
 		r.alarm.Reset(hub.IdleAfter)
 	}
 	select {
@@ -525,7 +400,7 @@ func (r *receiver) isOver(e exchange) bool {
 	if e.room > 0 || len(e.reports) > 0 {
 		r.usedAt = time.Now()
 	}
-	if r.isNeeded() || !r.outbox.isEmpty() {
+	if r.calls.IsNeeded() || !r.outbox.isEmpty() {
 		return false
 	}
 	return r.isClosed() && !e.leave || time.Since(r.usedAt) >= hub.IdleAfter
@@ -544,15 +419,12 @@ func (r *receiver) next() exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.want == 0:
+	case !r.calls.IsWanted():
 		e.leave = r.idle
 	case r.ready:
-		e.room = min(r.want, maxReserve)
+		e.room = min(r.calls.Ask(), maxReserve)
 		r.appetite.limit(&e)
 		r.ready = false
-		for _, call := range r.waiting() {
-			call.asked = true
-		}
 	}
 	return e
 }
@@ -619,7 +491,7 @@ func (r *receiver) reserved(reply any, err error, sent time.Time, e exchange) er
 // the others.
 func (r *receiver) refused(err error) error {
 	passing := mayHeal(err)
-	r.fail(err, passing)
+	r.calls.Fail(err, passing)
 	if passing {
 		r.ask()
 	}
@@ -646,7 +518,7 @@ func (r *receiver) rest(got reserved, sent time.Time) {
 		r.ask()
 		return
 	}
-	r.found()
+	r.calls.NoMore()
 	wait := got.wait
 	if got.claim == "" {
 		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))

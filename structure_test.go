@@ -44,8 +44,9 @@ var lightImports = []string{
 const (
 	bottom = "internal/redisx internal/units internal/wire "
 	parts  = "internal/ahead internal/batch internal/calls internal/cron internal/dial " +
-		"internal/histogram internal/hub internal/jobopts internal/leases internal/linger " +
-		"internal/queues internal/runs internal/script internal/settings internal/together "
+		"internal/histogram internal/hub internal/jobopts internal/leases internal/line " +
+		"internal/linger internal/queues internal/runs internal/script internal/settings " +
+		"internal/together "
 )
 
 // A row names packages of the project and the packages of the project that they may import, tests

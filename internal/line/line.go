@@ -1,0 +1,164 @@
+// Package line has calls stand in line for items that arrive a few at a time.
+package line
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+)
+
+// A Line is a line of calls that wait for items. Items go to the call that has waited longest. It
+// is safe for concurrent use.
+type Line[T any] struct {
+	changed func()
+
+	mu    sync.Mutex
+	calls *list.List // of *Call[T], the oldest first
+	want  int        // how many items they want in all
+	lent  int        // how many calls have got items, and may still give them back
+}
+
+// New returns a line. It calls changed when no call waits any more, and when none can give items
+// back any more. changed must not block, nor use the line.
+func New[T any](changed func()) *Line[T] {
+	return &Line[T]{changed: changed, calls: list.New()}
+}
+
+// A Call is a place in a line.
+type Call[T any] struct {
+	want int
+	once bool
+	done chan struct{}
+
+	// Guarded by the mutex of the line.
+	place *list.Element // nil if the call was answered or withdrawn
+	asked bool
+
+	// Set before done is closed.
+	items []T
+	err   error
+}
+
+// Done returns a channel that is closed when the call has been answered.
+func (c *Call[T]) Done() <-chan struct{} { return c.done }
+
+// Answer returns the items, or the error, that the call got. Call it after Done.
+func (c *Call[T]) Answer() ([]T, error) { return c.items, c.err }
+
+// Join adds a call that wants up to want items. With once, it takes what there is.
+func (l *Line[T]) Join(want int, once bool) *Call[T] {
+	call := &Call[T]{want: want, once: once, done: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	call.place = l.calls.PushBack(call)
+	l.want += want
+	return call
+}
+
+// Withdraw removes a call, and reports whether it had got no answer.
+func (l *Line[T]) Withdraw(call *Call[T]) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if call.place == nil {
+		return false
+	}
+	l.remove(call)
+	return true
+}
+
+// remove removes a call. The mutex is held.
+func (l *Line[T]) remove(call *Call[T]) {
+	l.calls.Remove(call.place)
+	call.place = nil
+	if l.want -= call.want; l.want == 0 {
+		l.changed()
+	}
+}
+
+// answer removes a call, and ends it. The mutex is held.
+func (l *Line[T]) answer(call *Call[T], items []T, err error) {
+	l.remove(call)
+	call.items, call.err = items, err
+	close(call.done)
+}
+
+// each calls do for each call, which do may remove. The mutex is held.
+func (l *Line[T]) each(do func(*Call[T])) {
+	for e := l.calls.Front(); e != nil; {
+		call := e.Value.(*Call[T])
+		e = e.Next()
+		do(call)
+	}
+}
+
+// Fail ends all calls, or only the calls that take what there is, with an error.
+func (l *Line[T]) Fail(err error, onlyOnce bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.each(func(call *Call[T]) {
+		if call.once || !onlyOnce {
+			l.answer(call, nil, err)
+		}
+	})
+}
+
+// Ask returns how many items the calls want. The calls that take what there is have asked for it.
+func (l *Line[T]) Ask() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.each(func(call *Call[T]) { call.asked = true })
+	return l.want
+}
+
+// NoMore says that there are no more items. The calls that take what there is, and have asked, end
+// with nothing.
+func (l *Line[T]) NoMore() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.each(func(call *Call[T]) {
+		if call.once && call.asked {
+			l.answer(call, nil, nil)
+		}
+	})
+}
+
+// Deliver gives items to the calls that have waited longest. It returns the items that no call
+// wants. Took must be called for each call that gets some.
+func (l *Line[T]) Deliver(items []T) (left []T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(items) > 0 && l.calls.Len() > 0 {
+		call := l.calls.Front().Value.(*Call[T])
+		n := min(call.want, len(items))
+		l.lent++
+		l.answer(call, slices.Clip(items[:n]), nil)
+		items = items[n:]
+	}
+	return items
+}
+
+// Took says that a call keeps the items that it got, or has given them back by Deliver.
+func (l *Line[T]) Took(call *Call[T]) {
+	if len(call.items) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lent--; l.lent == 0 {
+		l.changed()
+	}
+}
+
+// IsWanted reports whether there are calls.
+func (l *Line[T]) IsWanted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.want > 0
+}
+
+// IsNeeded reports whether there are calls, or some that may still give items back.
+func (l *Line[T]) IsNeeded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.want > 0 || l.lent > 0
+}
