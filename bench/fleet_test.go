@@ -62,7 +62,7 @@ func TestWorkersRecover(t *testing.T) {
 
 func TestEachBoundedCallRunsScripts(t *testing.T) {
 	scripts := values(figuresOf(t, "bounds"), "scripts")
-	require.Len(t, scripts, len(boundedCalls))
+	require.Len(t, scripts, len(boundedCalls)+len(amidCalls))
 	require.NotContains(t, scripts, 0.0)
 }
 

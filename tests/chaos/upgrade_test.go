@@ -22,7 +22,7 @@ import (
 const previousRelease = "cfd2f13"
 
 // Processes of the previous release and of this one put and work the jobs of one queue, while they
-// are killed, and others of either take their places.
+// are killed, and workers of the other release take their places: so there are always some of both.
 func TestUpgrade(t *testing.T) {
 	program := buildPrevious(t)
 	for name, options := range map[string]bool{"plain_jobs": false, "newer_options": true} {
@@ -62,8 +62,12 @@ func upgrade(t *testing.T, program string, options bool) {
 		a.replaceAny(func(p *process) {
 			a.await(p.ready, "a process to start")
 			a.kill(p)
-			if p.settings.Putting == nil {
-				p.settings.Program = programs[a.random.IntN(2)]
+			switch {
+			case p.settings.Putting != nil:
+			case p.settings.Program == program:
+				p.settings.Program = ""
+			default:
+				p.settings.Program = program
 			}
 		})
 	}
