@@ -292,7 +292,8 @@ func bounds(ctx context.Context, b *bench, r *report) error {
 
 // bounded measures calls of which each script may take so many milliseconds longer than others.
 func (b *bench) bounded(
-	ctx context.Context, r *report, client *qless.Client, m *meter, calls []boundedCall, longer float64,
+	ctx context.Context, r *report, client *qless.Client, m *meter,
+	calls []boundedCall, longer float64,
 ) (tooLong error) {
 	most := b.longest + longer
 	for _, call := range calls {

@@ -2453,7 +2453,35 @@ local function library(stamp, now)
 								if short then
 									values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 								else
-									asked, counts = lib.count_buckets(waited)
+									do
+										local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+										for i = 1, #waited do
+											local seconds = waited[i]
+											if seconds >= 0 and seconds < 1 then
+												short = short + 1
+											else
+												local name
+												if seconds < 60 then
+													name = 's' .. math.floor(seconds)
+												elseif seconds < 3600 then
+													name = 'm' .. math.floor(seconds / 60)
+												elseif seconds < 86400 then
+													name = 'h' .. math.floor(seconds / 3600)
+												else
+													name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+												end
+												if not seen[name] then
+													fields[#fields + 1] = name
+												end
+												seen[name] = (seen[name] or 0) + 1
+											end
+										end
+										if short == 0 then
+											table.remove(fields, 4)
+										end
+										seen.s0 = short
+										asked, counts = fields, seen
+									end
 									values = try('hmget', key, unpack(asked))
 								end
 								local total = lib.finite(values[1], 0)
@@ -2472,7 +2500,13 @@ local function library(stamp, now)
 								if short then
 									try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #waited))
 								else
-									lib.write_summary(key, total, mean, vk, asked, counts, values)
+									local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+									local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+									for i = 4, #asked2 do
+										update[2 * i - 1] = asked2[i]
+										update[2 * i] = string.format('%d', lib.finite(values2[i], 0) + counts2[asked2[i]])
+									end
+									try('hset', key, unpack(update))
 								end
 								if fresh then
 									lib.expire_stats(prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, day)
@@ -4972,36 +5006,6 @@ local function library(stamp, now)
 				end
 				return over[1] ~= nil
 			end
-		elseif name == 'count_buckets' then
-			function lib.count_buckets(durations)
-				local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-				for i = 1, #durations do
-					local seconds = durations[i]
-					if seconds >= 0 and seconds < 1 then
-						short = short + 1
-					else
-						local name
-						if seconds < 60 then
-							name = 's' .. math.floor(seconds)
-						elseif seconds < 3600 then
-							name = 'm' .. math.floor(seconds / 60)
-						elseif seconds < 86400 then
-							name = 'h' .. math.floor(seconds / 3600)
-						else
-							name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-						end
-						if not seen[name] then
-							fields[#fields + 1] = name
-						end
-						seen[name] = (seen[name] or 0) + 1
-					end
-				end
-				if short == 0 then
-					table.remove(fields, 4)
-				end
-				seen.s0 = short
-				return fields, seen
-			end
 		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
 				local key = prefix .. 'j:' .. jid
@@ -5311,15 +5315,6 @@ local function library(stamp, now)
 				object.what = item[2]
 				local ok, encoded = pcall(cjson.encode, object)
 				return ok and encoded or '{}'
-			end
-		elseif name == 'write_summary' then
-			function lib.write_summary(key, total, mean, vk, asked, counts, values)
-				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-				for i = 4, #asked do
-					update[2 * i - 1] = asked[i]
-					update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
-				end
-				try('hset', key, unpack(update))
 			end
 		end
 		elseif length == 14 then
@@ -6009,9 +6004,9 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			do
 				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
 				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-					for i2 = 1, #jids do
+					for i4 = 1, #jids do
 						do
-							local jid = jids[i2]
+							local jid = jids[i4]
 							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
 							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
@@ -6026,7 +6021,35 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 				if short then
 					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 				else
-					asked, counts = library(stamp, now).count_buckets(ran)
+					do
+						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						for i2 = 1, #ran do
+							local seconds = ran[i2]
+							if seconds >= 0 and seconds < 1 then
+								short = short + 1
+							else
+								local name
+								if seconds < 60 then
+									name = 's' .. math.floor(seconds)
+								elseif seconds < 3600 then
+									name = 'm' .. math.floor(seconds / 60)
+								elseif seconds < 86400 then
+									name = 'h' .. math.floor(seconds / 3600)
+								else
+									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+								end
+								if not seen[name] then
+									fields[#fields + 1] = name
+								end
+								seen[name] = (seen[name] or 0) + 1
+							end
+						end
+						if short == 0 then
+							table.remove(fields, 4)
+						end
+						seen.s0 = short
+						asked, counts = fields, seen
+					end
 					values = try('hmget', key, unpack(asked))
 				end
 				local total = finite(values[1], 0)
@@ -6036,8 +6059,8 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 				if fresh then
 					mean, vk = 0, 0
 				end
-				for i3 = 1, #ran do
-					local value, before = ran[i3], mean
+				for i5 = 1, #ran do
+					local value, before = ran[i5], mean
 					total = total + 1
 					mean = mean + (value - mean) / total
 					vk = vk + (value - mean) * (value - before)
@@ -6045,7 +6068,13 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 				if short then
 					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
 				else
-					library(stamp, now).write_summary(key, total, mean, vk, asked, counts, values)
+					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+					for i3 = 4, #asked2 do
+						update[2 * i3 - 1] = asked2[i3]
+						update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+					end
+					try('hset', key, unpack(update))
 				end
 				if fresh then
 					library(stamp, now).begin_day('run', day, queue)
@@ -6490,13 +6519,6 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 	var = {droppable = 1000, dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
 	local none = var.none
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
 	local function are_short(durations)
 		for i = 1, #durations do
 			if durations[i] < 0 or durations[i] >= 1 then
@@ -6504,6 +6526,13 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 		end
 		return true
+	end
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
 	end
 	local function lock(queue, jids, worker, settings, show, out, run)
 		for first = 1, #jids, 500 do
@@ -6625,7 +6654,35 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					if short then
 						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 					else
-						asked, counts = library(stamp, now).count_buckets(waited)
+						do
+							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+							for i = 1, #waited do
+								local seconds = waited[i]
+								if seconds >= 0 and seconds < 1 then
+									short = short + 1
+								else
+									local name
+									if seconds < 60 then
+										name = 's' .. math.floor(seconds)
+									elseif seconds < 3600 then
+										name = 'm' .. math.floor(seconds / 60)
+									elseif seconds < 86400 then
+										name = 'h' .. math.floor(seconds / 3600)
+									else
+										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+									end
+									if not seen[name] then
+										fields[#fields + 1] = name
+									end
+									seen[name] = (seen[name] or 0) + 1
+								end
+							end
+							if short == 0 then
+								table.remove(fields, 4)
+							end
+							seen.s0 = short
+							asked, counts = fields, seen
+						end
 						values = try('hmget', key, unpack(asked))
 					end
 					local total = finite(values[1], 0)
@@ -6644,7 +6701,13 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					if short then
 						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
 					else
-						library(stamp, now).write_summary(key, total, mean, vk, asked, counts, values)
+						local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+						for i = 4, #asked2 do
+							update[2 * i - 1] = asked2[i]
+							update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
+						end
+						try('hset', key, unpack(update))
 					end
 					if fresh then
 						library(stamp, now).begin_day('wait', day, queue)

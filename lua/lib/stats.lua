@@ -74,7 +74,7 @@ end
 
 -- Counts how many of the durations are in each bucket: returns the fields of a summary followed by
 -- the buckets' names, and the counts by name. Most jobs take less than a second.
-local function count_buckets(durations) -- cold
+local function count_buckets(durations)
   local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
   for i = 1, #durations do
     local seconds = durations[i]
@@ -96,7 +96,7 @@ local function count_buckets(durations) -- cold
 end
 
 -- Writes a summary, and the buckets that were asked for.
-local function write_summary(key, total, mean, vk, asked, counts, values) -- cold
+local function write_summary(key, total, mean, vk, asked, counts, values)
   local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
   for i = 4, #asked do
     update[2 * i - 1] = asked[i]
