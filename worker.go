@@ -328,9 +328,10 @@ func (w *Worker) settleDeferred(ctx context.Context) {
 	}
 }
 
-// A WorkerGroup is a list of workers for several namespaces, such as those of [Shards] or of
-// tenants. They have the same handlers, and are started and stopped together. Other methods of
-// [Worker] are called for each:
+// A WorkerGroup is a list of workers that have the same handlers, and are started and stopped
+// together: for several namespaces, such as those of [Shards] or of tenants, by [NewWorkerGroup];
+// or for one, where a worker of a single queue keeps slots for it, beside one of all queues. Other
+// methods of [Worker] are called for each:
 //
 //	for _, w := range group {
 //		w.Use(middleware)
@@ -512,6 +513,12 @@ type WorkerConfig struct {
 	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration
 
+	// Weights have the queue of each job drawn: while all queues have jobs, one with the weight 6
+	// gives six times as many as one with the weight 1, in the long run. Its keys are elements of
+	// Queues, patterns too; the others have the weight 1. Weights are from 1 to 1000, and take the
+	// place of Order. To keep slots for a queue, have another worker for it: see [WorkerGroup].
+	Weights map[string]int
+
 	// UnknownKlassDelay is the delay of a job whose klass has no handler in this worker. It is
 	// released, without using up a retry, for a worker that has one.
 	//
@@ -566,7 +573,37 @@ func (c WorkerConfig) check() error {
 	if !slices.Contains([]Order{"", OrderStrict, OrderRoundRobin, OrderShuffled}, c.Order) {
 		return badConfig("Order %q is unknown", c.Order)
 	}
-	return c.checkQueues()
+	if err := c.checkQueues(); err != nil {
+		return err
+	}
+	return c.checkWeights()
+}
+
+func (c WorkerConfig) checkWeights() error {
+	if len(c.Weights) > 0 && c.Order != "" {
+		return badConfig("Order %q is set beside Weights", c.Order)
+	}
+	for name, weight := range c.Weights {
+		if strings.HasPrefix(name, "!") || !slices.Contains(c.Queues, name) {
+			return badConfig("Weights has %q, which Queues has not", name)
+		}
+		if weight < 1 || weight > 1000 {
+			return badConfig("Weights[%q] %d is not from 1 to 1000", name, weight)
+		}
+	}
+	return nil
+}
+
+// weights returns the weight of each of the Queues, or nil if they have none.
+func (c WorkerConfig) weights() []int {
+	if len(c.Weights) == 0 {
+		return nil
+	}
+	all := make([]int, len(c.Queues))
+	for i, name := range c.Queues {
+		all[i] = cmp.Or(c.Weights[name], 1)
+	}
+	return all
 }
 
 func (c WorkerConfig) checkQueues() error {

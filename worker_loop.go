@@ -24,6 +24,7 @@ type workLoop struct {
 
 	// Used only by the goroutine of run.
 	reservation reservation
+	weights     []int // of the queues that match each pattern, or nil
 	watch       *queues.Watch
 	tooMany     int // how many queues the patterns matched when that was last logged
 	appetite    appetite
@@ -63,7 +64,8 @@ const (
 func newWorkLoop(w *Worker) *workLoop {
 	l := &workLoop{
 		w: w, due: hub.NewSignal(),
-		reservation: reservation{order: w.cfg.Order}, linger: linger.New(w.cfg.Linger),
+		reservation: reservation{order: w.cfg.Order}, weights: w.cfg.weights(),
+		linger: linger.New(w.cfg.Linger),
 		watch:  queues.NewWatch(queues.NewPatterns(w.cfg.Queues), queueSource{w.client}),
 		logged: map[string]bool{},
 	}

@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -39,14 +40,15 @@ const reservedAtOnce = 250
 
 // A reservation holds the arguments of the next reserve: the queues, and parts of the last reply.
 type reservation struct {
-	order  Order
-	lock   []string // pairs that say whose the jobs become, and for how long, if that is not usual
-	queues []string
-	left   []string // those asked last, if there are none now
-	cursor int
-	claim  string
-	polls  bool // nothing but the time has it ask again
-	brief  bool // it need not count who relays
+	order   Order
+	weights string   // of the queues, in their order, instead of an order
+	lock    []string // pairs that say whose the jobs become, and for how long, if that is not usual
+	queues  []string
+	left    []string // those asked last, if there are none now
+	cursor  int
+	claim   string
+	polls   bool // nothing but the time has it ask again
+	brief   bool // it need not count who relays
 }
 
 // ask sets the queues.
@@ -70,11 +72,14 @@ func (r *reservation) queuesFor(room int) []string {
 func (r *reservation) args(worker string, count, ahead int, poll time.Duration) []any {
 	count = min(count, reservedAtOnce)
 	pairs := slices.Clone(r.lock)
-	switch r.order {
-	case OrderRoundRobin:
+	random := strconv.Itoa(1 + rand.IntN(math.MaxInt32-1))
+	switch {
+	case r.weights != "":
+		pairs = append(pairs, "order", "weighted", "weights", r.weights, "cursor", random)
+	case r.order == OrderRoundRobin:
 		pairs = append(pairs, "order", "round-robin", "cursor", strconv.Itoa(r.cursor))
-	case OrderShuffled:
-		pairs = append(pairs, "order", "shuffled", "cursor", strconv.Itoa(1+rand.IntN(math.MaxInt32-1)))
+	case r.order == OrderShuffled:
+		pairs = append(pairs, "order", "shuffled", "cursor", random)
 	}
 	if r.claim != "" {
 		pairs = append(pairs, "claim", r.claim)
@@ -244,6 +249,10 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 func (l *workLoop) setAsked() {
 	asked := l.watch.Choice.Asked
 	l.reservation.ask(asked)
+	if l.weights != nil {
+		weights := l.watch.Choice.Patterns.Weights(asked, l.weights)
+		l.reservation.weights = strings.Trim(fmt.Sprint(weights), "[]")
+	}
 	l.mu.Lock()
 	l.queues = slices.Clone(asked)
 	l.mu.Unlock()

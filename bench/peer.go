@@ -137,6 +137,8 @@ func (b *bench) findPeers(ctx context.Context) error {
 		peer{name: "qless-unbatched", layout: "qless", open: openQless(putSingly, runWorkers, alone)},
 		peer{name: "qless-worker", layout: "qless", waits: true,
 			open: openQless(putSingly, runWorkers, qless.ClientConfig{})},
+		peer{name: "qless-eager", layout: "qless", waits: true,
+			open: openQless(putSingly, runEagerly, qless.ClientConfig{})},
 		peer{name: "qless-bulk", layout: "qless",
 			open: openQless(putInBulk, runWorkers, qless.ClientConfig{})},
 		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},

@@ -100,7 +100,17 @@ func popSingly(ctx context.Context, s *qlessSession, to *crew) error {
 
 // runWorkers runs the Worker.
 func runWorkers(ctx context.Context, s *qlessSession, to *crew) error {
-	queues := append([]string{queueName}, queueNames(max(0, s.load.queues-1))...)
+	return s.runWorkers(ctx, to, qless.WorkerConfig{})
+}
+
+// runEagerly runs the Worker without its pauses.
+func runEagerly(ctx context.Context, s *qlessSession, to *crew) error {
+	return s.runWorkers(ctx, to, qless.WorkerConfig{Linger: -1})
+}
+
+func (s *qlessSession) runWorkers(ctx context.Context, to *crew, config qless.WorkerConfig) error {
+	config.Queues = append([]string{queueName}, queueNames(max(0, s.load.queues-1))...)
+	config.Concurrency, config.PollInterval = s.load.concurrency, s.load.poll
 	for range s.load.workers {
 		client := s.client
 		if s.load.apart {
@@ -111,11 +121,7 @@ func runWorkers(ctx context.Context, s *qlessSession, to *crew) error {
 				return err
 			}
 		}
-		worker, err := qless.NewWorker(client, qless.WorkerConfig{
-			Concurrency:  s.load.concurrency,
-			Queues:       queues,
-			PollInterval: s.load.poll,
-		})
+		worker, err := qless.NewWorker(client, config)
 		if err != nil {
 			return err
 		}

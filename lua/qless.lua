@@ -345,7 +345,24 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 4 then
-		if name == 'fail' then
+		if name == 'draw' then
+			function lib.draw(ask, open, wanted)
+				local sum, shares = 0, {}
+				for at = 1, #open do
+					sum, shares[at] = sum + ask.weights[open[at]], 0
+				end
+				for _ = 1, wanted do
+					ask.cursor = ask.cursor * 16807 % 2147483647
+					local at, left = 1, ask.cursor / 2147483647 * sum - ask.weights[open[1]]
+					while left >= 0 and at < #open do
+						at = at + 1
+						left = left - ask.weights[open[at]]
+					end
+					shares[at] = shares[at] + 1
+				end
+				return shares
+			end
+		elseif name == 'fail' then
 			function lib.fail(worker, item)
 				local problem = lib.read_owned('Fail', item, worker) or lib.add_failure(item.jid, item.group)
 				if problem then
@@ -2954,6 +2971,18 @@ local function library(stamp, now)
 				end
 				return lib.joined(shown)
 			end
+		elseif name == 'take_from' then
+			function lib.take_from(ask, i, n, out)
+				local expired, more = lib.open_safely(ask, i, n)
+				lib.lock_from(ask, i, expired, 0, nil, out)
+				while more > 0 and var.droppable > 0 do
+					local before = #out
+					if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and ask.count, out) then
+						break
+					end
+					more = more - (#out - before)
+				end
+			end
 		elseif name == 'tell_each' then
 			function lib.tell_each(jids, other, failed, ended)
 				local group, minded = lib.group_of(other), 0
@@ -4712,6 +4741,22 @@ local function library(stamp, now)
 				end
 				return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
 			end
+		elseif name == 'read_weights' then
+			function lib.read_weights(text, count)
+				local weights = {}
+				for word in string.gmatch(text, '%S+') do
+					weights[#weights + 1] = lib.number('Reserve', 'weights', word)
+					if weights[#weights] <= 0 then
+						local message = 'Arg "weights" not positive: ' .. word
+						error('Reserve(): ' .. message)
+					end
+				end
+				if #weights ~= count then
+					local message = 'Arg "weights" has ' .. #weights .. ' for ' .. count .. ' queues'
+					error('Reserve(): ' .. message)
+				end
+				return weights
+			end
 		elseif name == 'release_more' then
 			function lib.release_more(jid)
 				local dependents = prefix .. 'j:' .. jid .. '-dependents'
@@ -4801,18 +4846,7 @@ local function library(stamp, now)
 				local i = string.find(known.marks, known.chosen, 1, true)
 				while i do
 					local before = #out
-					do
-						local i2 = i
-						local expired, more = lib.open_safely(ask, i2, #out)
-						lib.lock_from(ask, i2, expired, 0, nil, out)
-						while more > 0 and var.droppable > 0 do
-							local before = #out
-							if not lib.lock_from(ask, i2, nil, more, ask.limit > ask.count and ask.count, out) then
-								break
-							end
-							more = more - (#out - before)
-						end
-					end
+					lib.take_from(ask, i, #out, out)
 					giving = #out > before and giving + 1 or giving
 					ask.left = ask.left or giving >= 60
 					if math.max(0, ask.limit - #out) == 0 or var.droppable <= 0 or ask.left then
@@ -5303,6 +5337,31 @@ local function library(stamp, now)
 					return letters, values
 				end
 				return '', {}
+			end
+		elseif name == 'take_weighted' then
+			function lib.take_weighted(ask, out)
+				local known, open, giving = ask.known, {}, 0
+				ask.limit = ask.count
+				for i = 1, #ask.queues do
+					if string.sub(known.marks, i, i) == known.chosen and ask.paused[i] ~= 1 and not lib.is_empty(ask, i) then
+						open[#open + 1] = i
+					end
+				end
+				while #open > 0 and math.max(0, ask.limit - #out) > 0 and var.droppable > 0 and not ask.left do
+					local shares, full = lib.draw(ask, open, math.max(0, ask.limit - #out)), {}
+					for at = 1, #open do
+						local share, before = shares[at], #out
+						if share > 0 and var.droppable > 0 and not ask.left then
+							lib.take_from(ask, open[at], ask.limit - share, out)
+							giving = #out > before and giving + 1 or giving
+							ask.left = ask.left or giving >= 60
+						end
+						if #out - before == share then
+							full[#full + 1] = open[at]
+						end
+					end
+					open = full
+				end
 			end
 		elseif name == 'unusual_entry' then
 			function lib.unusual_entry(text)
@@ -6974,7 +7033,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 			end
 			local order, seconds = given.order or 'ordered', false
-			if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
+			if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
 				local message = 'Unknown order "' .. order .. '"'
 				error('Reserve(): ' .. message)
 			end
@@ -6985,7 +7044,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					error('Reserve(): ' .. message)
 				end
 			end
-			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
+			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, weights = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
 		end
 		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
 			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -7066,17 +7125,14 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		end
 		if not ask.known then
 			local expired, more
-			do
-				local n = #out
-				if not ask.known then
-					expired, more = open_one(ask, 1, n)
+			if not ask.known then
+				expired, more = open_one(ask, 1, 0)
+			else
+				local fine, expired2, more2 = pcall(open_one, ask, 1, 0)
+				if fine then
+					expired, more = expired2, more2
 				else
-					local fine, expired2, more2 = pcall(open_one, ask, 1, n)
-					if fine then
-						expired, more = expired2, more2
-					else
-						expired, more = none, 0
-					end
+					expired, more = none, 0
 				end
 			end
 			lock_from(ask, 1, expired, 0, nil, out)
@@ -7089,6 +7145,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 		elseif ask.order == 'ordered' then
 			library(stamp, now).take_ordered(ask, out)
+		elseif ask.weights then
+			library(stamp, now).take_weighted(ask, out)
 		else
 			library(stamp, now).take_round_robin(ask, out)
 		end
@@ -7097,17 +7155,14 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			known.chosen = '1'
 			if not ask.known then
 				local expired, more
-				do
-					local n = #out
-					if not ask.known then
-						expired, more = open_one(ask, 1, n)
+				if not ask.known then
+					expired, more = open_one(ask, 1, 0)
+				else
+					local fine, expired2, more2 = pcall(open_one, ask, 1, 0)
+					if fine then
+						expired, more = expired2, more2
 					else
-						local fine, expired2, more2 = pcall(open_one, ask, 1, n)
-						if fine then
-							expired, more = expired2, more2
-						else
-							expired, more = none, 0
-						end
+						expired, more = none, 0
 					end
 				end
 				lock_from(ask, 1, expired, 0, nil, out)
@@ -7120,6 +7175,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 			elseif ask.order == 'ordered' then
 				library(stamp, now).take_ordered(ask, out)
+			elseif ask.weights then
+				library(stamp, now).take_weighted(ask, out)
 			else
 				library(stamp, now).take_round_robin(ask, out)
 			end

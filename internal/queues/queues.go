@@ -81,6 +81,16 @@ func (p Patterns) Watch() bool {
 	return slices.ContainsFunc(p, func(q pattern) bool { return !q.excludes && !q.isName() })
 }
 
+// Weights returns the weights of queues, which are those of the first patterns that match them. A
+// pattern has the weight of its number.
+func (p Patterns) Weights(queues []string, weights []int) []int {
+	all := make([]int, len(queues))
+	for i, queue := range queues {
+		all[i] = weights[p.Find(queue)]
+	}
+	return all
+}
+
 // Names returns the patterns that are plain names of queues, each once.
 func (p Patterns) Names() []string {
 	var names []string

@@ -8,9 +8,12 @@
 --          poll      the longest time in seconds before the worker asks again
 --          order     ordered, if nothing is said: a queue is asked when those before it have no
 --                    more; round-robin: one job of each queue in turn; shuffled: the same, and the
---                    next call has another order of queues
---          cursor    which queue is asked first by round-robin, from 0; by shuffled, a random
---                    number up to 2147483646
+--                    next call has another order of queues; weighted: each job of a queue that is
+--                    drawn among the queues with jobs. With one queue, there is no order
+--          cursor    which queue is asked first by round-robin, from 0; by shuffled and weighted, a
+--                    random number from 1 to 2147483646
+--          weights   one for each queue, in their order, separated by spaces: by weighted, a queue
+--                    with weight 6 gives six times as many jobs as one with weight 1
 --          claim     the claim that the last call returned
 --          ahead     how many jobs more it takes if no other idle worker waits for one of the
 --                    queues; none of a queue with a max-concurrency, nor after one

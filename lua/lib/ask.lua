@@ -5,7 +5,9 @@
 --   lock_time for how many seconds they are locked, if not for as long as the queue says
 --   queues    their names
 --   list      the same as one text
---   order     'ordered', 'round-robin' or 'shuffled', and cursor, which queue comes first
+--   order     'ordered', 'round-robin', 'shuffled' or 'weighted'
+--   cursor    which queue comes first, or a random number
+--   weights   how often a queue gets a job, by its number, in a weighted order
 --   count     how many jobs it asks for
 --   ahead     how many it takes besides if no other worker waits for them
 --   limit     how many it gets at most
@@ -48,6 +50,21 @@ local function read_queues(first)
   return read_many(first)
 end
 
+-- The weights of as many queues.
+local function read_weights(text, count) -- cold
+  local weights = {}
+  for word in string.gmatch(text, '%S+') do
+    weights[#weights + 1] = number('Reserve', 'weights', word)
+    if weights[#weights] <= 0 then
+      reject('Reserve', 'Arg "weights" not positive: ' .. word)
+    end
+  end
+  if #weights ~= count then
+    reject('Reserve', 'Arg "weights" has ' .. #weights .. ' for ' .. count .. ' queues')
+  end
+  return weights
+end
+
 -- The order of the arguments' pairs does not matter.
 local function read_ask(worker)
   local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
@@ -55,7 +72,8 @@ local function read_ask(worker)
   local given = options('Reserve', 7, last)
   local queues, list = read_queues(last + 1)
   local order, seconds = given.order or 'ordered', false
-  if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
+  if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled'
+    and order ~= 'weighted' then
     reject('Reserve', 'Unknown order "' .. order .. '"')
   end
   if given.lock then
@@ -71,6 +89,7 @@ local function read_ask(worker)
     queues = queues,
     list = list,
     order = order,
+    weights = order == 'weighted' and read_weights(given.weights or '', #queues),
     cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0,
     count = count,
     ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0,

@@ -108,9 +108,9 @@ local function lock_from(ask, i, lost, more, direct, out)
   return not its.stopped and (count >= more or count >= SLICE or its.parked or dropped > 0)
 end
 
--- Takes what is missing from one queue.
-local function take_from(ask, i, out)
-  local expired, more = open_safely(ask, i, #out)
+-- Takes what is missing from one queue when n jobs were taken, or as if there were n.
+local function take_from(ask, i, n, out)
+  local expired, more = open_safely(ask, i, n)
   lock_from(ask, i, expired, 0, nil, out)
   while more > 0 and droppable > 0 do
     local before = #out

@@ -1,5 +1,6 @@
 -- In which order the queues of a worker give jobs: one after the other, or one job of each in turn,
--- beginning where the last call ended (round-robin) or in a random order (shuffled).
+-- beginning where the last call ended (round-robin) or in a random order (shuffled), or each job of
+-- a queue that is drawn (weighted).
 
 -- How many queues a call takes jobs from: a queue costs more than a job.
 local MAX_GIVING = 60
@@ -15,13 +16,60 @@ local function shuffle(ask) -- cold
   ask.cursor = 0
 end
 
+-- Draws a queue for each job that is wanted, by the weights of the queues that are open. Returns
+-- how many jobs each of these gets.
+local function draw(ask, open, wanted) -- cold
+  local sum, shares = 0, {}
+  for at = 1, #open do
+    sum, shares[at] = sum + ask.weights[open[at]], 0
+  end
+  for _ = 1, wanted do
+    ask.cursor = ask.cursor * 16807 % 2147483647
+    local at, left = 1, ask.cursor / 2147483647 * sum - ask.weights[open[1]]
+    while left >= 0 and at < #open do
+      at = at + 1
+      left = left - ask.weights[open[at]]
+    end
+    shares[at] = shares[at] + 1
+  end
+  return shares
+end
+
+-- Takes the jobs of queues that are drawn. A queue that has fewer jobs than it was drawn for is not
+-- drawn again.
+local function take_weighted(ask, out) -- cold
+  local known, open, giving = ask.known, {}, 0
+  ask.limit = ask.count
+  for i = 1, #ask.queues do
+    if string.sub(known.marks, i, i) == known.chosen and ask.paused[i] ~= 1 and not is_empty(ask, i)
+    then
+      open[#open + 1] = i
+    end
+  end
+  while #open > 0 and still_wanted(ask, #out) > 0 and droppable > 0 and not ask.left do
+    local shares, full = draw(ask, open, still_wanted(ask, #out)), {}
+    for at = 1, #open do
+      local share, before = shares[at], #out
+      if share > 0 and droppable > 0 and not ask.left then
+        take_from(ask, open[at], ask.limit - share, out)
+        giving = #out > before and giving + 1 or giving
+        ask.left = ask.left or giving >= MAX_GIVING
+      end
+      if #out - before == share then
+        full[#full + 1] = open[at]
+      end
+    end
+    open = full
+  end
+end
+
 -- Takes all jobs of a queue before those of the next one.
 local function take_ordered(ask, out) -- cold
   local known, giving = ask.known, 0
   local i = string.find(known.marks, known.chosen, 1, true)
   while i do
     local before = #out
-    take_from(ask, i, out)
+    take_from(ask, i, #out, out)
     giving = #out > before and giving + 1 or giving
     ask.left = ask.left or giving >= MAX_GIVING
     if still_wanted(ask, #out) == 0 or droppable <= 0 or ask.left then
@@ -127,9 +175,11 @@ end
 -- Takes jobs of all queues that have the chosen mark.
 local function take_all(ask, out)
   if not ask.known then
-    take_from(ask, 1, out)
+    take_from(ask, 1, 0, out)
   elseif ask.order == 'ordered' then
     take_ordered(ask, out)
+  elseif ask.weights then
+    take_weighted(ask, out)
   else
     take_round_robin(ask, out)
   end

@@ -121,6 +121,7 @@ var strangeWords = []string{
 	"result", "checked", "new", "backoff", "from", "beside", "report", "ttl", "timed", "interval", "keep",
 	"absent", "finished", "idle", "due", "q1", "q2", "nowhere", "w", "complete", "failed", "running", "waiting",
 	"scheduled", "stalled", "recurring", "track", "untrack", "add", "remove", "list", "here", "lock", "ordered", "shuffled",
+	"weighted", "weights",
 	"order", "ahead", "owner", "place", "throttled", "1 x", "inf x", "3 j1",
 }
 

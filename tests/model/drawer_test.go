@@ -354,13 +354,19 @@ func (d *drawer) drawReserve() []string {
 	options := []string{
 		"order", one(d, "ordered", "round-robin", "shuffled"), "ahead", one(d, "0", "0", "2"),
 	}
+	queues := queueNames[:1+d.IntN(len(queueNames))]
+	if d.chance(20) {
+		options[1] = "weighted"
+		weights := strings.Fields("5 1 0.5")[:len(queues)]
+		options = append(options, "weights", strings.Join(weights, " "), "cursor", one(d, "1", "99999"))
+	}
 	if d.chance(10) {
 		options = append(options, "lock", one(d, "0", "0.5", "5"))
 	}
 	line := append([]string{
 		"reserve", d.worker(), strconv.Itoa(d.IntN(5)), "10", strconv.Itoa(len(options)),
 	}, options...)
-	return append(line, queueNames[:1+d.IntN(len(queueNames))]...)
+	return append(line, queues...)
 }
 
 func (d *drawer) drawPopByJID() []string {

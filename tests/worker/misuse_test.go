@@ -20,11 +20,21 @@ func TestAConfigThatCanNotBeUsedIsRefusedWithItsField(t *testing.T) {
 	q := []string{"q"}
 	daily := newSchedule("a", "@daily", "q", "K", nil)
 	for message, config := range map[string]qless.WorkerConfig{
-		`WorkerConfig.Queues is empty`:                         {},
-		`WorkerConfig.Queues[1] is empty`:                      {Queues: []string{"q", ""}},
-		`WorkerConfig.Queues[0] "\xff" is not UTF-8`:           {Queues: []string{"\xff"}},
-		`WorkerConfig.Queues has only exclusions, as "!a"`:     {Queues: []string{"!a", "!b"}},
-		`WorkerConfig.Name "\xff" is not UTF-8`:                {Queues: q, Name: "\xff"},
+		`WorkerConfig.Queues is empty`:                     {},
+		`WorkerConfig.Queues[1] is empty`:                  {Queues: []string{"q", ""}},
+		`WorkerConfig.Queues[0] "\xff" is not UTF-8`:       {Queues: []string{"\xff"}},
+		`WorkerConfig.Queues has only exclusions, as "!a"`: {Queues: []string{"!a", "!b"}},
+		`WorkerConfig.Name "\xff" is not UTF-8`:            {Queues: q, Name: "\xff"},
+		`WorkerConfig.Order "strict" is set beside Weights`: {
+			Queues: q, Order: qless.OrderStrict, Weights: map[string]int{"q": 1},
+		},
+		`WorkerConfig.Weights has "r", which Queues has not`: {
+			Queues: q, Weights: map[string]int{"r": 1},
+		},
+		`WorkerConfig.Weights["q"] 0 is not from 1 to 1000`: {Queues: q, Weights: map[string]int{"q": 0}},
+		`WorkerConfig.Weights["q"] 1001 is not from 1 to 1000`: {
+			Queues: q, Weights: map[string]int{"q": 1001},
+		},
 		`WorkerConfig.Order "random" is unknown`:               {Queues: q, Order: "random"},
 		`WorkerConfig.Concurrency -1 is negative`:              {Queues: q, Concurrency: -1},
 		`WorkerConfig.Prefetch -2 is negative, and not -1`:     {Queues: q, Prefetch: -2},
