@@ -110,6 +110,7 @@ type jobReply struct {
 	Tags         wire.List[wire.Text]    `json:"tags"`
 	History      wire.List[historyReply] `json:"history"`
 	Failure      *failureReply           `json:"failure"`
+	Attempts     wire.List[attemptReply] `json:"attempts"`
 	Dependents   wire.List[wire.Raw]     `json:"dependents"`
 	Dependencies wire.List[wire.Raw]     `json:"dependencies"`
 	LeftOut      wire.List[wire.Text]    `json:"left_out"` // which of the two are too many
@@ -137,6 +138,26 @@ func (f *failureReply) UnmarshalJSON(raw []byte) error {
 	}
 	type plain failureReply
 	return json.Unmarshal(raw, (*plain)(f))
+}
+
+type attemptReply struct {
+	What    wire.Text   `json:"what"`
+	Began   wire.Number `json:"began"`
+	Ended   wire.Number `json:"ended"`
+	Delay   wire.Number `json:"delay"`
+	Worker  wire.Raw    `json:"worker"`
+	Queue   wire.Raw    `json:"queue"`
+	Group   wire.Text   `json:"group"`
+	Message wire.Text   `json:"message"`
+}
+
+func (r *attemptReply) attempt() Attempt {
+	began := r.Began.Time()
+	return Attempt{
+		What: string(r.What), Began: began, Ran: max(r.Ended.Time().Sub(began), 0),
+		Delay: max(r.Delay.Duration(), 0), Worker: string(r.Worker), Queue: string(r.Queue),
+		Group: string(r.Group), Message: string(r.Message),
+	}
 }
 
 // A historyReply is one entry of a history, with the fields that [Job.Log] added.
@@ -238,6 +259,9 @@ func (r *jobReply) job(c *Client) *Job {
 	j.setRun(string(r.PoppedAt), r.PutAt.Time())
 	for _, entry := range r.History {
 		j.History = append(j.History, entry.entries()...)
+	}
+	for _, attempt := range r.Attempts {
+		j.Attempts = append(j.Attempts, attempt.attempt())
 	}
 	if r.Failure != nil {
 		j.Failure = r.Failure.failure()

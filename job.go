@@ -140,6 +140,11 @@ type Job struct {
 	// until [Job.Refresh] is called.
 	Progress *Progress `json:"progress,omitempty"`
 
+	// Attempts are the last 25 runs of the job that did not complete it, oldest first: also those of
+	// earlier queues, and from before it was put again. In a handler, and in lists but those of
+	// [Client.Jobs], they are empty until [Job.Refresh] is called.
+	Attempts []Attempt `json:"attempts,omitempty"`
+
 	// History has the events of the job, oldest first.
 	History []HistoryEntry `json:"history,omitempty"`
 
@@ -208,6 +213,55 @@ type HistoryEntry struct {
 
 	// Details are the fields that a log added, or nil.
 	Details map[string]json.RawMessage `json:"details,omitempty"`
+}
+
+// An Attempt is a run of a job that did not complete it.
+type Attempt struct {
+	// The end of the run: retried, failed, released, lost or timed_out.
+	What string `json:"what"`
+
+	// Began is when the worker got the job.
+	Began time.Time `json:"began,omitzero"`
+
+	// Ran is how long the worker had the job: if it was lost, until the lock ended. In JSON, it and
+	// Delay are numbers of seconds.
+	Ran time.Duration `json:"ran"`
+
+	// Delay is the back-off: how long the job then had to wait before its next run.
+	Delay time.Duration `json:"delay,omitempty"`
+
+	Worker string `json:"worker,omitempty"`
+	Queue  string `json:"queue,omitempty"`
+
+	// Group and Message are why the job was retried or failed. The message is only the first line of
+	// it, of at most 200 bytes; [Job.Failure] has all of the latest one.
+	Group   string `json:"group,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// attemptJSON has the durations in seconds.
+type attemptJSON struct {
+	attemptFields
+	Ran   jobopts.Span `json:"ran"`
+	Delay jobopts.Span `json:"delay,omitempty"`
+}
+
+type attemptFields Attempt
+
+// MarshalJSON writes durations in seconds.
+func (a Attempt) MarshalJSON() ([]byte, error) {
+	return marshalFields(attemptJSON{attemptFields(a), jobopts.Span(a.Ran), jobopts.Span(a.Delay)})
+}
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (a *Attempt) UnmarshalJSON(text []byte) error {
+	var read attemptJSON
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	*a = Attempt(read.attemptFields)
+	a.Ran, a.Delay = time.Duration(read.Ran), time.Duration(read.Delay)
+	return nil
 }
 
 // A run is the run of a job by a worker of this process.

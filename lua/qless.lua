@@ -378,7 +378,7 @@ local function library(stamp, now)
 					fields[#fields + 1] = 'x:result'
 					fields[#fields + 1] = item.ended
 				end
-				lib.give_up(item, worker, fields)
+				lib.give_up(item, worker, fields, 'failed')
 				lib.leave_queue(item.current, jid)
 				local cap, keep = lib.read_failing()
 				lib.record(item.key, lib.entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
@@ -649,7 +649,7 @@ local function library(stamp, now)
 				if failure then
 					fields[5], fields[6] = 'failure', failure
 				end
-				lib.give_up(item, worker, fields)
+				lib.give_up(item, worker, fields, 'retried')
 				if queue ~= item.current then
 					lib.know_unlisted(queue)
 					lib.note_filled(queue)
@@ -1034,7 +1034,8 @@ local function library(stamp, now)
 					fields[#fields + 1] = 'x:result'
 					fields[#fields + 1] = item.ended
 				end
-				lib.give_up(item, worker, fields)
+				item.group, item.message = group, message
+				lib.give_up(item, worker, fields, 'failed')
 				local cap, keep = lib.read_failing()
 				lib.mark_exhausted(item.jid, queue, group, failure, cap)
 				do
@@ -1049,7 +1050,7 @@ local function library(stamp, now)
 				end
 			end
 		elseif name == 'give_up' then
-			function lib.give_up(item, worker, fields)
+			function lib.give_up(item, worker, fields, what)
 				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
 				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
 				do
@@ -1064,6 +1065,10 @@ local function library(stamp, now)
 				if item.data ~= '' then
 					fields[#fields + 1] = 'data'
 					fields[#fields + 1] = item.data
+				end
+				if item.began then
+					fields[#fields + 1] = 'x:attempts'
+					fields[#fields + 1] = lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay})
 				end
 				call('hset', item.key, unpack(fields))
 				do
@@ -1543,6 +1548,7 @@ local function library(stamp, now)
 		elseif name == 'release' then
 			function lib.release(worker, item)
 				local problem, state = lib.read_owned('Release', item, worker)
+				local delay = item.delay
 				if not problem then
 					if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, item.delay) then
 						item.delay = 0
@@ -1553,8 +1559,10 @@ local function library(stamp, now)
 				if problem then
 					return problem
 				end
-				lib.give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
-				lib.wake_for(item.current, item.delay)
+				local waits = item.delay
+				item.delay = delay
+				lib.give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'}, 'released')
+				lib.wake_for(item.current, waits)
 				if item.stored then
 					lib.stop_limited(item.jid, item.stored)
 				end
@@ -1954,7 +1962,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_job' then
 			function lib.read_job(run, jid)
-				return run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+				return run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
 			end
 		elseif name == 'readable' then
 			function lib.readable(text)
@@ -3323,6 +3331,16 @@ local function library(stamp, now)
 				end
 				return its[jid]
 			end
+		elseif name == 'first_line' then
+			function lib.first_line(message)
+				local line = string.match(message, '^%s*([^\013\010]*)')
+				local next_byte = string.byte(line, 200 + 1)
+				line = string.sub(line, 1, 200)
+				if next_byte and next_byte >= 128 and next_byte < 192 then
+					line = string.gsub(line, '[À-ÿ][€-¿]*$', '')
+				end
+				return line
+			end
 		elseif name == 'first_turn' then
 			function lib.first_turn(queue, priority)
 				local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
@@ -3532,7 +3550,7 @@ local function library(stamp, now)
 		elseif name == 'read_owned' then
 			function lib.read_owned(area, item, worker)
 				local key = prefix .. 'j:' .. item.jid
-				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
+				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
 				local problem = job.err or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
 				if problem then
 					return problem
@@ -3543,7 +3561,7 @@ local function library(stamp, now)
 				end
 				item.key, item.current, item.priority = key, job[1], job[4]
 				item.remaining, item.history, item.grace = math.floor(lib.finite(job[5], 0)), job[6], job[7]
-				item.stored = job[9]
+				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
 				if item.result then
 					item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
 				end
@@ -3864,7 +3882,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'expire_lock' then
 			function lib.expire_lock(queue, jid, settings)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o')
+				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
 				local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
 				if not job[1] and not job[6] then
 					call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -3898,7 +3916,19 @@ local function library(stamp, now)
 				end
 				if sudden or warned then
 					local remaining = math.floor(lib.finite(job[3], 0)) - 1
-					call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+					local delay
+					if remaining >= 0 and (job[7] or settings.initial_delay) then
+						local text, retries = job[7], job[8]
+						local own = lib.list_of(text)
+						local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
+						if initial == 0 then
+							delay = nil
+						else
+							local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
+							delay = lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
+						end
+					end
+					call('hset', prefix .. 'j:' .. jid, 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
 					call('hdel', prefix .. 'j:' .. jid, 'grace')
 					if remaining < 0 then
 						do
@@ -3920,18 +3950,6 @@ local function library(stamp, now)
 					end
 					if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
 						return nil
-					end
-					local delay
-					if job[7] or settings.initial_delay then
-						local text, retries = job[7], job[8]
-						local own = lib.list_of(text)
-						local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
-						if initial == 0 then
-							delay = nil
-						else
-							local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
-							delay = lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
-						end
 					end
 					if delay then
 						local delay2 = delay
@@ -4932,6 +4950,19 @@ local function library(stamp, now)
 						return
 					end
 				end
+			end
+		elseif name == 'with_attempt' then
+			function lib.with_attempt(before, what, began, attempt)
+				attempt.what, attempt.began = what, began or nil
+				attempt.ended = attempt.ended or stamp
+				attempt.message = attempt.message and lib.first_line(attempt.message)
+				attempt.delay = attempt.delay and attempt.delay > 0 and string.format('%.17g', attempt.delay) or nil
+				local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
+				local _, others = string.gsub(text, '\009', '')
+				for _ = 25, others do
+					text = string.match(text, '\009(.*)$')
+				end
+				return text
 			end
 		elseif name == 'within_reach' then
 			function lib.within_reach(jids, most)
@@ -6501,7 +6532,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			result = library(stamp, now).strict_json('End', 'result', result)
 		end
 		local key = prefix .. 'j:' .. jid
-		local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place')
+		local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts')
 		local state, queue, worker = job[1], job[2], job[3] or ''
 		if not state then
 			return false
@@ -6544,7 +6575,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			end
 			state = as
 		elseif held then
-			local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0}
+			local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0, began = state == 'running' and job[9], attempts = job[10]}
 			local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
 			if job[8] then
 				score = finite(job[4], 0) - finite(job[8], now) / 10000000000
@@ -6554,7 +6585,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			if problem then
 				error('End(): ' .. problem)
 			end
-			library(stamp, now).give_up(item, worker, fields)
+			library(stamp, now).give_up(item, worker, fields, 'released')
 			library(stamp, now).wake_for(queue, 0)
 			if job[7] then
 				library(stamp, now).stop_limited(jid, job[7])
@@ -8127,7 +8158,7 @@ elseif command == 'fail' or command == 'retry' then
 	end
 	local function read_owned(area, item, worker)
 		local key = prefix .. 'j:' .. item.jid
-		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o')
+		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
 		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
 		if problem then
 			return problem
@@ -8138,7 +8169,7 @@ elseif command == 'fail' or command == 'retry' then
 		end
 		item.key, item.current, item.priority = key, job[1], job[4]
 		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-		item.stored = job[9]
+		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
 		if item.result then
 			item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
 		end
@@ -8228,6 +8259,10 @@ elseif command == 'fail' or command == 'retry' then
 					if item.data ~= '' then
 						fields[#fields + 1] = 'data'
 						fields[#fields + 1] = item.data
+					end
+					if item.began then
+						fields[#fields + 1] = 'x:attempts'
+						fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
 					end
 					call('hset', item.key, unpack(fields))
 					local queue = item.current
@@ -8397,6 +8432,10 @@ elseif command == 'fail' or command == 'retry' then
 				if item.data ~= '' then
 					fields[#fields + 1] = 'data'
 					fields[#fields + 1] = item.data
+				end
+				if item.began then
+					fields[#fields + 1] = 'x:attempts'
+					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
 				end
 				call('hset', item.key, unpack(fields))
 				local queue = item.current
@@ -8578,13 +8617,16 @@ elseif command == 'get' then
 	var.related_left = asks_due and 4000
 	local text
 	do
-		local job = call('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+		local job = call('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
 		if not job[13] then
 			text = nil
 		elseif not asks_due then
 			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
 		else
 			local state, more = job[14], library(stamp, now).set_beside(job)
+			if job[17] then
+				more = more .. ',"attempts":' .. (library(stamp, now).readable('[' .. job[17] .. ']') or empty_list)
+			end
 			if state == 'scheduled' or state == 'depends' then
 				more = more .. library(stamp, now).due_member(jid, job[2], state)
 			end
@@ -8751,7 +8793,7 @@ elseif command == 'peek' then
 	out, var.passed = {}, 0
 	var.out = out
 	local function show(key, jid)
-		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
 		if job[13] and job[9] and library(stamp, now).is_over(jid, job[9], 'waiting') then
 			var.passed = var.passed + 1
 		elseif job[13] then
@@ -8894,7 +8936,7 @@ elseif command == 'timeout' then
 	local running, jids = {}, {}
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
-		local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o')
+		local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
 		if not job[2] then
 			local message = 'Job ' .. jid .. ' does not exist'
 			error('Timeout(): ' .. message)
@@ -8934,7 +8976,7 @@ elseif command == 'timeout' then
 					library(stamp, now).trim_history(key .. '-history', length, cap)
 				end
 			end
-			call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
+			call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0', 'x:attempts', library(stamp, now).with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
 			do
 				local worker = job[3] or ''
 				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -9797,7 +9839,7 @@ elseif command == 'repair' then
 				return broken.err
 			end
 			do
-				local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o')
+				local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
 				local queue = job[1]
 				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 				call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
@@ -9808,7 +9850,7 @@ elseif command == 'repair' then
 					end
 				end
 				lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'))
-				call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
+				call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
 				lib.lock_lost(jid, job[3] or '')
 				lib.wake(queue)
 				if job[5] then
@@ -10262,6 +10304,9 @@ elseif command == 'multiget' then
 					text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
 				else
 					local state, more = job[14], lib.set_beside(job)
+					if job[17] then
+						more = more .. ',"attempts":' .. (lib.readable('[' .. job[17] .. ']') or empty_list)
+					end
 					if state == 'scheduled' or state == 'depends' then
 						more = more .. lib.due_member(jid, job[2], state)
 					end

@@ -41,7 +41,7 @@ end
 
 local key = job_key(jid)
 local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o',
-  'x:place')
+  'x:place', 'time', 'x:attempts')
 local state, queue, worker = job[1], job[2], job[3] or ''
 if not state then
   return false
@@ -67,6 +67,7 @@ end
 local function requeue_in_place()
   local item = {
     jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0,
+    began = state == 'running' and job[9], attempts = job[10],
   }
   local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
   if job[8] then
@@ -77,7 +78,7 @@ local function requeue_in_place()
   if problem then
     reject('End', problem)
   end
-  give_up(item, worker, fields)
+  give_up(item, worker, fields, 'released')
   wake_for(queue, 0)
   if job[7] then
     stop_limited(jid, job[7])

@@ -23,6 +23,9 @@ local function find_job(run, jid, asks_due)
     return job_json(job, is_tracked(jid))
   end
   local state, more = job[STATE], set_beside(job)
+  if job[ATTEMPTS] then
+    more = more .. attempts_member(job[ATTEMPTS])
+  end
   if state == 'scheduled' or state == 'depends' then
     more = more .. due_member(jid, job[QUEUE], state)
   end

@@ -5,7 +5,7 @@
 local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o')
+    'grace', 'time', 'x:o', 'x:attempts')
   local problem = job.err or not item.anybody and
     not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
@@ -17,7 +17,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored = job[9]
+  item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
   if item.result then
     item.ended = result_field('failed', job[8], item.result)
   end
@@ -30,8 +30,8 @@ local function add_result(item, fields) -- cold
 end
 
 -- Takes a job from its worker and changes some of its fields. The caller has already written where
--- it goes, as that may fail.
-local function give_up(item, worker, fields)
+-- it goes, as that may fail. what has become of its run, if it ran.
+local function give_up(item, worker, fields, what)
   try('zrem', queue_key(item.current, 'locks'), item.jid)
   try('zrem', worker_key(worker), item.jid)
   adopt_history(item.jid, item.history)
@@ -41,6 +41,13 @@ local function give_up(item, worker, fields)
   if item.data ~= '' then
     fields[#fields + 1] = 'data'
     fields[#fields + 1] = item.data
+  end
+  if item.began then
+    fields[#fields + 1] = 'x:attempts'
+    fields[#fields + 1] = with_attempt(item.attempts, what, item.began, {
+      worker = worker, queue = item.current, group = item.group, message = item.message,
+      delay = what ~= 'failed' and item.delay,
+    })
   end
   call('hset', item.key, unpack(fields))
   wake_for_slot(item.current)
@@ -76,7 +83,7 @@ local function fail(worker, item)
   if item.ended then
     add_result(item, fields)
   end
-  give_up(item, worker, fields)
+  give_up(item, worker, fields, 'failed')
   leave_queue(item.current, jid)
   local cap, keep = read_failing()
   record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
@@ -103,7 +110,8 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   if item.ended then
     add_result(item, fields)
   end
-  give_up(item, worker, fields)
+  item.group, item.message = group, message
+  give_up(item, worker, fields, 'failed')
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   publish_more({
@@ -144,7 +152,7 @@ local function retry(worker, item)
   if failure then
     fields[5], fields[6] = 'failure', failure
   end
-  give_up(item, worker, fields)
+  give_up(item, worker, fields, 'retried')
   if queue ~= item.current then
     know_unlisted(queue)
     note_filled(queue) -- its own queue had a lock, so that it was not empty
@@ -161,6 +169,7 @@ end
 -- them; one that has none of them waits for the delay. Returns why not, or nil.
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
+  local delay = item.delay
   if not problem then
     if item.throttled and item.stored and throttle(item.stored, item.throttled, item.delay) then
       item.delay = 0
@@ -172,8 +181,10 @@ local function release(worker, item)
   if problem then
     return problem
   end
-  give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
-  wake_for(item.current, item.delay)
+  local waits = item.delay
+  item.delay = delay
+  give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'}, 'released')
+  wake_for(item.current, waits)
   if item.stored then
     stop_limited(item.jid, item.stored)
   end

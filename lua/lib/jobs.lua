@@ -18,11 +18,12 @@ local JID = 13
 local STATE = 14
 local WORKER = 15
 local EXPIRES = 16
+local ATTEMPTS = 17
 
 local function read_job(run, jid)
   return run('hmget', job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
     'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker',
-    'expires')
+    'expires', 'x:attempts')
 end
 
 -- How many jids of other jobs this call may still show. Without it, as for clients of other

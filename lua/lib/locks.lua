@@ -115,7 +115,14 @@ end
 -- Decides about a job whose worker has lost it. Returns the jid if it can be handed out now.
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
-  call('hset', job_key(jid), 'remaining', remaining)
+  local delay
+  if remaining >= 0 and (job[7] or settings.initial_delay) then
+    delay = backoff_delay(job[7], job[8], remaining, settings)
+  end
+  call('hset', job_key(jid), 'remaining', remaining, 'x:attempts',
+    with_attempt(job[12], 'lost', job[10], {
+      ended = finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay,
+    }))
   call('hdel', job_key(jid), 'grace')
   if remaining < 0 then
     fail_lost(queue, jid, worker, job[5], job[9], settings)
@@ -123,10 +130,6 @@ local function give_again(queue, jid, job, worker, settings)
   end
   if job[9] and is_over(jid, job[9], 'waiting') and drop_expired(jid, 'waiting') then
     return nil
-  end
-  local delay
-  if job[7] or settings.initial_delay then
-    delay = backoff_delay(job[7], job[8], remaining, settings)
   end
   if delay then
     put_off(queue, jid, delay)
@@ -139,7 +142,7 @@ end
 -- Handles one expired lock. Returns the jid if it can be handed out.
 local function expire_lock(queue, jid, settings)
   local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-    'state', 'backoff', 'retries', 'x:o')
+    'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
   local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
   if not job[1] and not job[6] then
     call('zrem', queue_key(queue, 'locks'), jid)

@@ -1,0 +1,37 @@
+-- The attempts to run a job that did not complete it: x:attempts has a JSON object for each, the
+-- oldest first, with a comma and a tab between them. No other tab is in it. Numbers are texts,
+-- because cjson would not keep all their digits.
+
+-- How many attempts a job keeps, and how many bytes of the first line of a message.
+local MAX_ATTEMPTS = 25
+local MAX_LINE = 200
+
+-- The first line of a message, or its beginning, without half a character at the end.
+local function first_line(message) -- cold
+  local line = string.match(message, '^%s*([^\r\n]*)')
+  local next_byte = string.byte(line, MAX_LINE + 1)
+  line = string.sub(line, 1, MAX_LINE)
+  if next_byte and next_byte >= 128 and next_byte < 192 then
+    line = string.gsub(line, '[\192-\255][\128-\191]*$', '')
+  end
+  return line
+end
+
+-- The field with one more attempt: what became of it, when it began, and the other members.
+local function with_attempt(before, what, began, attempt) -- cold
+  attempt.what, attempt.began = what, began or nil
+  attempt.ended = attempt.ended or stamp
+  attempt.message = attempt.message and first_line(attempt.message)
+  attempt.delay = attempt.delay and attempt.delay > 0 and exact(attempt.delay) or nil
+  local text = (before and before .. ',\t' or '') .. cjson.encode(attempt)
+  local _, others = string.gsub(text, '\t', '')
+  for _ = MAX_ATTEMPTS, others do
+    text = string.match(text, '\t(.*)$')
+  end
+  return text
+end
+
+-- The member of a job's JSON that shows the field; none are shown if it is damaged.
+local function attempts_member(text) -- cold
+  return ',"attempts":' .. (readable('[' .. text .. ']') or empty_list)
+end
