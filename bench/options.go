@@ -186,6 +186,7 @@ peers of job, pickup, rest and memory
   qless-single     this package, each job put, popped and completed with its own script
   qless-unbatched  each job put with its own script, and run by the Worker
   qless-worker     the same, but the puts of several goroutines share scripts, as by default
+  qless-eager      the same, with workers that don't linger between calls
   qless-bulk       jobs put by PutMany, 100 per call, and run by the Worker
   qless-dropin     our script for clients in other languages, called like a classic one
   asynq            hibiken/asynq with its defaults; jobs that are done are deleted
