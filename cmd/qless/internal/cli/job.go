@@ -106,6 +106,12 @@ func (a *app) printJob(job *qless.Job, result qless.Result) error {
 	if result.Data != nil {
 		a.block("result", indented(result.Data))
 	}
+	if len(job.Attempts) > 0 {
+		fmt.Fprintln(a.out, "attempts:")
+		if err := attempts(job).write(a.out); err != nil {
+			return err
+		}
+	}
 	if len(job.History) == 0 {
 		return nil
 	}
@@ -184,6 +190,17 @@ func progressText(p *qless.Progress) string {
 		text = fmt.Sprintf("%d of %d", p.Done, p.Total)
 	}
 	return strings.TrimSpace(text + " " + p.Note)
+}
+
+func attempts(job *qless.Job) *table {
+	t := &table{
+		header: []string{"  BEGAN", "WHAT", "RAN", "DELAY", "QUEUE", "WORKER", "GROUP", "MESSAGE"},
+	}
+	for _, a := range job.Attempts {
+		t.add("  "+since(a.Began), a.What, units.Duration(a.Ran), elapsed(a.Delay), dash(a.Queue),
+			dash(a.Worker), dash(a.Group), dash(a.Message))
+	}
+	return t
 }
 
 func history(job *qless.Job) *table {
