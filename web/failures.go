@@ -229,8 +229,6 @@ func (s *site) sampleOf(
 	if err != nil || len(jobs) == 0 || jobs[0].Failure == nil {
 		return nil, err
 	}
-	if redact := s.handler.options.Redact; redact != nil {
-		redact(jobs[0])
-	}
+	s.redact(jobs[0])
 	return &failedJob{JID: jobs[0].JID, Klass: jobs[0].Klass, Failure: jobs[0].Failure}, nil
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,9 +76,7 @@ func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
 	if links := s.handler.options.Links; links != nil {
 		data.Links = links(job)
 	}
-	if redact := s.handler.options.Redact; redact != nil {
-		redact(job)
-	}
+	s.redact(job)
 	data.Data = validJSON(job.Data)
 	for _, entry := range job.History {
 		for name, detail := range entry.Details {
@@ -85,6 +84,26 @@ func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
 		}
 	}
 	return data, nil
+}
+
+// redact leaves what may be shown of a job. Redact is asked about the failure of each attempt, too.
+func (s *site) redact(job *qless.Job) {
+	redact := s.handler.options.Redact
+	if redact == nil {
+		return
+	}
+	for i := range job.Attempts {
+		attempt, copied := &job.Attempts[i], *job
+		copied.Attempts = nil
+		copied.Failure = &qless.Failure{
+			Group: attempt.Group, Message: attempt.Message,
+			When: attempt.Began.Add(attempt.Ran), Worker: attempt.Worker,
+		}
+		redact(&copied)
+		shown := cmp.Or(copied.Failure, &qless.Failure{})
+		attempt.Group, attempt.Message = shown.Group, shown.Message
+	}
+	redact(job)
 }
 
 // addResult adds what the job's worker has set as its result, if that may be shown.
@@ -177,8 +196,8 @@ func (j *jobData) LastQueue() string {
 	return ""
 }
 
-// Attempts says how many retries are left, or how many were used if the job has ended.
-func (j *jobData) Attempts() string {
+// RetriesLeft says how many retries are left, or how many were used if the job has ended.
+func (j *jobData) RetriesLeft() string {
 	used := max(0, j.Retries-j.Remaining)
 	switch {
 	case j.State != qless.StateComplete && j.State != qless.StateFailed:

@@ -76,6 +76,37 @@ func TestAFailedJobShowsWhy(t *testing.T) {
 	require.Contains(t, page, "It was put to wait for")
 }
 
+func TestAJobShowsItsAttempts(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	d.put("mail", "Send", qless.JID("j"))
+	run := func(end func(job *qless.Job) error) {
+		jobs, err := d.Queue("mail").Pop(ctx, 1)
+		d.do(err)
+		d.do(end(jobs[0]))
+	}
+	require.NotContains(t, d.page("/jobs/j"), "Attempts")
+	run(func(job *qless.Job) error {
+		_, err := job.Retry(ctx, 0, "net/dial", "no <route>\nstack")
+		return err
+	})
+	run(func(job *qless.Job) error { return job.Release(ctx, time.Minute) })
+	d = d.again(web.Options{})
+	page := d.page("/jobs/j")
+	require.Contains(t, page, `<th scope="row">retried</th>`)
+	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a> no &lt;route&gt;</td>`)
+	require.Contains(t, page, `<td class="n" data-l="Back-off">1m00s</td>`)
+	require.Contains(t, page, "Waits for its back-off for ")
+	require.Contains(t, page, "4 of 5 retries left")
+	require.Len(t, d.read("/jobs/j")["attempts"], 2)
+	d = d.again(web.Options{Redact: func(job *qless.Job) {
+		if job.Failure.Group == "net/dial" {
+			job.Failure = nil
+		}
+	}})
+	require.NotContains(t, d.page("/jobs/j"), "dial")
+}
+
 func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()

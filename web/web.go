@@ -53,9 +53,10 @@ type Options struct {
 	// of HTTP's basic authentication, else the remote address.
 	User func(r *http.Request) string
 
-	// Redact, if set, changes what is shown of a job: its Data, Headers, Failure, History and
-	// Progress. It gets a copy. Data and results of jobs are not shown, searched or offered as a
-	// download elsewhere then.
+	// Redact, if set, changes what is shown of a job: its Data, Headers, Failure, Attempts,
+	// History and Progress. It gets a copy, and one more for each attempt, whose failure is the
+	// Failure of that. Data and results of jobs are not shown, searched or offered as a download
+	// elsewhere then.
 	Redact func(job *qless.Job)
 
 	// Links, if set, returns links to show on the page of a job, such as those to its trace.

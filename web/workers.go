@@ -160,9 +160,7 @@ func (s *site) addRuns(ctx context.Context, data *workersData) error {
 			}
 			if len(jobs) > 0 {
 				run.Job = jobs[0]
-				if redact := s.handler.options.Redact; redact != nil {
-					redact(run.Job)
-				}
+				s.redact(run.Job)
 			}
 		}
 		s.runs.set(name, run, now, maxKnownGroups)

@@ -3,6 +3,7 @@ package charts
 import (
 	"fmt"
 	"html/template"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -14,6 +15,8 @@ import (
 type timeline struct {
 	from, to time.Time
 	visits   []visit
+
+	attempts []qless.Attempt // the ones after the history that was read
 }
 
 // A visit is what happened to a job from a put to the next.
@@ -28,6 +31,8 @@ type span struct {
 	from, to time.Time
 	isRun    bool
 	title    string
+	backOff  time.Duration // of a wait; the rest of it is another one
+	isUnsure bool          // the job may also have waited in the run
 }
 
 // A mark is something that happened at one time.
@@ -39,10 +44,10 @@ type mark struct {
 // Timeline draws the way of a job through its queues.
 func Timeline(job *qless.Job, now time.Time) template.HTML { return timelineOf(job, now).draw() }
 
-// timelineOf reads the history of a job. A retry has no entry there, so a run that another one
-// follows lasts until the failure that is known, or else until the next.
+// timelineOf reads the history of a job, and its attempts, which have the ends of runs that did not
+// complete it. If another script has run it, a retry is known only by the run that follows.
 func timelineOf(job *qless.Job, now time.Time) *timeline {
-	t := &timeline{}
+	t := &timeline{attempts: job.Attempts}
 	if len(job.History) == 0 {
 		return t
 	}
@@ -58,7 +63,9 @@ func timelineOf(job *qless.Job, now time.Time) *timeline {
 const maxVisits = 40
 
 func (t *timeline) add(entry *qless.HistoryEntry) {
-	t.to = entry.When
+	if entry.When.After(t.to) {
+		t.to = entry.When
+	}
 	if entry.What == "put" || len(t.visits) == 0 {
 		t.close(entry.When)
 		t.visits = append(t.visits, visit{queue: entry.Queue})
@@ -67,11 +74,7 @@ func (t *timeline) add(entry *qless.HistoryEntry) {
 	case "put":
 		t.open(entry.When, false, "Waits")
 	case "popped":
-		if last := t.last(); last != nil && last.isRun {
-			t.mark(entry.When, "↻", "Retried")
-		}
-		t.close(entry.When)
-		t.open(entry.When, true, "Runs by "+entry.Worker)
+		t.run(entry)
 	case "done":
 		t.close(entry.When)
 		t.mark(entry.When, "✓", "Done")
@@ -79,14 +82,61 @@ func (t *timeline) add(entry *qless.HistoryEntry) {
 		t.close(entry.When)
 		t.mark(entry.When, "✕", "Failed: "+entry.Group)
 	case "timed-out":
-		t.close(entry.When)
 		t.mark(entry.When, "!", "The lock was lost")
-		t.open(entry.When, false, "Waits after a lost lock")
+		if last := t.last(); last == nil || last.isRun {
+			t.close(entry.When)
+			t.open(entry.When, false, "Waits after a lost lock")
+		}
 	case "dependency-failed":
 		t.mark(entry.When, "✕", "One that it waited for has failed")
 	default:
 		t.mark(entry.When, "•", "Log: "+words.Short(entry.What, 100))
 	}
+}
+
+// run draws a run, and if that did not complete the job, what came after it.
+func (t *timeline) run(entry *qless.HistoryEntry) {
+	if last := t.last(); last != nil && last.isRun {
+		last.title, last.isUnsure = "Ran, and may have waited again", true
+		t.mark(entry.When, "↻", "Retried")
+	}
+	attempt := t.attempt(entry)
+	if attempt == nil {
+		t.close(entry.When)
+		t.open(entry.When, true, "Runs by "+entry.Worker)
+		return
+	}
+	ended := attempt.Began.Add(attempt.Ran)
+	t.close(attempt.Began)
+	t.open(attempt.Began, true, "Ran by "+entry.Worker)
+	t.close(ended)
+	switch attempt.What {
+	case "failed": // the history has the mark
+	case "lost", "timed_out":
+		t.open(ended, false, "Waits after a lost lock")
+	default:
+		t.mark(ended, "↻", "The job was "+words.Short(
+			strings.Join(strings.Fields(attempt.What+" "+attempt.Group+" "+attempt.Message), " "), 100))
+		t.open(ended, false, "Waits again")
+	}
+	if last := t.last(); last != nil {
+		last.backOff = attempt.Delay
+	}
+	if ended.After(t.to) {
+		t.to = ended
+	}
+}
+
+// attempt returns the attempt that began with an entry, or nil.
+func (t *timeline) attempt(entry *qless.HistoryEntry) *qless.Attempt {
+	for i := range t.attempts {
+		a := &t.attempts[i]
+		if a.Began.Unix() == entry.When.Unix() && a.Worker == entry.Worker {
+			t.attempts = t.attempts[i+1:]
+			return a
+		}
+	}
+	return nil
 }
 
 // end draws what lasts until now.
@@ -131,10 +181,21 @@ func (t *timeline) open(at time.Time, isRun bool, title string) {
 	v.spans = append(v.spans, span{from: at, isRun: isRun, title: title})
 }
 
+// close ends the last span, and divides one with a back-off that has ended.
 func (t *timeline) close(at time.Time) {
-	if last := t.last(); last != nil {
-		last.to = at
+	last := t.last()
+	if last == nil {
+		return
 	}
+	if due := last.from.Add(last.backOff); last.backOff > 0 {
+		last.title = "Waits for its back-off"
+		if at.After(due) {
+			last.to = due
+			t.open(due, false, "Waits again")
+			last = t.last()
+		}
+	}
+	last.to = at
 }
 
 func (t *timeline) mark(at time.Time, sign, title string) {
@@ -187,6 +248,9 @@ func (d *drawing) visit(v *visit, top float64, x func(time.Time) float64) {
 		}
 		if s.isRun {
 			bar.Class, bar.Y, bar.Height = "run", top+7, 14
+		}
+		if s.isUnsure {
+			bar.Class = "run unsure"
 		}
 		bar.Width = max(1.5, x(s.to)-bar.X)
 		d.add(bar)
