@@ -138,9 +138,10 @@ func (o Delay) applyPut(given *jobopts.Options)  { given.Delay = (*time.Duration
 func (o Delay) applyNext(given *jobopts.Options) { given.Delay = (*time.Duration)(&o) }
 
 // DependsOn makes a job wait until other jobs are complete. Used twice, the lists are joined. Jobs
-// that do not exist or are already complete are not waited for. If one of them fails, the job keeps
-// waiting until that one is unfailed and completed, or both are canceled together, unless
-// [OnFailure] says something else. A jid that no job can have ([JID]) is [ErrInvalid].
+// that do not exist ([DependsOn.MustExist]) or are already complete are not waited for. If one of
+// them fails, the job keeps waiting until that one is unfailed and completed, or both are canceled
+// together, unless [OnFailure] says something else. A jid that no job can have ([JID]) is
+// [ErrInvalid].
 type DependsOn []string
 
 func (o DependsOn) applyPut(given *jobopts.Options) {
@@ -148,6 +149,19 @@ func (o DependsOn) applyPut(given *jobopts.Options) {
 }
 
 func (o DependsOn) applyNext(given *jobopts.Options) { o.applyPut(given) }
+
+// MustExist has the put refused with [ErrNotFound] if one of the jobs does not exist, for instance
+// because its jid is misspelt. A job that was complete for so long that it is gone (see
+// [KeepFor]) does not exist either. Of a [Queue.PutMany], a script puts all its jobs or none; each
+// may wait for one that comes before it.
+func (o DependsOn) MustExist() PutOption { return mustExist(o) }
+
+type mustExist DependsOn
+
+func (o mustExist) applyPut(given *jobopts.Options) {
+	DependsOn(o).applyPut(given)
+	given.MustExist = true
+}
 
 // Backlog limits how many missed jobs of a recurring job are put when its queue was not popped for
 // a while. The default, 0, puts all of them.

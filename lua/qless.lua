@@ -782,7 +782,7 @@ local function library(stamp, now)
 				return '[' .. table.concat(texts, ',') .. ']'
 			end
 		elseif name == 'needed' then
-			function lib.needed(jid, list, first, before)
+			function lib.needed(jid, list, first, before, strict)
 				local others = {}
 				for i = first, #list do
 					local other = list[i]
@@ -791,6 +791,8 @@ local function library(stamp, now)
 						return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
 					elseif state and state ~= 'complete' and other ~= jid then
 						others[#others + 1] = other
+					elseif strict and not state then
+						return nil, 'Job ' .. other .. ' does not exist'
 					end
 				end
 				return others
@@ -1395,7 +1397,7 @@ local function library(stamp, now)
 						if #item.depends == 0 then
 							item.others = item.others or var.none
 						elseif not item.others then
-							local others, problem = lib.needed(item.jid, item.depends, 1, before)
+							local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
 							if problem then
 								error('Put(): ' .. problem)
 							end

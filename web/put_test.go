@@ -46,6 +46,7 @@ func TestAFormHasAllOptionsOfAJob(t *testing.T) {
 		"retries":              {"3", nil, func(job *qless.Job) any { return job.Retries }, 3},
 		"tags":                 {"a, b", nil, func(job *qless.Job) any { return job.Tags }, []string{"a", "b"}},
 		"depends":              {"first", nil, func(job *qless.Job) any { return job.Dependencies }, []string{"first"}},
+		"must_exist":           {"yes", []string{"depends", "first"}, func(job *qless.Job) any { return job.Dependencies }, []string{"first"}},
 		"on_failure":           {"run", nil, func(job *qless.Job) any { return job.Options.OnFailure }, qless.OnFailureRun},
 		"headers":              {"a=1, b=c=d", nil, func(job *qless.Job) any { return job.Headers }, map[string]string{"a": "1", "b": "c=d"}},
 		"tenant":               {"ann", nil, func(job *qless.Job) any { return job.Options.Tenant }, "ann"},

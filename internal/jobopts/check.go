@@ -157,6 +157,13 @@ func checkDependsOn(o *Options) error {
 	return nil
 }
 
+func checkMustExist(o *Options) error {
+	if o.MustExist && len(o.DependsOn) == 0 {
+		return errors.New("DependsOn.MustExist has no jobs")
+	}
+	return nil
+}
+
 func checkOnFailure(o *Options) error {
 	if o.OnFailure == nil {
 		return nil

@@ -37,6 +37,9 @@ func (o *Options) PutArgs(args []any, isNew bool) []any {
 	if len(depends) > 0 {
 		args = append(args, "depends", wire.JSONList(depends))
 	}
+	if o.MustExist {
+		args = append(args, "strict", "1")
+	}
 	if o.MemberOf != "" {
 		args = append(args, "batch", o.MemberOf)
 	}

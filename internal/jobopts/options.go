@@ -22,6 +22,7 @@ type Options struct {
 	DependsOn []string
 	If        []string
 	JID       string
+	MustExist bool // the jobs of DependsOn
 	Priority  *int
 	Retries   *int
 	Tags      []string // empty but not nil: the job loses its tags

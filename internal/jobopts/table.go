@@ -81,6 +81,11 @@ var Table = []*Row{
 		value: func(o *Options) any { return &o.DependsOn }, check: checkDependsOn,
 	},
 	{
+		Name: "DependsOn.MustExist", Doc: "`DependsOn.MustExist`", Key: "must_exist",
+		Usage: "put it only if the jobs that it waits for exist",
+		value: func(o *Options) any { return &o.MustExist }, check: checkMustExist,
+	},
+	{
 		Name: "OnFailure", Doc: "[`OnFailure`](failures.md#when-a-job-that-others-wait-for-fails)",
 		Key: "on_failure", Words: []string{"wait", "run", "fail"}, Moves: true,
 		Usage:  "what to do when a job fails that it waits for",

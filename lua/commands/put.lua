@@ -17,6 +17,7 @@
 --          at        the time at which the job can be popped, in place of the delay
 --          if        absent: a job that is there is left as it is; finished: unless it is complete
 --                    or failed; idle: unless it is not running
+--          strict    1: the jobs that it depends on must exist
 --          batch     a jid: the job becomes a member of this batch, unless it is left as it is
 --          replace   delay or due: if another job holds the unique key of the option u, the job
 --                    takes its place, with a delay that begins again (delay), or due when it was

@@ -5,7 +5,7 @@ local OPEN = 'x:open'
 
 -- The jobs in the list, from first on, that a job has to wait for: the ones that exist, or are put
 -- before it by this call, and are not complete. Or nil, and why one of them can't be read.
-local function needed(jid, list, first, before) -- cold
+local function needed(jid, list, first, before, strict) -- cold
   local others = {}
   for i = first, #list do
     local other = list[i]
@@ -14,6 +14,8 @@ local function needed(jid, list, first, before) -- cold
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
       others[#others + 1] = other
+    elseif strict and not state then
+      return nil, 'Job ' .. other .. ' does not exist'
     end
   end
   return others

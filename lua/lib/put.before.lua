@@ -168,7 +168,7 @@ local function read_before(puts, item, before, claims, fresh, unheld)
   if #item.depends == 0 then
     item.others = item.others or none
   elseif not item.others then
-    local others, problem = needed(item.jid, item.depends, 1, before)
+    local others, problem = needed(item.jid, item.depends, 1, before, item.given.strict)
     if problem then
       reject('Put', problem)
     end

@@ -304,3 +304,37 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	require.NoError(t, e.Read("x").Undepend(ctx, "x-history"), "there is none, and nothing is written")
 	require.Equal(t, qless.StateDepends, e.Read("x").State)
 }
+
+func TestDependenciesThatMustExist(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		q := e.Queue("q")
+		before := e.Put("q", qless.JID("before"))
+		done := e.Put("done")
+		require.NoError(t, e.Pop("done").Complete(t.Context()))
+		put := func(on ...string) error {
+			_, err := q.Put(t.Context(), "K", nil, qless.JID("last"), qless.DependsOn(on).MustExist())
+			return err
+		}
+		err := requireCode(t, qless.ErrNotFound, put(before, "nowhere"))
+		require.Contains(t, err.Error(), "nowhere")
+		_, readErr := e.Client.Job(t.Context(), "last")
+		requireCode(t, qless.ErrNotFound, readErr)
+		require.NoError(t, put(before, done))
+		require.Equal(t, qless.StateDepends, e.Read("last").State)
+		requireCode(t, qless.ErrNotFound, put("nowhere"))
+		require.Equal(t, []string{before}, e.Read("last").Dependencies, "it is as it was")
+
+		specs := []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.JID("first")}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("second"), qless.DependsOn{"first"}.MustExist()}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("third"), qless.DependsOn{"thrid"}.MustExist()}},
+		}
+		_, err2 := q.PutMany(t.Context(), specs)
+		requireCode(t, qless.ErrNotFound, err2)
+		_, readErr = e.Client.Job(t.Context(), "first")
+		requireCode(t, qless.ErrNotFound, readErr)
+		_, err2 = q.PutMany(t.Context(), specs[:2])
+		require.NoError(t, err2)
+		require.Equal(t, []string{"first"}, e.Read("second").Dependencies)
+	})
+}

@@ -52,6 +52,7 @@ var besides = map[string]string{
 	"keep_due":             `"unique": ["x"], "replace": true`,
 	"replace":              `"unique": ["x"]`,
 	"unique_for":           `"unique": ["x"]`,
+	"must_exist":           `"depends": ["waiting"]`,
 	"unique_until_started": `"unique": ["x"]`,
 	"weight":               `"tenant": "ann"`,
 	"within":               `"unique": ["x"], "replace": true`,
