@@ -443,7 +443,8 @@ func (j *Job) Retry(
 	if err != nil {
 		return 0, err
 	}
-	reply, err := j.finish(ctx, "retry", Outcome{Action: ActionRetry, Group: group}, j.withResult(
+	outcome := Outcome{Action: ActionRetry, Delay: delay, Group: group}
+	reply, err := j.finish(ctx, "retry", outcome, j.withResult(
 		j.JID, j.Queue, j.client.worker, wire.FormatSeconds(delay), group, message, "here", j.since,
 		data))
 	if err != nil {

@@ -28,6 +28,7 @@ const (
 	klassKey       = attribute.Key("messaging.qless.klass")
 	attemptKey     = attribute.Key("messaging.qless.attempt")
 	outcomeKey     = attribute.Key("messaging.qless.outcome")
+	delayKey       = attribute.Key("messaging.qless.delay")
 	waitKey        = attribute.Key("messaging.qless.wait")
 	spawnedFromKey = attribute.Key("messaging.qless.spawned_from")
 )

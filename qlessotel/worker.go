@@ -154,9 +154,9 @@ func (i *Instrumentation) ended(r *run, event qless.JobEvent) {
 		until = returned
 		i.settle(ctx, action, returned, event)
 	}
-	setOutcome(span, event.Ending, problemOf(event))
-	span.End(trace.WithTimestamp(until))
+	setOutcome(span, event)
 	i.metrics.ended(ctx, event)
+	span.End(trace.WithTimestamp(until))
 }
 
 // settle makes the span of the report of an outcome.
@@ -191,10 +191,14 @@ func problemOf(event qless.JobEvent) error {
 // errFailed is why a job has failed whose handler gave no reason.
 var errFailed error = &qless.Error{Code: qless.ErrFailed, Message: "the job has failed"}
 
-// setOutcome notes how a run has ended.
-func setOutcome(span trace.Span, ending string, problem error) {
-	span.SetAttributes(outcomeKey.String(ending))
-	if problem != nil {
+// setOutcome notes how a run has ended, and when the job can run again.
+func setOutcome(span trace.Span, event qless.JobEvent) {
+	span.SetAttributes(outcomeKey.String(event.Ending))
+	goesBack := event.Ending == "retry" || event.Ending == "release"
+	if delay := event.Outcome.Delay; goesBack && delay > 0 {
+		span.SetAttributes(delayKey.Float64(delay.Seconds()))
+	}
+	if problem := problemOf(event); problem != nil {
 		span.SetAttributes(errorType(problem))
 		span.SetStatus(codes.Error, message(problem))
 	}
@@ -288,7 +292,7 @@ func endAlone(span trace.Span, err error, returned bool) {
 		event.Outcome = qless.Outcome{Action: qless.ActionFail, Err: errPanicked}
 	}
 	event.Ending = endingOf(event.Outcome)
-	setOutcome(span, event.Ending, problemOf(event))
+	setOutcome(span, event)
 	span.End()
 }
 

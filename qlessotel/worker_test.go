@@ -1,6 +1,7 @@
 package qlessotel_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -38,6 +39,7 @@ func TestARunIsASpanHoweverItEnds(t *testing.T) {
 		errorType string
 		status    codes.Code
 		events    []string
+		delay     time.Duration // an hour if it is 0
 	}{
 		"Complete": {handler: returning(nil), outcome: "complete"},
 		"Next":     {handler: returning(qless.Next("other")), outcome: "next"},
@@ -74,7 +76,7 @@ func TestARunIsASpanHoweverItEnds(t *testing.T) {
 			handler: qless.Typed(func(context.Context, *qless.Job, []string) error { return nil }),
 			outcome: "fail", errorType: "invalid", status: failed,
 		},
-		"Unhandled": {outcome: "release"},
+		"Unhandled": {outcome: "release", delay: time.Minute},
 		"EndsIt": {
 			handler: func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
 			outcome: "complete",
@@ -139,6 +141,10 @@ func TestARunIsASpanHoweverItEnds(t *testing.T) {
 			}
 			if c.errorType != "" {
 				want["error.type"] = c.errorType
+			}
+			switch c.outcome {
+			case "retry", "release":
+				want["messaging.qless.delay"] = cmp.Or(c.delay, time.Hour).Seconds()
 			}
 			require.Equal(t, want, got)
 
