@@ -237,6 +237,20 @@ func (r *scheduleReply) followers(now time.Time) []ScheduleFollower {
 	return all
 }
 
+// NextRuns returns the next times at which it is due after a time, at most n. There are none if
+// this machine can't read the Spec.
+func (s *Schedule) NextRuns(after time.Time, n int) []time.Time {
+	var all []time.Time
+	times, err := cron.Parse(s.Spec)
+	if err != nil {
+		return nil
+	}
+	for after = times.Next(after); !after.IsZero() && len(all) < n; after = times.Next(after) {
+		all = append(all, after.Local())
+	}
+	return all
+}
+
 // foresee sets Next and Overdue.
 func (s *Schedule) foresee(due, now time.Time) {
 	times, err := cron.Parse(s.Spec)

@@ -113,6 +113,9 @@ type Filter struct {
 	// Data is a part of the data as it is stored. Jobs with more than 256 KiB of data do not match,
 	// nor does data that a codec has encoded.
 	Data string
+
+	// Batch matches the callbacks of batches only.
+	Batch bool
 }
 
 // Where returns the jobs of the selection that match a filter. Filters add up: jobs must match each
@@ -195,9 +198,13 @@ func (s Selection) isSearched() bool { return len(s.filters) > 0 || s.list == wo
 
 // filterArgs returns the filters as arguments.
 func (s Selection) filterArgs() []any {
-	args := make([]any, 0, 4*len(s.filters))
+	args := make([]any, 0, 5*len(s.filters))
 	for _, f := range s.filters {
-		args = append(args, f.Klass, f.Tag, f.JID, f.Data)
+		batch := ""
+		if f.Batch {
+			batch = "1"
+		}
+		args = append(args, f.Klass, f.Tag, f.JID, f.Data, batch)
 	}
 	return args
 }

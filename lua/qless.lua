@@ -1180,6 +1180,9 @@ local function library(stamp, now)
 						return false
 					end
 				end
+				if filter.batch and not lib.is_batch(try('hmget', key, 'x:o')[1]) then
+					return false
+				end
 				local data = filter.data and lib.data_of(key)
 				return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
 			end
@@ -1751,6 +1754,10 @@ local function library(stamp, now)
 				end
 				local size = var.large_bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
 				return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
+			end
+		elseif name == 'is_batch' then
+			function lib.is_batch(stored)
+				return stored and string.find(stored, '^%a*b') ~= nil
 			end
 		elseif name == 'is_empty' then
 			function lib.is_empty(ask, i)
@@ -4740,11 +4747,11 @@ local function library(stamp, now)
 		elseif name == 'read_filters' then
 			function lib.read_filters(area, first, last)
 				local filters = {}
-				if (last - first + 1) % 4 ~= 0 or last > #ARGV then
+				if (last - first + 1) % 5 ~= 0 or last > #ARGV then
 					error(area .. '(): Odd number of filter args')
 				end
-				for i = first, last, 4 do
-					filters[#filters + 1] = {klass = ARGV[i] and ARGV[i] ~= '' and ARGV[i] or nil, tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = lib.not_empty(ARGV[i + 3])}
+				for i = first, last, 5 do
+					filters[#filters + 1] = {klass = ARGV[i] and ARGV[i] ~= '' and ARGV[i] or nil, tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = lib.not_empty(ARGV[i + 3]), batch = lib.not_empty(ARGV[i + 4])}
 				end
 				return filters
 			end

@@ -21,6 +21,8 @@ type failuresData struct {
 	Most   int        `json:"-"` // in one of them
 	Rows   rows       `json:"-"`
 
+	History *rateHistory `json:"history"`
+
 	// HasMore is true if not all groups of the page were read yet.
 	HasMore bool `json:"has_more,omitzero"`
 }
@@ -77,7 +79,8 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	if err := s.addDetails(ctx, data); err != nil {
 		return nil, err
 	}
-	return &view{Title: "Failures", Data: data, isPart: data.HasMore, order: by}, nil
+	data.History, err = s.rateHistory(ctx, "", spanOf(q))
+	return &view{Title: "Failures", Data: data, isPart: data.HasMore, order: by}, err
 }
 
 // groupOrders are the columns by which failure groups are sorted.
@@ -197,7 +200,7 @@ func (s *site) failure(ctx context.Context, q query) (*view, error) {
 			return s.readFailure(ctx, q.name, jobs.Filter.Klass)
 		})
 	read.jobList = jobs
-	return &view{Title: q.name, Data: &read, isStill: jobs.Search != nil}, err
+	return &view{Title: q.name, Data: &read, isStill: jobs.Search != nil, order: jobs.order}, err
 }
 
 func (s *site) readFailure(

@@ -72,11 +72,11 @@ const (
 	jobsOfQueue  = 50
 )
 
-// readFind searches the lists, from a position on, until a page is full or enough was looked at.
-func (s *site) readFind(ctx context.Context, data *findData, next string) error {
+// search searches the lists, from a position on, until a page is full or enough was looked at.
+func (s *site) search(ctx context.Context, asked *find.Query, next string) (*find.Search, error) {
 	seen, isNew, err := s.seen(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	bounds := find.Bounds{Items: pageSize, Lists: find.MaxLists, Jobs: find.MaxLooked}
 	if isNew {
@@ -84,14 +84,20 @@ func (s *site) readFind(ctx context.Context, data *findData, next string) error 
 		bounds.Lists = max(fewLists, bounds.Lists-queues/queuesOfList)
 		bounds.Jobs = max(fewLooked, bounds.Jobs-queues*jobsOfQueue)
 	}
-	if next == "" {
-		if data.Named, err = s.namedIn(ctx, seen, data.Text); err != nil {
-			return err
-		}
-	}
 	found := find.New(bounds, s.redactAll)
-	err = found.Run(ctx, data.Lists(s.in, seen), next)
+	return found, found.Run(ctx, asked.Lists(s.in, seen), next)
+}
+
+// readFind reads what is found from a position on.
+func (s *site) readFind(ctx context.Context, data *findData, next string) error {
+	found, err := s.search(ctx, &data.Query, next)
+	if err != nil {
+		return err
+	}
 	data.Items, data.Looked, data.Next = found.Items, found.Looked, found.Next
+	if next == "" {
+		data.Named, err = s.namedIn(ctx, data.Text)
+	}
 	return err
 }
 
@@ -99,11 +105,13 @@ func (s *site) readFind(ctx context.Context, data *findData, next string) error 
 const maxNamed = 20
 
 // namedIn returns the queues, failure groups and workers whose names have a text.
-func (s *site) namedIn(
-	ctx context.Context, seen *inspect.Overview, text string,
-) (all []named, err error) {
+func (s *site) namedIn(ctx context.Context, text string) (all []named, err error) {
 	if text == "" {
 		return nil, nil
+	}
+	seen, _, err := s.seen(ctx)
+	if err != nil {
+		return nil, err
 	}
 	add := func(kind, name string) {
 		if find.HasText(name, text) && len(all) < maxNamed {

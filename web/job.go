@@ -210,8 +210,10 @@ func (j *jobData) RetriesLeft() string {
 
 // A batch is how far a batch is, of which a job is the callback.
 type batch struct {
-	Members, Pending, Failed int
-	IsOpen                   bool // it is not committed
+	Members int  `json:"members"`
+	Pending int  `json:"pending"`
+	Failed  int  `json:"failed"`
+	IsOpen  bool `json:"open"` // it is not committed
 }
 
 // Done is the number of members that have ended well.

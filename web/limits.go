@@ -21,6 +21,13 @@ const (
 	limitJobsShown = 25
 )
 
+// limitOrders are the columns by which limits are sorted.
+var limitOrders = orders[inspect.LimitInfo]{
+	"limit":   func(one *inspect.LimitInfo) any { return one.Name },
+	"running": func(one *inspect.LimitInfo) any { return one.Used },
+	"waiting": func(one *inspect.LimitInfo) any { return one.Parked },
+}
+
 // limits lists the limits that have a definition.
 func (s *site) limits(ctx context.Context, q query) (*view, error) {
 	page, err := s.in.Limits(ctx, inspect.Range{Offset: q.from(), Limit: limitsShown})
@@ -38,7 +45,8 @@ func (s *site) limits(ctx context.Context, q query) (*view, error) {
 		}
 		data.Limits = append(data.Limits, info)
 	}
-	return &view{Title: "Limits", Data: data}, nil
+	by := limitOrders.sortWhole(data.Limits, data.Rows, q)
+	return &view{Title: "Limits", Data: data, order: by}, nil
 }
 
 // A limitData is a limit with the jobs that run.
@@ -50,6 +58,11 @@ type limitData struct {
 
 // IsSet reports whether the limit, or its family, has a definition.
 func (d *limitData) IsSet() bool { return d.Config != qless.LimitConfig{} }
+
+// IsFull reports whether no job can start before another one ends.
+func (d *limitData) IsFull() bool {
+	return d.Config.Concurrency > 0 && d.Used >= d.Config.Concurrency
+}
 
 // limit shows a limit.
 func (s *site) limit(ctx context.Context, q query) (*view, error) {

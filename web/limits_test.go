@@ -31,7 +31,7 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	page := d.page("/limits")
 	require.Contains(t, page, `<a href="/limits/api">api</a>`)
 	require.Contains(t, page, "1 of 1")
-	require.Contains(t, page, "10 in 1m00s")
+	require.Contains(t, page, "10 in 1m<")
 	require.Contains(t, page, "in 59m")
 	require.Contains(t, page, `action="/actions/limit.set"`)
 

@@ -20,6 +20,21 @@ type jobList struct {
 	Filter jobFilter     `json:"filter,omitzero"`
 	Search *search       `json:"search,omitempty"`
 	Rows   rows          `json:"-"`
+	order  order
+}
+
+// jobOrders are the columns by which jobs are sorted.
+var jobOrders = orders[inspect.Row]{
+	"klass":    func(job *inspect.Row) any { return job.Klass },
+	"jid":      func(job *inspect.Row) any { return job.JID },
+	"state":    func(job *inspect.Row) any { return string(job.State) },
+	"queue":    func(job *inspect.Row) any { return job.Queue },
+	"worker":   func(job *inspect.Row) any { return job.Worker },
+	"priority": func(job *inspect.Row) any { return job.Priority },
+	"attempts": func(job *inspect.Row) any { return job.Remaining },
+	"due":      func(job *inspect.Row) any { return job.Due },
+	"expires":  func(job *inspect.Row) any { return job.Expires },
+	"since":    func(job *inspect.Row) any { return job.Since },
 }
 
 // pageSize is the number of rows of a page.
@@ -34,6 +49,7 @@ type jobFilter struct {
 	Tag   string `json:"tag,omitempty"`
 	JID   string `json:"jid,omitempty"`
 	Data  string `json:"data,omitempty"`
+	Batch bool   `json:"-"`
 }
 
 // A search is the progress of the search of a list.
@@ -47,7 +63,7 @@ type search struct {
 func (s *site) readJobs(
 	ctx context.Context, q query, jobs inspect.Selection,
 ) (*jobList, error) {
-	filter := jobFilter{q.Get("klass"), q.Get("tag"), q.Get("jid"), q.Get("data")}
+	filter := jobFilter{q.Get("klass"), q.Get("tag"), q.Get("jid"), q.Get("data"), false}
 	if filter != (jobFilter{}) {
 		return s.searchJobs(ctx, q, jobs, filter)
 	}
@@ -56,10 +72,9 @@ func (s *site) readJobs(
 	}
 	page, err := jobs.List(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
 	s.redactAll(page.Items)
-	return &jobList{
-		Jobs: page.Items, Total: page.Total,
-		Rows: rows{q.from(), len(page.Items), page.Total, pageSize},
-	}, err
+	shown := rows{q.from(), len(page.Items), page.Total, pageSize}
+	by := jobOrders.sortWhole(page.Items, shown, q)
+	return &jobList{Jobs: page.Items, Total: page.Total, Rows: shown, order: by}, err
 }
 
 // searchJobs looks for jobs in a list, until a page is full or it has looked at enough.
@@ -138,7 +153,8 @@ func (s *site) list(
 	if err != nil {
 		return nil, err
 	}
-	return &view{Title: title, Data: &data, isStill: data.HasFilter && data.Search != nil}, nil
+	isStill := data.HasFilter && data.Search != nil
+	return &view{Title: title, Data: &data, isStill: isStill, order: data.order}, nil
 }
 
 // tracked lists the tracked jobs.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // orders are the columns by which rows can be sorted: by texts from the first on, by figures from
@@ -17,13 +18,17 @@ type order struct {
 	isBack bool
 }
 
-// sort sorts rows by the column that the URL names, backwards if a dash is before the name.
+// sort sorts rows by the column that the URL names, backwards if a dash is before the name. If the
+// fallback is no column, they may stay as they are.
 func (o orders[T]) sort(rows []T, q query, fallback string) order {
 	column, isBack := strings.CutPrefix(q.Get("sort"), "-")
 	if o[column] == nil {
 		column, isBack = fallback, false
 	}
 	value := o[column]
+	if value == nil {
+		return order{column, false}
+	}
 	slices.SortStableFunc(rows, func(a, b T) int {
 		result := compare(value(&a), value(&b))
 		if isBack {
@@ -32,6 +37,14 @@ func (o orders[T]) sort(rows []T, q query, fallback string) order {
 		return result
 	})
 	return order{column, isBack}
+}
+
+// sortWhole sorts a list if all of it is shown: the server keeps no other order of a longer one.
+func (o orders[T]) sortWhole(items []T, shown rows, q query) order {
+	if shown.Total > shown.Shown {
+		return order{}
+	}
+	return o.sort(items, q, "-")
 }
 
 // compare puts texts in their order, and larger figures before smaller ones.
@@ -43,6 +56,8 @@ func compare(a, b any) int {
 		return cmp.Compare(b.(int), a)
 	case float64:
 		return cmp.Compare(b.(float64), a)
+	case time.Time:
+		return b.(time.Time).Compare(a)
 	}
 	return 0
 }
@@ -51,7 +66,7 @@ func compare(a, b any) int {
 type heading struct{ Title, URL, Sorted, Class string }
 
 // Sort returns the heading of a column, for the template "sort". It is one of figures unless it is
-// marked as a text.
+// marked as a text, and has no URL if the rows can't be sorted.
 func (f *frame) Sort(column, title string, text ...bool) heading {
 	h := heading{Title: title, Class: "n"}
 	directions := [2]string{"descending", "ascending"}
@@ -64,6 +79,9 @@ func (f *frame) Sort(column, title string, text ...bool) heading {
 		if to = "-" + column; f.order.isBack {
 			h.Sorted, to = directions[1], column
 		}
+	}
+	if f.order.column == "" {
+		return h
 	}
 	h.URL = f.with(url.Values{"from": nil, "sort": {to}})
 	return h

@@ -70,3 +70,33 @@ func TestTheFirstPageDrawsWhatRuns(t *testing.T) {
 	}
 	require.Contains(t, page, ">Queues\n<b>1</b></a>", "the navigation has counts")
 }
+
+func TestAListOnOnePageIsSortedByItsHeaders(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, web.Options{})
+	d.put("q", "B", qless.Priority(1))
+	d.put("q", "A", qless.Priority(2))
+	d.put("q", "C", qless.Priority(3))
+	klasses := func(sort string) (all []string) {
+		for _, job := range d.read("/queues/q?sort=" + sort)["jobs"].(map[string]any)["items"].([]any) {
+			all = append(all, job.(map[string]any)["klass"].(string))
+		}
+		return all
+	}
+	require.Equal(t, []string{"C", "A", "B"}, klasses(""), "as they are popped")
+	require.Equal(t, []string{"A", "B", "C"}, klasses("klass"))
+	require.Equal(t, []string{"C", "B", "A"}, klasses("-klass"))
+	require.Equal(t, []string{"B", "A", "C"}, klasses("-priority"))
+	require.Contains(t, d.page("/queues/q?sort=klass"), `aria-sort="ascending"><a href="/queues/q?sort=-klass">Klass`)
+
+	for range 50 {
+		d.put("long", "Send")
+	}
+	require.NotContains(t, d.page("/queues/long?sort=klass"), "sort=-klass", "the server has its own order")
+
+	for _, name := range []string{"a", "b"} {
+		d.do(d.Limit(name).Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+	}
+	limits := d.read("/limits?sort=-limit")["limits"].([]any)
+	require.Equal(t, "b", limits[0].(map[string]any)["name"])
+}

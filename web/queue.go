@@ -12,7 +12,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/rates"
-	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A queueData is a queue, with one of its lists.
@@ -120,6 +119,7 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	}
 	return &view{
 		Title: q.name, Data: data, isStill: data.Search != nil, isPart: data.Rates.HasMore,
+		order: data.order,
 	}, nil
 }
 
@@ -213,16 +213,13 @@ func (s *site) readRates(
 	return s.tallies.Read(ctx, key, over.InSteps(), read)
 }
 
-// Each says how long a step of the chart is.
-func (h *rateHistory) Each() string {
-	if h.Over.Step == time.Minute {
-		return "a minute"
-	}
-	return "in " + words.Exact(h.Over.Step)
-}
-
 // Chart draws what was completed, failed and retried in each step.
-func (h *rateHistory) Chart() template.HTML { return h.Runs("Jobs "+h.Each(), h.Over.Step) }
+func (h *rateHistory) Chart() template.HTML { return h.Runs("Jobs "+h.Over.Each(), h.Over.Step) }
+
+// Failures draws what failed and was retried in each step.
+func (h *rateHistory) Failures() template.HTML {
+	return h.Runs("Failures "+h.Over.Each(), h.Over.Step, "retried", "failed")
+}
 
 // Latest are the steps, the latest first, for the table.
 func (h *rateHistory) Latest() []inspect.RatePoint {
@@ -235,10 +232,9 @@ func (h *rateHistory) Latest() []inspect.RatePoint {
 func (h *rateHistory) Spark(which string) template.HTML {
 	var values []float64
 	for _, p := range h.Minutes {
-		n := map[string]int{"done": p.Completed, "failed": p.Failed, "retried": p.Retried}[which]
-		values = append(values, float64(n))
+		values = append(values, rates.CountOf(&p, which))
 	}
-	return charts.Spark(which+" "+h.Each(), values)
+	return charts.Spark(which+" "+h.Over.Each(), values)
 }
 
 // IsEmpty reports whether no run was counted.

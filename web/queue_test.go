@@ -239,7 +239,7 @@ func TestQueuesOfAnyName(t *testing.T) {
 			page := d.page(link)
 			require.NotContains(t, page, "<script>alert")
 			why := d.linkTo(page, strings.TrimSuffix(strings.Split(link, "?")[0], "/")+"/why")
-			require.Contains(t, d.page(why), "Why:")
+			require.Contains(t, d.page(why), "Why jobs wait")
 			d.do(func() error {
 				_, err := inspect.New(d.Client).Queue(name, inspect.Waiting).Cancel(context.Background())
 				return err

@@ -27,6 +27,7 @@ const (
 	recurringShown = 25 // recurring jobs
 	schedulesShown = 20 // schedules below them
 	childrenShown  = 10 // jobs that a recurring job has put
+	runsShown      = 5  // times at which a schedule is due
 )
 
 // A recurringRow is a recurring job, and the number of jobs that it has put.
@@ -157,17 +158,31 @@ type schedulesData struct {
 	Rows rows `json:"-"`
 }
 
+// scheduleOrders are the columns by which schedules are sorted.
+var scheduleOrders = orders[inspect.Schedule]{
+	"id":      func(one *inspect.Schedule) any { return one.ID },
+	"klass":   func(one *inspect.Schedule) any { return one.Klass },
+	"queue":   func(one *inspect.Schedule) any { return one.Queue },
+	"next":    func(one *inspect.Schedule) any { return one.Next },
+	"last":    func(one *inspect.Schedule) any { return one.Last },
+	"overdue": func(one *inspect.Schedule) any { return one.Overdue },
+	"missed":  func(one *inspect.Schedule) any { return one.Missed },
+	"workers": func(one *inspect.Schedule) any { return len(one.Followers) },
+}
+
 // schedules lists the schedules that workers have registered.
 func (s *site) schedules(ctx context.Context, q query) (*view, error) {
 	page, err := s.in.Schedules(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
 	data := &schedulesData{page, rows{q.from(), len(page.Items), page.Total, pageSize}}
-	return &view{Title: "Schedules", Data: data}, err
+	by := scheduleOrders.sortWhole(page.Items, data.Rows, q)
+	return &view{Title: "Schedules", Data: data, order: by}, err
 }
 
 // A scheduleData is a schedule.
 type scheduleData struct {
 	*inspect.Schedule
-	Words string `json:"words,omitempty"` // when it is due, in words
+	Words string      `json:"words,omitempty"` // when it is due, in words
+	Runs  []time.Time `json:"next_runs"`
 }
 
 // schedule shows a schedule.
@@ -179,6 +194,8 @@ func (s *site) schedule(ctx context.Context, q query) (*view, error) {
 	if s.IsRedacted() {
 		schedule.Data = nil
 	}
-	data := &scheduleData{schedule, words.Schedule(schedule.Spec)}
+	data := &scheduleData{
+		schedule, words.Schedule(schedule.Spec), schedule.NextRuns(time.Now(), runsShown),
+	}
 	return &view{Title: q.name, Data: data}, nil
 }

@@ -49,7 +49,7 @@ func TestARecurringJobHasItsJobs(t *testing.T) {
 	page := d.page("/recurring/tick")
 	require.Contains(t, page, `href="/jobs/tick-1"`)
 	require.Contains(t, page, "xyzzy")
-	require.Contains(t, page, "<dt>Every</dt><dd>1h00m</dd>")
+	require.Contains(t, page, "<dt>Every</dt><dd>1h</dd>")
 	require.Contains(t, page, "<dt>Jobs put</dt><dd>1</dd>")
 	require.Contains(t, page, "<dt>Next</dt><dd><time")
 	for _, action := range []string{"recur.set", "recur.run", "recur.cancel"} {
@@ -102,6 +102,10 @@ func TestSchedulesAreListed(t *testing.T) {
 	data := d.read("/schedules/nightly")
 	require.Equal(t, "nightly", data["id"])
 	require.Equal(t, "every day at 06:30", data["words"])
+	runs := data["next_runs"].([]any)
+	require.Len(t, runs, 5)
+	require.Equal(t, data["next"], runs[0])
+	require.Contains(t, page, "Next runs")
 	d.refused(http.StatusNotFound, "/schedules/none")
 
 	d = d.again(web.Options{Redact: func(*qless.Job) {}})

@@ -49,7 +49,7 @@ type page struct {
 }
 
 // ofLists are the parameters of a page with a list of jobs.
-const ofLists = " from klass tag jid data after looked"
+const ofLists = " from klass tag jid data after looked sort"
 
 // ofQueues are those of a page with a table of queues.
 const ofQueues = "sort q only from"
@@ -62,7 +62,7 @@ var pages = []page{
 	{"/jobs/{name}", "job", "find", (*site).job, ""},
 	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},
 	{"/find", "find", "find", (*site).find, "q in state queue next"},
-	{"/failures", "failures", "failures", (*site).failures, "q from sort"},
+	{"/failures", "failures", "failures", (*site).failures, "q from sort over"},
 	{"/failures/{name}", "failure", "failures", (*site).failure, ofLists},
 	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from sort"},
 	{"/klasses/{name}", "klass", "klasses", (*site).klass, "over"},
@@ -70,15 +70,16 @@ var pages = []page{
 	{"/workers/{name}", "worker", "workers", (*site).worker, "from"},
 	{"/recurring", "recurring", "recurring", (*site).recurring, "queue from"},
 	{"/recurring/{name}", "recurringjob", "recurring", (*site).recurringJob, ""},
-	{"/schedules", "schedules", "schedules", (*site).schedules, "from"},
+	{"/schedules", "schedules", "schedules", (*site).schedules, "from sort"},
 	{"/schedules/{name}", "schedule", "schedules", (*site).schedule, ""},
-	{"/limits", "limits", "limits", (*site).limits, "from"},
+	{"/limits", "limits", "limits", (*site).limits, "from sort"},
 	{"/limits/{name}", "limit", "limits", (*site).limit, ""},
 	{"/tracked", "list", "tracked", (*site).tracked, ofLists},
 	{"/completed", "list", "completed", (*site).completed, ofLists},
 	{"/tags", "tags", "tags", (*site).tags, "from"},
 	{"/tags/{name}", "list", "tags", (*site).tag, ofLists},
 	{"/settings", "settings", "settings", (*site).settings, ""},
+	{"/batches", "batches", "batches", (*site).batches, "state next"},
 	{"/unique", "unique", "unique", (*site).unique, "key after"},
 	{"/doctor", "doctor", "doctor", (*site).doctor, "from"},
 	{"/server", "server", "server", (*site).server, ""},
@@ -221,6 +222,7 @@ var sections = []group{
 		{"find", "Find", "find", "n", "M7 2a5 5 0 1 0 0 10A5 5 0 0 0 7 2zM11 11l3 3", "", false},
 		{"failures", "Failures", "failures", "f", "M8 2l6.5 12h-13zM8 6.5V10M8 11.7v1", "", false},
 		{"completed", "Completed", "completed", "c", "M2.5 8.5L6 12l7.5-8", "", false},
+		{"batches", "Batches", "batches", "b", "M2 2h8v8H2zM6 12.5v1.5h8V6h-1.5", "", false},
 		{"unique", "Unique keys", "unique", "u",
 			"M5.5 5.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM8 8h6v2.5M11.5 8v2", "", false},
 		{"klasses", "Klasses", "klasses", "k", "M6 3L2 8l4 5M10 3l4 5-4 5", "", false},

@@ -1,15 +1,15 @@
--- find: the jobs of a list that have a klass, a tag, or a text in their jid or data. Changes
--- nothing.
+-- find: the jobs of a list that have a klass, a tag, or a text in their jid or data, or are the
+-- callbacks of batches. Changes nothing.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, list, name, cursor, count, limit, shown, then filters: klass, tag, text in
---          the jid, text in the data
+--          the jid, text in the data, batch
 --          list, name, shown  as in list; or worker, a worker; jids, a JSON array
 --          cursor   what the last call returned, or ''
 --          count    how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of
 --                   data to search
 --          limit    how many jobs to find before it stops, or 0
---          filters  a job has to match all; an empty one matches all jobs
+--          filters  a job has to match all; an empty one matches all jobs; batch is '' or 1
 -- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the
 --          end of the list, and the items found, as in list
 -- Errors   Find(), Queue()

@@ -1,5 +1,5 @@
--- Looking for jobs in a list: those of a klass, with a tag, with a text in their jid, or with one
--- in their data.
+-- Looking for jobs in a list: those of a klass, with a tag, with a text in their jid, with one in
+-- their data, or the callbacks of batches.
 
 -- Data larger than this is neither searched nor shown.
 local LARGEST_DATA = 262144
@@ -8,17 +8,17 @@ local function not_empty(text)
   return text and text ~= '' and text or nil
 end
 
--- The filters that are in ARGV from an index on: klass, tag, text in the jid, text in the data, and
--- the same again. Empty ones match everything.
+-- The filters that are in ARGV from an index on: klass, tag, text in the jid, text in the data,
+-- whether it is a batch, and the same again. Empty ones match everything.
 local function read_filters(area, first, last)
   local filters = {}
-  if (last - first + 1) % 4 ~= 0 or last > #ARGV then
+  if (last - first + 1) % 5 ~= 0 or last > #ARGV then
     reject(area, 'Odd number of filter args')
   end
-  for i = first, last, 4 do
+  for i = first, last, 5 do
     filters[#filters + 1] = {
       klass = not_empty(ARGV[i]), tag = not_empty(ARGV[i + 1]), jid = not_empty(ARGV[i + 2]),
-      data = not_empty(ARGV[i + 3]),
+      data = not_empty(ARGV[i + 3]), batch = not_empty(ARGV[i + 4]),
     }
   end
   return filters
@@ -58,6 +58,9 @@ local function matches(filter, key, jid)
       or filter.tag and not has_name(names_of(job[2]), filter.tag) then
       return false
     end
+  end
+  if filter.batch and not is_batch(try('hmget', key, 'x:o')[1]) then
+    return false
   end
   local data = filter.data and data_of(key)
   return not filter.data or

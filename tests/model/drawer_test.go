@@ -522,7 +522,7 @@ func (d *drawer) drawCancel() []string {
 	}
 	if d.chance(8) {
 		list := one(d, "waiting", "scheduled", "depends")
-		return []string{"repair", "cancel", "", list, d.queue(), "", "3", "0", "4", "", "", "", ""}
+		return []string{"repair", "cancel", "", list, d.queue(), "", "3", "0", "5", "", "", "", "", ""}
 	}
 	return append([]string{"cancel"}, jids...)
 }

@@ -85,7 +85,7 @@ var albumPages = map[string]string{
 	"klass": "/klasses/SendReceipt", "workers": "/workers", "worker": "/workers/shop-1", "recurring": "/recurring",
 	"schedules": "/schedules", "schedule": "/schedules/digests", "limits": "/limits", "limit": "/limits/card-gateway",
 	"tags": "/tags", "tracked": "/tracked", "completed": "/completed", "activity": "/activity", "server": "/server",
-	"settings": "/settings", "doctor": "/doctor", "unique": "/unique", "put": "/actions/job.put?queue=mail",
+	"settings": "/settings", "doctor": "/doctor", "unique": "/unique", "batches": "/batches", "put": "/actions/job.put?queue=mail",
 	"confirm": "/actions/job.cancel?scope=queue&queue=exports&list=waiting",
 }
 

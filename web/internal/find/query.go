@@ -17,6 +17,7 @@ type Query struct {
 	In    string `json:"in,omitempty"` // the field with the text; empty: klass, tag or jid
 	State string `json:"state,omitempty"`
 	Queue string `json:"queue,omitempty"`
+	Batch bool   `json:"-"` // only callbacks of batches
 }
 
 // Fields are the fields in which a text can be searched: first klass, tag and jid together, and at
@@ -215,6 +216,7 @@ func (q *Query) failedLists(in *inspect.Inspector, group string, count int) []Li
 
 // passes returns a list once for each filter that it has to be searched with.
 func (q *Query) passes(list List) []List {
+	list.Filter.Batch = q.Batch
 	if q.Text == "" {
 		return []List{list}
 	}

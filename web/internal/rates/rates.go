@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web/internal/charts"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A Span is a time that rates are shown of.
@@ -29,6 +30,21 @@ type Span struct {
 
 // Spans are the times to choose from.
 func (Span) Spans() []Span { return Spans }
+
+// Each says how long a step is.
+func (s Span) Each() string {
+	if s.Step == time.Minute {
+		return "a minute"
+	}
+	return "in " + words.Exact(s.Step)
+}
+
+// CountOf returns how many runs of a step ended so: done, retried or failed.
+func CountOf(p *inspect.RatePoint, end string) float64 {
+	return float64(map[string]int{
+		"done": p.Completed, "retried": p.Retried, "failed": p.Failed,
+	}[end])
+}
 
 // Spans are those to choose from. Workers report their rates every 15 seconds.
 var Spans = []Span{
@@ -156,10 +172,16 @@ func (k Known) Last(length time.Duration) Known {
 }
 
 // Runs draws what was completed, retried and failed in each step.
-func (k *Known) Runs(title string, step time.Duration) template.HTML {
-	lines := k.lines(step, func(p *inspect.RatePoint) []float64 {
-		return []float64{float64(p.Completed), float64(p.Retried), float64(p.Failed)}
-	}, "done", "retried", "failed")
+func (k *Known) Runs(title string, step time.Duration, ends ...string) template.HTML {
+	if len(ends) == 0 {
+		ends = []string{"done", "retried", "failed"}
+	}
+	lines := k.lines(step, func(p *inspect.RatePoint) (values []float64) {
+		for _, end := range ends {
+			values = append(values, CountOf(p, end))
+		}
+		return values
+	}, ends...)
 	for i := range lines {
 		lines[i].Hue = lines[i].Name
 	}

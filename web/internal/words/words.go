@@ -57,7 +57,7 @@ func Clock(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05.000 UTC")
 }
 
-// Took writes a duration, such as "3.2ms", "1.25s" or "7m12s".
+// Took writes a duration, such as "3.2ms", "1.25s", "7m12s" or "1h".
 func Took(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -69,7 +69,13 @@ func Took(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(10 * time.Millisecond).String()
 	}
-	return units.Age(d)
+	for text := units.Age(d); ; {
+		short := strings.TrimSuffix(text, "00"+text[len(text)-1:])
+		if short == text || len(short) == 0 {
+			return text
+		}
+		text = short
+	}
 }
 
 // Exact writes a duration with nothing left out, such as "1h", "1m30s" or "36h", as inputs take it.

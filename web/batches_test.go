@@ -1,0 +1,53 @@
+package web_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/batches"), "A program opens one with Client.NewBatch")
+	ctx := t.Context()
+	ended, err := d.NewBatch(ctx, "reports", "Empty", nil)
+	d.do(err)
+	d.do(ended.Commit(ctx))
+	jobs, err := d.Queue("reports").Pop(ctx, 1)
+	d.do(err)
+	d.do(jobs[0].Complete(ctx))
+
+	batch, err := d.NewBatch(ctx, "reports", "Sum", nil, qless.OnFailureRun)
+	d.do(err)
+	_, err = batch.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
+	d.do(err)
+	d.put("reports", "Other", qless.DependsOn{batch.ID()})
+	jobs, err = d.Queue("files").Pop(ctx, 2)
+	d.do(err)
+	d.do(jobs[0].Complete(ctx))
+	d.do(jobs[1].Fail(ctx, "g", "why"))
+
+	d = d.again(web.Options{})
+	page := d.page("/batches")
+	require.Contains(t, page, `href="/jobs/`+batch.ID()+`">Sum</a>`)
+	require.Contains(t, page, "1 of 3")
+	require.Contains(t, page, ">open</span>")
+	require.NotContains(t, page, "Other", "it waits, but is no batch")
+	require.NotContains(t, page, "Empty")
+	rows := d.read("/batches")["batches"].([]any)
+	require.Len(t, rows, 1)
+	require.Equal(t, map[string]any{
+		"members": 3.0, "pending": 1.0, "failed": 1.0, "open": true,
+	}, rows[0].(map[string]any)["batch"])
+
+	page = d.page("/batches?state=complete")
+	require.Contains(t, page, "Empty")
+	require.NotContains(t, page, "Sum")
+	d.refused(http.StatusBadRequest, "/batches?state=odd")
+	require.Contains(t, d.page("/batches?state=failed"), "No batch is like that")
+}
