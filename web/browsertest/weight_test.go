@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
 
@@ -41,7 +42,10 @@ func TestNothingOnAPageShiftsWhenItIsUpdated(t *testing.T) {
 	fill(t, b)
 	p := newTab(t, b.url)
 	for _, path := range []string{"/", "/queues/mail", "/jobs/order-81723", "/failures"} {
-		p.open(path)
+		testkit.Until(t, "all of the page is read", func() bool {
+			p.open(path)
+			return !value[bool](p, partly)
+		})
 		testOpen(p, b)
 		shift := value[float64](p, `new Promise((done) => {
 			let sum = 0;
