@@ -451,7 +451,8 @@ func answerPuts(calls []*waitingPut, found []conflict, err error) {
 
 // isSinglePut reports whether a batch was refused because of one of its puts or a damaged key.
 func isSinglePut(err error) bool {
-	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !redisx.IsServerWide(err)
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrNotFound) ||
+		errors.Is(err, ErrServer) && !redisx.IsServerWide(err)
 }
 
 // runReplicated runs a command that puts, and waits until the replicas have what it wrote.

@@ -38,10 +38,8 @@ func newService(
 	if err != nil {
 		return nil, err
 	}
-	s.relay, err = outbox.NewRelay(db, client, outbox.RelayConfig{
-		Dialect: outbox.SQLite, Clock: cfg.clock,
-	})
-	if err != nil {
+	relay := outbox.RelayConfig{Dialect: outbox.SQLite, Clock: cfg.clock}
+	if s.relay, err = outbox.NewRelay(db, client, relay); err != nil {
 		return nil, err
 	}
 	s.worker, err = t.jobs.NewWorker(client, qless.WorkerConfig{

@@ -25,9 +25,8 @@ type telemetry struct {
 // newTelemetry returns telemetry whose traces go where the options say.
 func newTelemetry(options ...sdktrace.TracerProviderOption) (*telemetry, error) {
 	provider := sdktrace.NewTracerProvider(options...)
-	instrumentation, err := qlessotel.New(qlessotel.Options{
-		TracerProvider: provider, Propagator: propagation.TraceContext{},
-	})
+	traced := qlessotel.Options{TracerProvider: provider, Propagator: propagation.TraceContext{}}
+	instrumentation, err := qlessotel.New(traced)
 	if err != nil {
 		return nil, err
 	}

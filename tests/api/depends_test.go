@@ -338,3 +338,28 @@ func TestDependenciesThatMustExist(t *testing.T) {
 		require.Equal(t, []string{"first"}, e.Read("second").Dependencies)
 	})
 }
+
+// Puts of several goroutines share a call, and one that is refused refuses no other.
+func TestAMissingDependencyRefusesNoOtherPut(t *testing.T) {
+	e := newEnv(t)
+	errs := make(chan error)
+	for i := range 40 {
+		go func() {
+			var options []qless.PutOption
+			if i == 20 {
+				options = append(options, qless.DependsOn{"unknown"}.MustExist())
+			}
+			_, err := e.Client.Queue("q").Put(context.WithoutCancel(t.Context()), "K", nil, options...)
+			errs <- err
+		}()
+	}
+	refused := 0
+	for range 40 {
+		if err := <-errs; err != nil {
+			require.ErrorIs(t, err, qless.ErrNotFound)
+			refused++
+		}
+	}
+	require.Equal(t, 1, refused)
+	require.Equal(t, 39, e.Counts("q").Waiting)
+}
