@@ -16,8 +16,8 @@ import (
 // problem.
 type Problem struct {
 	// Code is memory_full, damaged, no_workers, stalled, old, failing, failed_dependency,
-	// schedule_missed, memory_low, evicts, limit_full, max_rate, max_concurrency or paused. Programs
-	// may rely on it.
+	// schedule_missed, memory_low, evicts, limit_full, max_rate, max_concurrency, paused, failed or
+	// distant. Programs may rely on it.
 	Code string `json:"code"`
 
 	// Queue is the queue that it harms, or of several the one that it harms most. Queues are all of
@@ -30,7 +30,8 @@ type Problem struct {
 	Group    string `json:"group,omitempty"` // the failure group that most of the jobs are in
 	Key      string `json:"key,omitempty"`   // a damaged key
 
-	// JID is a job that holds up others: it has failed, or has a slot of a full limit.
+	// JID is a job that holds up others: it has failed, or has a slot of a full limit. Or it is
+	// distant.
 	JID string `json:"jid,omitempty"`
 
 	// Jobs is the number of jobs that wait because of it, or that fail in a minute.
@@ -53,7 +54,11 @@ type Problem struct {
 var problemCodes = []string{
 	"memory_full", "damaged", "no_workers", "stalled", "old", "failing", "failed_dependency",
 	"schedule_missed", "memory_low", "evicts", "limit_full", "max_rate", "max_concurrency", "paused",
+	"failed", "distant",
 }
+
+// ProblemCodes returns the codes of problems, the gravest first.
+func ProblemCodes() []string { return slices.Clone(problemCodes) }
 
 // The share of runs that may fail, and the number a minute, before that needs attention, and before
 // it is urgent.
@@ -68,7 +73,8 @@ const unworked = time.Minute
 // problems returns what needs attention: what is urgent first, then the gravest, then what harms
 // most jobs.
 func (s *Status) problems(late time.Duration) []Problem {
-	found := slices.Concat(s.memoryProblems(), s.damagedKeys(), s.queueProblems(late))
+	found := slices.Concat(
+		s.memoryProblems(), s.damagedKeys(), s.queueProblems(late), s.manyFailed())
 	for i := range s.FullLimits {
 		found = append(found, fullLimit(&s.FullLimits[i]))
 	}
@@ -85,6 +91,24 @@ func (s *Status) problems(late time.Duration) []Problem {
 			slices.Index(problemCodes, a.Code)-slices.Index(problemCodes, b.Code), b.Jobs-a.Jobs)
 	})
 	return found
+}
+
+// manyFailures is the number of failed jobs from which they are told, if no more of them come.
+const manyFailures = 100
+
+// manyFailed tells of many jobs that have failed and wait for a person.
+func (s *Status) manyFailed() []Problem {
+	failed := s.Failed()
+	if failed < manyFailures || s.failing != "" {
+		return nil
+	}
+	largest := s.Failures[0]
+	return []Problem{{
+		Code: "failed", Group: largest.Name, Jobs: failed,
+		Command: []string{"failed", "show", largest.Name},
+		Sentence: fmt.Sprintf("%d jobs have failed and wait to be retried or canceled, %d of them in %s",
+			failed, largest.Jobs, largest.Name),
+	}}
 }
 
 // memoryLow is the share of the server's memory from which it is low.
@@ -201,6 +225,7 @@ func shared(some []Problem) Problem {
 		"max_rate":          "start as many as they may: " + waits(all.Jobs),
 		"max_concurrency":   "run as many as they may: " + waits(all.Jobs),
 		"paused":            "are paused: " + wait,
+		"distant":           "have jobs that are due only in a long time, such as " + all.JID,
 	}[all.Code]
 	all.Sentence = fmt.Sprintf("%d queues (%s) %s", len(some), list(all.Queues), does)
 	return all
@@ -250,6 +275,11 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 		p := &found[len(found)-1]
 		p.JID, p.Group = c.Blockers[0].JID, c.Blockers[0].Group
 		p.Command = []string{"job", "show", p.JID}
+	}
+	if q.distant != nil {
+		add("distant", false, 0, "%s", q.distant.sentence())
+		p := &found[len(found)-1]
+		p.JID, p.Command = q.distant.jid, []string{"job", "show", q.distant.jid}
 	}
 	return found
 }

@@ -77,6 +77,8 @@ func TestEachProblemOfAQueue(t *testing.T) {
 				LimitOverview: inspect.LimitOverview{Name: "shop", Parked: 2}, HeldUntil: time.Now(),
 			}}
 		}},
+		{"failed", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}, {"b", 1}} }},
+		{"", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}} }},
 		{"schedule_missed", 0, waiting, func(o *Status) {
 			o.overdue = []inspect.Schedule{{ID: "nightly", Overdue: 2}}
 		}},

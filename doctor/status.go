@@ -44,6 +44,7 @@ type Status struct {
 	// Listed are the workers one by one.
 	Listed []inspect.Worker `json:"-"`
 
+	asOf    time.Time // by the clock of the server
 	overdue []inspect.Schedule
 	failing string // the largest of the failure groups that jobs come into
 }
@@ -68,6 +69,7 @@ type QueueStatus struct {
 
 	rated   bool   // its max-rate allows no job at the moment
 	blocked *Cause // it has jobs that wait for failed ones
+	distant *distantJob
 }
 
 // Rates are how many jobs end in a minute, on the average of the last minutes.
@@ -136,7 +138,7 @@ func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{
 		s.readOverview, s.readWorkers, s.readRates, s.readSchedules,
-		s.readMaxRates, s.readDependencies, s.readFailing,
+		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant,
 	}
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {
@@ -152,6 +154,7 @@ func (s *Status) readOverview(ctx context.Context, r *StatusReader) error {
 	if err != nil {
 		return err
 	}
+	s.asOf = seen.Time
 	s.Total, s.Damaged, s.Memory = seen.Total, seen.Damaged, seen.Memory
 	s.Queues = make([]QueueStatus, len(seen.Queues))
 	for i, queue := range seen.Queues {

@@ -86,3 +86,25 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	require.Equal(t, key, status.Attention[0].Key)
 	require.Equal(t, "reports", status.Attention[0].Queue)
 }
+
+func TestAStatusKnowsDistantJobs(t *testing.T) {
+	e := newEnv(t)
+	const day = 24 * time.Hour
+	e.put("mail", "soon", qless.Delay(400*time.Hour))
+	e.put("trials", "planned", qless.Delay(40*day))
+	e.put("reports", "next-decade", qless.Delay(3652*day))
+	e.put("sync", "claims", qless.Delay(40*day), qless.Unique("acme"))
+	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+	require.NoError(t, err)
+	require.Len(t, status.Attention, 1)
+	p := status.Attention[0]
+	require.Equal(t, "distant", p.Code)
+	require.Equal(t, []string{"reports", "sync"}, p.Queues)
+	require.Equal(t, []string{"job", "show", "next-decade"}, p.Command)
+
+	e.do(e.Cancel(t.Context(), "next-decade"))
+	status, err = doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+	require.NoError(t, err)
+	require.Contains(t, status.Attention[0].Sentence, "It holds a unique key until then")
+	require.Equal(t, "claims", status.Attention[0].JID)
+}
