@@ -197,7 +197,34 @@ func (e *exam) showKind(group kindOfFinding) {
 			return
 		}
 		fmt.Fprintf(e.out, "  %s\n", text.Clean(f.Sentence))
+		if remedy := remedyFor(&f); remedy != "" {
+			fmt.Fprintf(e.out, "    %s\n", e.style.Faint(text.Clean(remedy)))
+		}
 	}
+}
+
+// remedyFor returns what a person can do about a finding that can't be repaired without a decision.
+func remedyFor(f *doctor.Finding) string {
+	if f.Fixable {
+		return ""
+	}
+	switch f.Kind {
+	case doctor.KindLost:
+		return "qless job move " + text.Quote(f.JID) + " --to QUEUE: it is then due now"
+	case doctor.KindWrongType:
+		return "redis-cli RENAME " + text.Quote(f.Key) + " aside, then qless doctor --fix"
+	case doctor.KindIncomplete:
+		return "look at it with redis-cli HGETALL " + text.Quote(f.Key) + ", and DEL it"
+	case doctor.KindSettingUnknown, doctor.KindSettingInvalid:
+		return "qless config unset " + text.Quote(f.Member)
+	case doctor.KindSettingDangerous:
+		return "qless config set " + text.Quote(f.Member) + " VALUE"
+	case doctor.KindEviction:
+		return "redis-cli CONFIG SET maxmemory-policy noeviction"
+	case doctor.KindNoPersistence:
+		return "redis-cli CONFIG SET appendonly yes"
+	}
+	return ""
 }
 
 // repair repairs what can be repaired, after a question, and prints the result.

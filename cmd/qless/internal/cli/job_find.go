@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/jobopts"
 )
 
 // findFlags are the criteria of a search.
@@ -22,6 +24,7 @@ type findFlags struct {
 	limit  int
 	cursor string
 	bytes  int
+	unique []string
 }
 
 // placeFlags select the lists of jobs.
@@ -76,7 +79,8 @@ func (a *app) jobFindCommand() *cobra.Command {
 			"nothing else says where to look, each job is looked at.",
 		Example: "  qless job find --klass Mail --data ann@example.com\n" +
 			"  qless job find -q mail -s waiting,scheduled --tag urgent\n" +
-			"  qless job find --group timeout --limit -1 --jids | qless job retry - --yes",
+			"  qless job find --group timeout --limit -1 --jids | qless job retry - --yes\n" +
+			"  qless job find --unique invoice --unique 7",
 		Args: cobra.NoArgs,
 		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			return a.findJobs(ctx, client, flags)
@@ -87,6 +91,8 @@ func (a *app) jobFindCommand() *cobra.Command {
 	command.Flags().IntVar(&flags.limit, "limit", 25, "how many to find at most, -1 for all")
 	command.Flags().StringVar(&flags.cursor, "cursor", "", "go on where another call has stopped")
 	command.Flags().IntVar(&flags.bytes, "bytes", 0, "how much of the data to print")
+	command.Flags().StringArrayVar(&flags.unique, "unique", nil,
+		"the job that holds a unique key: a part of it, as JSON or text; may be repeated")
 	return command
 }
 
@@ -187,8 +193,8 @@ func nextPlace(rest []finder, after inspect.Cursor) inspect.Cursor {
 		}
 		next.List = rest[1].name
 	}
-	text, _ := json.Marshal(next)
-	return inspect.Cursor(base64.RawURLEncoding.EncodeToString(text))
+	raw, _ := json.Marshal(next)
+	return inspect.Cursor(base64.RawURLEncoding.EncodeToString(raw))
 }
 
 func readPlace(cursor string) (place, error) {
@@ -208,6 +214,9 @@ func finders(ctx context.Context, client *qless.Client, flags findFlags) ([]find
 	f, in := flags.place, inspect.New(client)
 	if err := checkStates(f.states); err != nil {
 		return nil, err
+	}
+	if len(flags.unique) > 0 {
+		return holderOf(ctx, client, flags.unique)
 	}
 	switch {
 	case flags.limit == 0:
@@ -268,4 +277,28 @@ func checkStates(states []string) error {
 
 func inGroup(in *inspect.Inspector, group string) finder {
 	return finder{"group " + group, in.Failed(group)}
+}
+
+// holderOf returns the job that holds a unique key, given the parts of it as they are put.
+func holderOf(ctx context.Context, client *qless.Client, parts []string) ([]finder, error) {
+	at := slices.IndexFunc(jobopts.Table, func(row *jobopts.Row) bool { return row.Key == "unique" })
+	var raw json.RawMessage
+	for _, part := range parts {
+		var err error
+		if raw, err = jobopts.Table[at].JSON(raw, part); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	var options jobopts.Options
+	if err := options.Set(map[string]json.RawMessage{"unique": raw}); err != nil {
+		return nil, usageError{err}
+	}
+	jid, err := client.Holder(ctx, options.Unique.Parts...)
+	if err != nil || jid == "" {
+		return nil, err
+	}
+	if _, err := client.Job(ctx, jid); errors.Is(err, qless.ErrNotFound) {
+		return nil, fmt.Errorf("the key is held by %s, which is gone: %w", text.Clean(jid), err)
+	}
+	return []finder{{"unique", inspect.New(client).JIDs(jid)}}, nil
 }

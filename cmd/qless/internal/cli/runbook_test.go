@@ -1,0 +1,220 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// A wreck is a server on which a situation of the runbook is made.
+type wreck struct {
+	*env
+	*qless.Client
+	server *testkit.Server
+	rdb    *redis.Client
+}
+
+func newWreck(t *testing.T) *wreck {
+	server := testkit.Start(t, "--save", "")
+	rdb := server.Client(t)
+	client, err := qless.New(rdb, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	e := &env{
+		Server: &qlesstest.Server{}, t: t, url: "redis://" + server.Addr(), real: client,
+		environ: []string{"COLUMNS=200"},
+	}
+	return &wreck{e, client, server, rdb}
+}
+
+// jobs puts jobs, and pops some of them.
+func (w *wreck) jobs(queue, jids string, pop int, options ...qless.PutOption) []*qless.Job {
+	w.t.Helper()
+	for jid := range strings.FieldsSeq(jids) {
+		_, err := w.Queue(queue).Put(w.t.Context(), "Sync", nil,
+			append([]qless.PutOption{qless.JID(jid)}, options...)...)
+		require.NoError(w.t, err)
+	}
+	if pop == 0 {
+		return nil
+	}
+	jobs, err := w.Queue(queue).Pop(w.t.Context(), pop)
+	require.NoError(w.t, err)
+	require.Len(w.t, jobs, pop)
+	return jobs
+}
+
+func (w *wreck) redis(words string) {
+	w.t.Helper()
+	var args []any
+	for word := range strings.FieldsSeq(words) {
+		args = append(args, word)
+	}
+	require.NoError(w.t, w.rdb.Do(w.t.Context(), args...).Err())
+}
+
+// register registers a worker at a time.
+func (w *wreck) register(name, queue string, at time.Time) {
+	w.t.Helper()
+	client, err := qless.New(w.rdb, &qless.ClientConfig{Clock: func() time.Time { return at }})
+	require.NoError(w.t, err)
+	info := fmt.Sprintf(`{"queues":[%q],"slots":1,"language":"go","host":"h"}`, queue)
+	_, err = client.Do(w.t.Context(), "worker.register", name, "0", info)
+	require.NoError(w.t, err)
+}
+
+// lose has a worker lose its lock on a job.
+func (w *wreck) lose(queue, jid string) {
+	w.jobs(queue, jid, 1, qless.LockTime(time.Millisecond))
+	testkit.Until(w.t, "the lock to end", func() bool {
+		counts, err := w.Queue(queue).Counts(w.t.Context())
+		require.NoError(w.t, err)
+		return counts.Stalled == 1
+	})
+}
+
+// situations make what a part of the runbook is about.
+var situations = map[string]func(w *wreck){
+	"A queue runs as many jobs as it may": func(w *wreck) {
+		w.ok("config", "set", "render-max-concurrency", "1", "--yes")
+		w.jobs("render", "long next last", 1)
+	},
+	"Somebody has paused a queue": func(w *wreck) {
+		w.jobs("export", "a", 0)
+		w.ok("queue", "pause", "export", "--yes")
+	},
+	"Thousands of jobs have failed": func(w *wreck) {
+		const failures = 120
+		specs := make([]qless.JobSpec, failures)
+		for i := range specs {
+			specs[i] = qless.JobSpec{Klass: "Sync"}
+		}
+		_, err := w.Queue("crm").PutMany(w.t.Context(), specs)
+		require.NoError(w.t, err)
+		for _, job := range w.jobs("crm", "", failures) {
+			require.NoError(w.t, job.Fail(w.t.Context(), "ConnectionError", "no route to 10.0.0.9"))
+		}
+	},
+	"A job waits for one that has failed": func(w *wreck) {
+		page := w.jobs("pages", "page-2", 1)[0]
+		require.NoError(w.t, page.Fail(w.t.Context(), "timeout", "no answer"))
+		w.jobs("reports", "report", 0, qless.DependsOn{"page-2"})
+	},
+	"Workers were killed": func(w *wreck) {
+		w.lose("video", "film")
+		w.register("vid-1", "video", time.Now().Add(-3*time.Minute))
+	},
+	"Workers live and lose their locks": func(w *wreck) {
+		w.lose("thumbs", "frozen")
+		w.register("thumbs-1", "thumbs", time.Now())
+	},
+	"The server's memory is full": func(w *wreck) { w.redis("config set maxmemory 1") },
+	"The user lacks a permission": func(w *wreck) { w.redis("acl setuser default -evalsha -eval") },
+	"The password is wrong":       func(w *wreck) { w.url = strings.Replace(w.url, "//", "//ann:wrong@", 1) },
+	"The server is away":          func(w *wreck) { w.server.Kill() },
+	"A job is due in ten years":   func(w *wreck) { w.jobs("crm", "later", 0, qless.Delay(87600*time.Hour)) },
+	"A unique key is held": func(w *wreck) {
+		w.jobs("sync", "old", 0, qless.Unique("acme"), qless.Delay(time.Hour))
+	},
+	"A limit has no room": func(w *wreck) {
+		require.NoError(w.t, w.Limit("shopify").Set(w.t.Context(), qless.LimitConfig{
+			Concurrency: 1, Rate: 1, Per: time.Hour, // so that parked jobs are not tried meanwhile
+		}))
+		w.jobs("sync", "fetch-1 fetch-2 fetch-3", 0, qless.Limits{"shopify"})
+		_, err := w.Queue("sync").Pop(w.t.Context(), 2)
+		require.NoError(w.t, err)
+	},
+	"Keys are damaged": func(w *wreck) {
+		w.jobs("mail", "deleted kept", 0)
+		w.jobs("mail", "due-later", 0, qless.Delay(time.Hour))
+		w.redis("del ql:j:deleted")
+		w.redis("del ql:q:mail-scheduled")
+		w.redis("set ql:q:mail-scheduled boom")
+	},
+}
+
+// A step of the runbook is a command with its status, and words of the lines that it prints.
+type step struct {
+	command string
+	status  int
+	prints  []string
+}
+
+var statusPattern = regexp.MustCompile(`\s+# status (\d)$`)
+
+// runbook returns the steps of the page on operations, by their headings.
+func runbook(t *testing.T) map[string][]step {
+	t.Helper()
+	page, err := os.ReadFile("../../../../docs/operations.md")
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(page), "\n## Runbook\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "\n## ")
+	book := map[string][]step{}
+	for _, part := range strings.Split(text, "\n### ")[1:] {
+		heading, rest, _ := strings.Cut(part, "\n")
+		require.Contains(t, rest, "lert", heading)
+		_, block, _ := strings.Cut(rest, "```console\n")
+		block, _, found = strings.Cut(block, "```")
+		require.True(t, found, heading)
+		for line := range strings.Lines(block) {
+			line = strings.TrimRight(line, "\n")
+			command, isCommand := strings.CutPrefix(line, "$ ")
+			steps := book[heading]
+			if !isCommand {
+				last := &steps[len(steps)-1]
+				last.prints = append(last.prints, line)
+				continue
+			}
+			one := step{command: statusPattern.ReplaceAllString(command, "")}
+			if status := statusPattern.FindStringSubmatch(command); status != nil {
+				one.status = int(status[1][0] - '0')
+			}
+			book[heading] = append(steps, one)
+		}
+	}
+	return book
+}
+
+// inOrder returns a pattern for lines with these words, of which ... may be any.
+func inOrder(lines []string) string {
+	var parts []string
+	for _, line := range lines {
+		line = strings.Join(strings.Fields(line), " ")
+		parts = append(parts, strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, `[^\n]*`))
+	}
+	return "(?s)" + strings.Join(parts, `[^\n]*\n.*`)
+}
+
+func TestTheRunbookIsTrue(t *testing.T) {
+	t.Parallel()
+	book := runbook(t)
+	require.Len(t, book, len(situations))
+	for heading, steps := range book {
+		t.Run(heading, func(t *testing.T) {
+			t.Parallel()
+			w := newWreck(t)
+			situations[heading](w)
+			for _, step := range steps {
+				if words, isRedis := strings.CutPrefix(step.command, "redis-cli "); isRedis {
+					w.redis(words)
+					continue
+				}
+				r := w.fields(strings.TrimPrefix(step.command, "qless "))
+				require.Equal(t, step.status, r.status, "%s\n%s%s", step.command, r.out, r.errors)
+				said := regexp.MustCompile(` +`).ReplaceAllString(r.out+r.errors, " ")
+				require.Regexp(t, inOrder(step.prints), said, step.command)
+			}
+		})
+	}
+}
