@@ -267,7 +267,9 @@ func (r *StatusReader) lastRates(ctx context.Context) (QueueRates, error) {
 
 func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
 	schedules, err := inspect.New(r.Client).Schedules(ctx, inspect.Range{Limit: 100})
-	if err != nil {
+	if errors.Is(err, qless.ErrServer) && s.isDamaged(ctx, r.Client, "x:schedule-ids", "zset") {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	for _, schedule := range schedules.Items {
@@ -276,6 +278,17 @@ func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
 		}
 	}
 	return nil
+}
+
+// isDamaged reports whether a key has another kind of value than it should have, and notes it.
+func (s *Status) isDamaged(ctx context.Context, client *qless.Client, name, want string) bool {
+	key := s.Namespace + name
+	kind, err := client.Redis().Type(ctx, key).Result()
+	if err != nil || kind == want || kind == "none" {
+		return false
+	}
+	s.Damaged = append(s.Damaged, inspect.DamagedKey{Key: key, Kind: kind})
+	return true
 }
 
 // How many queues and groups are looked at more closely, and the wait from which a queue is.

@@ -108,3 +108,11 @@ func TestAStatusKnowsDistantJobs(t *testing.T) {
 	require.Contains(t, status.Attention[0].Sentence, "It holds a unique key until then")
 	require.Equal(t, "claims", status.Attention[0].JID)
 }
+
+func TestAStatusNamesTheDamagedListOfSchedules(t *testing.T) {
+	e := newEnv(t)
+	e.do(e.rdb.Set(t.Context(), e.Namespace()+"x:schedule-ids", "x", 0).Err())
+	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, e.Namespace()+"x:schedule-ids", status.Attention[0].Key)
+}

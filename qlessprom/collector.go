@@ -52,6 +52,12 @@ type Options struct {
 	// Defaults to 25.
 	StatsAtOnce int
 
+	// ProblemsEvery is how often the collector looks for what needs attention, at the cost of
+	// [doctor.ReadStatus]. Scrapes in between show what it found.
+	//
+	// Defaults to 1 minute. The value -1 means never.
+	ProblemsEvery time.Duration
+
 	// OnError is called for each part of a scrape that failed, and for keys that are damaged. It
 	// must not scrape.
 	//
@@ -76,6 +82,7 @@ func (o Options) withDefaults() Options {
 	o.MaxLimits = cmp.Or(o.MaxLimits, 50)
 	o.MaxSchedules = cmp.Or(o.MaxSchedules, 50)
 	o.StatsAtOnce = cmp.Or(o.StatsAtOnce, 25)
+	o.ProblemsEvery = cmp.Or(o.ProblemsEvery, time.Minute)
 	return o
 }
 
@@ -83,11 +90,12 @@ func (o Options) withDefaults() Options {
 // fails: what can't be read is left out and counted in qless_scrape_errors_total. It is safe for
 // concurrent use.
 type Collector struct {
-	client  *qless.Client
-	options Options
-	days    days  // belongs to the scrape that reads
-	turns   turns // so does this
-	errors  atomic.Int64
+	client   *qless.Client
+	options  Options
+	days     days      // belongs to the scrape that reads
+	turns    turns     // so does this
+	problems *findings // and this
+	errors   atomic.Int64
 
 	mu      sync.Mutex
 	last    *figures
@@ -106,11 +114,14 @@ type figures struct {
 	overview  *inspect.Overview  // nil if it could not be read
 	days      map[string]day     // by queue
 	schedules []inspect.Schedule // nil if they could not be read
+	problems  *findings
 }
 
 // NewCollector returns a collector of a client's namespace.
 func NewCollector(client *qless.Client, options Options) *Collector {
-	return &Collector{client: client, options: options.withDefaults(), days: days{}}
+	return &Collector{
+		client: client, options: options.withDefaults(), days: days{}, problems: &findings{},
+	}
 }
 
 // Describe implements [prometheus.Collector].
@@ -128,6 +139,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		w.writeOverview(f)
 	}
 	w.writeSchedules(f.schedules)
+	w.writeProblems(f.problems)
 	w.counter(scrapeErrors, float64(c.errors.Load()))
 }
 
@@ -165,6 +177,10 @@ func (c *Collector) read() *figures {
 		c.failed(err)
 	}
 	f.schedules = schedules.Items
+	f.problems = &findings{}
+	if f.overview != nil {
+		f.problems = c.readProblems(ctx)
+	}
 	f.days = c.days.copy()
 	f.at = time.Now()
 	return f

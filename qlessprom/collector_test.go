@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/qlessprom"
@@ -370,7 +371,7 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 		defer mu.Unlock()
 		calls++
 	}})
-	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: time.Hour})
+	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: time.Hour, ProblemsEvery: -1})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	var scrapes sync.WaitGroup
@@ -400,7 +401,7 @@ func TestCommandsThatAScrapeCosts(t *testing.T) {
 			}
 			scripts := 0
 			client := e.client(qless.ClientConfig{Observer: func(context.Context, qless.Call) { scripts++ }})
-			c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1})
+			c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1, ProblemsEvery: -1})
 			cost := func() int { return len(e.server.Commands(t, func() { gather(t, c) })) }
 
 			all := (queues-busy)*idleQueue + busy*busyQueue
@@ -508,4 +509,24 @@ func TestAScrapeReadsAllQueuesIfSomeAreNewOrGone(t *testing.T) {
 	figures = waiting(t, c)
 	require.NotContains(t, figures, "q1")
 	require.Contains(t, figures, "other")
+}
+
+func TestEachProblemIsExported(t *testing.T) {
+	e := newEnv(t)
+	e.fail("pages", "timeout")
+	e.put("export")
+	require.NoError(t, e.Queue("export").Pause(t.Context()))
+	c := qlessprom.NewCollector(e.Client, qlessprom.Options{MaxAge: -1})
+	shown := gather(t, c)
+	for _, code := range doctor.ProblemCodes() {
+		require.Contains(t, shown, `qless_problem{code="`+code+`"} `)
+	}
+	require.Contains(t, shown, `qless_problem{code="paused"} 1`)
+	require.Contains(t, shown, `qless_problem{code="damaged"} 0`)
+	require.Contains(t, shown, "qless_workers_gone 0\n")
+
+	require.NoError(t, e.rdb.Set(t.Context(), "ql:q:export-scheduled", "x", 0).Err())
+	require.Contains(t, gather(t, c), `qless_problem{code="damaged"} 0`, "they are a minute old at most")
+	c = qlessprom.NewCollector(e.Client, qlessprom.Options{MaxAge: -1})
+	require.Contains(t, gather(t, c), `qless_problem{code="damaged"} 2`)
 }

@@ -55,23 +55,29 @@ func (q *queueData) More() int           { return len(q.Why.Causes) - 1 }
 
 // IsCalm reports whether nothing keeps jobs from being run.
 func (q *queueData) IsCalm() bool {
-	switch q.Cause().Code {
-	case doctor.CodeEmpty, doctor.CodeFlowing, doctor.CodeRecurring, doctor.CodeRunning,
-		doctor.CodeScheduled:
-		return true
-	}
-	return false
+	return !slices.ContainsFunc(q.Why.Causes, func(c doctor.Cause) bool {
+		return !slices.Contains(calmCauses, c.Code)
+	})
 }
 
-// IsUrgent reports whether the cause ends only if an operator acts.
+// IsUrgent reports whether a cause, though perhaps not the first one, ends only if an operator
+// acts. The banner has the colour of the worst cause.
 func (q *queueData) IsUrgent() bool {
-	switch q.Cause().Code {
-	case doctor.CodeNoWorkers, doctor.CodeNoHandler, doctor.CodeStalled, doctor.CodeUnhandled,
-		doctor.CodeFailedDependency, doctor.CodeNoCompletions:
-		return true
-	}
-	return false
+	return slices.ContainsFunc(q.Why.Causes, func(c doctor.Cause) bool {
+		return slices.Contains(urgentCauses, c.Code)
+	})
 }
+
+var (
+	calmCauses = []doctor.Code{
+		doctor.CodeEmpty, doctor.CodeFlowing, doctor.CodeRecurring, doctor.CodeRunning,
+		doctor.CodeScheduled,
+	}
+	urgentCauses = []doctor.Code{
+		doctor.CodeNoWorkers, doctor.CodeNoHandler, doctor.CodeStalled, doctor.CodeUnhandled,
+		doctor.CodeFailedDependency, doctor.CodeNoCompletions,
+	}
+)
 
 // Nothing says that a list is empty, and what brings jobs into it.
 func (q *queueData) Nothing() string {

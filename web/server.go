@@ -31,6 +31,7 @@ type serverData struct {
 	// Refused is the reason why the server does not report it, or empty.
 	Refused string            `json:"refused,omitempty"`
 	Info    map[string]string `json:"info,omitempty"`
+	Dangers []string          `json:"dangers"`  // jobs are refused or lost
 	Advice  []string          `json:"advice"`   // likely to do harm
 	NoRedis bool              `json:"no_redis"` // the Source has no Redis
 
@@ -124,7 +125,7 @@ func (s *site) server(ctx context.Context, _ query) (*view, error) {
 
 func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	data := &serverData{
-		Namespace: s.Client.Namespace(), Advice: []string{},
+		Namespace: s.Client.Namespace(), Advice: []string{}, Dangers: []string{},
 		Costs: []costRow{}, Slow: []slowRow{},
 	}
 	if s.Redis == nil {
@@ -144,6 +145,7 @@ func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	data.Info = redisx.ParseInfo(text)
 	maps.DeleteFunc(data.Info, func(name, _ string) bool { return !slices.Contains(infoFields, name) })
 	data.advise()
+	data.findDangers(ctx, server)
 	data.addCosts(ctx, server)
 	return data, nil
 }
@@ -185,10 +187,31 @@ func (d *serverData) advise() {
 			field+" is "+status+".")
 	}
 	used, most := d.number("used_memory"), d.number("maxmemory")
-	advise(most > 0 && used > 0.9*most, "More than 90 % of the server's memory is used.")
+	advise(most > 0 && used >= 0.8*most && used < most,
+		"More than 80 % of the server's memory is used.")
 	skew := strconv.FormatFloat(d.Skew, 'f', 1, 64)
 	advise(d.Skew > maxClockSkew || d.Skew < -maxClockSkew, "The clock of the server is "+skew+
 		" seconds ahead of this program's. Times on these pages are off by that.")
+}
+
+// findDangers reports what refuses or loses jobs. A server that does not tell how it saves leaves
+// that out.
+func (d *serverData) findDangers(ctx context.Context, rdb redis.UniversalClient) {
+	if most := d.number("maxmemory"); most > 0 && d.number("used_memory") >= most {
+		text := "The server's memory is full: puts are refused."
+		if policy := d.Info["maxmemory_policy"]; policy != "noeviction" {
+			text = "The server's memory is full: it deletes jobs by its policy " + policy + "."
+		}
+		d.Dangers = append(d.Dangers, text)
+	}
+	if d.Info["aof_enabled"] != "0" {
+		return
+	}
+	config, err := rdb.ConfigGet(ctx, "save").Result()
+	if save, isTold := config["save"]; err == nil && isTold && save == "" {
+		d.Dangers = append(d.Dangers, "The server keeps nothing on disk: a restart loses all jobs. "+
+			"Set appendonly to yes.")
+	}
 }
 
 func (d *serverData) number(field string) float64 {

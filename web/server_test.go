@@ -21,6 +21,8 @@ func (d *desk) asked(rdb redis.UniversalClient) *desk {
 
 func TestTheServerIsShown(t *testing.T) {
 	d := newDesk(t, web.Options{})
+	d.do(d.server.Client(t).ConfigSet(t.Context(), "save", "3600 1").Err())
+	defer d.server.Client(t).ConfigSet(t.Context(), "save", "")
 	page := d.page("/server")
 	require.Regexp(t, `(Redis|Valkey) [0-9]+\.[0-9]+`, page)
 	require.Contains(t, page, "primary, with 0 replicas")
@@ -40,6 +42,17 @@ func TestAServerThatMayLoseJobsIsPointedOut(t *testing.T) {
 	page := d.page("/server")
 	require.Contains(t, page, "Needs attention")
 	require.Contains(t, page, "a server that is full deletes jobs")
+}
+
+func TestWhatLosesJobsIsADangerOfTheServer(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	rdb := d.server.Client(t)
+	d.do(rdb.ConfigSet(t.Context(), "save", "").Err())
+	const danger = `<span class="sev broken">Danger</span><p>The server`
+	require.Contains(t, d.page("/server"), danger+" keeps nothing on disk: a restart loses all jobs.")
+	d.do(rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	defer rdb.ConfigSet(t.Context(), "maxmemory", "0")
+	require.Contains(t, d.asked(rdb).page("/server"), danger+"&#39;s memory is full: puts are refused.")
 }
 
 func TestAServerThatRefusesInfo(t *testing.T) {

@@ -89,7 +89,7 @@ var situations = map[string]func(w *wreck){
 		w.ok("config", "set", "render-max-concurrency", "1", "--yes")
 		w.jobs("render", "long next last", 1)
 	},
-	"Somebody has paused a queue": func(w *wreck) {
+	"An operator has paused a queue": func(w *wreck) {
 		w.jobs("export", "a", 0)
 		w.ok("queue", "pause", "export", "--yes")
 	},
