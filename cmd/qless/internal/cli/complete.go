@@ -76,6 +76,21 @@ func queuesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 	return names, err
 }
 
+// settingsKnown returns the names of the settings, and those of the queues' own.
+func settingsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
+	all, err := client.Config().All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues, err := queuesKnown(ctx, client)
+	for _, queue := range queues {
+		for _, own := range []string{"heartbeat", "max-concurrency", "max-rate"} {
+			all[queue+"-"+own] = ""
+		}
+	}
+	return slices.Sorted(maps.Keys(all)), err
+}
+
 func groupsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 	groups, err := inspect.New(client).FailureGroups(ctx)
 	return slices.Sorted(maps.Keys(groups)), err

@@ -32,6 +32,8 @@ func (a *app) configCommand() *cobra.Command {
 			Example: "  qless config get heartbeat",
 			Args:    cobra.ExactArgs(1),
 			RunE:    a.run(a.getConfig),
+
+			ValidArgsFunction: a.completeEach(settingsKnown),
 		},
 		a.configSetCommand(),
 		&cobra.Command{
@@ -40,6 +42,8 @@ func (a *app) configCommand() *cobra.Command {
 			Example: "  qless config unset heartbeat --yes",
 			Args:    cobra.MinimumNArgs(1),
 			RunE:    a.run(a.unsetConfig),
+
+			ValidArgsFunction: a.completeNames(settingsKnown),
 		},
 		&cobra.Command{
 			Use:   "dump",
@@ -66,6 +70,7 @@ func (a *app) configSetCommand() *cobra.Command {
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.setConfig(ctx, client, args[0], args[1], raw)
 		}),
+		ValidArgsFunction: a.completeEach(settingsKnown),
 	}
 	command.Flags().BoolVar(&raw, "raw", false, "take any name and value, for other clients")
 	return command

@@ -27,15 +27,28 @@ func (a *app) jobCommand() *cobra.Command {
 }
 
 func (a *app) jobShowCommand() *cobra.Command {
-	return &cobra.Command{
+	var follow bool
+	command := &cobra.Command{
 		Use:   "show JID...",
 		Short: "Show all there is to know about jobs",
 		Example: "  qless job show 4b0f1c\n  qless job show 4b0f1c --json | jq .data\n" +
+			"  qless job show 4b0f1c --follow\n" +
 			"  qless job find --klass Mail --jids | qless job show -",
-		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.run(a.showJobs),
+		Args: cobra.MinimumNArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			switch {
+			case !follow:
+				return a.showJobs(ctx, client, args)
+			case len(args) > 1 || a.json || a.jids:
+				return usageError{errors.New("--follow takes one jid, and neither --json nor --jids")}
+			}
+			return a.follow(ctx, client, args[0])
+		}),
 		ValidArgsFunction: a.completeNames(trackedJIDs),
 	}
+	command.Flags().BoolVar(&follow, "follow", false,
+		"print its history, each entry as it comes, until it has ended")
+	return command
 }
 
 func (a *app) showJobs(ctx context.Context, client *qless.Client, args []string) error {

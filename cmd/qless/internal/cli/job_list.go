@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,12 @@ func (a *app) jobListCommand() *cobra.Command {
 			page, err := flags.read(ctx, client)
 			if err != nil {
 				return err
+			}
+			if page.Total == 0 && flags.place.queue != "" {
+				known, err := queuesKnown(ctx, client)
+				if err == nil && !slices.Contains(known, flags.place.queue) {
+					return notFound("queue", flags.place.queue)
+				}
 			}
 			return a.printPage(page)
 		}),

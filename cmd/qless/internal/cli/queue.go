@@ -16,9 +16,10 @@ import (
 
 func (a *app) queueCommand() *cobra.Command {
 	return group("queue", "Show and change queues",
-		a.queueListCommand(), a.queueShowCommand(), a.queueStatsCommand(), a.queuePeekCommand(),
-		a.queuePauseCommand(), a.queueUnpauseCommand(), a.queueForgetCommand(),
-		a.queueMoveCommand(), a.queueWaitCommand())
+		a.queueListCommand(), a.queueShowCommand(), a.queueStatsCommand(),
+		a.queueHistoryCommand(), a.queuePeekCommand(), a.queuePauseCommand(),
+		a.queueUnpauseCommand(), a.queueForgetCommand(), a.queueMoveCommand(),
+		a.queueWaitCommand())
 }
 
 func (a *app) queueListCommand() *cobra.Command {
@@ -149,7 +150,7 @@ func openOrPaused(paused bool) any {
 }
 
 func (a *app) queueShowCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.again(&cobra.Command{
 		Use:   "show QUEUE...",
 		Short: "Show the counts, the latency and the settings of queues",
 		Example: "  qless queue show mail\n" +
@@ -157,7 +158,7 @@ func (a *app) queueShowCommand() *cobra.Command {
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              a.run(a.showQueues),
 		ValidArgsFunction: a.completeNames(queuesKnown),
-	}
+	})
 }
 
 // queueDetails are the counts of a queue, and its settings. Durations are in seconds.

@@ -81,3 +81,55 @@ func statsTable(all []queueStats) *table {
 	}
 	return t
 }
+
+func (a *app) queueHistoryCommand() *cobra.Command {
+	var days int
+	command := &cobra.Command{
+		Use:     "history QUEUE",
+		Short:   "Show the statistics of a queue, a day a line",
+		Example: "  qless queue history mail\n  qless queue history mail --days 30 --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.queueHistory(ctx, client, args[0], days)
+		}),
+		ValidArgsFunction: a.completeEach(queuesKnown),
+	}
+	command.Flags().IntVar(&days, "days", 7, "how many days, the last of which is today")
+	return command
+}
+
+// A queueDay is the statistics of a day of a queue.
+type queueDay struct {
+	Day string `json:"day"`
+	qless.Stats
+}
+
+// maxDays is how many days a history may have.
+const maxDays = 366
+
+func (a *app) queueHistory(
+	ctx context.Context, client *qless.Client, queue string, days int,
+) error {
+	if days < 1 || days > maxDays {
+		return usageError{fmt.Errorf("--days %d is not from 1 to %d", days, maxDays)}
+	}
+	all := []queueDay{}
+	for i := range days {
+		a.watch.restart()
+		at := now().UTC().AddDate(0, 0, i+1-days)
+		stats, err := client.Queue(queue).Stats(ctx, at)
+		if err != nil {
+			return err
+		}
+		all = append(all, queueDay{at.Format(time.DateOnly), stats})
+	}
+	return a.print(all, func() *table {
+		rows := make([]queueStats, len(all))
+		for i, day := range all {
+			rows[i] = queueStats{day.Day, day.Stats}
+		}
+		t := statsTable(rows)
+		t.header[0] = "DAY"
+		return t
+	})
+}

@@ -39,7 +39,7 @@ func (a *app) statusCommand() *cobra.Command {
 		"from which age of its oldest job on a queue is late")
 	command.Flags().BoolVar(&all, "all", false,
 		"show everything that needs attention, not the first 5")
-	return command
+	return a.again(command)
 }
 
 // How many failure groups and problems are shown.

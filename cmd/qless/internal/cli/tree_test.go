@@ -109,6 +109,7 @@ var asJSON = map[string]string{
 	"queue ls":          "",
 	"queue show":        "mail",
 	"queue stats":       "",
+	"queue history":     "mail",
 	"queue peek":        "mail",
 	"queue pause":       "-",
 	"queue unpause":     "-",
