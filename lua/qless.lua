@@ -4914,7 +4914,13 @@ local function library(stamp, now)
 			function lib.wait_in_list(ask, again)
 				local name = redis.sha1hex(ask.list)
 				local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * ask.poll
-				try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker)
+				do
+					local added = try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker)
+					if added == 1 and try('zcard', key) == 6 then
+						try('zadd', key, '0', '-----------------------------------------------------------------')
+						try('zrem', key, '-----------------------------------------------------------------')
+					end
+				end
 				local lapses, absent
 				do
 					local fields = try('hgetall', prefix .. 'x:listed:' .. name)
@@ -6993,6 +6999,14 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			lock(queue, jids, ask.owner, its, values, out, take)
 			return not its.stopped and (count >= more or count >= 500 or its.parked or var.dropped > 0)
 		end
+		local function add_first(key, score, member)
+			local reply = try('zadd', key, score, member)
+			if type(reply) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply = try('zadd', key, score, member)
+			end
+			return reply
+		end
 		local function stays_quiet(ask, out)
 			local its = ask.settings[1]
 			if not its then
@@ -7226,11 +7240,10 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			may_be_more = true
 		end
 		if not ask.brief then
-			local key, score, member = prefix .. 'workers', stamp, ask.owner
-			local reply = try('zadd', key, score, member)
-			if type(reply) == 'table' then
-				call('del', prefix .. 'x:none')
-				reply = try('zadd', key, score, member)
+			local key, added = prefix .. 'workers', add_first(prefix .. 'workers', stamp, ask.owner)
+			if added == 1 and try('zcard', key) == 6 then
+				try('zadd', key, '0', '-----------------------------------------------------------------')
+				try('zrem', key, '-----------------------------------------------------------------')
 			end
 		end
 		ask.quiet = ask.quiet and stays_quiet(ask, out)
@@ -7290,7 +7303,13 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					until true
 					for i = 1, #ask.queues do
 						local waiting = prefix .. 'x:idle:' .. ask.queues[i]
-						try('zadd', waiting, lapses, ask.worker)
+						do
+							local added = try('zadd', waiting, lapses, ask.worker)
+							if added == 1 and try('zcard', waiting) == 6 then
+								try('zadd', waiting, '0', '-----------------------------------------------------------------')
+								try('zrem', waiting, '-----------------------------------------------------------------')
+							end
+						end
 						if again then
 							library(stamp, now).drop_lapsed(waiting)
 						end

@@ -39,8 +39,9 @@
 --          for 1000 queues 6 in all, for each that was not found empty within the last second, 4
 --          when another one is found empty, 11 for each that has jobs, 3 for each job; 4 for each
 --          queue that has anything when the worker becomes idle, and 1 for each queue, or 3 if
---          there are more than 16; 1 more for each queue, or 1 in all, and 1, when it is idle
---          already; 6 with polls when another worker has looked, and 1 for each queue, or 2 in all;
+--          there are more than 16; 1 more for each set of workers that it is new in, or 3 as the
+--          sixth; 1 more for each queue, or 1 in all, and 1, when it is idle already; 6 with polls
+--          when another worker has looked, and 1 for each queue, or 2 in all;
 --          with ahead when a worker is idle, 1 for each queue, up to 100, and 1 more. Once in half
 --          an hour, workers with a list of more than 16 queues pay 2 for each
 -- For      Go
@@ -102,7 +103,7 @@ if met_limits and (settle_limits() > 0 or parked_here > 0 and is_left_due(ask)) 
   may_be_more = true
 end
 if not ask.brief then
-  add_first(prefix .. 'workers', stamp, ask.owner)
+  unlist(prefix .. 'workers', add_first(prefix .. 'workers', stamp, ask.owner))
 end
 ask.quiet = ask.quiet and stays_quiet(ask, out)
 local wait, claimed, polled, listens = 0, '', false, true

@@ -180,6 +180,15 @@ local function read_listed(name)
   return lapses, absent
 end
 
+-- Called with the reply of the ZADD of a worker. Redis keeps a few as a list, unless one had a long
+-- name: each change of many would walk over all.
+local function unlist(key, added)
+  if added == 1 and try('zcard', key) == MANY_LOCKS then
+    try('zadd', key, '0', NO_LIST)
+    try('zrem', key, NO_LIST)
+  end
+end
+
 -- Adds an entry for the workers with a list of queues to some of these.
 local function enter_list(name, lapses, absent) -- cold
   for i = 1, #absent do
@@ -194,7 +203,7 @@ end
 local function wait_in_list(ask, again) -- cold
   local name = list_name(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
-  try('zadd', key, lapse(ask), ask.worker)
+  unlist(key, try('zadd', key, lapse(ask), ask.worker))
   local lapses, absent = read_listed(name)
   if lapses < now + 1800 + short then
     lapses = now + 3600 + short
@@ -218,7 +227,7 @@ local function wait_for_each(ask, again)
   local lapses = lapse(ask)
   for i = 1, #ask.queues do
     local waiting = waiting_key(ask.queues[i])
-    try('zadd', waiting, lapses, ask.worker)
+    unlist(waiting, try('zadd', waiting, lapses, ask.worker))
     if again then
       drop_lapsed(waiting)
     end

@@ -212,3 +212,19 @@ func TestManyJobsWakeSeveralWorkers(t *testing.T) {
 		require.Equal(t, want, workers-e.Redis.SCard(ctx, "ql:x:idle").Val(), "%d jobs", jobs)
 	}
 }
+
+// Redis keeps a few members as a list, in which each change walks over all.
+func TestManyIdleWorkersAreNoList(t *testing.T) {
+	e := newEnv(t, testkit.Start(t), "ql:")
+	ctx := t.Context()
+	for i := range 6 {
+		e.reserveAs(fmt.Sprint("one", i), "1", "0", "q")
+		e.reserveAs(fmt.Sprint("many", i), "1", "0", many(40)...)
+	}
+	lists := e.Redis.Keys(ctx, "ql:x:list:*").Val()
+	require.Len(t, lists, 1)
+	for key, members := range map[string]int64{"ql:x:idle:q": 7, lists[0]: 6, "ql:workers": 12} {
+		require.Equal(t, "skiplist", e.Redis.ObjectEncoding(ctx, key).Val(), key)
+		require.Equal(t, members, e.Redis.ZCard(ctx, key).Val(), key)
+	}
+}
