@@ -913,6 +913,13 @@ local function library(stamp, now)
 					end
 				end
 			end
+		elseif name == 'unlist' then
+			function lib.unlist(key)
+				if try('zcard', key) == 6 then
+					try('zadd', key, '0', '-----------------------------------------------------------------')
+					try('zrem', key, '-----------------------------------------------------------------')
+				end
+			end
 		elseif name == 'unpark' then
 			function lib.unpark(jid, queue, score)
 				local work = prefix .. 'q:' .. queue .. '-work'
@@ -4914,9 +4921,8 @@ local function library(stamp, now)
 			function lib.wait_in_list(ask, again)
 				local name = redis.sha1hex(ask.list)
 				local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * ask.poll
-				do
-					local added = try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker)
-					if added == 1 and try('zcard', key) == 6 then
+				if try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker) == 1 then
+					if try('zcard', key) == 6 then
 						try('zadd', key, '0', '-----------------------------------------------------------------')
 						try('zrem', key, '-----------------------------------------------------------------')
 					end
@@ -7239,12 +7245,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due(ask)) then
 			may_be_more = true
 		end
-		if not ask.brief then
-			local key, added = prefix .. 'workers', add_first(prefix .. 'workers', stamp, ask.owner)
-			if added == 1 and try('zcard', key) == 6 then
-				try('zadd', key, '0', '-----------------------------------------------------------------')
-				try('zrem', key, '-----------------------------------------------------------------')
-			end
+		if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
+			library(stamp, now).unlist(prefix .. 'workers')
 		end
 		ask.quiet = ask.quiet and stays_quiet(ask, out)
 		local wait, claimed, polled, listens = 0, '', false, true
@@ -7303,12 +7305,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					until true
 					for i = 1, #ask.queues do
 						local waiting = prefix .. 'x:idle:' .. ask.queues[i]
-						do
-							local added = try('zadd', waiting, lapses, ask.worker)
-							if added == 1 and try('zcard', waiting) == 6 then
-								try('zadd', waiting, '0', '-----------------------------------------------------------------')
-								try('zrem', waiting, '-----------------------------------------------------------------')
-							end
+						if try('zadd', waiting, lapses, ask.worker) == 1 then
+							library(stamp, now).unlist(waiting)
 						end
 						if again then
 							library(stamp, now).drop_lapsed(waiting)

@@ -102,8 +102,8 @@ local may_be_more = ask.left or droppable <= 0
 if met_limits and (settle_limits() > 0 or parked_here > 0 and is_left_due(ask)) then
   may_be_more = true
 end
-if not ask.brief then
-  unlist(prefix .. 'workers', add_first(prefix .. 'workers', stamp, ask.owner))
+if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
+  unlist(prefix .. 'workers')
 end
 ask.quiet = ask.quiet and stays_quiet(ask, out)
 local wait, claimed, polled, listens = 0, '', false, true

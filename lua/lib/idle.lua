@@ -180,10 +180,10 @@ local function read_listed(name)
   return lapses, absent
 end
 
--- Called with the reply of the ZADD of a worker. Redis keeps a few as a list, unless one had a long
+-- Called when a worker is new in a sorted set. Redis keeps a few as a list, unless one had a long
 -- name: each change of many would walk over all.
-local function unlist(key, added)
-  if added == 1 and try('zcard', key) == MANY_LOCKS then
+local function unlist(key) -- cold
+  if try('zcard', key) == MANY_LOCKS then
     try('zadd', key, '0', NO_LIST)
     try('zrem', key, NO_LIST)
   end
@@ -203,7 +203,9 @@ end
 local function wait_in_list(ask, again) -- cold
   local name = list_name(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
-  unlist(key, try('zadd', key, lapse(ask), ask.worker))
+  if try('zadd', key, lapse(ask), ask.worker) == 1 then
+    unlist(key)
+  end
   local lapses, absent = read_listed(name)
   if lapses < now + 1800 + short then
     lapses = now + 3600 + short
@@ -227,7 +229,9 @@ local function wait_for_each(ask, again)
   local lapses = lapse(ask)
   for i = 1, #ask.queues do
     local waiting = waiting_key(ask.queues[i])
-    unlist(waiting, try('zadd', waiting, lapses, ask.worker))
+    if try('zadd', waiting, lapses, ask.worker) == 1 then
+      unlist(waiting)
+    end
     if again then
       drop_lapsed(waiting)
     end
