@@ -52,6 +52,17 @@ func TestAJobLosesOptionsThatAreClearedAndNotGiven(t *testing.T) {
 	require.Equal(t, []any{"o", `ht|{"h":{"a":"b"},"t":60}`, "drop", "q"}, o.StoredArgs(nil))
 }
 
+func TestAJIDThatIsGivenIsNotEmpty(t *testing.T) {
+	check := func(raw string) error {
+		var o Options
+		require.NoError(t, o.Set(map[string]json.RawMessage{"jid": json.RawMessage(raw)}))
+		return o.Check()
+	}
+	require.ErrorContains(t, check(`""`), "the jid is empty")
+	require.NoError(t, check(`"a"`))
+	require.NoError(t, check(`null`))
+}
+
 func TestMergeKeepsWhatIsNotGivenLater(t *testing.T) {
 	one, two := 1, 2
 	o := Options{

@@ -77,6 +77,9 @@ func (o *Options) Set(values map[string]json.RawMessage) error {
 		if err := read(raw, row.value(o)); err != nil {
 			return fmt.Errorf("%s: %w", row.Key, err)
 		}
+		if row.Key == "jid" {
+			o.SetJID(o.JID)
+		}
 	}
 	o.normalize()
 	for key := range values {
