@@ -181,7 +181,7 @@ var commands = []string{
 	`repair|30|untrack||jids|["parent"]||9|0|0`,
 	`repair|30|timeout||jids|["parent","in b"]||9|0|0`,
 	"repair|30|cancel||failed|group||5|0|0",
-	"repair|30|cancel||waiting|a||5|0|4|K|||",
+	"repair|30|cancel||waiting|a||5|0|5|K||||",
 	"repair|30|tag|[\"red\"]|failed|group||5|0|0",
 	"repair|30|unfail||failed|group||5|0|0|retries|2|ttl|60",
 	`repair|30|unfail||jids|["failed","failed too"]||9|0|0`,

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/jobopts"
 )
 
@@ -57,7 +58,20 @@ func (a *app) putJob(
 	if err != nil {
 		return err
 	}
+	a.warnOfLimits(ctx, client, flags)
 	return a.printJID(jid)
+}
+
+// warnOfLimits warns of limits that nobody has set, perhaps because they are misspelt.
+func (a *app) warnOfLimits(ctx context.Context, client *qless.Client, flags putFlags) {
+	var names []string
+	_ = json.Unmarshal(flags["limits"], &names) // the put has checked it
+	for _, name := range names {
+		info, err := inspect.New(client).Limit(ctx, name)
+		if err == nil && info.Config == (qless.LimitConfig{}) {
+			fmt.Fprintf(a.err, "warning: the limit %q is not set, and limits nothing\n", name)
+		}
+	}
 }
 
 // printJID prints the jid of a job that was put.

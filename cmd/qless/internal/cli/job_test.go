@@ -242,3 +242,13 @@ func TestAPutHasAFlagForEachOption(t *testing.T) {
 		}
 	}
 }
+
+func TestALimitThatNobodyHasSetIsWarnedOf(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Client().Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+	r := e.run("", "job", "put", "mail", "Welcome", "--jid", "a", "--limits", "shop,shpo")
+	require.Equal(t, run{0, "a\n", "warning: the limit \"shpo\" is not set, and limits nothing\n"}, r)
+	r = e.run("", "job", "put", "mail", "Welcome", "--jid", "")
+	require.Contains(t, r.errors, "the jid is empty")
+	require.NotZero(t, r.status)
+}
