@@ -95,7 +95,7 @@ func TestAJobShowsItsAttempts(t *testing.T) {
 	page := d.page("/jobs/j")
 	require.Contains(t, page, `<th scope="row">retried</th>`)
 	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a> no &lt;route&gt;</td>`)
-	require.Contains(t, page, `<td class="n" data-l="Back-off">1m00s</td>`)
+	require.Contains(t, page, `<td class="n" data-l="Back-off">1m</td>`)
 	require.Contains(t, page, "Waits for its back-off for ")
 	require.Contains(t, page, "4 of 5 retries left")
 	require.Len(t, d.read("/jobs/j")["attempts"], 2)

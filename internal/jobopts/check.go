@@ -72,9 +72,11 @@ func checkNames(what string, names []string) error {
 	return nil
 }
 
+var errEmptyJID = errors.New("the jid is empty")
+
 func checkOwnJID(o *Options) error {
 	if o.emptyJID {
-		return errors.New("the jid is empty")
+		return errEmptyJID
 	}
 	return nil
 }

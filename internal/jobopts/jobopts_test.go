@@ -53,14 +53,12 @@ func TestAJobLosesOptionsThatAreClearedAndNotGiven(t *testing.T) {
 }
 
 func TestAJIDThatIsGivenIsNotEmpty(t *testing.T) {
-	check := func(raw string) error {
-		var o Options
-		require.NoError(t, o.Set(map[string]json.RawMessage{"jid": json.RawMessage(raw)}))
-		return o.Check()
+	set := func(raw string) error {
+		return new(Options).Set(map[string]json.RawMessage{"jid": json.RawMessage(raw)})
 	}
-	require.ErrorContains(t, check(`""`), "the jid is empty")
-	require.NoError(t, check(`"a"`))
-	require.NoError(t, check(`null`))
+	require.ErrorContains(t, set(`""`), "the jid is empty")
+	require.NoError(t, set(`"a"`))
+	require.NoError(t, set(`null`))
 }
 
 func TestMergeKeepsWhatIsNotGivenLater(t *testing.T) {

@@ -77,8 +77,8 @@ func (o *Options) Set(values map[string]json.RawMessage) error {
 		if err := read(raw, row.value(o)); err != nil {
 			return fmt.Errorf("%s: %w", row.Key, err)
 		}
-		if row.Key == "jid" {
-			o.SetJID(o.JID)
+		if row.Key == "jid" && o.JID == "" {
+			return errEmptyJID
 		}
 	}
 	o.normalize()
