@@ -3,6 +3,7 @@ package wake
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -131,16 +132,20 @@ func (e *env) foreignPut(queue, jid string) {
 	require.NoError(e.T, e.Redis.Publish(e.T.Context(), e.Namespace()+"log", told).Err())
 }
 
-// silentPut makes a job ready without publishing anything.
-func (e *env) silentPut(queue, jid string) {
+// silentPut makes a job ready without publishing anything, and perhaps others, at once: more has
+// their queues and jids.
+func (e *env) silentPut(queue, jid string, more ...string) {
 	e.T.Helper()
 	ns, ctx := e.Namespace(), e.T.Context()
 	pipe := e.Redis.TxPipeline()
-	pipe.HSet(ctx, ns+"j:"+jid, "jid", jid, "klass", "K", "data", "{}", "priority", "0", "tags", "[]",
-		"state", "waiting", "worker", "", "expires", "0", "queue", queue, "retries", "5", "remaining", "5",
-		"time", "0")
-	pipe.ZAdd(ctx, ns+"q:"+queue+"-work", redis.Z{Member: jid})
-	pipe.ZAdd(ctx, ns+"queues", redis.Z{Member: queue})
+	for put := range slices.Chunk(append([]string{queue, jid}, more...), 2) {
+		queue, jid := put[0], put[1]
+		pipe.HSet(ctx, ns+"j:"+jid, "jid", jid, "klass", "K", "data", "{}", "priority", "0",
+			"tags", "[]", "state", "waiting", "worker", "", "expires", "0", "queue", queue,
+			"retries", "5", "remaining", "5", "time", "0")
+		pipe.ZAdd(ctx, ns+"q:"+queue+"-work", redis.Z{Member: jid})
+		pipe.ZAdd(ctx, ns+"queues", redis.Z{Member: queue})
+	}
 	_, err := pipe.Exec(ctx)
 	require.NoError(e.T, err)
 }

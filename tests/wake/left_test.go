@@ -65,8 +65,8 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 		w.Resume()
 		until(t, "an answer", func() bool { return w.Stats().LastAnswer.After(asked) && w.Stats().Idle })
 	}
-	e.silentPut("q1", "first")
-	e.silentPut("q2", "of the second queue")
+	// At once, as the first worker may look once more, when it hears that it is subscribed.
+	e.silentPut("q1", "first", "q2", "of the second queue")
 	e.put("q1", "second")
 	e.runs("of the second queue")
 }
