@@ -628,15 +628,15 @@ func TestWithoutBatchingJobsAreCompletedAtOnce(t *testing.T) {
 	require.Equal(t, []int{1, 1}, h.jobs)
 }
 
-// A firstEnd is a hook that holds the first end that is sent alone, and notes the others.
+// A firstEnd is a hook that holds the first end that is sent alone, and records the others.
 type firstEnd struct {
 	passing
 	arrived   chan struct{}
 	release   chan struct{}
 	mu        sync.Mutex
 	alone     int
-	pipelines []int // how many ends each has
-	refuse    error // what pipelines get
+	pipelines []int // the number of ends in each
+	refuse    error // the error of pipelines
 }
 
 func isEnd(cmd redis.Cmder) bool {

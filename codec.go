@@ -11,36 +11,35 @@ import (
 // A Codec changes the form in which a client stores the data and the results of jobs, to encrypt or
 // compress them, or to keep large ones elsewhere. See [ClientConfig].
 //
-// The result of Encode is stored in an envelope of JSON, which names the codec and the key. Clients
-// without the codec can move such a job, fail it and cancel it, but not read its data. Klass, tags,
-// headers, failure messages and [Job.Log] are stored as they are.
+// The result of Encode is stored in a JSON envelope that names the codec and the key. Clients
+// without the codec can move, fail and cancel such a job, but not read its data. The klass, tags,
+// headers, failure messages and entries of [Job.Log] are not encoded.
 //
-// A codec must be safe for concurrent use. Its errors are shown in messages and logs, so they
-// should have no secrets in them.
+// A codec must be safe for concurrent use. Its errors appear in messages and logs, so they should
+// not contain secrets.
 type Codec interface {
-	// Name names the codec in the envelope. It has no colon, and stays the same for as long as
-	// there are jobs that were encoded.
+	// Name returns the codec's name in envelopes. It must not contain a colon, and must stay the same
+	// as long as there are jobs that the codec has encoded.
 	Name() string
 
-	// Encode returns what is stored in place of data, which is JSON, for a job of the klass, and
-	// the id of the key that Decode needs, if there are several. If encoded is nil, the data is
-	// stored as it is.
+	// Encode returns the encoded form of data, which is JSON, for a job of the klass, and the id of
+	// the key that Decode needs, if there are several. If encoded is nil, the data is stored as it is.
 	Encode(klass string, data []byte) (encoded []byte, key string, err error)
 
-	// Decode returns the data.
+	// Decode returns the data that was encoded.
 	Decode(key string, encoded []byte) (data []byte, err error)
 }
 
 // errUnknownCodec means that data is encoded by a codec that the client does not have.
 var errUnknownCodec = errors.New("unknown codec")
 
-// The data that a job may have.
+// The limits of a job's data, in bytes.
 const (
 	defaultMaxData = 8 << 20
 	noLimit        = -1
 )
 
-// checkCodecs returns an error unless the codecs can be told apart.
+// checkCodecs returns an error unless the codecs have valid and distinct names.
 func checkCodecs(codecs []Codec) error {
 	names := map[string]bool{}
 	for _, codec := range codecs {
@@ -63,8 +62,8 @@ type envelope struct {
 	Bytes []byte `json:"b"`
 }
 
-// openEnvelope returns the envelope that data is, or nil. Other clients that save an envelope write
-// its members in any order, and with white space.
+// openEnvelope returns the envelope in data, or nil if it has none. Other clients may have written
+// its members in any order and with white space.
 func openEnvelope(data string) *envelope {
 	if !strings.Contains(data, `"x:codec"`) || !strings.HasPrefix(strings.TrimSpace(data), "{") {
 		return nil
@@ -76,8 +75,8 @@ func openEnvelope(data string) *envelope {
 	return &e
 }
 
-// encode returns the form in which the client stores data, which is the data or the result of a
-// job. An envelope, which could not be decoded, is stored as it is, and so is what is no JSON.
+// encode returns the stored form of the data or the result of a job. An envelope that could not be
+// decoded is stored as it is, and so is text that is not JSON.
 func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	if c.maxData != noLimit && len(data) > c.maxData {
 		return "", invalid(op, jid, "the %s has %d bytes of JSON, which is more than %d (MaxData)",
@@ -98,7 +97,7 @@ func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	return string(raw), err // which is nil: the fields always marshal
 }
 
-// safeEncode encodes data; a panic of the codec, a user's, becomes an error.
+// safeEncode encodes data. A panic of the user's codec becomes an error.
 func safeEncode(codec Codec, klass string, data []byte) (encoded []byte, key string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -108,7 +107,7 @@ func safeEncode(codec Codec, klass string, data []byte) (encoded []byte, key str
 	return codec.Encode(klass, data)
 }
 
-// safeDecode decodes data; a panic of the codec, a user's, becomes an error.
+// safeDecode decodes data. A panic of the user's codec becomes an error.
 func safeDecode(codec Codec, key string, encoded []byte) (data []byte, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -124,7 +123,7 @@ func (c *Client) encodePut(p *put) (err error) {
 	return err
 }
 
-// decode returns what was encoded.
+// decode returns the decoded form of stored data or a stored result.
 func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
 	e := openEnvelope(stored)
 	if e == nil {

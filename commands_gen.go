@@ -4,7 +4,7 @@ package qless
 
 import "github.com/qless/qless-go/internal/script"
 
-// commandFacts has all commands of the script, with what their headers say.
+// commandFacts holds the facts in the headers of all commands of the script.
 var commandFacts = map[string]script.Facts{
 	"await":             {Repeatable: true},
 	"batch.commit":      {Repeatable: true},

@@ -32,11 +32,11 @@
 //
 // A [Client] gives access to one namespace of one Redis server or cluster. A [Queue] is a handle to
 // a named queue, which need not exist. A [Job] is a snapshot of a job: its id (jid), a klass that
-// names the kind of work, data in JSON, and all that has happened to it.
+// names the kind of work, its data as JSON, and its history.
 //
 // Popping a job locks it for the queue's heartbeat time, 60 s by default. A [Worker] renews the
-// locks of its jobs. A job whose lock has ended goes to the next worker and uses up one retry: jobs
-// are run at least once. A failed job is kept in a failure group until it is put back
+// locks of its jobs. A job whose lock has ended goes to the next worker and uses up one retry, so
+// jobs run at least once. A failed job is kept in a failure group until it is put back
 // ([Job.Unfail]) or canceled ([Client.Cancel]).
 //
 // # Without a worker
@@ -47,16 +47,15 @@
 //	...
 //	err = jobs[0].Complete(ctx)
 //
-// A program can complete a job, send it on to another queue ([Job.Next]), put it back to be tried
+// A program can complete a job, move it to another queue ([Job.Next]), put it back to be tried
 // again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it
-// ([Job.Fail]). [Client.Receive] waits for jobs, for programs that are workers themselves.
+// ([Job.Fail]). [Client.Receive] waits for jobs, in programs that act as workers themselves.
 //
 // # Options
 //
-// Options are types: their doc comments have their units and defaults. The type of a call's options
-// determines which of them it takes. A job that uses none costs the server nothing more.
-// docs/extensions.md has a table of them, with the costs of each, and how clients of other
-// languages see them.
+// Each option is a type, whose doc comment states its unit and default. The parameter type of a
+// call determines which options it accepts. Unused options cost nothing. docs/extensions.md lists
+// them with their costs, and with how clients in other languages see them.
 //
 // Identity and order: [JID], [If], [Unique], [Priority], [Fair], [Limits], [Tags], [Headers].
 //
@@ -65,25 +64,25 @@
 //
 // Other jobs: [DependsOn], [OnFailure].
 //
-// Of single calls: [Offset] and [Backlog] of a recurring job, [OnProgress] of a wait.
+// For single calls: [Offset] and [Backlog] of a recurring job, [OnProgress] of a wait.
 //
 // # Workers, handlers and outcomes
 //
 // A [Worker] passes jobs to a [Handler] for each klass: see [WorkerConfig], [Typed] and
-// [Middleware]. A handler that wants something else than a completion or a retry returns [Next],
+// [Middleware]. For outcomes other than completion and a usual retry, a handler returns [Next],
 // [Snooze], [Throttled], [RetryIn] or [FailWith]. [LogJobs] logs each run.
 //
 // # Results
 //
-// A handler sets a result by [Job.SetResult] or [TypedResult], and progress by [Job.SetProgress].
-// [Queue.Call] puts a job and waits for its result, [Client.Wait] waits for a job that was put
-// before, and [ResultAs] decodes what they return.
+// A handler sets a result with [Job.SetResult] or [TypedResult], and reports progress with
+// [Job.SetProgress]. [Queue.Call] puts a job and waits for its result, [Client.Wait] waits for a
+// job that was put earlier, and [ResultAs] decodes their results.
 //
 // # Batches, limits and schedules
 //
-// A [Batch] runs a job once all its members have ended. A [Limit] bounds the number of jobs that
-// run at once, or start in a time, in all queues. A [Schedule] puts jobs at fixed times while a
-// worker follows it; a [RecurringJob] is put at intervals by whatever client pops its queue.
+// A [Batch] runs a job once all its members have ended. A [Limit] bounds the number of jobs, in all
+// queues, that run at once or start within a period. A [Schedule] puts jobs at fixed times while a
+// worker follows it; a [RecurringJob] puts jobs at intervals, whenever any client pops its queue.
 //
 // # Shards
 //
@@ -91,10 +90,10 @@
 //
 // # Errors
 //
-// Every error is an [*Error] with a code; compare it with a [Code] by [errors.Is]. Commands
-// that are not safe to run twice are never sent twice: if the connection breaks before the reply,
-// or the caller's context ends, the error is [ErrUnavailable] and the outcome is unknown. Puts of
-// jobs without a [JID] are safe.
+// Every error is an [*Error] with a code; compare it with a [Code] using [errors.Is]. Commands that
+// are not safe to run twice are never sent twice: if the connection breaks before the reply, or the
+// caller's context ends, the error is [ErrUnavailable] and the outcome is unknown. Puts of jobs
+// without a [JID] are safe.
 //
 // # Time
 //
@@ -110,6 +109,6 @@
 //
 // # Tools
 //
-// Package inspect lists, finds and repairs jobs, for dashboards and scripts. [Client.Events] are
-// the events of a namespace. [Client.Do] runs any command of the script.
+// Package inspect lists, finds and repairs jobs, for dashboards and scripts. [Client.Events]
+// subscribes to the events of a namespace. [Client.Do] runs any command of the script.
 package qless

@@ -11,44 +11,43 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An End is the way in which [Client.End] ends a job.
+// An End describes how [Client.End] ends a job.
 type End struct {
 	// State is [StateComplete], which is the default, or [StateFailed].
 	State State
 
-	// Result becomes the job's result, encoded as by [Job.SetResult]. With nil, it has none.
+	// Result becomes the job's result, encoded as by [Job.SetResult]. If it is nil, the job has none.
 	Result any
 
-	// Group and Message are those of a failure. A job that fails needs a Group, and one that is
-	// complete has neither.
+	// Group and Message describe a failure. A failed job needs a Group; a complete one has neither.
 	Group   string
 	Message string
 
-	// TryAgain is the number of calls with a TryAgain after which the job ends, as in "fail this
-	// job, but run it up to 3 times". Before that, each only counts ([Job].Ends), and drops the
-	// Result. If the job is running, its worker loses it, and it can be popped again at once: from
-	// the place that it was put at if it has an [OnLostInPlace], and else as the first of its
-	// priority. It uses up no retry. A job that is not running stays as it is. With 0, the call
-	// counts nothing, and ends the job.
+	// TryAgain is the number of calls with a TryAgain after which the job ends, as in "fail this job,
+	// but run it up to 3 times". Earlier calls are only counted ([Job].Ends), and drop the Result. If
+	// the job is running, its worker loses it without using up a retry, and it can be popped again at
+	// once: from the place where it was put if it has an [OnLostInPlace], and otherwise as the first
+	// of its priority. A job that is not running stays as it is. With 0, the call ends the job and
+	// counts nothing.
 	TryAgain int
 }
 
-// End completes a job, or fails it, whichever worker has it, and whether it is waiting, scheduled,
-// running, timed out, or waits for other jobs. The effects are those of [Job.Complete] and
-// [Job.Fail]: dependents, waits, events, unique keys, and how long the record is kept. A worker
+// End completes or fails a job, whichever worker has it, and whether it is waiting, scheduled,
+// running, timed out, or waiting for other jobs. The effects are those of [Job.Complete] and
+// [Job.Fail]: on dependents, waits, events, unique keys, and how long the record is kept. A worker
 // that runs the job is notified that it has lost its lock. A job that did not run counts as one
 // that ran for no time.
 //
-// End returns the state of the job after it, which is neither complete nor failed if the job is
-// tried again. If the job had ended before, nothing is changed, and the error is [ErrFinished]; if
-// there is no such job, [ErrNotFound]. It is sent once: after an [ErrUnavailable], an ErrFinished
-// may mean that the first call has ended the job.
+// End returns the job's new state, which is neither complete nor failed if the job is tried again.
+// If the job had already ended, nothing changes, and the error is [ErrFinished]. If there is no
+// such job, it is [ErrNotFound]. The command is sent once: an ErrFinished after an [ErrUnavailable]
+// may mean that the first call ended the job.
 //
-// A script takes at most 1,000 dependencies from a job that waits for others; then End runs it
-// again. If that fails, the job waits for fewer others, and for ever: end it again, or cancel it.
+// A script removes at most 1,000 dependencies of a job that waits for others; then End runs it
+// again. If that fails, the job waits for the others forever: end it again, or cancel it.
 //
-// It is meant for programs whose callers, not workers, decide about a job. A [Codec] encodes
-// the result without knowing the job's klass.
+// End is meant for programs in which callers, not workers, decide about a job. A [Codec] encodes
+// the result with an empty klass.
 func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
 	const op = "end"
 	args, err := c.endArgs(jid, &end)
@@ -81,7 +80,7 @@ func (c *Client) runEnd(ctx context.Context, jid string, args []any) (any, error
 	return c.endBatcher.end(ctx, jid, args)
 }
 
-// resultSize returns how many bytes the result has in the arguments of an end.
+// resultSize returns the size in bytes of the result in the arguments of an end.
 func resultSize(args []any) int {
 	if len(args) < 6 {
 		return 0
@@ -123,13 +122,12 @@ func (c *Client) endArgs(jid string, end *End) ([]any, error) {
 	return append(args, result), err
 }
 
-// Forget deletes the record of a job that is complete or has failed, with everything that belongs
-// to it: its result, history, tags, tracking, and its place in a failure group. No message is
-// published.
+// Forget deletes the record of a complete or failed job with its result, history, tags, tracking,
+// and place in a failure group. No message is published.
 //
-// A job that has not ended is left as it is: the error is [ErrRunning] or [ErrUnfinished], and
-// [Client.Cancel] deletes it. So is a failed job that others depend on, with [ErrHasDependents]. If
-// there is no such job, the error is [ErrNotFound], which a caller that wants it gone may ignore.
+// A job that has not ended is left alone, and the error is [ErrRunning] or [ErrUnfinished]: use
+// [Client.Cancel] to delete it. A failed job that others depend on is [ErrHasDependents]. If there
+// is no such job, the error is [ErrNotFound], which a caller that wants it gone may ignore.
 func (c *Client) Forget(ctx context.Context, jid string) error {
 	const op = "forget"
 	if err := checkJobName(op, jid); err != nil {
@@ -149,7 +147,7 @@ func (c *Client) Forget(ctx context.Context, jid string) error {
 	}
 }
 
-// stateIn returns the state of a job that a reply has, as the server calls it.
+// stateIn returns the state of a job in a reply, by the server's name for it.
 func stateIn(op, jid string, reply any) (State, error) {
 	state, ok := reply.(string)
 	switch {
@@ -161,7 +159,7 @@ func stateIn(op, jid string, reply any) (State, error) {
 	return State(state), nil
 }
 
-// untilUnlinked runs a command again for as long as it only takes dependencies from its job.
+// untilUnlinked runs a command until it does more than remove dependencies of its job.
 func untilUnlinked(run func() (any, error)) (any, error) {
 	for {
 		if reply, err := run(); err != nil || reply != "unlinked" {
@@ -170,8 +168,8 @@ func untilUnlinked(run func() (any, error)) (any, error) {
 	}
 }
 
-// The limits of what goes together: ends, and the bytes of a result. Ends with larger results would
-// hold up the others.
+// The limits of an exchange: the number of ends, and the size in bytes of a result. Ends with
+// larger results would delay the others.
 const (
 	batchedEnds      = 100
 	batchedEndResult = 16 << 10
@@ -222,7 +220,7 @@ func (b *endBatcher) alone(ctx context.Context, r endRequest) endAnswer {
 	return endAnswer{reply: reply, err: err}
 }
 
-// countEnds returns how many ends go into the next exchange.
+// countEnds returns the number of ends for the next exchange.
 func countEnds(waiting []*waitingEnd) int { return min(len(waiting), batchedEnds) }
 
 // send ends jobs in one round trip. Each succeeds or fails by itself.
@@ -247,15 +245,15 @@ func (b *endBatcher) send(ctx context.Context, calls []*waitingEnd) {
 	}
 }
 
-// CompleteMany completes jobs of the queue that the client's worker has taken, by their jids, at a
-// fraction of the cost of [Job.Complete]. Their data stays as it is. It is meant for programs that
-// learn from others that jobs are done, such as gateways to other protocols.
+// CompleteMany completes jobs of the queue that the client's worker holds, at a fraction of the
+// cost of [Job.Complete]. Their data stays as it is. It is meant for programs that learn from
+// others which jobs are done, such as gateways to other protocols.
 //
-// It returns an error for each jid, in their order, which is nil if the job is complete: a job that
-// is refused leaves the others alone. The errors are those of Job.Complete. One script completes up
-// to 200 jobs, perhaps with those of calls on other goroutines (see Unbatched in [ClientConfig]),
-// and is sent once: if the connection breaks before the answer, each of them has the error
-// [ErrUnavailable], and may be complete.
+// It returns an error for each jid, in order: nil if the job is complete, and otherwise an error as
+// from Job.Complete. A refused job does not affect the others. Each script completes up to 200
+// jobs, perhaps with jobs of other goroutines (see Unbatched in [ClientConfig]), and is sent once.
+// If the connection breaks before the reply, its jobs have the error [ErrUnavailable] and may be
+// complete.
 func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
 	const op = "complete"
 	problem := q.check(op)
@@ -304,10 +302,10 @@ type completeBatcher struct {
 	batch.Batcher[[]any, completeAnswer]
 }
 
-// A waitingComplete has jobs that are completed with others.
+// A waitingComplete is a call whose jobs are completed with those of others.
 type waitingComplete = batch.Call[[]any, completeAnswer]
 
-// A completeAnswer is the script's reply for each job, or the error of all.
+// A completeAnswer holds the script's reply for each job, or the error of them all.
 type completeAnswer struct {
 	texts []string
 	err   error
@@ -315,13 +313,13 @@ type completeAnswer struct {
 
 func newCompleteBatcher(client *Client) *completeBatcher {
 	b := &completeBatcher{}
-	b.Gather = true // jobs that a gateway has given out together often end together
+	b.Gather = true // jobs that a gateway takes together often end together
 	b.Alone, b.Count = client.finish, countCompletes
 	b.Send = client.completeTogether
 	return b
 }
 
-// countCompletes returns how many calls share the next script.
+// countCompletes returns the number of calls that share the next script.
 func countCompletes(waiting []*waitingComplete) int {
 	jobs := 0
 	for n, w := range waiting {
@@ -332,7 +330,7 @@ func countCompletes(waiting []*waitingComplete) int {
 	return len(waiting)
 }
 
-// reportArgs is how many arguments the report of a completed job has.
+// reportArgs is the number of arguments in the report of a completed job.
 const reportArgs = 5
 
 // reportBatch is the maximum number of reports that one script takes.
@@ -348,7 +346,8 @@ func leavesRest(answer string) bool {
 	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
 }
 
-// settleDeferred sweeps until nothing is deferred, or ctx ends. Later calls do the rest.
+// settleDeferred sweeps until nothing is deferred. After an error, later calls do the remaining
+// work.
 func (c *Client) settleDeferred(ctx context.Context) {
 	for {
 		if n, err := c.Sweep(ctx); err != nil || n < settleBatchSize {
@@ -357,7 +356,7 @@ func (c *Client) settleDeferred(ctx context.Context) {
 	}
 }
 
-// settleBatchSize is the least number of such jobs that a sweep deals with if others are left.
+// settleBatchSize is the minimum number of deferred jobs that a sweep handles if others are left.
 const settleBatchSize = 100
 
 func (c *Client) completeTogether(ctx context.Context, calls []*waitingComplete) {
@@ -376,7 +375,7 @@ func (c *Client) completeTogether(ctx context.Context, calls []*waitingComplete)
 	}
 }
 
-// finish completes jobs with one script, which has an answer for each.
+// finish completes jobs with one script, which replies for each.
 func (c *Client) finish(ctx context.Context, jobs []any) completeAnswer {
 	args := append(make([]any, 0, 1+len(jobs)), c.worker)
 	reply, err := c.run(ctx, "finish", "", append(args, jobs...)...)

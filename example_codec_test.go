@@ -48,8 +48,8 @@ func (s *secrets) Decode(key string, encoded []byte) ([]byte, error) {
 	return aead.Open(nil, nil, encoded, nil)
 }
 
-// A client encrypts what it puts. To change keys, add the new one to every program, and then make
-// it the current one.
+// A client encrypts the data of its jobs. To change keys, add the new one to every program, and
+// then make it the current one.
 func ExampleClientConfig_codec() {
 	ctx := context.Background()
 	old, recent := make([]byte, 32), make([]byte, 32)

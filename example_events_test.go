@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// Events notify a program of changes of jobs, whichever client makes them.
+// Events notify a program of changes to jobs, whichever client makes them.
 func ExampleClient_Events() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -54,7 +54,7 @@ func ExampleClient_Events() {
 	// canceled welcome-7 group=""
 }
 
-// An observer of a client sees each command with its answer, for metrics and traces.
+// An observer of a client sees each command with its result, for metrics and traces.
 func ExampleClientConfig_observer() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A job in JSON has the words of the other clients, for an API or a log.
+// The JSON of a job uses the field names of other clients, for an API or a log.
 func ExampleJob() {
 	ctx := context.Background()
 	now := time.Date(2026, time.March, 1, 9, 0, 0, 0, time.UTC)
@@ -65,14 +65,13 @@ func ExampleJob() {
 	//     {
 	//       "when": "2026-03-01T09:00:00Z",
 	//       "what": "put",
-	//       "q": "mail"
+	//       "queue": "mail"
 	//     }
 	//   ]
 	// }
 }
 
-// A failed job is kept in a group of its kind until someone has seen to the cause and puts
-// the group back.
+// Failed jobs are kept in groups by kind. Once the cause is fixed, a whole group can be put back.
 func ExampleJob_Fail() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -161,7 +160,7 @@ func ExampleJob_Unfail() {
 	// waiting in mail
 }
 
-// A job that is given back is tried again, until it has no retries left and fails.
+// A job is retried until it has no retries left and fails.
 func ExampleJob_Retry() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -192,7 +191,7 @@ func ExampleJob_Retry() {
 	// retries left: -1
 }
 
-// A consumer without a worker that can't do a job now gives it back. That uses up no retry.
+// A program without a worker releases a job that it can't do now. That uses up no retry.
 func ExampleJob_Release() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -222,8 +221,7 @@ func ExampleJob_Release() {
 	// scheduled with 5 of 5 retries left
 }
 
-// A job goes through several queues. It stays the same job: its jid, its data and its history go
-// along.
+// A job goes through several queues. It stays the same job and keeps its jid, data and history.
 func ExampleJob_Next() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -243,7 +241,7 @@ func ExampleJob_Next() {
 		log.Fatal(err)
 	}
 
-	// One worker resizes the image, and hands on what it made of it.
+	// One worker resizes the image, and passes on the result.
 	jobs, err := resize.Pop(ctx, 1)
 	if err != nil {
 		log.Fatal(err)
@@ -288,7 +286,7 @@ func ExampleJob_Next() {
 	// put resize, popped, done, put upload, popped, done
 }
 
-// The handler of a job that is canceled learns it from its context.
+// When a running job is canceled, the context of its handler ends.
 func ExampleClient_Cancel() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -369,7 +367,7 @@ func ExampleClient_End() {
 	// <nil>
 }
 
-// A program sweeps once a second, so that jobs whose lives have ended take up no memory.
+// A program sweeps once a second, so that expired jobs take up no memory.
 func ExampleClient_Sweep() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A handler sends its job on to another queue, with what it has made of the data.
+// A handler moves its job to another queue, with changed data.
 func ExampleNext() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -50,7 +50,7 @@ func ExampleNext() {
 	// waiting in upload with priority 10 "small.png"
 }
 
-// A job that can't be done yet is put off. That uses up no retry.
+// A job that can't be done yet is postponed. That uses up no retry.
 func ExampleSnooze() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -123,7 +123,7 @@ func ExampleRetryIn() {
 	// scheduled with 4 of 5 retries left
 }
 
-// A service that asks to be left alone gets no further job for as long as it says.
+// A service that asks for a pause gets no further jobs for that time.
 func ExampleThrottled() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -165,7 +165,7 @@ func ExampleThrottled() {
 	// scheduled by api with 5 retries
 }
 
-// A job that no retry can help is failed at once, in a group of its kind.
+// A job that a retry would not help is failed at once, in a group for this kind of failure.
 func ExampleFailWith() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

@@ -40,8 +40,8 @@ func ExamplePriority() {
 	// -5 Newsletter
 }
 
-// A delayed job is scheduled until its time has come. The example brings its own clock, so
-// that it need not wait.
+// A delayed job is scheduled until it is due. The example uses its own clock, so that it need not
+// wait.
 func ExampleDelay() {
 	ctx := context.Background()
 	now := time.Date(2026, time.March, 1, 9, 0, 0, 0, time.UTC)
@@ -73,7 +73,7 @@ func ExampleDelay() {
 	// 10:00:00 1 jobs
 }
 
-// Tags are for finding jobs again, whatever queue they are in.
+// Tags find jobs, whatever queue they are in.
 func ExampleTags() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -351,7 +351,7 @@ func ExampleFair() {
 	// 2 customers were served
 }
 
-// Of each shop, one job runs at a time.
+// One job of each shop runs at a time.
 func ExampleLimits() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -69,7 +69,7 @@ func ExampleQueue_SetHeartbeat() {
 	// 1m0s
 }
 
-// However many workers there are, no more jobs of the queue run at once.
+// However many workers there are, only so many jobs of the queue run at once.
 func ExampleQueue_SetMaxConcurrency() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -121,9 +121,9 @@ func ExampleConfig_Set() {
 	// true
 }
 
-// A recurring job puts a job each time its interval is over. Nothing needs to run for that:
-// what has fallen due is put when the queue is next popped. The example brings its own
-// clock, so that it need not wait.
+// A recurring job puts a job once per interval. No process needs to run for that: jobs that have
+// fallen due are put when the queue is next popped. The example uses its own clock, so that it need
+// not wait.
 func ExampleQueue_Recur() {
 	ctx := context.Background()
 	now := time.Date(2026, time.March, 1, 9, 0, 0, 0, time.UTC)
@@ -180,7 +180,7 @@ func ExampleQueue_Recur() {
 	// 2 put so far, one every 1h0m0s
 }
 
-// Changes of a recurring job are written in one step, for the jobs that it puts from now on.
+// Changes to a recurring job are written in one step, for the jobs that it puts from now on.
 func ExampleRecurringJob_Update() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -211,7 +211,7 @@ func ExampleRecurringJob_Update() {
 	// one every 30m0s with the tags [eu]
 }
 
-// A program that is its own worker takes jobs when it is asked for one.
+// A program that acts as a worker takes a job when it is asked for one.
 func ExampleClient_Receive() {
 	server, err := qlesstest.Start()
 	if err != nil {

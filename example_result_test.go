@@ -92,7 +92,7 @@ func ExampleClient_Wait() {
 	// Hello, Ada
 }
 
-// A program has a worker do something, and needs the result.
+// A program lets a worker do something, and needs the result.
 func ExampleResultAs() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -150,7 +150,7 @@ func ExampleQueue_Call() {
 	// waiting: 0
 }
 
-// A program waits for a job, and shows how far it is.
+// A program waits for a job, and shows its progress.
 func ExampleJob_SetProgress() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -191,7 +191,7 @@ func ExampleJob_SetProgress() {
 	// complete 12 of 12 the last scene
 }
 
-// A job sums up what others have counted.
+// A job adds up the counts of other jobs.
 func ExampleClient_NewBatch() {
 	server, err := qlesstest.Start()
 	if err != nil {

@@ -58,7 +58,7 @@ func ExampleWorker() {
 	// completed: 1
 }
 
-// A klass has a handler of its own, or that of the longest prefix that it begins with.
+// A klass has its own handler, or that of the longest matching prefix.
 func ExampleWorker_Handle() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -241,7 +241,7 @@ func ExampleTyped() {
 	// failed: map[Resize:data:1]
 }
 
-// A handler puts a follow-up job by the client of its worker. The follow-up depends on the job,
+// A handler puts a follow-up job with the client of its worker. The follow-up depends on the job,
 // so it can't begin before the job is complete.
 func ExampleClientFromContext() {
 	ctx := context.Background()

@@ -57,7 +57,7 @@ func DecodeReplies(reply any) []any {
 	}
 }
 
-// WaitingPuts returns how many puts wait for the one that is in flight.
+// WaitingPuts returns the number of puts that wait for the one in flight.
 func (c *Client) WaitingPuts() int { return c.batcher.Waiting() }
 
 // As returns a client with another worker name.
@@ -68,16 +68,16 @@ func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, err
 	return c.send(ctx, op, jid, false, args)
 }
 
-// WaitingEnds returns how many ends wait for the one that is in flight.
+// WaitingEnds returns the number of ends that wait for the one in flight.
 func (c *Client) WaitingEnds() int { return c.endBatcher.Waiting() }
 
-// WaitingCompletes returns how many calls that complete jobs wait for the one that is in flight.
+// WaitingCompletes returns the number of calls that complete jobs and wait for the one in flight.
 func (c *Client) WaitingCompletes() int { return c.completeBatcher.Waiting() }
 
 // SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
 func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.Window = d }
 
-// OverrunPrefetch does what happens when the jobs that were taken ahead have waited for too long.
+// OverrunPrefetch acts as if the jobs that were taken ahead had waited for too long.
 func (w *Worker) OverrunPrefetch() {
 	w.mu.Lock()
 	window := w.ahead.Window

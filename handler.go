@@ -30,7 +30,7 @@ import (
 // it returns the context's error instead, [Backoff] and FailGroup are passed [ErrMaxRunTime].
 //
 // A job is run at least once. A handler may be called again for a job that it has already done, if
-// the worker died or lost the lock before the server knew the outcome.
+// the worker died or lost the lock before the server received the outcome.
 //
 // A handler's job has no History, Dependencies or Dependents, and Tracked is not set. [Job.Refresh]
 // reads them.
@@ -53,9 +53,8 @@ func Typed[T any](work func(ctx context.Context, job *Job, data T) error) Handle
 }
 
 // TypedResult returns a handler as [Typed] does. The return value of work becomes the job's result
-// ([Job.SetResult]) if the job is complete; with an error that makes it anything else, it is
-// dropped. A result that can't be JSON fails the job in the group <klass>:result. It panics if work
-// is nil.
+// ([Job.SetResult]) if the job is complete, and is dropped otherwise. A result that can't be JSON
+// fails the job in the group <klass>:result. It panics if work is nil.
 func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
 	if work == nil {
 		panic("qless: TypedResult: nil function")
@@ -72,7 +71,7 @@ func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, 
 	})
 }
 
-// A Middleware wraps a handler. See [OutcomeOf] for what the handler's error means.
+// A Middleware wraps a handler. [OutcomeOf] returns the meaning of the handler's error.
 type Middleware func(next Handler) Handler
 
 // A HandleOption changes how the jobs of one klass are run: [MaxRunTime] or [Backoff].
@@ -139,7 +138,7 @@ func (m *mux) add(pattern string, r *route) {
 	routes[name] = r
 }
 
-// find returns the route of a klass: its own, else that of the longest prefix, else nil.
+// find returns the route of a klass: its own, that of the longest matching prefix, or nil.
 func (m *mux) find(klass string) *route {
 	if r, ok := m.exact[klass]; ok {
 		return r

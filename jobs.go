@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Job returns a job, or [ErrNotFound].
+// Job returns the job with this jid, or [ErrNotFound].
 func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	if err := checkName("get", "jid", jid); err != nil {
 		return nil, err
@@ -34,13 +34,13 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	return job, nil
 }
 
-// withDue asks for when jobs are due, which the JSON for other clients does not say.
+// withDue asks for the due times of jobs, which the JSON for other clients lacks.
 const withDue = "x:due"
 
-// readAtOnce is how many jobs a script reads by their jids: fewer if their data is large.
+// readAtOnce is the maximum number of jobs that a script reads by their jids.
 const readAtOnce = 150
 
-// Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A
+// Jobs returns the jobs with these jids that exist, in order. Without jids it returns none. Each
 // script reads at most 150 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else,
 // and 4,000 jids of jobs that wait for others.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
@@ -73,7 +73,7 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	return jobs, nil
 }
 
-// deferredOf returns the jids of the jobs for which a reply had no room.
+// deferredOf returns the jids of the jobs that did not fit into a reply.
 func deferredOf(op, rest string) ([]string, error) {
 	if rest == "" {
 		return nil, nil
@@ -82,20 +82,20 @@ func deferredOf(op, rest string) ([]string, error) {
 	return wire.Strings(jids), err
 }
 
-// changeBatchSize is how many jobs a call changes together, all of them or none.
+// changeBatchSize is the maximum number of jobs that a call changes together, all or none.
 const changeBatchSize = 500
 
-// Cancel deletes jobs, whatever their state; the workers that are running them are notified.
-// Completed jobs and unknown jids are ignored. No jid at all, or more than 500, is [ErrInvalid]:
+// Cancel deletes jobs, whatever their state, and notifies the workers that run them. Completed jobs
+// and unknown jids are ignored. Without jids, or with more than 500, the error is [ErrInvalid];
 // package inspect cancels any number. A job that others depend on can only be canceled together
-// with them: otherwise the error is [ErrHasDependents] and nothing is changed. If there are more
+// with them; otherwise nothing is changed, and the error is [ErrHasDependents]. If there are more
 // than 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
 //
-// A script cancels at most 100 jobs, fewer failed ones if it has to look for them in long groups,
-// and takes at most 1,000 dependencies from jobs; then Cancel runs it again. If that fails, because
-// the connection breaks or a job has come that depends on one of the others, those before are
-// canceled. None of the others waits for one of them, but one that waited for more than 1,000 jobs
-// may wait for fewer, and for ever: cancel it again.
+// Each script cancels at most 100 jobs, or fewer failed ones if it has to search long groups for
+// them, and removes at most 1,000 dependencies; Cancel runs as many scripts as needed. If one
+// fails, because the connection breaks or a new job depends on a remaining one, the jobs of earlier
+// ones are canceled. No remaining job waits for one of them, but one that waited for more than
+// 1,000 jobs may wait for fewer, forever: cancel it again.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	const op = "cancel"
 	jids = wire.Distinct(jids)
@@ -111,12 +111,12 @@ func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 		if err != nil || len(wire.Items(reply)) == 1 {
 			return err
 		}
-		// The job waits for too many others to be canceled by one script, which has left it.
+		// The job waits for too many others to be canceled by one script, which left it alone.
 	}
 	return c.cancelAll(ctx, jids)
 }
 
-// cancelAll cancels jobs together, in several steps if they are many.
+// cancelAll cancels jobs together, in several steps if there are many.
 func (c *Client) cancelAll(ctx context.Context, jids []string) error {
 	for len(jids) > 0 {
 		reply, err := c.run(ctx, "cancel.all", "", anys(nil, jids...)...)
@@ -138,14 +138,14 @@ func (c *Client) cancelAll(ctx context.Context, jids []string) error {
 	return nil
 }
 
-// The relations of a job, as the command relations calls them, and as its JSON does.
+// The relations of a job, as named by the command relations and in its JSON.
 const (
 	relationDependents   = "dependents"
 	relationDependencies = "dependencies"
 )
 
-// readDependents reads what the replies with these jobs have left out, because it was too much for
-// one: thousands of dependents or dependencies.
+// readDependents reads the dependents and dependencies that replies left out because there were
+// thousands of them.
 func (c *Client) readDependents(ctx context.Context, jobs ...*Job) error {
 	for _, job := range jobs {
 		for _, relation := range job.leftOut {
@@ -165,7 +165,8 @@ func (c *Client) readDependents(ctx context.Context, jobs ...*Job) error {
 	return nil
 }
 
-// related returns the jobs that wait for a job, or that it waits for, some thousand in a step.
+// related returns the jobs that wait for a job, or that it waits for. It reads some thousands at a
+// time.
 func (c *Client) related(ctx context.Context, jid, relation string) ([]string, error) {
 	const op = "relations"
 	var all []string // some perhaps twice
@@ -189,10 +190,10 @@ func (c *Client) related(ctx context.Context, jid, relation string) ([]string, e
 	}
 }
 
-// Reschedule makes a waiting or scheduled job due in d from now. Its data, its history and its
-// retries stay as they are. With 0 it can be popped at once, after others of its priority. Once the
-// job is running, the error is [ErrRunning], and in other states [ErrNotScheduled]. A job whose
-// [StartBy] or [TTL] would be over by then is [ErrInvalid].
+// Reschedule makes a waiting or scheduled job due after d. Its data, history and retries stay as
+// they are. With 0, it can be popped at once, after others of its priority. If the job is running,
+// the error is [ErrRunning], and in other states [ErrNotScheduled]. If its [StartBy] or [TTL] would
+// have passed by then, it is [ErrInvalid].
 func (j *Job) Reschedule(ctx context.Context, d time.Duration) error {
 	const op = "reschedule"
 	if err := j.usable(op); err != nil {

@@ -12,8 +12,8 @@ import (
 
 // A Call is one command that a client has sent to the server, with its result.
 type Call struct {
-	// Command is the qless command, such as "put". A call of [Client.Events] is "subscribe", one of
-	// [Client.Receive] is "receive". Commands that set up a connection, such as PING and INFO, and
+	// Command is the qless command, such as "put". It is "subscribe" for [Client.Events], and
+	// "receive" for [Client.Receive]. Commands that set up a connection, such as PING and INFO, and
 	// the subscription that workers and waits share are not observed.
 	Command string
 
@@ -27,8 +27,8 @@ type Call struct {
 	// Count is the number of jobs that the command named, changed or returned.
 	Count int
 
-	// Duration is how long the reply took. Commands that were sent together have the duration of
-	// the whole exchange. That of "receive" has the time in which there was no job.
+	// Duration is the time until the reply. Commands that were sent together have the duration of the
+	// whole exchange. For "receive", it includes the time spent waiting for a job.
 	Duration time.Duration
 
 	// Err is an [*Error], or nil if the command succeeded.
@@ -88,7 +88,7 @@ func (c *Client) observed(
 }
 
 // guardObserver makes a panic of the observer harmless. It is for a client that this module's own
-// goroutines use: elsewhere, the caller gets the panic.
+// goroutines use: elsewhere, the panic reaches the caller.
 func (c *Client) guardObserver() {
 	observe, logger := c.observe, c.logger
 	if observe == nil {
@@ -107,8 +107,8 @@ func (c *Client) guarded() *Client {
 	return &other
 }
 
-// panicHarmless recovers from a panic in a function of the user's that this module's own goroutines
-// call, and logs it. It must be deferred.
+// panicHarmless recovers from a panic in a user's function that this module's own goroutines call,
+// and logs it. It must be deferred.
 func panicHarmless(logger *slog.Logger, what string) {
 	if value := recover(); value != nil {
 		logger.Error("qless: "+what+" panicked", "panic", value, "stack", string(debug.Stack()))

@@ -15,8 +15,8 @@ type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [Client.NewBatch],
 	// [Job.Move] or [Schedule]: [At], [Delay], [DependsOn], [Fair], [Headers], [If], [JID],
 	// [KeepFailedFor], [KeepFor], [Limits], [LockTime], [MaxRunTime], [OnFailure], [OnLost],
-	// [Priority], [Retries], [StartBy], [Tags], [TTL] or [Unique]. A job that exists keeps the
-	// options that a further put does not give, unless an option says otherwise.
+	// [Priority], [Retries], [StartBy], [Tags], [TTL] or [Unique]. A job that is put again keeps the
+	// options that the new put does not give, unless an option's comment says otherwise.
 	PutOption interface{ applyPut(*jobopts.Options) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Headers],
@@ -87,7 +87,7 @@ func (o JID) applyPut(given *jobopts.Options) { given.SetJID(string(o)) }
 func (o JID) applyRecur(given *recurOptions)  { given.JID = string(o) }
 
 // Priority is the priority of a job. Jobs with a higher priority are popped first. The default is
-// 0, or what the job had.
+// 0, or the job's present priority.
 //
 // Among jobs with the same priority, the oldest is popped first. A queue stores both in one
 // floating-point number, so a large priority leaves less precision for the age. Jobs that were put
@@ -101,15 +101,15 @@ func (o JID) applyRecur(given *recurOptions)  { given.JID = string(o) }
 //	 100000  146 ms
 //	1000000  1.2 s
 //
-// Negative priorities behave the same, except that it is 2.2 µs for -1.
+// Negative priorities behave the same, except for -1, with 2.2 µs.
 type Priority int
 
 func (o Priority) applyPut(given *jobopts.Options)  { given.Priority = (*int)(&o) }
 func (o Priority) applyNext(given *jobopts.Options) { given.Priority = (*int)(&o) }
 func (o Priority) applyRecur(given *recurOptions)   { given.Priority = (*int)(&o) }
 
-// Retries is how often a job may be retried, or lost by its worker, before it fails. The default
-// is 5, or what the job had; 0 means none.
+// Retries is the number of times that a job may be retried, or lost by its worker, before it fails.
+// The default is 5, or the job's present number; 0 means none.
 type Retries int
 
 func (o Retries) applyPut(given *jobopts.Options)    { given.Retries = (*int)(&o) }
@@ -125,23 +125,22 @@ func (o Tags) applyPut(given *jobopts.Options)  { given.Tags = append([]string{}
 func (o Tags) applyNext(given *jobopts.Options) { given.Tags = append([]string{}, o...) }
 func (o Tags) applyRecur(given *recurOptions)   { given.Tags = append([]string{}, o...) }
 
-// Delay is how long it takes until a job can be popped. The default is 0; a negative delay is
-// [ErrInvalid].
+// Delay is the time until a job can be popped. The default is 0; a negative delay is [ErrInvalid].
 //
-// A job that is put with [DependsOn] as well waits for both: the other jobs and the delay. When a
-// job moves to another queue ([Next], [Job.Next]), the delay is ignored if there are dependencies
-// and all of them are already complete: the job can be popped at once, as with clients of other
+// A job that is also put with [DependsOn] waits for both the other jobs and the delay. When a job
+// moves to another queue ([Next], [Job.Next]), the delay is ignored if there are dependencies and
+// all of them are already complete: the job can be popped at once, as with clients in other
 // languages.
 type Delay time.Duration
 
 func (o Delay) applyPut(given *jobopts.Options)  { given.Delay = (*time.Duration)(&o) }
 func (o Delay) applyNext(given *jobopts.Options) { given.Delay = (*time.Duration)(&o) }
 
-// DependsOn makes a job wait until other jobs are complete. Used twice, the lists are joined. Jobs
-// that do not exist ([DependsOn.MustExist]) or are already complete are not waited for. If one of
-// them fails, the job keeps waiting until that one is unfailed and completed, or both are canceled
-// together, unless [OnFailure] says something else. A jid that no job can have ([JID]) is
-// [ErrInvalid].
+// DependsOn makes a job wait until other jobs are complete. If it is used twice, the lists are
+// joined. Jobs that do not exist ([DependsOn.MustExist]) or are already complete are not waited
+// for. If one of them fails, the job keeps waiting until that one is unfailed and completed, or
+// both are canceled together, unless [OnFailure] says otherwise. A jid that no job can have ([JID])
+// is [ErrInvalid].
 type DependsOn []string
 
 func (o DependsOn) applyPut(given *jobopts.Options) {
@@ -150,10 +149,10 @@ func (o DependsOn) applyPut(given *jobopts.Options) {
 
 func (o DependsOn) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
-// MustExist has the put refused with [ErrNotFound] if one of the jobs does not exist, for instance
-// because its jid is misspelt. A job that was complete for so long that it is gone (see
-// [KeepFor]) does not exist either. Of a [Queue.PutMany], a script puts all its jobs or none; each
-// may wait for one that comes before it.
+// MustExist refuses the put with [ErrNotFound] if one of the jobs does not exist, for instance
+// because its jid is misspelled. A complete job whose record is no longer kept (see [KeepFor]) does
+// not exist. In a [Queue.PutMany], each script puts all its jobs or none, and a job may depend on
+// an earlier one.
 func (o DependsOn) MustExist() PutOption { return mustExist(o) }
 
 type mustExist DependsOn
@@ -163,13 +162,13 @@ func (o mustExist) applyPut(given *jobopts.Options) {
 	given.MustExist = true
 }
 
-// Backlog limits how many missed jobs of a recurring job are put when its queue was not popped for
-// a while. The default, 0, puts all of them.
+// Backlog limits the number of missed jobs that a recurring job puts after its queue was not popped
+// for a while. The default, 0, puts all of them.
 type Backlog int
 
 func (o Backlog) applyRecur(given *recurOptions) { given.backlog = int(o) }
 
-// Offset delays the first job of a recurring job. The default, 0, makes it due at once.
+// Offset is the delay of the first job of a recurring job. With the default, 0, it is due at once.
 type Offset time.Duration
 
 func (o Offset) applyRecur(given *recurOptions) { given.offset = time.Duration(o) }
@@ -179,14 +178,14 @@ func checkNumber(op, jid, what string, n, least int) error {
 	return asInvalid(op, jid, jobopts.CheckNumber(what, n, least))
 }
 
-// Headers are texts that travel with a job through retries, failures and other queues, such as the
-// context of a trace. Handlers find them in the Headers of [Job]. The job's data is not touched.
-// Used several times, the maps are merged.
+// Headers are strings that travel with a job through retries, failures and other queues, such as
+// the context of a trace. Handlers find them in the Headers of [Job]. If the option is used several
+// times, the maps are merged.
 //
-// The default is none, or the job's present ones: if a put or [Next] gives an existing job any,
-// these replace all that it had. An empty map removes the headers of an existing job, and those of
-// a [ClientConfig] or an earlier option. Keys and values must be UTF-8, no key may be empty, and
-// all of them together may have at most 8 KiB; otherwise the error is [ErrInvalid].
+// The default is none, or the job's present ones. Headers that a put or [Next] gives to an existing
+// job replace all that it had. An empty map removes the headers of an existing job, and those of a
+// [ClientConfig] or an earlier option. Keys and values must be UTF-8, no key may be empty, and all
+// of them together may have at most 8 KiB; otherwise the error is [ErrInvalid].
 type Headers map[string]string
 
 func (o Headers) applyPut(given *jobopts.Options) {
@@ -200,7 +199,7 @@ func (o Headers) applyPut(given *jobopts.Options) {
 
 func (o Headers) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
-// addNextHeaders gives a job that moves to its next queue the NextHeaders of the config.
+// addNextHeaders adds the NextHeaders of the config to a job that moves to its next queue.
 func (j *Job) addNextHeaders(ctx context.Context, o *jobopts.Options) {
 	isGiven := len(o.Headers) > 0
 	if j.client.nextHeaders == nil || !isGiven && o.IsCleared("Headers") {
@@ -222,7 +221,7 @@ func (c *Client) safeHeaders(ctx context.Context) map[string]string {
 	return maps.Clone(c.headers(ctx))
 }
 
-// addHeaders gives a job to be put the Headers of the config.
+// addHeaders adds the Headers of the config to a job to be put.
 func (c *Client) addHeaders(ctx context.Context, p *put) error {
 	if c.headers == nil || p.options.IsCleared("Headers") {
 		return nil
@@ -235,16 +234,16 @@ func (c *Client) addHeaders(ctx context.Context, p *put) error {
 	return asInvalid("put", p.jid, jobopts.CheckHeaders(p.options.Headers))
 }
 
-// OnFailure decides what becomes of a job when a job that it waits for ([DependsOn]) fails, by
-// [Job.Fail] and the like or because it has no retries left. The default is [OnFailureWait], or
-// what the job had. If one has failed already when the job is put, that counts as well.
+// OnFailure decides what happens to a job when a job that it waits for ([DependsOn]) fails, by
+// [Job.Fail] and the like or because it has no retries left, or has already failed when the job is
+// put. The default is [OnFailureWait], or the job's present policy.
 //
 // A put with an OnFailure, even with the default, also records which jobs it waits for: see the
-// Parents of [Job].
+// Parents of [JobOptions].
 //
-// One call notifies about 200 jobs of a failure. If there are more, a worker and [Client.End]
-// notify the others at once. After any other call, later ones notify the others: every call that
-// completes a job, each running worker once a minute, and [Client.Sweep].
+// One call notifies about 200 dependents of a failure. A worker and [Client.End] notify further
+// ones at once. After any other call, they are notified by later calls: every call that completes a
+// job, each running worker once a minute, and [Client.Sweep].
 //
 // If a client with another script fails a job, its dependents keep waiting until [Client.Sweep] is
 // called.
@@ -254,14 +253,13 @@ const (
 	// OnFailureWait keeps the job waiting until the failed job is unfailed and complete.
 	OnFailureWait OnFailure = "wait"
 
-	// OnFailureRun counts a failed job as done. When none is left to wait for, the job runs, and
-	// finds the failed ones in its FailedDependencies. If one of these is unfailed later, nothing
-	// changes for this job.
+	// OnFailureRun counts a failed job as done. When no others are pending, the job runs, with the
+	// failed ones in its FailedDependencies. Unfailing one of these later has no effect on this job.
 	OnFailureRun OnFailure = "run"
 
-	// OnFailureFail fails the job too, in the group failed-dependency, and then the jobs that wait
-	// for this one, as their own OnFailure says. When the job is unfailed, it runs without waiting
-	// for anything.
+	// OnFailureFail fails the job too, in the group failed-dependency, and then the jobs that wait for
+	// it, according to their own OnFailure. When the job is unfailed, it runs without waiting for
+	// anything.
 	OnFailureFail OnFailure = "fail"
 )
 

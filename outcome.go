@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An Action is how a worker ends its hold on a job.
+// An Action is the way in which a worker ends the run of a job.
 type Action string
 
 // The actions of outcomes.
@@ -27,9 +27,9 @@ const (
 	ActionRetry    Action = "retry"    // put it back, or fail it if no retries are left
 )
 
-// An Outcome decides what becomes of a job when its handler has returned. The errors that [Next],
-// [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns
-// the outcome for any error of a handler.
+// An Outcome determines what happens to a job when its handler has returned. The errors that
+// [Next], [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf]
+// returns the outcome for any error of a handler.
 type Outcome struct {
 	// Action is what happens to the job.
 	Action Action
@@ -37,9 +37,8 @@ type Outcome struct {
 	// Queue is the next queue of a completed job. Empty means that the job ends.
 	Queue string
 
-	// Delay is how long the job waits in its queue, unless it is complete or failed. For
-	// ActionRetry, 0 means what [Backoff] returns, and a negative delay none. For ActionRelease, 0
-	// means 1 s.
+	// Delay is how long the job waits in its queue, unless it is complete or failed. For ActionRetry,
+	// 0 means the delay of the [Backoff], and a negative value none. For ActionRelease, 0 means 1 s.
 	Delay time.Duration
 
 	// DependsOn are the jids of the jobs that the job waits for in its next Queue.
@@ -48,7 +47,7 @@ type Outcome struct {
 	// Priority is the job's priority in its next Queue. Nil leaves it as it is.
 	Priority *int
 
-	// Retries is how many retries the job has in its next Queue. Nil leaves it as it is.
+	// Retries is the job's number of retries in its next Queue. Nil leaves it as it is.
 	Retries *int
 
 	// Tags are the job's tags in its next Queue. Nil leaves them as they are.
@@ -57,19 +56,19 @@ type Outcome struct {
 	// Headers are the job's headers in its next Queue. Nil leaves them as they are.
 	Headers map[string]string
 
-	// Limits are the limits of a job that goes back by ActionRelease that are held for the Delay: all
-	// that it has if the list is empty, and none if it is nil. See [Throttled].
+	// Limits are the job's limits that ActionRelease holds for the Delay: all that it has if the list
+	// is empty, and none if it is nil. See [Throttled].
 	Limits []string
 
-	// OnFailure is what becomes of the job in its next Queue when one that it waits for fails. Empty
-	// leaves it as it is.
+	// OnFailure is the job's policy in its next Queue for the failure of a job that it waits for.
+	// Empty leaves it as it is.
 	OnFailure OnFailure
 
 	// Group is the failure group. If it is empty, ActionFail uses the klass, and ActionRetry the
 	// FailGroup of [WorkerConfig].
 	Group string
 
-	// Err is why the job is failed or retried.
+	// Err is the reason why the job fails or is retried.
 	Err error
 }
 
@@ -187,7 +186,7 @@ func (p *PanicError) Unwrap() error {
 // none means no duration where 0 means the default.
 const none time.Duration = -1
 
-// checkNext returns an error if the completed job can't go where the outcome says.
+// checkNext returns an error if the completed job can't move to its next queue.
 func (o *Outcome) checkNext(jid string) error {
 	if err := checkName("complete", "next queue", o.Queue); err != nil {
 		return err
@@ -215,13 +214,13 @@ func (o *Outcome) nextOptions() *jobopts.Options {
 	return given
 }
 
-// hasNext reports whether the outcome says anything about a next queue.
+// hasNext reports whether the outcome has a field for a next queue set.
 func (o *Outcome) hasNext() bool {
 	return o.Queue != "" || o.Delay != 0 || o.DependsOn != nil || o.Priority != nil ||
 		o.Retries != nil || o.Tags != nil || o.Headers != nil || o.OnFailure != ""
 }
 
-// An actionSpec is how an action is passed to the script finish.
+// An actionSpec describes how an action is passed to the script finish.
 type actionSpec struct {
 	args      func(o *Outcome) []string // in pairs
 	hasResult bool                      // the job may have ended by it
@@ -304,11 +303,11 @@ func ExponentialBackoff(first, longest time.Duration) Backoff {
 	}
 }
 
-// DefaultFailGroup names the failure group of a job that has no retries left after its klass and
-// its error: the type of the error if that is specific, else the first line of its text. In the
-// text, a * replaces what varies from job to job: anything in quotes, addresses, paths, and words
-// with a digit. It can't recognize everything, such as a name without quotes. If the errors of your
-// handlers have such parts, set FailGroup.
+// DefaultFailGroup returns the failure group of a job that has no retries left. It consists of the
+// klass and the type of the error if that is specific, and otherwise of the klass and the first
+// line of the error's text. In the text, a * replaces parts that vary from job to job: anything in
+// quotes, addresses, paths, and words with a digit. It can't recognize all of them, for instance a
+// name without quotes. If the errors of your handlers have such parts, set FailGroup.
 func DefaultFailGroup(job *Job, err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")

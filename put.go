@@ -72,7 +72,7 @@ func (p *put) check() error {
 	return checkOptions("put", p.jid, &p.options)
 }
 
-// putArgs is how many arguments most puts have at most.
+// putArgs is the maximum number of arguments of most puts.
 const putArgs = 12
 
 // args returns the arguments for the commands put and requeue.
@@ -85,14 +85,14 @@ func (p *put) args(worker string) []any {
 		worker, p.queue, p.jid, p.klass, p.data, p.options.DelayText(), checked, "1"), p.isNew)
 }
 
-// newJID returns a random jid of 32 hexadecimal digits, as clients of all languages use.
+// newJID returns a random jid of 32 hexadecimal digits, as clients in all languages use.
 func newJID() string {
 	id := uuid.New()
 	return hex.EncodeToString(id[:])
 }
 
 // put puts a job alone, or together with those of other goroutines. It returns the jid, or that of
-// the job that is there.
+// the existing job.
 func (c *Client) put(ctx context.Context, p *put) (string, error) {
 	ctx, done := c.beginPut(ctx, "put", p)
 	jid, err := c.putPrepared(ctx, p)
@@ -110,7 +110,7 @@ func (c *Client) putPrepared(ctx context.Context, p *put) (string, error) {
 	return c.putOne(ctx, p)
 }
 
-// prepare gives a job to be put what the client adds: headers, and the form of the data.
+// prepare adds the client's headers to a job to be put, and encodes its data.
 func (c *Client) prepare(ctx context.Context, p *put) error {
 	if err := c.addHeaders(ctx, p); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (c *Client) prepareAll(ctx context.Context, puts []*put) error {
 	return nil
 }
 
-// putOne runs the command put. It returns the jid, or that of the job that is there.
+// putOne runs the command put. It returns the jid, or that of the existing job.
 func (c *Client) putOne(ctx context.Context, p *put) (string, error) {
 	run := c.run
 	if p.isNew {
@@ -141,16 +141,16 @@ func (c *Client) putOne(ctx context.Context, p *put) (string, error) {
 	return p.jid, err
 }
 
-// putBatchSize is how many jobs one script puts at most, by their weights. That takes the server up
-// to about 10 ms.
+// putBatchSize is the maximum total weight of the jobs that one script puts. That takes the server
+// up to about 10 ms.
 const putBatchSize = 500
 
-// weight returns as how many jobs it counts that one script puts.
+// weight returns the number of small jobs as which the job counts toward putBatchSize.
 func (p *put) weight() int {
 	return 1 + (3*p.options.Extras()+1)/2 + len(p.data)/4096
 }
 
-// countTogether returns how many of the jobs one script puts: as many of the first ones as fit.
+// countTogether returns the number of jobs that one script puts: as many of the first ones as fit.
 func countTogether(puts []*put) int {
 	weight := 0
 	for n, p := range puts {
@@ -163,20 +163,18 @@ func countTogether(puts []*put) int {
 }
 
 // PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns
-// their jids in order. One script puts up to 500 jobs, all or none of them; each 4 KiB of data
-// counts as a job more, and each two tags, dependencies or other options as three. If there are
-// more jobs and a later script fails, PutMany returns the jids of the jobs that were put along with
-// the error.
+// their jids in order. Each script puts up to 500 jobs, all or none of them. Each 4 KiB of data
+// counts as another job, and every two tags, dependencies or other options as three. If a later
+// script fails, PutMany returns the jids of the jobs that were put along with the error.
 //
-// Jobs that are refused because of an [If] or [Unique] do not stop the others. Of
-// several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace],
-// all become one job, with the data of the last. In the place of a refused job, PutMany returns the
-// jid of the job that is there. If nothing else is wrong, the error is [ErrExists], with the
-// Indices of the refused jobs. If the connection breaks, a script is sent again if [Queue.Put]
-// would send each of its jobs again.
+// Jobs that are refused because of an [If] or [Unique] do not stop the others. Of several jobs in
+// the call with the same key, the first is put; with [UniqueOption.Replace], all become one job,
+// with the data of the last. In place of a refused job's jid, PutMany returns that of the existing
+// job. Unless there is another error, it is [ErrExists], with the Indices of the refused jobs. If
+// the connection breaks, a script is sent again if [Queue.Put] would send each of its jobs again.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
-// depends on another job of the call must come after it. An [ErrInvalid] about one of the jobs has
+// depends on another job in the call must come after it. An [ErrInvalid] about one of the jobs has
 // its jid, and a message that begins with its index, as in "jobs[3]: the klass is empty".
 func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
@@ -186,8 +184,7 @@ func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	return q.client.prepareAndPut(ctx, puts)
 }
 
-// prepareAndPut puts any number of jobs, and returns their jids, or those of the jobs that are
-// there.
+// prepareAndPut puts any number of jobs, and returns their jids, or those of existing jobs.
 func (c *Client) prepareAndPut(
 	ctx context.Context, puts []*put,
 ) (jids []string, err error) {
@@ -235,7 +232,7 @@ func checkOrder(puts []*put, places map[string]int) error {
 	return nil
 }
 
-// failure adds to an error which of many jobs it is about.
+// failure adds the index and the jid of one of many jobs to an error about it.
 func (p *put) failure(i int, err error) error {
 	var cause *Error
 	if !errors.As(err, &cause) {
@@ -255,8 +252,8 @@ func jidsOf(puts []*put) []string {
 	return jids
 }
 
-// putAll puts any number of jobs, with as many scripts as that takes. It returns their jids, and
-// which jobs refused theirs, by their index in the call of PutMany.
+// putAll puts any number of jobs, with as many scripts as needed. It returns their jids, and the
+// jobs that refused a put, by their index in the call of PutMany.
 func (c *Client) putAll(
 	ctx context.Context, puts []*put,
 ) (jids []string, existing []conflict, err error) {
@@ -282,7 +279,7 @@ func (c *Client) putAll(
 }
 
 // putMany puts jobs with one script: all or none, except for jobs that an [If] or [Unique] refuses.
-// It returns which jobs were there, and have refused or been replaced, by their index in puts.
+// It returns the existing jobs that refused a put or were replaced, by their index in puts.
 func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
 	checked, run := "1", c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })
@@ -303,8 +300,8 @@ func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
 	return found, err
 }
 
-// putManyArgs appends the jobs to the arguments of the command put.many. If they agree in all but
-// their jids and data, that is sent once.
+// putManyArgs appends the jobs to the arguments of the command put.many. If the jobs differ only in
+// their jids and data, all else is sent once.
 func putManyArgs(args []any, puts []*put, allNew bool) []any {
 	forms := make([][]any, len(puts))
 	agree := len(puts) > 1
@@ -326,8 +323,8 @@ func putManyArgs(args []any, puts []*put, allNew bool) []any {
 	return args
 }
 
-// form returns what a job says besides its queue, jid and data: its klass, its delay, and the
-// number of its other arguments, which follow.
+// form returns the arguments of a job besides its queue, jid and data: its klass, its delay, and
+// the number of its other arguments, which follow.
 func (p *put) form(allNew bool) []any {
 	form := append(make([]any, 0, putArgs), p.klass, p.options.DelayText(), "")
 	form = p.options.PutArgs(form, p.isNew)
@@ -338,7 +335,7 @@ func (p *put) form(allNew bool) []any {
 	return form
 }
 
-// batchedPuts is how many puts go together at most.
+// batchedPuts is the maximum number of puts that share a script.
 const batchedPuts = 200
 
 // A putBatcher combines the puts of several goroutines in one script. It has one call in flight at
@@ -351,7 +348,7 @@ type putBatcher struct {
 // A waitingPut is a put that goes out with others.
 type waitingPut = batch.Call[*put, putAnswer]
 
-// A putAnswer is what a put returns.
+// A putAnswer is the result of a put.
 type putAnswer struct {
 	jid string
 	err error
@@ -377,8 +374,8 @@ func (b *putBatcher) alone(ctx context.Context, p *put) putAnswer {
 	return putAnswer{jid, err}
 }
 
-// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit,
-// and up to a second put of the same job.
+// countPuts returns the number of puts for the next script: as many of the oldest as fit, up to a
+// second put of the same job.
 func countPuts(waiting []*waitingPut) int {
 	weight := 0
 	jids := make(map[string]bool, min(len(waiting), batchedPuts))
@@ -393,7 +390,7 @@ func countPuts(waiting []*waitingPut) int {
 	return len(waiting)
 }
 
-// send puts jobs with one script. If one of them is refused, none is put: then it sends each half.
+// send puts jobs with one script. If one of them is refused, none is put, and it sends each half.
 func (b *putBatcher) send(ctx context.Context, calls []*waitingPut) {
 	if len(calls) == 1 {
 		jid, err := b.client.putOne(ctx, calls[0].Request)
@@ -433,8 +430,8 @@ func split(calls []*waitingPut) (again, rest []*waitingPut) {
 	return again, rest
 }
 
-// answerPuts ends the puts of a batch: found lists the jobs that were there, and err is the error
-// of the puts that were not refused.
+// answerPuts ends the puts of a batch: found lists the existing jobs, and err is the error of the
+// puts that were not refused.
 func answerPuts(calls []*waitingPut, found []conflict, err error) {
 	existing := make(map[int]conflict, len(found))
 	for _, f := range found {
@@ -455,7 +452,7 @@ func isSinglePut(err error) bool {
 		errors.Is(err, ErrServer) && !redisx.IsServerWide(err)
 }
 
-// runReplicated runs a command that puts, and waits until the replicas have what it wrote.
+// runReplicated runs a command that puts, and waits until the replicas have its writes.
 func (c *Client) runReplicated(
 	ctx context.Context, op, jid string, isNew bool, args []any,
 ) (any, error) {

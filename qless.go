@@ -28,16 +28,16 @@ import (
 // A Client gives access to one namespace of one Redis server or cluster. It is safe for concurrent
 // use.
 //
-// Besides the connections of its go-redis client, it has one for what the server tells its workers,
-// its waits and its calls of Receive, while there are any. A subscription of [Client.Events] has
-// one of its own.
+// Besides the connections of its go-redis client, it has one for messages to its workers, waits and
+// calls of Receive, as long as there are any. Each call of [Client.Events] has a connection of its
+// own.
 //
-// Unless it says otherwise, every method that takes a context runs one script, atomically, on the
-// server. Errors are of type [*Error].
+// Unless noted otherwise, every method that takes a context runs one script on the server,
+// atomically. Errors are of type [*Error].
 type Client struct {
 	*connection
 	worker  string
-	hub     *hub.Hub                             // that of another client for a worker of a group
+	hub     *hub.Hub                             // another client's hub for a worker of a group
 	observe func(ctx context.Context, call Call) // nil if the config has none
 
 	// These are nil if unbatched; endBatcher also if each end waits for replicas.
@@ -46,7 +46,7 @@ type Client struct {
 	completeBatcher *completeBatcher
 }
 
-// A connection is what a client and its copies, which have other worker names, share.
+// A connection is the state that a client shares with its copies, which have other worker names.
 type connection struct {
 	rdb    redis.UniversalClient
 	owned  bool // the pool was made by Dial
@@ -59,7 +59,7 @@ type connection struct {
 	replicas  *script.Replicas // nil if puts don't wait for any
 	waits     *hub.Waits
 
-	receiving sync.Once // makes the receivers, unless the client is closed before
+	receiving sync.Once // makes the receivers, unless the client was closed first
 	receivers interface {
 		close()
 		wait()
@@ -106,7 +106,7 @@ func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// startBatching gives the client batchers of its own, unless it is not to batch.
+// startBatching gives the client batchers of its own, unless it is unbatched.
 func (c *Client) startBatching() {
 	if c.unbatched {
 		return
@@ -118,8 +118,8 @@ func (c *Client) startBatching() {
 }
 
 // Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections
-// that [Dial] opened. The go-redis client that was given to [New] belongs to the caller and stays
-// open. The client's workers go on with it, until they are stopped.
+// that [Dial] opened. A go-redis client passed to [New] belongs to the caller and stays open; the
+// client's workers keep using it until they are stopped.
 func (c *Client) Close() error {
 	c.receiving.Do(func() {})
 	if c.receivers != nil {
@@ -156,20 +156,19 @@ func (c *Client) as(worker string) *Client {
 	return other
 }
 
-// hubConfig returns the client as a hub needs it.
+// hubConfig returns the configuration of the client's hub.
 func (c *Client) hubConfig() hub.Config {
 	return hub.Config{
 		Redis: c.rdb, Prefix: c.prefix, Worker: c.worker, Warn: c.warn, Do: c.Do,
 	}
 }
 
-// run runs a command. The jid is the job that it is about, if any.
+// run runs a command. jid is the job concerned, if there is one.
 func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, error) {
 	return c.call(ctx, op, jid, false, args)
 }
 
-// runNew is run for a command whose arguments say that all jobs which it puts are new, so that it
-// may be sent again.
+// runNew is like run, for a command that puts only new jobs, so that it may be sent again.
 func (c *Client) runNew(ctx context.Context, op, jid string, args ...any) (any, error) {
 	return c.call(ctx, op, jid, true, args)
 }
@@ -258,15 +257,14 @@ func anys(first []any, rest ...string) []any {
 	return first
 }
 
-// Do runs a command of the script, with the client's namespace, clock, observer and rules for
-// sending a command again. It is meant for tools: the headers of lua/commands describe the
-// commands, their arguments after NOW and their replies.
+// Do runs a command of the script with the client's namespace, clock, observer and retries. It is
+// meant for tools: the headers of lua/commands describe the commands, their arguments after NOW and
+// their replies.
 //
-// An argument is a string, a whole number, a [time.Time] or a [time.Duration], which are sent as
-// seconds, or a [PutOption]. Options are written as pairs of a name and a value, all of them in the
-// place of the first, as in a put; [JID] and [Unique], which need the rest of a put, are
-// [ErrInvalid]. The reply is nil, a string, an int64 or a []any of these. A command that the script
-// does not have is [ErrInvalid].
+// Each argument is a string, an integer, a [time.Time] or [time.Duration], both sent in seconds, or
+// a [PutOption]. All options are sent in place of the first, as pairs of a name and a value. [JID]
+// and [Unique], which need a whole put, are [ErrInvalid], and so is an unknown command. The reply
+// is nil, a string, an int64 or a []any of these.
 func (c *Client) Do(ctx context.Context, command string, args ...any) (any, error) {
 	if _, known := commandFacts[command]; !known {
 		return nil, invalid("do", "", "the script has no command %q", command)
@@ -303,7 +301,7 @@ func (c *Client) Do(ctx context.Context, command string, args ...any) (any, erro
 	return c.run(ctx, command, "", sent...)
 }
 
-// plainText returns a string or a whole number, of whatever type, as text.
+// plainText returns a string or an integer of any type as text.
 func plainText(arg any) (string, bool) {
 	switch v := reflect.ValueOf(arg); v.Kind() {
 	case reflect.String:
@@ -336,9 +334,8 @@ func optionPairs(op string, options []PutOption) ([]any, error) {
 	return o.PutArgs(pairs, false), nil
 }
 
-// Decode returns data that a reply of [Client.Do] contains as it is stored: JSON, or the envelope
-// of a [Codec]. Data that no codec of the client can decode is returned as it is, with
-// [ErrInvalid].
+// Decode decodes stored data from a reply of [Client.Do]: JSON, or the envelope of a [Codec]. Data
+// that no codec of the client can decode is returned unchanged, with [ErrInvalid].
 func (c *Client) Decode(stored []byte) (json.RawMessage, error) {
 	return c.decode("", "data", string(stored))
 }
@@ -357,50 +354,50 @@ func hostName() string {
 	return strings.ToValidUTF8(host, "")
 }
 
-// DefaultNamespace is the prefix of the keys that clients of all languages share.
+// DefaultNamespace is the key prefix that clients in all languages share.
 const DefaultNamespace = "ql:"
 
 // A ClientConfig configures a client, for [New] and [Dial]. No field is required, and the config
 // can be used for several clients. Its functions must be safe for concurrent use.
 //
-// A number or duration of 0 means the default. Where a field can be disabled, -1 does so; other
-// negative values are invalid. To add a function to one that is set, wrap that one.
+// A number or duration of 0 means the default. Where a field can be disabled, -1 disables it; other
+// negative values are invalid. To extend a function that is set, wrap it.
 type ClientConfig struct {
 	// Clock is the source of the time. It is meant for tests.
 	//
 	// Defaults to the server's clock, so that the clocks of client machines need not agree.
 	Clock func() time.Time
 
-	// Codec encodes the data and the results of jobs that the client stores, and decodes what it
-	// reads. Data that is not in an envelope, as from another client, is read as it is.
+	// Codec encodes the data and results that the client stores, and decodes them when it reads them.
+	// Data without an envelope, such as that of another client, is read as it is.
 	//
-	// Data is encoded when a job is put, by [Queue.Recur], and when a handler has changed it. It is
-	// decoded before it is seen in [Job.Data]. [Unique] and MaxData are about the data before it is
-	// encoded. If data can't be decoded, Job.Data is the envelope, and the error of [Job.Unmarshal]
-	// says why. A worker does not call the handler then: a job with an unknown codec fails in the
-	// group <klass>:data, and an error of Decode retries the job.
+	// Data is encoded by puts, by [Queue.Recur], and when a handler has changed it. [Job.Data] has it
+	// decoded. [Unique] and MaxData apply to the data before it is encoded. If data can't be decoded,
+	// Job.Data is the envelope, and [Job.Unmarshal] returns the reason. A worker then does not call
+	// the handler: a job with an unknown codec fails in the group <klass>:data, and one for which
+	// Decode returns an error is retried.
 	//
 	// Defaults to nil, which stores data as JSON.
 	Codec Codec
 
-	// Headers returns headers for each job that the client puts: alone or with others, or for a
-	// [Schedule]. It gets the context of the put, on the goroutine that puts, and its result is
-	// copied. Headers that the put gives the job win over those with the same key, and
-	// Headers(nil) keeps the job without any. Neither [Job.Next] nor [Job.Move] calls it, as the job
-	// has its headers already: see NextHeaders.
+	// Headers returns headers for each job that the client puts, alone, with others or for a
+	// [Schedule]. It is called with the context of the put, on the goroutine that puts, and its result
+	// is copied. Headers of the put take precedence over those with the same key, and Headers(nil)
+	// leaves the job without any. [Job.Next] and [Job.Move] don't call it, as the job already has its
+	// headers: see NextHeaders.
 	//
 	// Defaults to nil, which adds none.
 	Headers func(ctx context.Context) map[string]string
 
-	// Logger receives what the client can't return as an error, such as a lost subscription.
-	// go-redis logs failed connections by itself: see SetLogger there.
+	// Logger receives problems that the client can't return as errors, such as a lost subscription.
+	// go-redis logs failed connections by itself: see its SetLogger.
 	//
 	// Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// MaxData is the size in bytes of the largest data or result, as JSON, that the client stores.
-	// More is [ErrInvalid]. Redis is one thread, and each byte is copied several times on its way,
-	// so large things are better stored elsewhere, with their names in the jobs.
+	// MaxData is the maximum size in bytes of the data or the result of a job, as JSON. Larger ones
+	// are [ErrInvalid]. Redis has one thread, and each byte is copied several times on its way, so it
+	// is better to store large values elsewhere, and their names in the jobs.
 	//
 	// Defaults to 8 MiB. The value -1 means no limit.
 	MaxData int
@@ -411,32 +408,30 @@ type ClientConfig struct {
 	// Defaults to [DefaultNamespace].
 	Namespace string
 
-	// NextHeaders returns the headers with which a job goes to its next queue by [Job.Next], such as
-	// those with the context of the run that sends it on. It gets the context of the call and a
-	// copy of the headers that the job has, or nil if the call gives it headers: those are added
-	// to its result, and win. It is not called if the call has Headers(nil), nor for a handler that
-	// returns [Next], to which a middleware can add headers. Its result is ignored if the job would
-	// have more than 8 KiB of headers with it.
+	// NextHeaders returns the headers of a job that [Job.Next] moves to its next queue, such as the
+	// trace context of the run that moves it. It is called with the context of the call and a copy of
+	// the job's headers. If the call has headers, it is passed nil instead, and those are added to its
+	// result and take precedence. It is not called if the call has Headers(nil), nor for a handler
+	// that returns [Next], to which a middleware can add headers. If the job would have more than 8
+	// KiB of headers, its result is ignored.
 	//
 	// Defaults to nil, which leaves the headers as they are.
 	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 
 	// Observer is called once for every command that the client and its workers send to the server,
-	// after the reply, on the goroutine that sent it. It must be fast.
+	// after the reply, on the goroutine that sent it. It must return quickly.
 	//
-	// Puts of several goroutines that go together are one call, "put.many", with the values of the
-	// first one's context. PutObserver sees each put. Calls of [Client.Receive] ask the server
-	// together, too: the commands that they send ("reserve", "finish") have a context of the
-	// client's, and each of them is a call of its own, "receive", when it returns, with its
-	// context, the jobs that it got, and the time that it waited for them.
+	// Puts of several goroutines that share a script are one call, "put.many", with the values of the
+	// first put's context; PutObserver sees each put. Calls of [Client.Receive] share commands, too:
+	// these ("reserve", "finish") have a context of the client's. Each Receive is also a call of its
+	// own, "receive", when it returns, with its context, its jobs, and the time it waited for them.
 	//
-	// If it panics in a goroutine of a worker or a receiver, that is logged; elsewhere, the caller
-	// gets the panic.
+	// A panic in a goroutine of a worker or a receiver is logged; elsewhere, it reaches the caller.
 	//
 	// Defaults to nil, which means that commands are not reported.
 	Observer func(ctx context.Context, call Call)
 
-	// OldCodecs only decode: they are the codecs with which jobs were stored before Codec. No two
+	// OldCodecs are codecs that only decode, for jobs that were stored before Codec was used. No two
 	// codecs of a client may have the same name.
 	//
 	// Defaults to none.
@@ -447,49 +442,48 @@ type ClientConfig struct {
 	// [Shards], once for each shard. Its argument describes the put: the Command is "put", or
 	// "put.many" for PutMany and Add.
 	//
-	// The jobs are put with the context that it returns, which Headers gets too: so a span that
-	// begins here can go into the headers of the jobs. The function that it returns, unless nil, is
-	// called when the put is over, with the JID, the Duration and the Err. Arguments that are
-	// invalid by themselves are refused before.
+	// The jobs are put with the context that it returns, which is also passed to Headers, so a span
+	// that begins here can go into the headers of the jobs. The function that it returns, unless nil,
+	// is called when the put is over, with the JID, the Duration and the Err. Arguments that are
+	// invalid by themselves are refused earlier.
 	//
-	// Unlike Observer, it sees each put, also when several go together. It does not see the puts of
-	// a worker's schedules.
+	// Unlike Observer, it sees each put even if several share a script. It does not see the puts of a
+	// worker's schedules.
 	//
 	// Defaults to nil, which means that puts are not reported.
 	PutObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
 
 	// Replicas is the number of replicas that must have a job before a call that puts it (Put,
 	// PutMany, Recur) returns, so that the job outlives the loss of the master. If fewer have
-	// confirmed it by the ReplicaTimeout, the job is put anyway, and the error is
-	// [ErrNotReplicated]. A put that is refused, because the job is there, waits in the same way:
-	// so repeat it with [IfAbsent] to learn when it is safe.
+	// confirmed it by the ReplicaTimeout, the job is put anyway, and the error is [ErrNotReplicated].
+	// A put that is refused because the job exists waits in the same way, so repeat it with [IfAbsent]
+	// to learn when the job is safe.
 	//
-	// It should be the number of all replicas: with fewer, the one that becomes the master may be
-	// one without the job. It uses the command WAIT. Each such call takes one more round trip, from
-	// the master to its replicas; [Queue.PutMany] waits once for each script.
+	// It should be the number of all replicas: with fewer, a replica without the job may become the
+	// master. Each such call also runs WAIT, which takes a round trip from the master to its replicas;
+	// [Queue.PutMany] waits once for each script.
 	//
 	// Defaults to 0, which means none, as -1 does.
 	Replicas int
 
-	// ReplicaTimeout is the longest time for which a put waits for its Replicas.
+	// ReplicaTimeout is the maximum time that a put waits for its Replicas.
 	//
-	// Defaults to 1 s. It must be at least 1 ms; there is no none.
+	// Defaults to 1 s. It must be at least 1 ms, and can't be disabled.
 	ReplicaTimeout time.Duration
 
-	// Unbatched sends each put by itself. By default the puts of many goroutines share scripts:
-	// while one is in flight, the others wait, and the next call takes them together. That saves
-	// most of the server's time, and makes no difference to a single goroutine. A put may have to
-	// wait for the one in flight, and a put whose context ends while it is in flight may have been
-	// done.
+	// Unbatched sends each put by itself. By default, concurrent puts share scripts: while one is in
+	// flight, the others wait, and the next one takes them together. That saves most of the server's
+	// time, and makes no difference to a single goroutine. A put may have to wait for the one in
+	// flight, and one whose context ends while it is in flight may have been made.
 	//
-	// The same holds for calls of [Client.End] with results of up to 16 KiB, which share round
-	// trips, and for those of [Queue.CompleteMany], which share scripts.
+	// The same holds for calls of [Client.End] with results of up to 16 KiB, which share round trips,
+	// and for those of [Queue.CompleteMany], which share scripts.
 	Unbatched bool
 
-	// WorkerName is the name under which the client pops and works jobs. A [Worker] has a name of its
+	// WorkerName is the name under which the client pops and runs jobs. A [Worker] has a name of its
 	// own: see [WorkerConfig].
 	//
-	// Defaults to host-pid-random, which no other client has.
+	// Defaults to a unique name of the form host-pid-random.
 	WorkerName string
 }
 

@@ -40,19 +40,18 @@ func (q *Queue) Name() string { return q.name }
 //
 // If a job with the given [JID] exists in any state, it is overwritten and put again. A running job
 // is taken from its worker and may run twice at once; a complete job runs again. [IfAbsent],
-// [IfFinished] and [IfNotRunning] refuse that with [ErrExists], and the jid of the job that is
-// there.
+// [IfFinished] and [IfNotRunning] refuse that with [ErrExists] and the jid of the existing job.
 //
-// A put without a JID is sent again if the connection breaks before the answer: its jid is a new
-// random one, so the server knows if it has the job already. That would fail only if the job were
+// A put without a JID is sent again if the connection breaks before the reply: its jid is new and
+// random, so the server knows whether it already has the job. This would fail only if the job were
 // complete and deleted within these seconds (see [ConfigJobsHistory]). A put with a JID is sent
 // once, and so is one with a [TTL], [KeepFor] or [KeepFailedFor] of less than a minute.
 //
-// With [UniqueOption.Replace], the jid may be that of a job which was there.
+// With [UniqueOption.Replace], the jid may be that of the replaced job.
 //
 // Put returns the jid even with an error, unless that is [ErrInvalid]: a call that failed with
-// [ErrUnavailable] may have put the job. Putting it again with this jid, and with [IfAbsent], puts
-// it once: [ErrExists] then means that it was there.
+// [ErrUnavailable] may have put the job. Putting it again with this jid and [IfAbsent] is safe:
+// [ErrExists] then means that the job exists.
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (jid string, err error) {
@@ -63,20 +62,20 @@ func (q *Queue) Put(
 	return q.client.put(ctx, p)
 }
 
-// popBatchSize is how many jobs a script pops: fewer if their data is large.
+// popBatchSize is the maximum number of jobs that a script pops.
 const popBatchSize = 100
 
-// Pop locks at most count jobs for the client's worker and returns them: first those whose lock has
-// expired, then by priority, then by age. It returns fewer, or none, if the queue has no more, is
-// paused, or runs as many as its max-concurrency allows.
+// Pop locks at most count jobs for the client's worker and returns them: first jobs whose locks
+// have expired, then by priority, then by age. It returns fewer, or none, if the queue has no more,
+// is paused, or has reached its max-concurrency.
 //
 // The lock lasts for the queue's heartbeat time (60 s by default), unless the job has a [LockTime],
 // and must be renewed with [Job.Heartbeat] until the job is ended. The call is never sent twice: if
 // it failed with [ErrUnavailable], it may have locked jobs, which can be popped again when their
-// locks expire. [Client.Receive] takes jobs with a lock time of its own.
+// locks expire. [Client.Receive] can set the lock time.
 //
-// A script pops at most 100 jobs, and 2 MiB of data that is larger than 4 KiB, unless it is that of
-// one job, or fewer if they have long histories; then Pop runs it again. If that fails, it returns
+// Each script pops at most 100 jobs, fewer if they have long histories, and 2 MiB of data that is
+// larger than 4 KiB, unless one job has more; then Pop runs it again. If that fails, Pop returns
 // the jobs that it has. More than 4,000 Dependents are read in further steps. If one fails, the job
 // is returned without them, and [Job.Refresh] reads them.
 func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
@@ -104,11 +103,11 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	return jobs, nil
 }
 
-// Peek returns the next jobs without locking them. Jobs that are due become waiting. Pop may return
-// fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock has
-// expired until its worker has had the grace period. A script reads at most 250 jobs, and 2 MiB of
-// data that is larger than 4 KiB, unless it is that of one job; then Peek runs it again, and may
-// miss jobs that come meanwhile.
+// Peek returns the next jobs without locking them. Scheduled jobs that are due become waiting. Pop
+// may return fewer: none of a paused queue, no more than max-concurrency allows, and none whose
+// lock has expired until the grace period of its worker is over. Each script reads at most 250
+// jobs, and 2 MiB of data that is larger than 4 KiB, unless one job has more; then Peek runs it
+// again, and may miss jobs that arrive in the meantime.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -139,10 +138,10 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	}
 }
 
-// maxReserve is the maximum number of queues that one call asks, and of jobs that one asks for.
+// maxReserve is the maximum number of queues that a call asks, and of jobs that it asks for.
 const maxReserve = 1000
 
-// checkCount checks how many jobs are wanted.
+// checkCount checks the number of jobs that a call asks for.
 func checkCount(op string, count int) error {
 	if count < 1 || count > math.MaxInt32 {
 		return invalid(op, "", "the count %d is not from 1 to %d", count, math.MaxInt32)
@@ -161,7 +160,8 @@ func (q *Queue) check(op string) error {
 	return checkName(op, "queue name", q.name)
 }
 
-// Counts returns how many jobs the queue has. Jobs that are due count as waiting.
+// Counts returns the numbers of the queue's jobs, by state. Scheduled jobs that are due count as
+// waiting.
 func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	if err := q.check("queues"); err != nil {
 		return QueueCounts{}, err
@@ -175,7 +175,7 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 }
 
 // Queues returns the counts of every known queue, in the order in which they were first seen. It
-// reads 200 queues in a step.
+// reads 200 queues at a time.
 func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := []QueueCounts{}
 	for cursor := ""; ; {
@@ -223,10 +223,10 @@ func (r queueReply) counts() QueueCounts {
 	}
 }
 
-// Pause keeps jobs of the queue from being popped until [Queue.Resume].
+// Pause keeps jobs of the queue from being popped until [Queue.Resume] is called.
 func (q *Queue) Pause(ctx context.Context) error { return q.do(ctx, "pause") }
 
-// Unpause lets jobs of the queue be popped again.
+// Resume lets jobs of the queue be popped again.
 func (q *Queue) Resume(ctx context.Context) error { return q.do(ctx, "unpause") }
 
 // Forget removes the queue from the list of known queues until a job is put into it; its jobs are
@@ -242,14 +242,15 @@ func (q *Queue) do(ctx context.Context, op string) error {
 }
 
 // Recur puts a job of this klass and data into the queue at regular intervals, the first after its
-// [Offset]. It returns the jid of the recurring job, with an error too unless that is [ErrInvalid].
-// Jobs are put when the queue is popped: all that were missed, unless [Backlog] limits them. Their
-// jids are <jid>-1, <jid>-2 and so on. The data is encoded as by [Queue.Put]. Retries default to 5.
+// [Offset]. It returns the jid of the recurring job, even with an error unless that is
+// [ErrInvalid]. Jobs are put when the queue is popped, including all that were missed unless
+// [Backlog] limits them. Their jids are <jid>-1, <jid>-2 and so on. The data is encoded as by
+// [Queue.Put]. Retries default to 5.
 //
-// If a recurring job with the given [JID] exists, it is changed: what the options do not set is
-// reset to its default. It keeps its schedule as long as its queue and interval stay the same, and
-// the offset is ignored, so a program can call Recur each time it starts. With another queue or
-// interval it starts over.
+// If a recurring job with the given [JID] exists, it is changed, and options that are not given are
+// reset to their defaults. As long as its queue and interval stay the same, it keeps its schedule
+// and ignores the offset, so a program can call Recur each time it starts. With another queue or
+// interval, it starts over.
 func (q *Queue) Recur(
 	ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption,
 ) (jid string, err error) {
@@ -305,30 +306,30 @@ func (q *Queue) checkRecur(klass string, every time.Duration, o *recurOptions) e
 const allQueues = "*"
 
 // Sweep deletes and repairs leftovers that no other call has found, and returns the number of jobs
-// that it has dealt with:
+// affected:
 //
 //   - jobs whose lives have ended, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
 //   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
 //     [ConfigJobsFailedHistoryCount];
-//   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages
-//     failed it, which notify nobody, or if one call could not notify them all: about 200;
-//   - jobs that wait for a complete one which had more than 250 dependents, if the program that
+//   - jobs with an [OnFailure] that wait for a failed job and were not notified, because a client
+//     in another language failed it, or there were too many for one call: about 200;
+//   - jobs that wait for a complete job with more than 250 dependents, if the program that
 //     completed it ended before it had released them all: at most 250.
 //
-// For the second and the third, a call looks at about 100 failed jobs, of at most 100 groups, and
-// the next call continues where it stopped. Without anything to do, it costs the server 3 commands.
-// It also looks at 100 tracked jobs, and stops tracking the ones that are gone, which it does not
+// For the second and third, a call examines about 100 failed jobs, of at most 100 groups, and the
+// next call continues from there. With nothing to do, it costs the server 3 commands. It also
+// examines 100 tracked jobs and stops tracking the ones that no longer exist, which it does not
 // count.
 //
-// Given names of queues, at most 1000, it also moves at most 100 of their jobs to where a pop would
-// find them, so that counts, states and lists are true for readers: scheduled jobs that are due,
-// children of recurring jobs, and jobs whose locks have ended, as [OnLost] says, with the usual
-// notice, grace period, and loss of a retry. The name "*" stands for all: a call looks at 100 of
-// them, and the next call at others. A queue costs 3 commands.
+// Given the names of up to 1000 queues, it also moves up to 100 of their jobs to where a pop would
+// find them, so that readers see true counts, states and lists: scheduled jobs that are due,
+// children of recurring jobs, and jobs whose locks have ended, according to [OnLost], with the
+// usual notice, grace period, and loss of a retry. The name "*" stands for all queues: a call
+// examines 100 of them, and the next call others. A queue costs 3 commands.
 //
-// A job whose life has ended is never given to a worker, swept or not, and one that is due is found
-// by the next pop. A program that relies on the rest, such as on a handler that ends at its TTL,
-// calls Sweep from time to time, for instance every second. Several may do so.
+// No worker gets a job whose life has ended, swept or not, and the next pop finds jobs that are
+// due. A program that relies on the rest, such as on handlers ending at the TTL of their jobs,
+// should call Sweep from time to time, for instance every second. Several programs may do so.
 func (c *Client) Sweep(ctx context.Context, queues ...string) (int, error) {
 	if err := checkSwept(queues); err != nil {
 		return 0, err

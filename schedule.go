@@ -26,23 +26,23 @@ type Missed string
 
 // The values of Missed.
 const (
-	// MissedOnce puts one job, for the latest of them. It is the default.
+	// MissedOnce puts one job, for the latest such time. It is the default.
 	MissedOnce Missed = "once"
 
-	// MissedAll puts a job for each of them, for at most the last 100.
+	// MissedAll puts a job for each such time, up to the last 100.
 	MissedAll Missed = "all"
 
-	// MissedSkip puts none.
+	// MissedSkip puts no jobs.
 	MissedSkip Missed = "skip"
 )
 
 // maxMissed is the maximum number of missed jobs that MissedAll puts.
 const maxMissed = 100
 
-// A Schedule puts a job into a queue at certain times, while a worker runs that has it in
-// [WorkerConfig].Schedules. However many workers have it, one job is put for each time: the
-// server stores the last time under the schedule's ID. The server's clock decides what is due, or
-// that of a [ClientConfig].
+// A Schedule puts a job into a queue at certain times, while a worker that has it in
+// [WorkerConfig].Schedules is running. However many workers have it, one job is put for each time:
+// the server stores the last time under the schedule's ID. The server's clock, or that of a
+// [ClientConfig], determines when it is due.
 //
 // Unlike a recurring job ([Queue.Recur]), which is put when any client pops its queue, it needs a
 // running worker, and knows calendars and time zones.
@@ -51,7 +51,7 @@ type Schedule struct {
 	// each job is <ID>@<time>, unless the Options set one.
 	ID string
 
-	// Spec is the times when the schedule is due. It is one of:
+	// Spec determines when the schedule is due. It is one of:
 	//
 	//	"30 6 * * 1-5"                       minute, hour, day, month, weekday
 	//	"CRON_TZ=Europe/Berlin 30 6 * * *"   in a time zone; else in UTC
@@ -74,7 +74,7 @@ type Schedule struct {
 	Missed Missed
 }
 
-// A schedule is a Schedule that has been checked.
+// A schedule is a checked Schedule.
 type schedule struct {
 	Schedule
 	times cron.Schedule
@@ -82,21 +82,21 @@ type schedule struct {
 
 	registration *registration // nil if it can't put its job
 	unregistered bool          // registering it has failed
-	reported     bool          // that another worker follows another schedule of its ID
+	reported     bool          // that another worker follows another schedule with its ID
 
 	mu     sync.Mutex
-	looked time.Time // when it was last checked whether it is due
-	next   time.Time // when it is due next, by the server's clock
+	looked time.Time // when the last check began
+	next   time.Time // the next due time, by the server's clock
 }
 
-// setLooked notes that it was checked, beginning at a time, when the schedule is due next.
+// setLooked records when a check of the schedule began, and when it is due next.
 func (s *schedule) setLooked(looked, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looked, s.next = looked, next
 }
 
-// ScheduleStatus is how a worker follows a schedule.
+// ScheduleStatus describes how a worker follows a schedule.
 type ScheduleStatus struct {
 	ID string `json:"id"`
 
@@ -160,8 +160,8 @@ func newSchedule(s Schedule) (*schedule, error) {
 		Message: fmt.Sprintf("schedule %q: %s", s.ID, message)}
 }
 
-// due returns the times in (last, now] for which to put a job, oldest first, and the next time
-// after now, and how many times there are that get no job.
+// due returns the times in (last, now] for which to put a job, oldest first, the next time after
+// now, and the number of times that get no job.
 func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time, missed int) {
 	next = s.times.Next(last)
 	for !next.IsZero() && !next.After(now) {
@@ -219,7 +219,7 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 	}
 }
 
-// recheck has each schedule check whether it is due, and whatever else is done from time to time.
+// recheck makes each schedule check whether it is due, and triggers other periodic work.
 func (w *Worker) recheck() {
 	w.registry.again.Notify()
 	w.rates.Ask()
@@ -288,8 +288,8 @@ func between(earliest, t, latest time.Time) time.Time {
 	return t
 }
 
-// scheduledLast returns when a schedule was last due, the server's time, and what to do about its
-// registration. It notes that this worker follows the schedule.
+// scheduledLast returns when a schedule was last due, the server's time, and the answer about its
+// registration. It records that this worker follows the schedule.
 func (c *Client) scheduledLast(
 	ctx context.Context, s *schedule,
 ) (last, now time.Time, answer string, err error) {
@@ -335,18 +335,18 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, mi
 	return err
 }
 
-// maxScheduleSize is how many bytes the data and the options of a schedule may have that are
+// maxScheduleSize is the maximum size in bytes of the data and options of a schedule that are
 // registered, so that [Client.RunSchedule] can put its job.
 const maxScheduleSize = 64 << 10
 
-// RunSchedule puts a job of a schedule at once, in addition to the jobs that it puts by itself: its
-// next due time and its missed times stay as they are. The job is as the schedule's last worker has
-// registered it, with its data and options but without a delay. Its jid, which RunSchedule returns,
-// is <ID>@run-<random>, unless the schedule's options set one.
+// RunSchedule puts a job of a schedule at once, in addition to its regular jobs: its next due time
+// and its missed times stay as they are. The job has the data and options that the schedule's last
+// worker registered, but no delay. Its jid, which RunSchedule returns, is <ID>@run-<random>, unless
+// the schedule's options set one.
 //
-// The schedule needs no followers. If its data and options have more than 64 KiB together, they are
-// not registered, and the error is [ErrInvalid]. If there is no such schedule, it is [ErrNotFound],
-// and [ErrExists] if an option refuses the job.
+// The schedule needs no followers. If its data and options exceed 64 KiB together, they are not
+// registered, and the error is [ErrInvalid]. If there is no such schedule, it is [ErrNotFound]; if
+// an option refuses the job, [ErrExists].
 func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err error) {
 	fields, err := c.registered(ctx, id)
 	if err != nil {
@@ -374,8 +374,8 @@ func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err er
 	return jid, err
 }
 
-// addHeadersTo gives the Headers of the config to the options of a job to be put. The job's own
-// win.
+// addHeadersTo adds the Headers of the config to the options of a job to be put. The job's own take
+// precedence.
 func (c *Client) addHeadersTo(ctx context.Context, pairs []string) []string {
 	if c.headers == nil {
 		return pairs
@@ -435,13 +435,13 @@ func (c *Client) registered(ctx context.Context, id string) ([]string, error) {
 	return fields, nil
 }
 
-// A registration is what a worker registers of a schedule.
+// A registration holds the data about a schedule that a worker registers.
 type registration struct {
 	digest string
 	args   []any // of the script
 }
 
-// registrationOf returns what is registered of a schedule, or nil if it can't put its job.
+// registrationOf returns the registration of a schedule, or nil if it can't put its job.
 func (c *Client) registrationOf(s *schedule) *registration {
 	p, err := newPutOf(s.ID+"@", s.Queue, s.Klass, s.Data, s.Options)
 	if err != nil {
@@ -468,7 +468,7 @@ func (c *Client) registrationOf(s *schedule) *registration {
 	return &registration{digest: digest, args: args}
 }
 
-// digestOf returns a short text that stands for some others.
+// digestOf returns a short digest of texts.
 func digestOf(texts ...string) string {
 	hash := sha256.New()
 	for _, text := range texts {
@@ -477,8 +477,8 @@ func digestOf(texts ...string) string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// register registers a schedule if the server wants that, by its answer about the last time. Jobs
-// are put even if that fails.
+// register registers a schedule if the server's answer about the last time asks for it. Jobs are
+// put even if that fails.
 func (w *Worker) register(ctx context.Context, s *schedule, answer string) {
 	if answer == "differs" && !s.reported && !s.unregistered {
 		s.reported = true
@@ -490,8 +490,8 @@ func (w *Worker) register(ctx context.Context, s *schedule, answer string) {
 	}
 }
 
-// leaveSchedules removes the worker from the followers of its schedules. Should that fail, the
-// server finds out by itself.
+// leaveSchedules removes the worker from the followers of its schedules. If that fails, the server
+// notices by itself.
 func (w *Worker) leaveSchedules(ctx context.Context) {
 	if len(w.schedules) == 0 {
 		return

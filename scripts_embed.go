@@ -11,10 +11,10 @@ import (
 //go:embed lua/qless.lua
 var scriptText string
 
-// commands is the script that has all commands.
+// commands is the script with all commands.
 var commands = script.New(scriptText, commandFacts)
 
-// DropInScript returns the script that clients of other languages load in place of their own
-// qless.lua, to run on current servers and to share queues with this package. It holds
-// every command: EVALSHA sha 0 COMMAND NOW ARG...
+// DropInScript returns the script that clients in other languages load in place of their own
+// qless.lua, to run on current servers and to share queues with this package. It holds every
+// command: EVALSHA sha 0 COMMAND NOW ARG...
 func DropInScript() string { return scriptText }

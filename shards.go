@@ -40,11 +40,11 @@ type Shards struct {
 	clients []*Client
 }
 
-// NewShards spreads jobs over the namespaces of clients. A job's shard is chosen by its key and the
-// name of the namespace (rendezvous hashing), regardless of the order of the clients: adding a
-// shard to n others sends one in n+1 of future jobs to a different shard. The error is [ErrInvalid]
-// if there are no clients, a client is nil, or two clients have the same namespace, even on
-// different servers.
+// NewShards returns shards that spread jobs over the namespaces of clients. A job's shard is chosen
+// by its key and the name of the namespace (rendezvous hashing), regardless of the order of the
+// clients: adding a shard to n others sends one in n+1 future jobs to a different shard. The error
+// is [ErrInvalid] if there are no clients, a client is nil, or two clients have the same namespace,
+// even on different servers.
 //
 // To remove a shard, stop putting jobs into it, and keep its workers running until it is empty.
 func NewShards(key ShardBy, clients ...*Client) (*Shards, error) {
@@ -110,8 +110,8 @@ func (s *Shards) Queue(name string) *ShardedQueue {
 
 // Job returns a job, whichever shard has it, or [ErrNotFound]. It asks all shards, because a job
 // that was put before a shard was added, or into another queue, is not in the shard of its key. The
-// first that has it answers for all, so that a shard that is silent delays only what is nowhere
-// else.
+// first shard that has it answers for all, so a silent shard delays only jobs that no other shard
+// has.
 func (s *Shards) Job(ctx context.Context, jid string) (*Job, error) {
 	if err := checkName("get", "jid", jid); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (s *Shards) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 	return together.Ask(jids, func(jid string) (Result, error) { return s.Wait(ctx, jid) })
 }
 
-// A shardResult is what the shard that has a job says about its result: err is nil or
+// A shardResult is the answer of the shard that has a job about its result: err is nil or
 // [ErrUnfinished].
 type shardResult struct {
 	shard  *Client
@@ -201,7 +201,7 @@ func (s *Shards) anyOf(ctx context.Context, in []*Client, jids ...string) (*Job,
 	return job, err
 }
 
-// Queues returns the counts of every queue, over all shards, by name.
+// Queues returns the counts of every queue, summed over all shards and sorted by name.
 func (s *Shards) Queues(ctx context.Context) ([]QueueCounts, error) {
 	all, err := together.Ask(s.clients, func(c *Client) ([]QueueCounts, error) {
 		return c.Queues(ctx)
@@ -244,12 +244,11 @@ type ShardedQueue struct {
 // Name returns the queue's name.
 func (q *ShardedQueue) Name() string { return q.name }
 
-// Put puts a job into its shard, as [Queue.Put] puts one into a queue. If a job with the same
-// [JID] exists in a shard where its key does not belong, a second job is made, even with
-// [IfAbsent]. A job with a [Unique] key goes into the shard of that key, whatever its jid; with
-// [ShardByQueue], the key is unique among the queues of one shard. With [DependsOn], Put first
-// looks for those jobs in all other shards: if one has any, the error is [ErrWrongShard] and
-// nothing is put.
+// Put puts a job into its shard, as [Queue.Put] puts one into a queue. If a job with the same [JID]
+// exists in a shard other than that of its key, a second job is put, even with [IfAbsent]. A job
+// with a [Unique] key goes into the shard of that key, whatever its jid; with [ShardByQueue], the
+// key is unique among the queues of one shard. With [DependsOn], Put first looks for these jobs in
+// all other shards: if one has any, the error is [ErrWrongShard] and nothing is put.
 func (q *ShardedQueue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (string, error) {
@@ -401,8 +400,8 @@ func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	return jobs, nil
 }
 
-// Counts returns how many jobs the queue has in all shards. A queue that is paused in one of them
-// counts as paused.
+// Counts returns the numbers of the queue's jobs in all shards, by state. A queue that is paused in
+// one of them counts as paused.
 func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
 	all, err := together.Ask(q.shards.clients, func(c *Client) (QueueCounts, error) {
 		return c.Queue(q.name).Counts(ctx)

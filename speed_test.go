@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// The benchmarks of this file measure what the client itself does for a call, without a server:
-// go test -run - -bench Client -benchmem
+// The benchmarks of this file measure the client's own work for a call, without a server: go test
+// -run - -bench Client -benchmem
 
 // answered returns a client whose calls are answered at once, without a connection.
 func answered(b *testing.B) *qless.Client {
@@ -112,7 +112,7 @@ func BenchmarkClientDecodeJobs(b *testing.B) {
 	}
 }
 
-// A client without an observer is as cheap as one of before there were any.
+// A client without an observer is as cheap as if there were no observers.
 func TestNoObserverCostsNothing(t *testing.T) {
 	client := offline(t)
 	ctx, cancel := context.WithCancel(t.Context())

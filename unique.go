@@ -21,12 +21,12 @@ type UniqueOption struct{ unique jobopts.Unique }
 // is not part of the key.
 //
 // A put whose key another job holds changes nothing. Its error is [ErrExists], with the jid of the
-// holder. The server decides, so of several puts at once exactly one puts the job. A job never
-// stands in the way of its own put with the same [JID].
+// holder. The server decides, so exactly one of several concurrent puts puts the job. A job never
+// blocks its own put with the same [JID].
 //
-// Only puts look at the key. A job that failed, and is unfailed or put again without this option,
-// runs even if another job has its key by then; otherwise it claims it again. A job with a key
-// keeps it when it is retried or moves to another queue.
+// Only puts check the key. A failed job that is unfailed, or put again without this option, runs
+// even if another job has claimed its key by then; otherwise it claims the key again. A job with a
+// key keeps it when it is retried or moves to another queue.
 //
 // A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
 // [ErrInvalid].
@@ -42,8 +42,8 @@ func (o UniqueOption) UntilStarted() UniqueOption {
 	return o
 }
 
-// For holds the key for this time after the put, whatever becomes of the job, unless it is
-// canceled. It is at least 1 ms. It can't be used with UntilStarted.
+// For holds the key for the duration d after the put, whatever happens to the job, unless it is
+// canceled. d is at least 1 ms. For can't be used with UntilStarted.
 func (o UniqueOption) For(d time.Duration) UniqueOption {
 	o.unique.For = &d
 	return o
@@ -51,39 +51,38 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 
 // Replace puts the job in the place of the one that holds the key, instead of refusing the put:
 //
-//   - If the holder is waiting in any way, also after a retry, it becomes the new job: with its
-//     klass, data, queue, delay and options, and the defaults of options that the put does not
-//     give. Its jid, its history, and its place among dependencies stay. The put returns that jid.
+//   - If the holder is waiting in any way, even after a retry, it becomes the new job, with its
+//     klass, data, queue, delay and options, and defaults for options that the put does not give.
+//     It keeps its jid, its history, and its place among dependencies. The put returns that jid.
 //   - If the holder is running, the new job waits until it has completed or failed, as with
-//     [OnFailureRun], and has the key. Further puts replace the one that waits.
+//     [OnFailureRun], and holds the key. Further puts replace the waiting job.
 //
 // So of the jobs with the key, at most one runs and one waits, and the latest put always leads to a
-// run. With a [Delay], each put begins the delay again: see KeepDue and Within. A job without a
-// delay becomes the last of its priority.
+// run. With a [Delay], each put restarts the delay: see KeepDue and Within. A job without a delay
+// becomes the last of its priority.
 //
-// A key that is held For some time refuses the put as without Replace. A job that holds its key
+// A key that is held by For refuses the put as without Replace. A job that holds its key
 // UntilStarted is replaced while it waits, and is not waited for. Replace can't be used with For,
 // [JID], [DependsOn], [OnFailure], an [If] or [Job.Move].
 //
-// If the connection breaks, the put is sent again, as it has no JID. Should another put have
-// replaced the job meanwhile, this one replaces it again; should the job have been run, it is put
-// once more.
+// If the connection breaks, the put is sent again, as it has no JID. If another put has replaced
+// the job in the meantime, this one replaces it again; if the job has run, it is put once more.
 func (o UniqueOption) Replace() UniqueOption {
 	o.unique.Replace = true
 	return o
 }
 
-// KeepDue has a job that replaces a waiting one fall due when that one would have, or did: it keeps
-// its place in the queue. The delay of the put counts only if it replaces none. It needs Replace,
-// and can't be used with Within.
+// KeepDue gives a job that replaces a waiting one the due time of that one, and so its place in the
+// queue. The delay of the put applies only if it replaces none. It needs Replace, and can't be used
+// with Within.
 func (o UniqueOption) KeepDue() UniqueOption {
 	o.unique.KeepDue = true
 	return o
 }
 
-// Within has the job fall due at most this long after the first put of the job that waits, however
-// often it is replaced. A job that was popped before counts from then. It is at least 1 ms and no
-// shorter than the [Delay]. It needs Replace, and can't be used with KeepDue.
+// Within limits the time from the first put of the waiting job until it falls due, however often it
+// is replaced. For a job that was popped before, the time counts from then. It is at least 1 ms and
+// no shorter than the [Delay]. It needs Replace, and can't be used with KeepDue.
 func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 	o.unique.Within = &longest
 	return o
@@ -92,8 +91,8 @@ func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 func (o UniqueOption) applyPut(given *jobopts.Options) { given.Unique = &o.unique }
 
 // Holder returns the jid of the job that holds the [Unique] key of these parts: a put with the same
-// key would be refused. It is empty if the key is free. A key of a job that was put for some time
-// ([UniqueOption.For]) is held until then, even if the job is gone.
+// key would be refused. It returns the empty string if the key is free. A key held by
+// [UniqueOption.For] stays held until its time has passed, even if the job is gone.
 func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 	const op = "holder"
 	if len(parts) == 0 {
@@ -114,13 +113,13 @@ func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 	return jid, nil
 }
 
-// An If is a condition of a put on the job that has its [JID]. Without one, the put overwrites that
-// job and puts it again, even while it runs. A put takes one condition.
+// An If is a condition of a put on the existing job with its [JID]. Without one, the put overwrites
+// that job and puts it again, even while it runs. A put takes one condition.
 //
-// A put that is refused changes nothing, and its error is [ErrExists], with the jid of the job that
-// is there. The server decides, so of several puts at once exactly one puts the job. If the client
-// has Replicas, and too few have confirmed that the job is there, the error is
-// [ErrNotReplicated] as well.
+// A put that is refused changes nothing, and its error is [ErrExists], with the jid of the existing
+// job. The server decides, so exactly one of several concurrent puts puts the job. If the client
+// has Replicas, and too few have confirmed the existing job, the error is [ErrNotReplicated] as
+// well.
 type If string
 
 const (
@@ -129,8 +128,8 @@ const (
 	// [Job.Move].
 	IfAbsent If = "absent"
 
-	// IfFinished refuses the put if there is a job with its [JID], unless that is complete or failed:
-	// then it is put again.
+	// IfFinished refuses the put if there is a job with its [JID], unless that job is complete or
+	// failed, in which case it is put again.
 	IfFinished If = "finished"
 
 	// IfNotRunning refuses the put if a worker runs the job with its [JID]. In any other state,
@@ -141,7 +140,7 @@ const (
 
 func (o If) applyPut(given *jobopts.Options) { given.If = append(given.If, string(o)) }
 
-// A conflict is a job that a put left as it was, or replaced.
+// A conflict is an existing job that a put left alone or replaced.
 type conflict struct {
 	at    int // which of the puts
 	jid   string
@@ -162,14 +161,14 @@ func (f conflict) answer(err error) (string, error) {
 	return f.jid, errorOfOne("put", f.jid, err)
 }
 
-// found returns the job that a put has found.
+// found completes the description of a job that the put has found.
 func (p *put) found(f conflict) conflict {
 	f.holds = f.jid != p.jid
 	return f
 }
 
-// unconfirmed returns the error of a put that was refused, where err is what is wrong otherwise. If
-// the replicas have not confirmed that the job is there, it is both.
+// unconfirmed returns the error of a put that was refused. If err reports that the replicas have
+// not confirmed the existing job, the result wraps it.
 func (e *Error) unconfirmed(err error) *Error {
 	if errors.Is(err, ErrNotReplicated) {
 		e.Err = err
@@ -205,7 +204,7 @@ func conflictIn(reply any) (conflict, bool) {
 	return conflict{jid: wire.AsString(parts[0]), state: state}, true
 }
 
-// conflictsIn returns the jobs that were there by the reply of put.many.
+// conflictsIn returns the existing jobs in a reply of put.many.
 func conflictsIn(reply any) ([]conflict, error) {
 	var found []conflict
 	for _, item := range wire.Items(reply) {
@@ -224,11 +223,11 @@ func conflictsIn(reply any) ([]conflict, error) {
 	return found, nil
 }
 
-// maxListed is how many jobs a message lists.
+// maxListed is the maximum number of jobs that a message lists.
 const maxListed = 10
 
-// manyError returns the error of a PutMany, where err is nil or what is wrong with the jobs that
-// were put, and those found were there.
+// manyError returns the error of a PutMany. found are the jobs that existed, and err is the error
+// of the jobs that were put, or nil.
 func manyError(found []conflict, err error) error {
 	if len(found) == 0 || err != nil && !errors.Is(err, ErrNotReplicated) {
 		return err
@@ -236,7 +235,7 @@ func manyError(found []conflict, err error) error {
 	return existError(found).unconfirmed(err)
 }
 
-// existError returns the error of a PutMany some of whose jobs were there.
+// existError returns the error of a PutMany some of whose jobs existed.
 func existError(found []conflict) *Error {
 	if len(found) == 1 {
 		err := found[0].exists("put")

@@ -24,18 +24,18 @@ import (
 	"github.com/qless/qless-go/internal/together"
 )
 
-// A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
-// lock of every job that runs, wakes up when there is something to do, and survives outages of
-// the server. Its life:
+// A Worker takes jobs from queues and passes them to handlers, several at once. It renews the lock
+// of every running job, wakes up when there is something to do, and survives outages of the server.
+// Its life:
 //
 //	new       [NewWorker]; handlers and middleware are registered: [Worker.Handle], [Worker.Use]
-//	taking    [Worker.Run] or [Worker.Start]; one exchange with the server at a time asks for as
-//	          many jobs as there are free slots, and reports the outcomes that there are
+//	taking    [Worker.Run] or [Worker.Start]; one exchange with the server at a time reports
+//	          outcomes, and asks for as many jobs as there are free slots
 //	paused    [Worker.Pause]; running jobs continue, until [Worker.Resume]
 //	draining  [Worker.Stop], [Worker.Drain], or the end of the context of Run or Start; no job is
-//	          taken, and running ones have the ShutdownTimeout, then they are released
+//	          taken, and running ones have the ShutdownTimeout before they are released
 //	reporting the last outcomes are sent, for at most a second
-//	leaving   the worker is deregistered, for at most a second; others do what it was to do next
+//	leaving   the worker is deregistered, for at most a second; others take over its pending work
 //	closed    [Worker.Closed]; it can't be started again
 type Worker struct {
 	client    *Client // under the worker's name
@@ -60,7 +60,7 @@ type Worker struct {
 
 	shutdown shutdown
 
-	finishing atomic.Int32 // how many handlers have returned and are being dealt with
+	finishing atomic.Int32 // the number of handlers whose outcomes are being processed
 
 	mu         sync.Mutex
 	mux        mux          // not changed after the start
@@ -84,8 +84,8 @@ const (
 )
 
 // NewWorker returns a worker for a client's queues. It does nothing until it is started. Workers of
-// one client share its connections: an idle one takes the program about 13 KB of memory. If the
-// configuration is invalid, the error is [ErrInvalid]. NewWorker panics if the client is nil.
+// one client share its connections; an idle worker uses about 13 KB of memory. If the configuration
+// is invalid, the error is [ErrInvalid]. NewWorker panics if the client is nil.
 func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	if client == nil {
 		panic("qless: NewWorker: nil client")
@@ -93,7 +93,7 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	return newWorker(client, client.hub, config)
 }
 
-// newWorker returns a worker that listens by a hub.
+// newWorker returns a worker that receives its messages from a hub.
 func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -162,9 +162,9 @@ func (w *Worker) Use(middleware ...Middleware) {
 	w.middleware = append(w.middleware, middleware...)
 }
 
-// Handler returns what the worker calls for the jobs of a klass: the registered handler with the
-// middleware around it, and with [ClientFromContext] and [Logger] set. It returns nil if the klass
-// has no handler. It is meant for tests of handlers, see the package qlesstest.
+// Handler returns the handler that the worker calls for the jobs of a klass: the registered one
+// inside the middleware, with [ClientFromContext] and [Logger] set. It returns nil if the klass has
+// no handler. It is meant for tests of handlers: see package qlesstest.
 func (w *Worker) Handler(klass string) Handler {
 	w.mu.Lock()
 	r := w.mux.find(klass)
@@ -189,7 +189,7 @@ func (w *Worker) wrap(handler Handler) Handler {
 	return handler
 }
 
-// middlewareWraps reports whether every middleware makes a handler of a handler. The mutex is held.
+// middlewareWraps reports whether every middleware returns a handler. The mutex is held.
 func (w *Worker) middlewareWraps() bool {
 	next := Handler(func(context.Context, *Job) error { return nil })
 	return !slices.ContainsFunc(w.middleware, func(m Middleware) bool { return m(next) == nil })
@@ -200,9 +200,9 @@ func (w *Worker) withClient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, clientKey{}, w.client)
 }
 
-// Run starts the worker and blocks until it has stopped: because the context has ended, or by
-// [Worker.Stop] or [Worker.Drain]. It returns the error of [Worker.Start], or what Stop
-// returned. Use [os/signal.NotifyContext] to stop the worker when the process gets a signal.
+// Run starts the worker and blocks until it has stopped, because the context has ended or
+// [Worker.Stop] or [Worker.Drain] was called. It returns the error of [Worker.Start] or of Stop.
+// Use [os/signal.NotifyContext] to stop the worker when the process gets a signal.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (w *Worker) Run(ctx context.Context) error {
 //
 // Start returns [ErrInvalid] if no handler is registered, the worker was started or stopped before,
 // or this process runs another worker with its name on the same server and namespace. It is not an
-// error if the server is away: the worker waits for it.
+// error if the server is unreachable: the worker waits for it.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,12 +235,12 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Pause stops taking jobs until [Worker.Resume], and releases the jobs that were taken ahead.
-// Running jobs continue.
+// Pause stops taking jobs until [Worker.Resume], and releases prefetched jobs. Running jobs
+// continue.
 func (w *Worker) Pause() { w.setPaused(true) }
 
-// Resume takes jobs again after [Worker.Pause]. The worker asks for jobs at once, and whether a
-// schedule is due, even if it was not paused.
+// Resume takes jobs again after [Worker.Pause]. Even if it was not paused, the worker asks for jobs
+// at once, and checks whether schedules are due.
 func (w *Worker) Resume() {
 	w.setPaused(false)
 	w.recheck()
@@ -305,7 +305,7 @@ type workload struct {
 	state   workerState
 	paused  bool
 	active  int
-	ahead   int // how many jobs to take ahead
+	ahead   int // the number of jobs to take ahead
 	reports []*report
 }
 
@@ -329,9 +329,9 @@ func (w *Worker) settleDeferred(ctx context.Context) {
 }
 
 // A WorkerGroup is a list of workers that have the same handlers, and are started and stopped
-// together: for several namespaces, such as those of [Shards] or of tenants, by [NewWorkerGroup];
-// or for one, where a worker of a single queue keeps slots for it, beside one of all queues. Other
-// methods of [Worker] are called for each:
+// together. They may serve several namespaces, such as those of [Shards] or of tenants: see
+// [NewWorkerGroup]. Or they serve one, where a worker for a single queue reserves slots for it,
+// beside a worker for all queues. Other methods of [Worker] are called for each:
 //
 //	for _, w := range group {
 //		w.Use(middleware)
@@ -426,15 +426,15 @@ func (g WorkerGroup) Drain(ctx context.Context) error {
 
 // A WorkerConfig configures a worker. Only Queues is required.
 //
-// A number or duration of 0 means the default. Where a field can be disabled, -1 does so; other
+// A number or duration of 0 means the default. Where a field can be disabled, -1 disables it; other
 // negative values are invalid.
 type WorkerConfig struct {
 	// Backoff returns how long a job waits before it is retried after an error.
 	//
-	// Defaults to 1 s, doubled with each attempt up to 10 minutes, as [ExponentialBackoff] has it.
+	// Defaults to 1 s, doubled with each attempt up to 10 minutes, by [ExponentialBackoff].
 	Backoff Backoff
 
-	// Concurrency is how many jobs run at once.
+	// Concurrency is the maximum number of jobs that run at once.
 	//
 	// Defaults to 10.
 	Concurrency int
@@ -444,38 +444,38 @@ type WorkerConfig struct {
 	// Defaults to [DefaultFailGroup].
 	FailGroup func(job *Job, err error) string
 
-	// Logger is what the worker logs to.
+	// Logger is the worker's logger.
 	//
 	// Defaults to the client's logger.
 	Logger *slog.Logger
 
-	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The
-	// worker keeps the job's lock: the job is complete if the handler still returns
-	// nil, and is retried if it returns an error. The option [MaxRunTime] sets it
-	// for one klass. A job with [MaxRunTime] may have less time.
+	// MaxRunTime is the time after which a handler's context ends, with the cause [ErrMaxRunTime]. The
+	// worker keeps the job's lock: the job is complete if the handler still returns nil, and is
+	// retried if it returns an error. The option [MaxRunTime] sets it for one klass, and a job with
+	// that option may have less time.
 	//
 	// Defaults to 0, which means never, as -1 does.
 	MaxRunTime time.Duration
 
 	// Name is the worker's name, under which it holds its locks. It must be unique among the live
-	// workers of the namespace. Start refuses a name that another worker of this process has; it
-	// can't know those of other processes, and workers with one name share their locks.
+	// workers of the namespace. Start refuses the name of another worker of this process. It can't
+	// know names in other processes, and workers with the same name share their locks.
 	//
-	// Defaults to host-pid-random.
+	// Defaults to a unique name of the form host-pid-random.
 	Name string
 
 	// Observer is called when a job starts, when it ends, and when something goes wrong in between,
-	// for metrics and traces. It is called concurrently, but in order for each job. The worker
-	// waits for it, so it should be fast, and must not stop the worker.
+	// for metrics and traces. It is called concurrently, but in order for each job. The worker waits
+	// for it, so it should return quickly, and must not stop the worker.
 	//
 	// Defaults to nil, which means that events are not reported.
 	Observer func(event JobEvent)
 
-	// Linger is how long the worker waits between two calls of the server when jobs come one by one
-	// and follow each other closely, so that a call is about several: outcomes wait for up to three
-	// times as long. The first job after an idle moment never waits, and neither does a backlog.
+	// Linger is how long the worker waits between two calls to the server when jobs arrive one by one
+	// in quick succession, so that a call covers several. Outcomes wait up to three times as long. The
+	// first job after an idle moment never waits, and neither does a backlog.
 	//
-	// Defaults to 1 ms. The value -1 means no time.
+	// Defaults to 1 ms. The value -1 means no waiting.
 	Linger time.Duration
 
 	// Order is the order in which the queues are asked for jobs.
@@ -483,25 +483,25 @@ type WorkerConfig struct {
 	// Defaults to [OrderStrict].
 	Order Order
 
-	// PollInterval is how long an idle worker waits at most before it asks for jobs again, if
+	// PollInterval is the maximum time that an idle worker waits before it asks for jobs again, if
 	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour,
 	// because a job with a longer delay wakes no worker.
 	//
-	// Defaults to 10 s. It must be at least 1 ms; there is no none.
+	// Defaults to 10 s. It must be at least 1 ms, and can't be disabled.
 	PollInterval time.Duration
 
-	// Prefetch is how many jobs a worker with short handlers takes at most ahead of its free slots,
-	// to ask the server less often. It takes no more than it works off in about 10 ms, none while
-	// another idle worker waits for one of its queues, and none of a queue with a max-concurrency.
-	// It releases jobs that have waited for 20 ms, and all when it is paused or stopped.
+	// Prefetch is the maximum number of jobs that a worker with short handlers takes ahead of its free
+	// slots, to ask the server less often. It takes no more than it can run in about 10 ms, none while
+	// another worker is idle for one of its queues, and none of a queue with a max-concurrency. It
+	// releases jobs that have waited for 20 ms, and all when it is paused or stopped.
 	//
-	// Defaults to 0, which means by need: up to 16. The value -1 means none.
+	// Defaults to 0, which means as needed, up to 16. The value -1 means none.
 	Prefetch int
 
-	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*"
-	// the * matches any text, and "!mail-slow" excludes a queue that other patterns match. New
-	// queues are matched as they appear. If the patterns match more than 1000 queues, queues that
-	// are new or had jobs at the last poll are asked first, and the others in turns.
+	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*" the
+	// * matches any text, and "!mail-slow" excludes a queue that other patterns match. New queues are
+	// matched as they appear. If the patterns match more than 1000 queues, queues that are new or had
+	// jobs at the last poll are asked first, and the others in turn.
 	Queues []string
 
 	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
@@ -513,13 +513,13 @@ type WorkerConfig struct {
 	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration
 
-	// Weights have the queue of each job drawn: while all queues have jobs, one with the weight 6
-	// gives six times as many as one with the weight 1, in the long run. Its keys are elements of
-	// Queues, patterns too; the others have the weight 1. Weights are from 1 to 1000, and take the
-	// place of Order. To keep slots for a queue, have another worker for it: see [WorkerGroup].
+	// Weights make the worker draw the queue of each job at random: while all queues have jobs, one
+	// with weight 6 yields six times as many as one with weight 1, in the long run. The keys are
+	// elements of Queues, including patterns; others have weight 1. Weights are from 1 to 1000, and
+	// replace Order. To reserve slots for a queue, use another worker: see [WorkerGroup].
 	Weights map[string]int
 
-	// UnknownKlassDelay is the delay of a job whose klass has no handler in this worker. It is
+	// UnknownKlassDelay is the delay of a job whose klass has no handler in this worker. The job is
 	// released, without using up a retry, for a worker that has one.
 	//
 	// Defaults to 15 s. The value -1 means at once.

@@ -10,15 +10,15 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A listener receives the messages for a worker: that a job is ready, that a lock was lost, that a
-// queue is new. It shares the client's subscription with others, and keeps nobody waiting.
+// A listener receives the messages for a worker: a job is ready, a lock was lost, or a queue is
+// new. It shares the client's subscription with others, and never blocks.
 type listener struct {
 	client    *Client
 	locks     *leases.Keeper[*activeJob]
 	watch     *queues.Watch
-	jobsReady func()     // asks for jobs, and who relays
+	jobsReady func()     // asks for jobs, and for a relay
 	woken     func()     // asks for jobs
-	recheck   func()     // has the schedules look at the clock
+	recheck   func()     // makes the schedules check the clock
 	wakes     string     // the channel where the worker is woken
 	relay     *hub.Relay // set by begin
 }
@@ -29,8 +29,8 @@ const (
 	channelQueues = "x:queues" // the name of a queue that has appeared
 )
 
-// wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
-// that name has schedules look more often than they need to.
+// wakeClock is the message that wakes a worker because the server's clock was moved. A queue with
+// this name makes schedules check more often than they need to.
 const wakeClock = "clock"
 
 func newListener(
@@ -44,19 +44,19 @@ func newListener(
 	}
 }
 
-// begin begins to listen.
+// begin starts listening.
 func (l *listener) begin() {
 	l.relay = l.client.hub.Join(l.client.hubConfig(), l, l.channels()...)
 }
 
-// end ends listening. It returns when the server was told of that, or the context has ended, and
+// end stops listening. It returns when the server was notified or the context has ended, and
 // reports whether another worker has to relay.
 func (l *listener) end(ctx context.Context) (relayed bool) {
 	return l.client.hub.Leave(ctx, l, l.relay, l.channels()...)
 }
 
-// channels returns what the worker listens to. The server sends the messages of all when it sends
-// those of the first, as they are subscribed to together.
+// channels returns the channels that the worker listens to. They are subscribed to together, so the
+// server sends messages of all once it sends those of the first.
 func (l *listener) channels() []string {
 	channels := []string{l.wakes, l.client.prefix + "w:" + l.client.worker}
 	if l.watch.Choice.Patterns.Watch() {
@@ -65,8 +65,8 @@ func (l *listener) channels() []string {
 	return channels
 }
 
-// resubscribe is called when the server says that this worker is not subscribed. If it has been
-// since before the question, it is, on a cluster, at a former master.
+// resubscribe is called when the server reports that this worker is not subscribed. If it
+// subscribed before it asked, it is subscribed at a former master of a cluster.
 func (l *listener) resubscribe(asked time.Time) { l.client.hub.Restart(l.wakes, asked) }
 
 // Notify acts on a message for the worker.
@@ -101,8 +101,8 @@ func (l *listener) lost(event Event) {
 	}
 }
 
-// wake asks for jobs. The payload is a queue, or says that the clock was moved. It is empty when a
-// relay may be missing.
+// wake asks for jobs. The payload is the name of a queue, or wakeClock. It is empty when a relay
+// may be missing.
 func (l *listener) wake(payload string) {
 	if payload == wakeClock {
 		l.recheck()
@@ -117,7 +117,7 @@ func (l *listener) wake(payload string) {
 	}
 }
 
-// queueAppeared notes that there is a new queue, and asks for jobs if it is one of the worker's.
+// queueAppeared records a new queue, and asks for jobs if it is one of the worker's.
 func (l *listener) queueAppeared(queue string) {
 	l.watch.Appeared(queue)
 	if l.watch.Choice.Patterns.Find(queue) >= 0 {
@@ -125,7 +125,7 @@ func (l *listener) queueAppeared(queue string) {
 	}
 }
 
-// missedQueues notes that there may be new queues, or jobs.
+// missedQueues records that there may be new queues or jobs.
 func (l *listener) missedQueues() {
 	l.watch.Missed()
 	l.jobsReady()

@@ -27,8 +27,8 @@ type report struct {
 	sent      bool      // it was sent before, and got no reply
 	alone     bool      // the server refused a call with it: send it alone
 	unstarted bool      // it releases a job whose handler was not called
-	place     int       // among such reports that go together; 0: none
-	refusals  int       // how often the server refused it alone
+	place     int       // its order among such reports of an exchange; 0: none
+	refusals  int       // the number of times that the server refused it alone
 	late      bool      // the lock has ended: another worker probably has the job
 }
 
@@ -43,11 +43,11 @@ func (r *report) endedAs(answer string) Action {
 	return r.Action
 }
 
-// finishArgs returns the arguments of the script finish. Jobs of a queue that follow each other and
-// are complete, and nothing else, are named together.
+// finishArgs returns the arguments of the script finish. Consecutive complete jobs of a queue, with
+// nothing else to report, are listed together.
 func finishArgs(worker string, reports []*report) []any {
 	args := append(make([]any, 0, 4+len(reports)*reportArgs), worker)
-	count, queue := -1, "" // where the number of jobs is that are named together, and their queue
+	count, queue := -1, "" // the index of the number of jobs listed together, and their queue
 	named := 0
 	for _, r := range reports {
 		details := r.details()
@@ -68,8 +68,8 @@ func finishArgs(worker string, reports []*report) []any {
 	return args
 }
 
-// finishAnswers returns the answer of the script finish to each report. It has none if all jobs are
-// complete, and nothing else was said of them.
+// finishAnswers returns the answer of the script finish to each report. The reply is empty if all
+// jobs are complete, with nothing else to report.
 func finishAnswers(reply any, reports []*report) ([]string, error) {
 	answers, err := decodeStrings("finish", reply)
 	if err == nil && len(answers) == 0 {
@@ -82,7 +82,7 @@ func finishAnswers(reply any, reports []*report) ([]string, error) {
 }
 
 // details returns the arguments of the report's action, in pairs. A report that is late or was sent
-// before says which run it is about, because this worker may have popped the job again since.
+// before names its run, because this worker may have popped the job again since.
 func (r *report) details() []string {
 	spec := actions[r.Action]
 	details := spec.args(&r.Outcome)
@@ -98,7 +98,7 @@ func (r *report) details() []string {
 	return details
 }
 
-// setPlaces has the jobs that were not started keep their order when they are released.
+// setPlaces makes the jobs that were not started keep their order when they are released.
 func setPlaces(reports []*report) {
 	place := 0
 	for _, r := range reports {
@@ -123,11 +123,11 @@ func inBatches(reports []*report) [][]*report {
 	return append(batches, slices.Collect(slices.Chunk(together, reportBatch))...)
 }
 
-// reportBytes is how many bytes of changed data and of results one exchange takes, unless those are
-// of one job.
+// reportBytes is the maximum size in bytes of changed data and results in one exchange, unless one
+// job has more.
 const reportBytes = 2 << 20
 
-// countReports returns how many of the reports go together.
+// countReports returns the number of reports for one exchange.
 func countReports(reports []*report) int {
 	bytes := 0
 	for n, r := range reports {
@@ -139,17 +139,17 @@ func countReports(reports []*report) int {
 	return len(reports)
 }
 
-// maxRefusals is how often the server may refuse a report that was sent alone.
+// maxRefusals is the number of times that the server may refuse a report that was sent alone.
 const maxRefusals = 5
 
 // refusedBackoff is how long to wait before sending a refused report again.
 var refusedBackoff = redisx.Backoff{First: 200 * time.Millisecond, Longest: 10 * time.Second}
 
-// An outbox holds the reports that the server does not know yet, and handles its answers.
+// An outbox holds the reports that are not delivered yet, and handles the server's answers.
 type outbox struct {
 	log   *workerLog
 	ready hub.Signal // there is something to send again
-	rest  hub.Signal // jobs that waited for others are still to be released
+	rest  hub.Signal // dependents are left to be released
 
 	// reported is called when the server has ended a job by an action, or has not because of an
 	// error. It may be nil.
@@ -197,7 +197,7 @@ func (b *outbox) done() {
 	b.sending = nil
 }
 
-// isEmpty reports whether the server knows everything.
+// isEmpty reports whether all reports are delivered.
 func (b *outbox) isEmpty() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,8 +216,7 @@ func (b *outbox) has(jid string) bool {
 	return slices.ContainsFunc(b.queued, func(r *report) bool { return r.jid == jid })
 }
 
-// forget drops the reports about a job whose lock has ended, and that was popped again. It returns
-// them.
+// forget drops and returns the reports about a job that was popped again after its lock had ended.
 func (b *outbox) forget(jid string) (forgotten []*report) {
 	about := func(r *report) bool {
 		if r.jid == jid {
@@ -273,8 +272,8 @@ func (b *outbox) unhold(r *report) {
 }
 
 // answered handles the reply to reports that were sent in one script, or the error that came
-// instead. Others says whether another command of the same exchange succeeded. It returns an error
-// if the next exchange has to wait.
+// instead. others is true if another command of the same exchange succeeded. It returns an error if
+// the next exchange must wait.
 func (b *outbox) answered(reports []*report, reply any, err error, others bool) error {
 	var answers []string
 	if err == nil {
@@ -327,7 +326,7 @@ func (b *outbox) settle(reports []*report, answers []string) {
 	}
 }
 
-// end passes on how the server has ended a job, or why it has not.
+// end reports how the server has ended a job, or why it has not.
 func (b *outbox) end(r *report, action Action, err error) {
 	if b.reported != nil {
 		b.reported(r, action, err)
@@ -337,7 +336,7 @@ func (b *outbox) end(r *report, action Action, err error) {
 // notTaken handles a report whose job no longer belongs to this worker.
 func (b *outbox) notTaken(r *report, problem string) {
 	switch code := codeOf(problem); {
-	case r.late || r.unstarted: // nobody waits for it
+	case r.late || r.unstarted: // nothing waits for it
 	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, problem)
 		b.end(r, r.Action, nil)
@@ -349,8 +348,8 @@ func (b *outbox) notTaken(r *report, problem string) {
 	}
 }
 
-// invalid handles reports one of which is invalid, for example because its data is nested too
-// deeply: it has each sent alone, and fails the job of the invalid one.
+// invalid handles reports of which one is invalid, for example because its data is nested too
+// deeply. It sends each alone, and fails the job of the invalid one.
 func (b *outbox) invalid(reports []*report, err error) {
 	switch r := reports[0]; {
 	case len(reports) > 1:
@@ -364,7 +363,7 @@ func (b *outbox) invalid(reports []*report, err error) {
 	}
 }
 
-// separate has each report sent alone, as the server may have refused only one of them.
+// separate sends each report alone, as the server may have refused only one of them.
 func (b *outbox) separate(reports []*report) {
 	for _, r := range reports {
 		r.alone = true
@@ -373,8 +372,8 @@ func (b *outbox) separate(reports []*report) {
 }
 
 // refused handles a report that the server refuses even alone, for instance because of a damaged
-// key. It is retried a few times, without delaying other reports. A general refusal says nothing
-// about the report, which is then retried until its lock has ended.
+// key. It is retried a few times, without delaying other reports. A general refusal is not about
+// the report, which is then retried until its lock has ended.
 func (b *outbox) refused(r *report, err error, general bool) {
 	r.refusals++
 	if r.lockEnded() || !general && r.refusals >= maxRefusals {
@@ -406,10 +405,10 @@ func (b *outbox) requeueLocked(reports []*report, err error) {
 	b.requeue(kept)
 }
 
-// progressPause is how long the progress of a job is not sent after it was.
+// progressPause is the minimum time between two reports of a job's progress.
 const progressPause = time.Second
 
-// A heldProgress is the progress of a job that runs.
+// A heldProgress is the progress of a running job.
 type heldProgress struct {
 	*progressReport
 	hold *hold
@@ -421,7 +420,7 @@ type progressKeeper struct {
 
 	mu      sync.Mutex
 	waiting map[*hold]*heldProgress
-	refused bool // the last call was
+	refused bool // the last call was refused
 }
 
 func newProgressKeeper(ready hub.Signal) *progressKeeper {
@@ -442,7 +441,7 @@ func (k *progressKeeper) set(r *heldProgress) {
 	}
 }
 
-// wait returns how long it takes until a report is due. The mutex is held.
+// wait returns the time until a report is due. The mutex is held.
 func (k *progressKeeper) wait(r *heldProgress) time.Duration {
 	if r.hold.progressSent.IsZero() || r.isLast() {
 		return 0
@@ -451,7 +450,7 @@ func (k *progressKeeper) wait(r *heldProgress) time.Duration {
 }
 
 // take returns the reports to be sent now: the due ones, and the ones about jobs whose outcomes are
-// sent. It drops those of jobs that were lost, or that have ended otherwise.
+// sent. It drops reports about jobs that were lost or have ended otherwise.
 func (k *progressKeeper) take(outcomes []*report) []*heldProgress {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -479,8 +478,8 @@ func (k *progressKeeper) take(outcomes []*report) []*heldProgress {
 	return due
 }
 
-// restore keeps reports that could not be sent, unless there are newer ones, and has them sent
-// again after some time.
+// restore keeps reports that could not be sent, unless there are newer ones, and sends them again
+// after some time.
 func (k *progressKeeper) restore(reports []*heldProgress) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -492,7 +491,7 @@ func (k *progressKeeper) restore(reports []*heldProgress) {
 	time.AfterFunc(progressPause, k.ready.Notify)
 }
 
-// isNews records how a call went, and reports whether it is the first that was refused.
+// isNews records the error of a call, and reports whether it is the first refusal in a row.
 func (k *progressKeeper) isNews(err error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -501,8 +500,8 @@ func (k *progressKeeper) isNews(err error) bool {
 	return k.refused && !before
 }
 
-// sendProgress sends what the progressKeeper gave. Reports that the server refuses are dropped: the
-// next one of the job has newer values. It returns an error if the server is away.
+// sendProgress sends reports of the progressKeeper. Reports that the server refuses are dropped:
+// the job's next one has newer values. It returns an error if the server is unreachable.
 func (l *workLoop) sendProgress(ctx context.Context, reports []*heldProgress) error {
 	if len(reports) == 0 {
 		return nil

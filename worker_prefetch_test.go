@@ -29,7 +29,7 @@ type aheadEnv struct {
 
 	mu     sync.Mutex
 	events []qless.JobEvent
-	counts []int // how many jobs each reserve returned that returned any
+	counts []int // the number of jobs of each reserve that returned any
 }
 
 var takenAhead = []string{"m", "z", "a"}
@@ -72,7 +72,7 @@ func (e *aheadEnv) observeCall(_ context.Context, call qless.Call) {
 	}
 }
 
-// takeCounts returns how many jobs each reserve returned since the last time.
+// takeCounts returns the number of jobs of each reserve since the last time.
 func (e *aheadEnv) takeCounts() []int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -173,8 +173,8 @@ func (e *aheadEnv) job(jid string) *qless.Job {
 	return job
 }
 
-// givenBack waits until the jobs that were taken ahead wait in the queue, and requires that they
-// are its next jobs in their order, and have all their retries.
+// givenBack waits until the jobs that were taken ahead wait in the queue again, and requires that
+// they are its next jobs in order, and have all their retries.
 func (e *aheadEnv) givenBack() {
 	e.t.Helper()
 	for _, jid := range takenAhead {
@@ -263,7 +263,7 @@ func TestNothingIsTakenAheadSoonAfterGivingBack(t *testing.T) {
 	require.Equal(t, ones(7), e.takeCounts()[:7], "until handlers were timed again")
 }
 
-// While the queue is paused, released jobs are not handed out.
+// While the queue is paused, released jobs are not popped.
 func TestWhatIsGivenBackToAPausedQueueWaits(t *testing.T) {
 	e := newAheadEnv(t, nil)
 	e.put("K", "new")
@@ -302,7 +302,7 @@ func TestWhatIsGivenBackGoesToItsPlaceInItsQueue(t *testing.T) {
 	require.NoError(t, testkit.Soon(t, "the end of Stop", stopped))
 }
 
-// They are running for the server.
+// To the server, they are running.
 func TestJobsOfAPausedQueueThatWereTakenAheadStillRun(t *testing.T) {
 	e := newAheadEnv(t, nil)
 	e.put("K", "new")
@@ -392,8 +392,8 @@ func TestStopReturnsThoughGivingBackFails(t *testing.T) {
 	require.Empty(t, e.ran)
 }
 
-// worksOff has a worker of one slot work off some short jobs, and returns how many each reserve
-// returned.
+// worksOff lets a worker of one slot run some short jobs, and returns the number of jobs of each
+// reserve.
 func worksOff(
 	t *testing.T, config qless.WorkerConfig, set func(client *qless.Client),
 ) (counts []int) {
@@ -464,11 +464,11 @@ func TestAWorkerTakesNoMoreAheadThanPrefetchSays(t *testing.T) {
 // A chat is a worker of one slot with a backlog that never ends: each job puts another one.
 type chat struct {
 	special chan string // the jid of the special job that runs; then no other does
-	between int         // how many jobs ran after act, until then
+	between int         // the number of jobs that ran after act, until then
 }
 
-// chatty starts such a worker. The first job that runs while others are held ahead calls act, with
-// how many are.
+// chatty starts such a worker. The first job that runs while others are held ahead calls act with
+// their number.
 func chatty(
 	t *testing.T, config qless.WorkerConfig, act func(client *qless.Client, held int),
 ) *chat {

@@ -188,7 +188,7 @@ func isDeadline(err error) (deadline bool) {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// panicked returns the error for a panic. It is called while the panic's stack is still there.
+// panicked returns the error for a panic. It is called while the panic's stack still exists.
 func (w *Worker) panicked(a *activeJob, value any) error {
 	err := &PanicError{Value: value, Stack: debug.Stack()}
 	w.observer.panicked(a, err)
@@ -224,7 +224,7 @@ func (a *activeJob) report(outcome Outcome) *report {
 	return &report{Outcome: outcome, job: a, jid: a.jid, queue: a.queue, since: a.since}
 }
 
-// changedData returns the job's data if the handler has changed it, else the empty string.
+// changedData returns the job's data if the handler has changed it, and otherwise the empty string.
 func (a *activeJob) changedData() (string, error) {
 	if string(a.job.Data) == a.original {
 		return "", nil
@@ -319,7 +319,7 @@ func (w *Worker) discard(a *activeJob, r *report, cause error) {
 	w.observer.ended(a, r.Outcome, cause)
 }
 
-// reported notes that the server has ended a job by an action, or has not because of an error.
+// reported records that the server has ended a job by an action, or has not because of an error.
 func (w *Worker) reported(r *report, action Action, err error) {
 	switch {
 	case err == nil:
@@ -335,7 +335,7 @@ func (w *Worker) reported(r *report, action Action, err error) {
 	w.observer.end(r.job, JobEvent{Outcome: r.Outcome, Err: err, Exhausted: action != r.Action})
 }
 
-// undone notes that reports will not reach the server.
+// undone notifies the observer of reports that will not reach the server.
 func (w *Worker) undone(reports []*report, cause error) {
 	for _, r := range reports {
 		w.observer.ended(r.job, r.Outcome, cause)
@@ -359,7 +359,7 @@ func (w *Worker) retryLate(a *activeJob) {
 	w.loop.due.Notify()
 }
 
-// newLocks returns what keeps the locks of the worker's jobs.
+// newLocks returns the keeper of the locks of the worker's jobs.
 func (w *Worker) newLocks() *leases.Keeper[*activeJob] {
 	return leases.NewKeeper(leases.Config[*activeJob]{
 		Renew:   w.client.renew,
@@ -395,7 +395,7 @@ func (c *Client) renew(ctx context.Context, jids []string) ([]leases.Renewal, er
 	return renewals, nil
 }
 
-// causeOfLoss returns why a lock was lost that the server does not renew.
+// causeOfLoss returns the cause for which the server does not renew a lock.
 func causeOfLoss(problem string) error {
 	if codeOf(problem) == ErrNotFound {
 		return ErrCanceled
@@ -459,8 +459,8 @@ func (w *Worker) releaseAll() {
 	}
 }
 
-// admit starts a job whose lock is kept, or holds it if no slot is free. It gives the job back if
-// the worker no longer wants jobs.
+// admit starts a job whose lock is kept, or holds it if no slot is free. It releases the job if the
+// worker no longer wants jobs.
 func (w *Worker) admit(a *activeJob) {
 	w.mu.Lock()
 	wanted := w.state == workerRunning && !w.paused
@@ -488,7 +488,7 @@ func (w *Worker) startNext() {
 	}
 }
 
-// wantedAhead returns how many jobs to take ahead. The mutex is held.
+// wantedAhead returns the number of jobs to take ahead. The mutex is held.
 func (w *Worker) wantedAhead() int {
 	return w.ahead.Wanted(w.cfg.Concurrency, func(yield func(time.Time) bool) {
 		for a := range w.active {
@@ -499,7 +499,7 @@ func (w *Worker) wantedAhead() int {
 	})
 }
 
-// releaseOverdue gives back the jobs that were taken ahead if handlers take longer than expected.
+// releaseOverdue releases prefetched jobs if handlers take longer than expected.
 func (w *Worker) releaseOverdue() {
 	w.mu.Lock()
 	overdue := w.ahead.TakeOverdue()
@@ -522,7 +522,7 @@ func (w *Worker) releaseAhead(jobs []*activeJob) {
 	w.loop.due.Notify()
 }
 
-// dropUnstarted reports whether the handler of a job that is lost was not called. Then it never is.
+// dropUnstarted reports whether the handler of a lost job was not called. In this case it never is.
 func (w *Worker) dropUnstarted(a *activeJob) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// run is the life of a worker that was started. Each phase after the first has a limit: that of
-// Stop, then [leaveTimeout] for each.
+// run runs a started worker until it is closed. Each phase after the first is limited: by Stop, and
+// then by [leaveTimeout].
 func (w *Worker) run(ctx context.Context) {
 	p := w.startParts()
 	w.take(ctx)
@@ -20,11 +20,11 @@ func (w *Worker) run(ctx context.Context) {
 	w.close()
 }
 
-// A shutdown has what a worker waits for when it ends. Each is opened once.
+// A shutdown holds the latches that a worker waits for when it ends. Each is opened once.
 type shutdown struct {
 	stopping latch // no more jobs are taken
-	drained  latch // after that, all handlers have returned, and the server knows all outcomes
-	forced   latch // there is no more time: running jobs are released
+	drained  latch // after that, all handlers have returned, and all outcomes are delivered
+	forced   latch // the time is over: running jobs are released
 	closed   latch // everything has ended
 }
 
@@ -32,7 +32,7 @@ func newShutdown() shutdown {
 	return shutdown{newLatch(), newLatch(), newLatch(), newLatch()}
 }
 
-// The workerParts are the goroutines beside the handlers.
+// The workerParts are the goroutines besides the handlers.
 type workerParts struct {
 	all       context.Context // of all parts but the reporters
 	cancel    context.CancelFunc
@@ -40,7 +40,7 @@ type workerParts struct {
 	renewals  sync.WaitGroup // of locks
 	schedules sync.WaitGroup
 
-	reporters     sync.WaitGroup // tell the server of the worker
+	reporters     sync.WaitGroup // report the worker to the server
 	stopReporters context.CancelFunc
 }
 
@@ -61,7 +61,7 @@ func (w *Worker) startParts() *workerParts {
 	return p
 }
 
-// take waits while the worker takes jobs: until it is stopped, or the context ends.
+// take waits while the worker takes jobs, until it is stopped or the context ends.
 func (w *Worker) take(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -71,7 +71,7 @@ func (w *Worker) take(ctx context.Context) {
 	}
 }
 
-// drain waits until all handlers have returned, or there is no more time for them.
+// drain waits until all handlers have returned, or their time is over.
 func (w *Worker) drain(p *workerParts) {
 	w.releaseAhead(w.setState(workerStopping))
 	w.checkQuiet()
@@ -89,7 +89,7 @@ func (w *Worker) drain(p *workerParts) {
 }
 
 // report waits until the loop has sent the last outcomes, and reports whether the server took them
-// in time. If it is away, their locks expire.
+// in time. If it is unreachable, their locks expire.
 func (w *Worker) report(p *workerParts) (answered bool) {
 	if within(leaveTimeout, closedAfter(p.loop.Wait)) {
 		return true
@@ -98,7 +98,7 @@ func (w *Worker) report(p *workerParts) (answered bool) {
 	return false
 }
 
-// leave removes the worker from the server, which has little time if it did not answer before.
+// leave deregisters the worker. It hardly waits if the server did not answer before.
 func (w *Worker) leave(p *workerParts, answered bool) {
 	patience := time.Duration(0)
 	if answered {
@@ -121,19 +121,19 @@ func (w *Worker) leave(p *workerParts, answered bool) {
 	}
 }
 
-// Stop stops the worker. It takes no new jobs, releases the jobs that it took ahead, and waits
-// until the running ones have ended and the server knows their outcomes, for up to the
-// ShutdownTimeout or until the context ends. Then it ends the contexts of the jobs that are still
-// running, and releases the jobs for other workers without using up a retry. It does not wait for
-// their handlers. A job that was canceled or lost counts as running until its handler returns.
+// Stop stops the worker. The worker takes no new jobs, releases prefetched ones, and waits until
+// the running ones have ended and their outcomes are delivered, for up to the ShutdownTimeout or
+// until the context ends. Then it ends the contexts of the jobs that are still running, and
+// releases them for other workers without using up a retry. It does not wait for their handlers. A
+// job that was canceled or lost counts as running until its handler returns.
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
 // the jobs whose handlers may still be running, or gives the number of outcomes that the server did
 // not accept. It wraps the error of the context if that ended first. Later calls return the same.
 //
-// If the server does not answer, Stop returns about a second after the last job has ended, or
-// when the connection's read timeout is over: the locks then expire. A worker that
-// was never started can't be started after Stop.
+// If the server does not answer, Stop returns about a second after the last job has ended, or after
+// the connection's read timeout; the locks then expire. A worker that was never started can't be
+// started after Stop.
 func (w *Worker) Stop(ctx context.Context) error {
 	timer := time.NewTimer(w.cfg.ShutdownTimeout)
 	defer timer.Stop()
@@ -141,7 +141,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 }
 
 // Drain stops the worker as [Worker.Stop] does, but without the ShutdownTimeout: it waits until the
-// running jobs or the context have ended.
+// running jobs have ended or the context ends.
 func (w *Worker) Drain(ctx context.Context) error {
 	return w.end(ctx, nil)
 }
@@ -165,7 +165,8 @@ func (w *Worker) end(ctx context.Context, timeout <-chan time.Time) error {
 	return w.wait()
 }
 
-// cut has running jobs released. The cause is the error of the context, or nil for the timeout.
+// cut makes the worker release running jobs. The cause is the error of the context, or nil for the
+// timeout.
 func (w *Worker) cut(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,14 +187,14 @@ func (w *Worker) wait() error {
 func (w *Worker) Closed() <-chan struct{} { return w.shutdown.closed.c }
 
 // leaveTimeout limits each of a worker's last steps, reporting outcomes and deregistering, because
-// the server may be away.
+// the server may be unreachable.
 const leaveTimeout = time.Second
 
 // cutTimeout is how long to wait for the parts of a worker once their context has ended. A part
 // that waits for a reply can't be interrupted: go-redis waits until its read timeout.
 const cutTimeout = 100 * time.Millisecond
 
-// isQuiet reports whether no handler runs, no lock is held, and the server knows all outcomes. Jobs
+// isQuiet reports whether no handler runs, no lock is held, and all outcomes are delivered. Jobs
 // move from the handlers and the lock keeper to the outbox, so they are checked in that order.
 func (w *Worker) isQuiet() bool {
 	return !w.runsHandlers() && w.locks.IsEmpty() && w.outbox.isEmpty()
@@ -212,8 +213,7 @@ func (w *Worker) checkQuiet() {
 	}
 }
 
-// setState sets the state, and returns the jobs that were taken ahead: they are not started any
-// more.
+// setState sets the state, and returns prefetched jobs, which are no longer started.
 func (w *Worker) setState(state workerState) (ahead []*activeJob) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +221,7 @@ func (w *Worker) setState(state workerState) (ahead []*activeJob) {
 	return w.ahead.TakeAll()
 }
 
-// setUnfinished records, once, which handlers have not returned.
+// setUnfinished records, once, the jobs whose handlers have not returned.
 func (w *Worker) setUnfinished() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -240,7 +240,7 @@ func TestWhatBecomesOfMissedTimes(t *testing.T) {
 	for _, c := range []struct {
 		missed   Missed
 		now, due string
-		none     int // how many times get no job
+		none     int // the number of times without a job
 	}{
 		{MissedOnce, "2024-01-02T12:00:59", "", 0},
 		{MissedOnce, "2024-01-02T12:01", "2024-01-02T12:01", 0},

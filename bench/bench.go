@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// A bench has what workloads compare, and a server for it.
+// A bench holds the peers that workloads compare, and the current server.
 type bench struct {
 	*options
-	server   *server // of the current workload
+	server   *server // the current workload's
 	args     []string
 	bullmq   *bullmq   // nil if not available
 	postgres *postgres // nil if not available
 	programs programs
 	all      []peer
 	scripts  []*scripts
-	settle   time.Duration // how long workers may take to become idle
-	longest  float64       // how long a call may keep the server, in milliseconds
+	settle   time.Duration // time that workers may take to become idle
+	longest  float64       // longest time that a call may occupy the server, in milliseconds
 }
 
 func newBench(ctx context.Context, o *options) (*bench, error) {
@@ -62,7 +62,7 @@ func (b *bench) close() {
 	}
 }
 
-// start starts the server of a workload.
+// start starts the server for a workload.
 func (b *bench) start(ctx context.Context, w workload) error {
 	b.args = w.redis
 	return b.renew(ctx)
@@ -81,7 +81,7 @@ func (b *bench) run(ctx context.Context, w workload, r *report) error {
 	return nil
 }
 
-// renew gives the workload another server.
+// renew gives the workload a new server.
 func (b *bench) renew(ctx context.Context) (err error) {
 	if b.server != nil {
 		b.server.stop()
@@ -97,7 +97,7 @@ func (b *bench) renew(ctx context.Context) (err error) {
 	return err
 }
 
-// settings are the settings of the servers, as arguments.
+// settings returns the settings of the servers as arguments.
 func (o *options) settings() []string {
 	var args []string
 	for _, setting := range o.redis {
@@ -107,7 +107,7 @@ func (o *options) settings() []string {
 	return args
 }
 
-// findScripts loads the scripts: classic ones first, then ours.
+// findScripts loads the scripts, classic ones first, then ours.
 func (b *bench) findScripts() error {
 	for _, path := range b.classic {
 		s, err := classicScripts(path)
@@ -131,12 +131,12 @@ func (b *bench) findScripts() error {
 	return nil
 }
 
-// description holds everything that the results depend on.
+// description describes everything that the results depend on.
 type description struct {
 	Command  string            `json:"command"`
 	Date     string            `json:"date"`
 	Machine  string            `json:"machine"`
-	Load     string            `json:"load,omitempty"` // of the last 1, 5 and 15 minutes
+	Load     string            `json:"load,omitempty"` // the averages of the last 1, 5 and 15 minutes
 	Versions map[string]string `json:"versions"`
 }
 

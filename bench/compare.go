@@ -44,7 +44,7 @@ func (b *bench) measure(ctx context.Context, r *report, g group) error {
 	return b.server.empty(ctx)
 }
 
-// A sample is what one phase of one run cost. Figures that do not apply are 0.
+// A sample holds the costs of one phase of a run. Figures that do not apply are 0.
 type sample struct {
 	phase string
 	jobs  int
@@ -54,7 +54,7 @@ type sample struct {
 	waits  []time.Duration // from put to handler
 }
 
-// plus adds up two phases of one run.
+// plus adds two phases of a run.
 func (s sample) plus(other sample, phase string) sample {
 	s.phase = phase
 	s.elapsed += other.elapsed
@@ -66,7 +66,7 @@ func (s sample) plus(other sample, phase string) sample {
 	return s
 }
 
-// minus takes off a run of the same phase with fewer jobs, and with it what a run costs by itself.
+// minus subtracts the same phase of a run with fewer jobs, and thereby the fixed cost of a run.
 func (s sample) minus(other sample) sample {
 	less := sample{phase: s.phase, jobs: s.jobs - other.jobs}
 	less.Commands = s.Commands - other.Commands
@@ -75,7 +75,7 @@ func (s sample) minus(other sample) sample {
 	return less
 }
 
-// over returns 0 for a share of nothing.
+// over divides, but returns 0 if whole is 0.
 func over(part, whole float64) float64 {
 	if whole == 0 {
 		return 0
@@ -90,10 +90,10 @@ func (s sample) instructionsPerCall() float64 {
 	return over(float64(s.instructions), float64(s.Scripts))
 }
 
-// A column is a figure of samples.
+// A column computes a figure from samples.
 type column struct {
 	title string
-	ratio string // what its ratios to those of others are called, if there are any
+	ratio string // the name of ratios of this figure; empty if there are none
 	of    func(s sample) float64
 }
 
@@ -111,7 +111,7 @@ var columns = []column{
 	{"B/job", "B", func(s sample) float64 { return s.perJob(float64(s.memory)) }},
 }
 
-// A spread is the median of one figure over the rounds, with its extremes.
+// A spread holds the median and the extremes of a figure over the rounds.
 type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -147,7 +147,7 @@ func ratios(rounds, base []sample, figure func(sample) float64) spread {
 	return spreadOf(values)
 }
 
-// samples holds the rounds of one run by phase; phases is in the order of the first round.
+// samples holds the rounds of a run by phase; phases is in the order of the first round.
 type samples struct {
 	phases  []string
 	byPhase map[string][]sample
@@ -197,7 +197,7 @@ func (r *report) compare(g group, measured []samples, against []string) {
 	}
 }
 
-// ratios adds the ratios of rounds to those of a peer.
+// ratios adds the ratios of rounds to a peer's.
 func (r *report) ratios(peer string, rounds, base []sample) {
 	for _, c := range columns {
 		if s := ratios(rounds, base, c.of); c.ratio != "" && s.Median != 0 {

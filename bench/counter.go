@@ -15,12 +15,12 @@ import (
 )
 
 // counter counts the instructions of a server that runs under valgrind's callgrind. Whenever the
-// server is about to run the marker, callgrind writes what it has counted to the next part of its
-// output and begins again from zero.
+// server is about to run the marker, callgrind writes its count to the next part of its output and
+// starts again from zero.
 type counter struct {
 	valgrind string
 	folder   string
-	profile  string // where the parts of measured phases are kept, or ""
+	profile  string // the folder for the parts of measured phases, or ""
 	parts    int
 	marking  int64 // the cost of the marker itself
 }
@@ -35,7 +35,7 @@ const (
 // how busy the machine is.
 var quietSettings = []string{"--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no"}
 
-// newCounter returns one for a server, or an error if there is no valgrind.
+// newCounter returns a counter for a server, or an error if valgrind is missing.
 func newCounter(profile string) (*counter, error) {
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
@@ -64,9 +64,9 @@ func (c *counter) remove() {
 	}
 }
 
-// weighMarker measures what marking the beginning and the end of a phase adds to it.
+// weighMarker measures the cost that marking the beginning and the end of a phase adds to it.
 func (s *server) weighMarker(ctx context.Context) error {
-	// The first ones do what is done only once.
+	// The first markers do one-time work.
 	for range 3 {
 		count, err := s.mark(ctx, "")
 		if err != nil {
@@ -77,8 +77,8 @@ func (s *server) weighMarker(ctx context.Context) error {
 	return nil
 }
 
-// restCollector slows Lua's garbage collector down to almost nothing. Its share in a phase of few
-// calls depends on chance, and on the size of all scripts.
+// restCollector nearly stops Lua's garbage collector. Its share in a phase of few calls depends on
+// chance, and on the size of all scripts.
 func (s *server) restCollector(ctx context.Context) error {
 	return s.eval(ctx, "collectgarbage('setpause', 1000) collectgarbage('setstepmul', 1)")
 }
@@ -94,8 +94,8 @@ func (s *server) eval(ctx context.Context, code string) error {
 // collect is the script that collects all of Lua's garbage.
 const collect = "collectgarbage()"
 
-// startCounting collects Lua's garbage first, so that a phase pays for its own only. A steady
-// server collects it as it always does.
+// startCounting first collects Lua's garbage, so that a phase pays only for its own. On a steady
+// server, the collector just runs as usual.
 func (s *server) startCounting(ctx context.Context) error {
 	if s.counter == nil {
 		return nil
@@ -109,9 +109,9 @@ func (s *server) startCounting(ctx context.Context) error {
 	return err
 }
 
-// stopCounting returns the number of instructions since startCounting, 0 if they are not counted.
-// They include those of collecting the garbage that was made since, beyond what it takes when there
-// is none.
+// stopCounting returns the number of instructions since startCounting, or 0 if they are not
+// counted. They include those for collecting the garbage made since then, without those of a
+// collection that finds none.
 func (s *server) stopCounting(ctx context.Context, phase string) (int64, error) {
 	if s.counter == nil {
 		return 0, nil
@@ -133,8 +133,8 @@ func (s *server) stopCounting(ctx context.Context, phase string) (int64, error) 
 	return count + collecting[0] - collecting[1], nil
 }
 
-// mark returns the number of instructions since the last mark. The profile of a phase with a name
-// is kept if it is wanted.
+// mark returns the number of instructions since the last mark. If profiles are wanted, it keeps
+// that of a phase with a name.
 func (s *server) mark(ctx context.Context, phase string) (int64, error) {
 	if err := s.admin.Do(ctx, marker).Err(); err != nil {
 		return 0, err

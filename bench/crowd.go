@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// patience is how long things may take to happen: far longer than they need.
+// patience limits how long an event may take: far longer than it needs.
 const patience = 3 * time.Minute
 
 // A crowd is many workers in this process, on some clients.
@@ -30,7 +30,7 @@ type crowd struct {
 	lines    lineCounter
 }
 
-// newCrowd returns one with clients but without workers.
+// newCrowd returns a crowd with clients but without workers.
 func newCrowd(s *server, clients int, config qless.ClientConfig) (*crowd, error) {
 	c := &crowd{server: s}
 	for range clients {
@@ -56,8 +56,8 @@ func (c *crowd) observe(_ context.Context, call qless.Call) {
 	}
 }
 
-// hire returns the workers of a fleet with the same configuration and handler, started and settled,
-// or an error, after which there are none.
+// hire starts the workers of a fleet with the same configuration and handler, and waits until they
+// have settled. If it returns an error, no workers are left.
 func hire(
 	ctx context.Context, s *server, f fleet, config qless.WorkerConfig, handler qless.Handler,
 ) (*crowd, error) {
@@ -82,7 +82,7 @@ func hire(
 	return c, nil
 }
 
-// add adds the workers of a fleet. Those of tenants are a group.
+// add adds the workers of a fleet. Workers for tenants form a group.
 func (c *crowd) add(f fleet, config qless.WorkerConfig) error {
 	if !f.tenants {
 		for i := range f.workers {
@@ -115,8 +115,8 @@ func (c *crowd) start(ctx context.Context) error {
 	return c.settle(ctx)
 }
 
-// settle returns when all workers are idle and have subscribed to what wakes them, each to a
-// channel of its own, and for a while no more channels have come.
+// settle waits until all workers are idle and have subscribed to wake-ups, each on a channel of its
+// own, and the number of channels is stable for a while.
 func (c *crowd) settle(ctx context.Context) error {
 	steady, channels := 0, 0
 	return until(ctx, "idle workers", 25*time.Millisecond, func() (bool, error) {
@@ -137,7 +137,7 @@ func (c *crowd) settle(ctx context.Context) error {
 	})
 }
 
-// rest returns when all workers are idle.
+// rest waits until all workers are idle.
 func (c *crowd) rest(ctx context.Context) error {
 	return until(ctx, "idle workers", time.Millisecond, func() (bool, error) {
 		return c.isIdle(), nil
@@ -159,7 +159,8 @@ func (c *crowd) dismiss() error {
 	return errors.Join(each(c.workers, stop), each(c.rdbs, (*redis.Client).Close))
 }
 
-// parallel calls do as many times from several goroutines, with numbers from 0 on, until one fails.
+// parallel calls do the given number of times from several goroutines, with numbers from 0, until a
+// call fails.
 func parallel(goroutines, times int, do func(i int) error) error {
 	var (
 		next   atomic.Int64
@@ -184,7 +185,7 @@ func parallel(goroutines, times int, do func(i int) error) error {
 	return failed
 }
 
-// each calls do for all items at once.
+// each calls do for all items concurrently.
 func each[T any](items []T, do func(T) error) error {
 	failed := make([]error, len(items))
 	var group sync.WaitGroup
@@ -195,7 +196,7 @@ func each[T any](items []T, do func(T) error) error {
 	return errors.Join(failed...)
 }
 
-// until returns when a condition holds, for which it looks again and again.
+// until polls until a condition holds.
 func until(
 	ctx context.Context, what string, again time.Duration, holds func() (bool, error),
 ) error {
@@ -216,7 +217,7 @@ func until(
 	}
 }
 
-// pause waits, for something to be measured meanwhile.
+// pause waits while something is being measured.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -226,7 +227,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// lineCounter counts the lines of a log, from warnings on.
+// lineCounter counts the lines of a log at level warning and above.
 type lineCounter struct{ count atomic.Int64 }
 
 func (l *lineCounter) Enabled(_ context.Context, level slog.Level) bool {
@@ -241,31 +242,30 @@ func (l *lineCounter) Handle(context.Context, slog.Record) error {
 func (l *lineCounter) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l *lineCounter) WithGroup(string) slog.Handler      { return l }
 
-// memory is what this process uses.
+// memory is the memory use of this process.
 type memory struct {
 	heap, stacks uint64
 	goroutines   int
 }
 
-// inUse returns it, after the garbage was collected.
+// inUse returns the memory in use after a garbage collection.
 func inUse() memory {
 	runtime.GC()
-	runtime.GC() // what a finalizer has let go
+	runtime.GC() // collects objects released by finalizers
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return memory{stats.HeapAlloc, stats.StackInuse, runtime.NumGoroutine()}
 }
 
-// since returns the difference to an earlier reading, in KB and goroutines.
+// since returns the growth since an earlier reading, in KB and goroutines.
 func (m memory) since(before memory) (heap, stacks, goroutines float64) {
 	return (float64(m.heap) - float64(before.heap)) / 1e3,
 		(float64(m.stacks) - float64(before.stacks)) / 1e3,
 		float64(m.goroutines - before.goroutines)
 }
 
-// checkFiles returns an error if this process may not open the connections of so many workers: one
-// each for what wakes it, and at least two for each client. Without them, workers would try for
-// ever.
+// checkFiles returns an error if this process may not open enough connections: one per worker for
+// wake-ups, and at least two per client. Otherwise workers would retry forever.
 func checkFiles(workers, clients int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -17,22 +17,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// A gateway is a server for the clients of another queue, as a process of its own.
+// A gateway is a server for the clients of another queue, in a process of its own.
 type gateway struct {
 	*process
 	addr string
 	dial func(addr string) (gatewayClient, error)
 }
 
-// A gatewayClient has a connection to a gateway. It does as little as it can.
+// A gatewayClient has a connection to a gateway, and little overhead.
 type gatewayClient interface {
 	put(queue string, life time.Duration) error
-	take(queue string) (id string, err error) // "" if there is nothing for two seconds
+	take(queue string) (id string, err error) // "" if no job arrives within two seconds
 	end(queue, id string) error
 	Close() error
 }
 
-// lmstfyToken is that of all clients of lmstfy.
+// lmstfyToken is the token of all lmstfy clients.
 const lmstfyToken = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 const lmstfyConfig = `Host = "127.0.0.1"
@@ -47,7 +47,8 @@ Addr = %q
 Addr = %[3]q
 `
 
-// startLmstfy starts lmstfy's own server or ours, by the words that precede its configuration file.
+// startLmstfy starts lmstfy's own server or ours. command precedes the configuration file in its
+// command line.
 func startLmstfy(ctx context.Context, redis, dir string, command ...string) (*gateway, error) {
 	addrs, err := freeAddrs(2)
 	if err != nil {
@@ -105,7 +106,7 @@ func dialLine(addr string) (line, error) {
 	return line{connection, bufio.NewReader(connection)}, err
 }
 
-// ask sends a text, and returns the first line of the answer.
+// ask sends text, and returns the first line of the answer.
 func (l line) ask(text string) (string, error) {
 	if err := l.SetDeadline(time.Now().Add(slowest)); err != nil {
 		return "", err
@@ -188,7 +189,7 @@ func dialWorkq(addr string) (gatewayClient, error) {
 	return workqClient{l}, err
 }
 
-// command sends a command, and returns an error unless it is answered by a text.
+// command sends a command, and returns an error unless the answer is want.
 func (c workqClient) command(text, want string) error {
 	answer, err := c.ask(text)
 	if err == nil && answer != want {

@@ -11,13 +11,13 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// data is that of a job: 100 bytes of JSON.
+// data is the data of a job: 100 bytes of JSON.
 var data = json.RawMessage(`{"x":"` + strings.Repeat("x", 92) + `"}`)
 
-// inBulk is how many jobs are put, taken or named by a call.
+// inBulk is the number of jobs that a call puts, takes or names.
 const inBulk = 500
 
-// fill puts jobs in bulk, each with the options that a function returns for its number.
+// fill puts jobs in bulk. The options of each are returned by a function of its number.
 func fill(
 	ctx context.Context, queue *qless.Queue, jobs int, options func(i int) []qless.PutOption,
 ) ([]string, error) {
@@ -38,7 +38,7 @@ func fill(
 	return jids, err
 }
 
-// errands are jobs that are put one at a time, each when the last one was handled.
+// errands are jobs that are put one at a time, each after the last one was handled.
 type errands struct {
 	taken chan time.Time
 	waits []time.Duration // from put to handler
@@ -68,7 +68,7 @@ func (e *errands) run(ctx context.Context, queue *qless.Queue) error {
 	}
 }
 
-// longestOf returns the longest of a part of the times, in milliseconds; 0 if there are none.
+// longestOf returns the quantile part of the times, in milliseconds, or 0 if there are none.
 func longestOf(times []time.Duration, part float64) float64 {
 	if len(times) == 0 {
 		return 0

@@ -9,22 +9,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A meter is a hook of a client that measures how much of the server's CPU time each script takes.
-// Commands go one at a time, those of pipelines, too.
+// A meter is a client's hook that measures the server's CPU time for each script. It sends commands
+// one at a time, even those of pipelines.
 type meter struct {
 	server  *server
 	mu      sync.Mutex
-	worst   metered // since reset
+	worst   metered // since the last reset
 	scripts int
 }
 
-// metered is a script that was measured.
+// metered is a measured script.
 type metered struct {
 	command string
 	took    time.Duration
 }
 
-// reset returns the longest script and how many there were, and begins anew.
+// reset returns the longest script and the number of scripts, and resets both.
 func (m *meter) reset() (metered, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,13 +47,13 @@ func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook sends the commands of a pipeline one by one.
+// ProcessPipelineHook sends and measures the commands of a pipeline one by one.
 func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
 			one := func() error { return next(ctx, []redis.Cmder{cmd}) }
 			if name := commandOf(cmd.Args()); name != "" {
-				_ = m.measure(ctx, name, one) // the command has its error
+				_ = m.measure(ctx, name, one) // the error is in the command
 			} else {
 				_ = one()
 			}
@@ -87,10 +87,10 @@ func (m *meter) measure(ctx context.Context, name string, do func() error) error
 	return failed
 }
 
-// commandOf returns the command of the script that is called, or nothing.
+// commandOf returns the script's command in a call, or the empty string.
 func commandOf(args []any) string {
 	if len(args) < 5 || args[0] != "evalsha" {
-		return "" // a load of the script is measured by another workload
+		return "" // another workload measures loading the script
 	}
 	name, _ := args[4].(string)
 	return name

@@ -18,7 +18,7 @@ import (
 //go:embed bullmq.mjs
 var bullmqProgram []byte
 
-// The packages that npm installs, at fixed versions to report with the results.
+// The packages that npm installs, at fixed versions, which are reported with the results.
 const (
 	bullmqPackage  = "bullmq@6.7.0"
 	ioredisPackage = "ioredis@5"
@@ -29,7 +29,8 @@ type bullmq struct {
 	folder string
 }
 
-// installBullMQ returns an error if there is no node or npm can't install the packages.
+// installBullMQ installs BullMQ. It returns an error if node is missing or npm can't install the
+// packages.
 func installBullMQ(ctx context.Context) (*bullmq, error) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -94,12 +95,12 @@ func (b *bullmq) open(bulk bool) func(context.Context, *server, load) (session, 
 		if err := session.process.Start(); err != nil {
 			return nil, err
 		}
-		_, err = session.done(ctx) // a reply means that it is ready
+		_, err = session.done(ctx) // a reply means that the process is ready
 		return session, err
 	}
 }
 
-// A request is one line sent to the process, and a reply is the line that answers it.
+// A request is a line sent to the process, and a reply is the line that answers it.
 type request struct {
 	Do          string `json:"do"`
 	Jobs        int    `json:"jobs,omitempty"`
@@ -137,7 +138,7 @@ func (s *bullmqSession) enqueue(_ context.Context, jobs int) error {
 	return err
 }
 
-// work returns when the jobs of the load have been handled, so that its lines do not mix with those
+// work waits until the jobs of the load have been handled, so that its lines do not mix with those
 // of other requests.
 func (s *bullmqSession) work(_ context.Context, to *crew) error {
 	_, err := s.ask(request{Do: "work", Concurrency: s.load.concurrency, Count: s.load.workers})
@@ -156,7 +157,7 @@ func (s *bullmqSession) done(context.Context) (int, error) {
 	return answered.Done, err
 }
 
-// pickUps measures inside the process, because only its own clock is fair to it.
+// pickUps measures inside the process, because only that process's clock is fair.
 func (s *bullmqSession) pickUps(
 	_ context.Context, jobs int, gap time.Duration,
 ) ([]time.Duration, error) {

@@ -27,7 +27,7 @@ type qlessSession struct {
 	put     func(ctx context.Context, s *qlessSession, jobs int) error
 	take    func(ctx context.Context, s *qlessSession, to *crew) error
 	workers []*qless.Worker
-	others  []*redis.Client // those of workers with connections of their own
+	others  []*redis.Client // clients of workers with connections of their own
 }
 
 // openQless opens a session that puts and takes jobs in one of the ways below.
@@ -141,7 +141,7 @@ func (s *qlessSession) done(ctx context.Context) (int, error) {
 	return countCompleted(ctx, s.rdb)
 }
 
-// countCompleted counts the completed jobs of the layout that we share with classic scripts.
+// countCompleted counts the completed jobs in the layout that we share with classic scripts.
 func countCompleted(ctx context.Context, rdb *redis.Client) (int, error) {
 	count, err := rdb.ZCard(ctx, "ql:completed").Result()
 	return int(count), err

@@ -23,15 +23,15 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// postgres is a Postgres with the tables of River, in a temporary folder. It does not wait for the
-// disk when a transaction ends, as the Redis of the others does not.
+// postgres is a Postgres with River's tables, in a temporary folder. Like the other peers' Redis,
+// it does not wait for the disk at the end of a transaction.
 type postgres struct {
 	folder  string
 	process *process
 	pool    *pgxpool.Pool
 }
 
-// startPostgres returns an error if there are no programs of Postgres.
+// startPostgres starts a Postgres. It returns an error if Postgres is not installed.
 func startPostgres(ctx context.Context) (_ *postgres, err error) {
 	p := &postgres{}
 	defer func() {
@@ -78,7 +78,8 @@ func startPostgres(ctx context.Context) (_ *postgres, err error) {
 	return p, err
 }
 
-// command returns the command of a program about the folder. Postgres does not run as root.
+// command returns the command that runs a Postgres program on the folder. Postgres does not run as
+// root.
 func (p *postgres) command(name string, args ...string) (*exec.Cmd, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -116,21 +117,21 @@ func (p *postgres) remove() {
 	_ = os.RemoveAll(p.folder)
 }
 
-// cpu returns the CPU time of all processes of the server, including the processes that have ended.
+// cpu returns the CPU time of all processes of the server, including ended ones.
 func (p *postgres) cpu() (time.Duration, error) {
 	own := p.process.command.Process.Pid
 	all, err := cpuOf(own, true)
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", own))
 	for _, child := range strings.Fields(string(children)) {
 		if pid, err := strconv.Atoi(child); err == nil {
-			used, _ := cpuOf(pid, false) // it may have ended
+			used, _ := cpuOf(pid, false) // the process may have ended
 			all += used
 		}
 	}
 	return all, err
 }
 
-// size returns how many bytes the jobs take, on the disk.
+// size returns the size of the jobs on disk, in bytes.
 func (p *postgres) size(ctx context.Context) (size int64, err error) {
 	row := p.pool.QueryRow(ctx, "SELECT pg_total_relation_size('river_job')")
 	return size, row.Scan(&size)
@@ -141,7 +142,7 @@ type riverArgs struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Kind names the jobs.
+// Kind returns the kind of the jobs.
 func (riverArgs) Kind() string { return klass }
 
 // riverSession is github.com/riverqueue/river.
@@ -182,9 +183,9 @@ func (s *riverSession) enqueue(ctx context.Context, jobs int) error {
 	})
 }
 
-// work starts workers that fetch as often as River allows: by default, that is ten times a second.
+// work starts workers that fetch as often as River allows, not ten times a second as by default.
 func (s *riverSession) work(_ context.Context, to *crew) error {
-	to.poll = 20 * time.Millisecond // counting is not free
+	to.poll = 20 * time.Millisecond // counting has a cost
 	for i := range s.load.workers {
 		workers := river.NewWorkers()
 		river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[riverArgs]) error {

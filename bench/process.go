@@ -35,13 +35,13 @@ func start(command *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// kill ends a process at once, if it has not ended.
+// kill kills a process, if it has not ended.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	<-p.done
 }
 
-// ready returns when a condition holds, and an error if the process ends before.
+// ready waits until a condition holds. It returns an error if the process ends first.
 func (p *process) ready(ctx context.Context, holds func() (bool, error)) error {
 	return until(ctx, p.command.String(), 20*time.Millisecond, func() (bool, error) {
 		select {
@@ -56,8 +56,8 @@ func (p *process) ready(ctx context.Context, holds func() (bool, error)) error {
 // cpu returns the CPU time that a process has used.
 func (p *process) cpu() (time.Duration, error) { return cpuOf(p.command.Process.Pid, false) }
 
-// cpuOf returns the CPU time that a process has used, with its children that have ended or without,
-// by the 10 ms of /proc.
+// cpuOf returns the CPU time that a process has used, with or without its children that have ended,
+// in the 10 ms resolution of /proc.
 func cpuOf(pid int, children bool) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -80,7 +80,7 @@ func cpuOf(pid int, children bool) (time.Duration, error) {
 	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
-// freeAddrs returns loopback addresses that nobody listens to.
+// freeAddrs returns free loopback addresses.
 func freeAddrs(count int) (addrs []string, err error) {
 	for range count {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func freeAddrs(count int) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// buildProgram builds a program in a folder, by the module in a folder of the project.
+// buildProgram builds a program into dir, using the module in a folder of the project.
 func buildProgram(ctx context.Context, dir, module, name string, flags ...string) (string, error) {
 	where, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -104,7 +104,7 @@ func buildProgram(ctx context.Context, dir, module, name string, flags ...string
 	build := exec.CommandContext(ctx, "go", append(args, name)...)
 	build.Dir = filepath.Join(filepath.Dir(strings.TrimSpace(string(where))), "..", module)
 	build.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=auto")
-	if len(flags) > 0 { // a -modfile, which is none of a workspace
+	if len(flags) > 0 { // a -modfile can't be used in a workspace
 		build.Env = append(build.Env, "GOWORK=off")
 	}
 	build.Stderr = os.Stderr

@@ -16,11 +16,11 @@ type reading struct {
 	Commands    int64         // executed, including those inside scripts
 	Scripts     int64         // calls of scripts
 	Memory      int64
-	Peak        int64 // of the memory since the server was started
-	Connections int64 // that are open
-	Connected   int64 // connections that were ever opened
-	Channels    int64 // that have subscribers
-	Sent        int64 // bytes, by the server
+	Peak        int64 // the peak memory since the server was started
+	Connections int64 // open connections
+	Connected   int64 // connections opened so far
+	Channels    int64 // channels with subscribers
+	Sent        int64 // bytes sent by the server
 }
 
 // uncounted are the commands that open connections, and the bench's own commands.
@@ -34,10 +34,10 @@ var scriptCalls = map[string]bool{
 	"fcall": true, "fcall_ro": true,
 }
 
-// sections are what a reading consists of.
+// sections are the sections of INFO that a reading needs.
 var sections = []string{"cpu", "commandstats", "memory", "clients", "stats"}
 
-// readServer reads them.
+// readServer takes a reading.
 func readServer(ctx context.Context, rdb *redis.Client) (reading, error) {
 	replies := make([]*redis.StringCmd, len(sections))
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -114,7 +114,7 @@ func infoField(text, name string) string {
 	return ""
 }
 
-// infoNumber returns the value of such a field that is a number.
+// infoNumber returns the value of a numeric line NAME:VALUE of INFO.
 func infoNumber(text, name string) (float64, error) {
 	number, err := strconv.ParseFloat(infoField(text, name), 64)
 	if err != nil {

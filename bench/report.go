@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// A figure is a number of a table: of a case, such as a peer or a number of workers.
+// A figure is a number in a table, for a case such as a peer or a number of workers.
 type figure struct {
 	Workload string   `json:"workload"`
 	Table    string   `json:"table,omitempty"`
@@ -19,8 +19,8 @@ type figure struct {
 	What     string   `json:"what"`
 	Value    float64  `json:"value"`
 	Unit     string   `json:"unit,omitempty"`
-	Spread   *spread  `json:"spread,omitempty"`  // over the rounds
-	AtMost   *float64 `json:"at_most,omitempty"` // the bar that the documentation sets
+	Spread   *spread  `json:"spread,omitempty"`  // the spread over the rounds
+	AtMost   *float64 `json:"at_most,omitempty"` // the limit that the documentation promises
 }
 
 // name returns the name of a figure with its unit.
@@ -31,7 +31,7 @@ func (f figure) name() string {
 	return f.What + ", " + f.Unit
 }
 
-// text returns the value as it is printed.
+// text returns the value as printed.
 func (f figure) text() string {
 	text := format(f.Value)
 	if f.Spread != nil {
@@ -43,7 +43,7 @@ func (f figure) text() string {
 	return text
 }
 
-// format returns a number with three digits that count, at least.
+// format returns a number with at least three significant digits.
 func format(value float64) string {
 	digits := 0
 	if size := math.Abs(value); size > 0 && size < 100 && value != math.Trunc(value) {
@@ -57,13 +57,13 @@ type report struct {
 	workload string
 	out      io.Writer
 	json     bool
-	table    string // of the figures that follow
-	of       string // a part that their cases have in common
+	table    string // the table of the figures that follow
+	of       string // the common part of their cases
 	inCase   string
 	figures  []figure
 }
 
-// in begins the figures of a case.
+// in starts the figures of a case.
 func (r *report) in(format string, args ...any) {
 	r.inCase = strings.Trim(r.of+", "+fmt.Sprintf(format, args...), ", ")
 }
@@ -74,13 +74,13 @@ func (r *report) add(what string, value float64, unit string) {
 	})
 }
 
-// bound adds a figure for which the documentation has a bar.
+// bound adds a figure for which the documentation promises a limit.
 func (r *report) bound(what string, value float64, unit string, most float64) {
 	r.add(what, value, unit)
 	r.figures[len(r.figures)-1].AtMost = &most
 }
 
-// write prints the figures: as tables, or as JSON, one object a line.
+// write prints the figures, as tables or as JSON with one object per line.
 func (r *report) write() error {
 	var tables []string
 	encoder := json.NewEncoder(r.out)
@@ -102,7 +102,7 @@ func (r *report) write() error {
 	return nil
 }
 
-// tableOf returns a table in Markdown. Its lines are what there is more of: cases or figures.
+// tableOf returns a table in Markdown. Its rows are cases or figures, whichever are more.
 func tableOf(figures []figure) string {
 	var rows, columns []string
 	cells := map[[2]string]string{}
@@ -142,7 +142,7 @@ func tableOf(figures []figure) string {
 	return text.String()
 }
 
-// including returns a list with a text, which is added if it is not in it.
+// including returns a list that includes a text.
 func including(all []string, one string) []string {
 	if slices.Contains(all, one) {
 		return all

@@ -16,7 +16,7 @@ type server struct {
 	process *testkit.Server
 	admin   *redis.Client // used to measure, not measured itself
 	counter *counter      // nil unless it counts instructions
-	steady  bool          // its phases begin with the garbage of what was before
+	steady  bool          // phases begin with the garbage of earlier ones
 }
 
 // startServer starts a server, which counts its instructions if there is a counter.
@@ -54,8 +54,8 @@ func (s *server) stop() {
 
 func (s *server) addr() string { return s.process.Addr() }
 
-// dial returns a client with a connection for each of the given number of goroutines, or for 0, as
-// users have it. It waits for a server that is kept busy.
+// dial returns a client with a connection for each of the given number of goroutines or, for 0,
+// with the default pool. The client waits for a busy server.
 func (s *server) dial(goroutines int) *redis.Client {
 	options := &redis.Options{
 		Addr: s.addr(), DialTimeout: slowest, ReadTimeout: slowest, WriteTimeout: slowest,
@@ -66,14 +66,14 @@ func (s *server) dial(goroutines int) *redis.Client {
 	return redis.NewClient(options)
 }
 
-// slowest is how long a server may take to answer: one under callgrind is 50 times slower.
+// slowest is the longest that a server may take to answer: callgrind makes it 50 times slower.
 const slowest = time.Minute
 
-// poolSize is how many connections a client of that many goroutines may have: one each, and a few
-// for other uses.
+// poolSize returns the pool size for a client of that many goroutines: one connection each, and a
+// few for other uses.
 func poolSize(goroutines int) int { return goroutines + 4 }
 
-// empty deletes everything, and returns once that is done.
+// empty deletes everything, and waits until that is done.
 func (s *server) empty(ctx context.Context) error {
 	return s.admin.Do(ctx, "flushall", "sync").Err()
 }
@@ -94,28 +94,28 @@ func (s *server) set(ctx context.Context, name, value string) (func() error, err
 	return restore, s.admin.ConfigSet(ctx, name, value).Err()
 }
 
-// about returns what the server says of itself.
+// about returns a field of the server's INFO.
 func (s *server) about(ctx context.Context, field string) (string, error) {
 	text, err := s.admin.Info(ctx, "server").Result()
 	return infoField(text, field), err
 }
 
-// A cost is what something took of the server.
+// A cost is the cost of an operation to the server.
 type cost struct {
 	elapsed      time.Duration
-	longest      time.Duration // of its calls, 0 if all are under a millisecond
-	instructions int64         // if they are counted, in place of times
+	longest      time.Duration // the longest call, or 0 if all are under a millisecond
+	instructions int64         // replaces times if instructions are counted
 	reading
 }
 
-// core returns which part of a core the server kept busy, in percent.
+// core returns the server's use of a core, in percent.
 func (c cost) core() float64 { return 100 * c.CPU.Seconds() / c.elapsed.Seconds() }
 
-// perScript returns how many commands there were for each script, 0 if there were none.
+// perScript returns the number of commands per script, or 0 if there were no scripts.
 func (c cost) perScript() float64 { return over(float64(c.Commands), float64(c.Scripts)) }
 
-// measure returns what do takes of the server: the memory that it has more then, and the peak since
-// it was started.
+// measure returns the cost of do to the server: among others, the growth of its memory, and the
+// peak since its start.
 func (s *server) measure(ctx context.Context, do func() error) (cost, error) {
 	return s.measurePhase(ctx, "", do)
 }
@@ -149,7 +149,7 @@ func (s *server) measurePhase(ctx context.Context, phase string, do func() error
 	c.Channels -= before.Channels
 	c.Sent -= before.Sent
 	if s.counter != nil {
-		c.elapsed, c.CPU = 0, 0 // of callgrind, not of the server
+		c.elapsed, c.CPU = 0, 0 // they would be callgrind's, not the server's
 	}
 	return c, err
 }
@@ -165,7 +165,7 @@ func (s *server) sample(
 	return sample{phase: phase, jobs: jobs, cost: c}, nil
 }
 
-// read returns a reading, and empties the server's slow log before it.
+// read empties the server's slow log, and returns a reading.
 func (s *server) read(ctx context.Context) (reading, error) {
 	if err := s.admin.SlowLogReset(ctx).Err(); err != nil {
 		return reading{}, err
@@ -173,8 +173,8 @@ func (s *server) read(ctx context.Context) (reading, error) {
 	return readServer(ctx, s.admin)
 }
 
-// weigh returns how much more memory the server has after do, not counting its connections: their
-// buffers shrink when they are idle for a while. It ends them.
+// weigh returns the growth of the server's memory during do, without connections, whose buffers
+// shrink when they have been idle for a while. It closes the connections.
 func (s *server) weigh(ctx context.Context, do func() error) (int64, error) {
 	before, err := s.weight(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *server) weigh(ctx context.Context, do func() error) (int64, error) {
 	return after - before, err
 }
 
-// weight returns the memory of the server without connections but its own.
+// weight closes all connections but its own, and returns the memory of the server.
 func (s *server) weight(ctx context.Context) (int64, error) {
 	for _, kind := range []string{"normal", "pubsub"} {
 		if err := s.admin.ClientKillByFilter(ctx, "TYPE", kind).Err(); err != nil {
@@ -198,7 +198,7 @@ func (s *server) weight(ctx context.Context) (int64, error) {
 	return now.Memory, err
 }
 
-// longest returns how long the longest of the noted calls took. Those of the bench do not count.
+// longest returns the duration of the longest call in the slow log, apart from the bench's own.
 func (s *server) longest(ctx context.Context) (time.Duration, error) {
 	entries, err := s.admin.SlowLogGet(ctx, 4096).Result()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Klasses of jobs that are more than complete.
+// Klasses of jobs that do more than complete.
 const (
 	klassAgain  = "again"
 	klassFails  = "fails"
@@ -25,20 +25,20 @@ const (
 	klassSnooze = "snooze"
 )
 
-// soakLimits are the limits of jobs.
+// soakLimits are the limits that jobs use.
 var soakLimits = map[string]qless.LimitConfig{
 	"soak":      {Concurrency: 3},
 	"soak-rate": {Concurrency: 5, Rate: 20, Per: time.Second},
 }
 
-// with is an option of the soak's jobs, from the number of a job and the jid of the last one.
+// with returns the options of a job, given its number and the jid of the last job.
 type with func(i int, last string) []qless.PutOption
 
 func always(options ...qless.PutOption) with {
 	return func(int, string) []qless.PutOption { return options }
 }
 
-// soakJobs are the kinds of jobs, which are put in turn.
+// soakJobs are the kinds of jobs, put in turn.
 var soakJobs = []struct {
 	klass   string
 	options with
@@ -75,7 +75,7 @@ var soakJobs = []struct {
 	}},
 }
 
-// soakWorker returns a worker of the jobs of the mix, which puts those of schedules.
+// soakWorker returns a worker for the jobs of the mix, which also puts scheduled ones.
 func soakWorker(client *qless.Client) (*qless.Worker, error) {
 	w, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"soak-*", "!soak-received"}, Order: qless.OrderRoundRobin,
@@ -92,7 +92,7 @@ func soakWorker(client *qless.Client) (*qless.Worker, error) {
 	return w, err
 }
 
-// soakHandler depends on the job alone, because another process may have run the job before.
+// soakHandler depends only on the job, because another process may have run the job before.
 func soakHandler(ctx context.Context, job *qless.Job) error {
 	switch job.Klass {
 	case klassAgain:
@@ -126,7 +126,7 @@ func soakHandler(ctx context.Context, job *qless.Job) error {
 	return nil
 }
 
-// startTasks starts the gateways with the dashboard, and all that puts and takes jobs, and reads.
+// startTasks starts the gateways with the dashboard, and all tasks that put, take and read jobs.
 func (e *endurance) startTasks(ctx context.Context) error {
 	addrs, err := freeAddrs(4)
 	if err != nil {
@@ -171,8 +171,8 @@ func (e *endurance) startTasks(ctx context.Context) error {
 	return nil
 }
 
-// every calls do a number of times a second while jobs are put, with the number of the call. It
-// does not catch up on late calls.
+// every calls do at a rate per second while jobs are put, with the number of the call. It does not
+// catch up on late calls.
 func (e *endurance) every(rate float64, do func(i int) error) {
 	e.tasks.Go(func() {
 		ticker := time.NewTicker(time.Duration(float64(time.Second) / rate))
@@ -187,7 +187,7 @@ func (e *endurance) every(rate float64, do func(i int) error) {
 	})
 }
 
-// again calls do again and again.
+// again calls do repeatedly.
 func (e *endurance) again(do func() error) {
 	e.tasks.Go(func() {
 		for e.working.Err() == nil {
@@ -197,14 +197,14 @@ func (e *endurance) again(do func() error) {
 	})
 }
 
-// note notes an error, unless the work is over.
+// note records an error, unless the work is over.
 func (e *endurance) note(err error) {
 	if e.working.Err() == nil {
 		e.odd(err)
 	}
 }
 
-// putOne puts a job of the mix, which may depend on the one before, and returns its jid.
+// putOne puts a job of the mix, which may depend on the last one, and returns its jid.
 func (e *endurance) putOne(i int, last string) (string, error) {
 	if last == "" {
 		return e.client.Queue("soak-a").Put(e.working, klass, data)
@@ -221,7 +221,7 @@ func (e *endurance) putOne(i int, last string) (string, error) {
 	return jid, nil
 }
 
-// putOthers puts a job that is called, some that are received, one that nobody takes, one that is
+// putOthers puts a job that is called, some that are received, one that is never taken, one that is
 // canceled, some with the same key, and a batch.
 func (e *endurance) putOthers(i int) error {
 	ctx := e.working
@@ -267,7 +267,7 @@ func (e *endurance) receive() error {
 	return err
 }
 
-// putForeign puts jobs by a gateway.
+// putForeign puts jobs through a gateway.
 func (e *endurance) putForeign(c gatewayClient) error {
 	for pause(e.putting, time.Second/10) == nil {
 		if err := c.put("soak", 10*time.Second); err != nil {
@@ -278,7 +278,7 @@ func (e *endurance) putForeign(c gatewayClient) error {
 	return nil
 }
 
-// takeForeign takes some jobs, and comes back by another connection.
+// takeForeign takes some jobs through a gateway, and then reconnects.
 func (e *endurance) takeForeign(c gatewayClient) error {
 	for range 100 {
 		id, err := c.take("soak")
@@ -295,7 +295,7 @@ func (e *endurance) takeForeign(c gatewayClient) error {
 	return nil
 }
 
-// readEvents reads events for some time.
+// readEvents reads events for a while.
 func (e *endurance) readEvents(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(e.working, d)
 	defer cancel()
@@ -308,7 +308,7 @@ func (e *endurance) readEvents(d time.Duration) error {
 	return nil
 }
 
-// get reads something by HTTP.
+// get makes an HTTP request.
 func get(ctx context.Context, addr, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, http.NoBody)
 	if err != nil {

@@ -27,9 +27,9 @@ import (
 	"github.com/qless/qless-go/doctor"
 )
 
-// An endurance is a soak: two workers, what puts their jobs, and the clients of gateways are in
-// this process; the gateways with the dashboard are in another one, and so is a worker that is
-// killed now and then.
+// An endurance is a soak test. This process has two workers, the goroutines that put their jobs,
+// and the gateways' clients. Other processes have the gateways with the dashboard, and a worker
+// that is killed now and then.
 type endurance struct {
 	*bench
 	client   *qless.Client
@@ -37,23 +37,23 @@ type endurance struct {
 	metrics  string
 	doomed   *process
 	kills    int
-	samples  map[string][]size // by the name of a process
+	samples  map[string][]size // by name of the process
 
-	// Its tasks end with one of these; putting ends first.
+	// Each task ends with one of these contexts; putting ends first.
 	putting, working context.Context
 	stopPutting      context.CancelFunc
 	stopWorking      context.CancelFunc
 	tasks            sync.WaitGroup
-	odd              func(err error) // notes what must not happen
+	odd              func(err error) // records what must not happen
 }
 
-// A size is how large everything is at one moment, by name.
+// A size holds the sizes of everything at one moment, by name.
 type size map[string]float64
 
-// soakFor is how long the soak lasts.
+// soakFor is the duration of the soak.
 var soakFor = flag.Duration("soak", 5*time.Second, "how long to soak")
 
-// soakRate is how many jobs are put a second, roughly.
+// soakRate is the approximate number of jobs put per second.
 const soakRate = 60
 
 func TestNothingGrowsOrIsLeft(t *testing.T) {
@@ -87,7 +87,7 @@ func TestGrowthAfterTheFirstTenthIsAnError(t *testing.T) {
 }
 
 // soak works for a long time, and fails if something grows, if jobs do not end, or if something is
-// left.
+// left behind.
 func soak(ctx context.Context, b *bench, r *report) (failed error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -148,7 +148,8 @@ func (e *endurance) start(ctx context.Context, c *crowd) error {
 	return e.startTasks(ctx)
 }
 
-// doomedVariable is set to the address of a server if this program runs as a worker to kill.
+// doomedVariable is set to the address of a server if this program runs as a worker that will be
+// killed.
 const doomedVariable = "QLESS_BENCH_DOOMED"
 
 func (e *endurance) startDoomed() (err error) {
@@ -158,7 +159,7 @@ func (e *endurance) startDoomed() (err error) {
 	return errors.Join(err, os.Unsetenv(doomedVariable))
 }
 
-// runDoomed is a worker that never returns.
+// runDoomed runs a worker, and never returns.
 func runDoomed(addr string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	client, err := qless.New(rdb, &qless.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
@@ -172,11 +173,11 @@ func runDoomed(addr string) error {
 	return w.Run(context.Background())
 }
 
-// endure works until the time is over, and takes samples meanwhile.
+// endure works until the time is over, taking samples.
 func (e *endurance) endure(ctx context.Context) error {
 	samples := min(100, max(10, int(e.lasting/time.Second)))
 	every := e.lasting / time.Duration(samples)
-	// A kill for each minute, and some for a short time.
+	// Kill once a minute, and several times in a short soak.
 	killEvery := max(1, int(min(time.Minute, e.lasting/10)/every))
 	for i := range samples {
 		if err := pause(ctx, every); err != nil {
@@ -223,7 +224,7 @@ func (e *endurance) sample(ctx context.Context) error {
 	return nil
 }
 
-// sampleServer counts keys, but for those of rates and of jobs, and reads what the server says.
+// sampleServer counts keys, except those of rates and jobs, and reads the server's figures.
 func (e *endurance) sampleServer(ctx context.Context) (size, error) {
 	s := size{}
 	scan := e.server.admin.Scan(ctx, 0, "*", 1000).Iterator()
@@ -246,7 +247,7 @@ func (e *endurance) sampleServer(ctx context.Context) (size, error) {
 	return s, errors.Join(err, scan.Err())
 }
 
-// scrape reads what the metrics say of a process.
+// scrape reads the metrics about a process.
 func scrape(addr string) (size, error) {
 	text, err := get(context.Background(), addr, "/metrics")
 	s := size{}
@@ -264,7 +265,7 @@ func scrape(addr string) (size, error) {
 	return s, err
 }
 
-// clean sweeps until there is nothing to sweep, as a program does now and then.
+// clean sweeps until nothing is left to sweep, as programs do now and then.
 func (e *endurance) clean(ctx context.Context) error {
 	for {
 		swept, err := e.client.Sweep(ctx, "*")
@@ -274,7 +275,7 @@ func (e *endurance) clean(ctx context.Context) error {
 	}
 }
 
-// finish has no more jobs put, waits until all have ended, and ends all but the workers.
+// finish stops putting jobs, waits until all have ended, and ends all but the workers.
 func (e *endurance) finish(ctx context.Context) error {
 	e.stopPutting()
 	recurring, err := e.client.RecurringJob(ctx, "recurs")
@@ -284,7 +285,7 @@ func (e *endurance) finish(ctx context.Context) error {
 	if err := recurring.Cancel(ctx); err != nil {
 		return err
 	}
-	// Jobs of schedules come until no worker is left, and are done at once.
+	// Schedules put jobs as long as a worker is left. These jobs are done at once.
 	err = until(ctx, "all jobs to end", 100*time.Millisecond, func() (bool, error) {
 		if err := e.clean(ctx); err != nil {
 			return false, err
@@ -300,19 +301,19 @@ func (e *endurance) finish(ctx context.Context) error {
 	return errors.Join(err, context.Cause(ctx), e.gateways.end(ctx))
 }
 
-// leftover matches keys that may be there when all jobs have ended: settings, statistics, complete
+// leftover matches keys that may exist when all jobs have ended: settings, statistics, complete
 // jobs with their tags, known queues, workers, limits and schedules, the turns of tenants, and
-// notes about workers that were killed.
+// notes about killed workers.
 var leftover = regexp.MustCompile(`^ql:(config|queues|workers|completed|` +
 	`s:(wait|run|stats):\d+:.+|j:.+|tags|t:.+|` +
 	`x:(empty|filled|looked.*|list.*|rates:.+|stats:.+|relay|worker:.+|idle|idle:.+|` +
 	`due:.+|swept.*|limits|schedule.*|follow:.+|fair:.+))$`)
 
-// wellFindings are what the doctor may find: the server keeps no file, as it was started, and of
-// the last jobs of tenants, their turns are kept until another one is put.
+// wellFindings are the findings that the doctor may report: the server was started without
+// persistence, and the turns of tenants are kept until their next put.
 var wellFindings = []doctor.Kind{doctor.KindNoPersistence, doctor.KindShareLeft}
 
-// examine looks for leftovers until the last lives have ended.
+// examine checks for leftovers until the last lives have ended.
 func (e *endurance) examine(ctx context.Context) error {
 	var found error
 	failed := until(ctx, "nothing to be left", time.Second, func() (bool, error) {
@@ -326,7 +327,7 @@ func (e *endurance) examine(ctx context.Context) error {
 	return errors.Join(failed, found)
 }
 
-// left returns what was left behind, as an error.
+// left returns the leftovers as an error.
 func (e *endurance) left(ctx context.Context) (found, err error) {
 	report, err := doctor.Examine(ctx, e.server.admin, doctor.Options{Pause: -1})
 	if err != nil {
@@ -346,17 +347,16 @@ func (e *endurance) left(ctx context.Context) (found, err error) {
 	return found, keys.Err()
 }
 
-// mayGrow limits the growth of a median from one third of the samples to another, in parts of the
-// first, and beyond that. Heaps grow to their size in the first minutes.
+// mayGrow limits the growth of a median between two thirds of the samples: by a part of the first
+// median, and by an absolute amount on top. Heaps reach their size in the first minutes.
 var mayGrow = map[string]struct{ part, more float64 }{
 	"keys": {0.05, 50}, "channels": {0, 5}, "connections": {0, 10}, "goroutines": {0, 10},
 	"descriptors": {0, 10}, "Lua, KB": {0, 1000}, "memory, KB": {0.05, 1500},
 	"heap, KB": {0.1, 2000}, "resident, KB": {0.1, 6000},
 }
 
-// judge reports what everything was like, and returns an error if something grew after the first
-// tenth of the time: its median in the first third of the samples that then follow, and that in the
-// last.
+// judge reports the medians, and returns an error if something grew: it ignores the first tenth of
+// the samples, and compares the medians of the first and the last third of the rest.
 func (e *endurance) judge(r *report) error {
 	var failed error
 	for _, name := range slices.Sorted(maps.Keys(e.samples)) {
@@ -395,7 +395,7 @@ func medians(samples []size) size {
 	return all
 }
 
-// resources returns how many files a process has open, and its resident memory in KB.
+// resources returns the number of a process's open files, and its resident memory in KB.
 func resources(pid int) (descriptors, resident float64, err error) {
 	folder := fmt.Sprintf("/proc/%d", pid)
 	files, err := os.ReadDir(folder + "/fd")
@@ -411,7 +411,7 @@ func resources(pid int) (descriptors, resident float64, err error) {
 	return float64(len(files)), resident * 1.024, err
 }
 
-// end ends a process in an orderly way, and returns an error if it does not end well.
+// end stops a process gracefully, and returns an error if it fails.
 func (p *process) end(ctx context.Context) error {
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
 		return err

@@ -13,31 +13,31 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// failedGroup is the failure group of the jobs that load.lua makes.
+// failedGroup is the failure group of the jobs that load.lua creates.
 const failedGroup = "failed"
 
-// uniqueKeys is how many keys were claimed so far.
+// uniqueKeys is the number of keys claimed so far.
 var uniqueKeys atomic.Int64
 
-// A boundedCall is a call whose scripts are bounded, on a server that has much of everything.
+// A boundedCall is a call whose scripts are bounded, on a server with a lot of everything.
 type boundedCall struct {
 	name string
-	make func(ctx context.Context, l *boundLoad) error // what it is about; nil if nothing
+	make func(ctx context.Context, l *boundLoad) error // creates the objects of the call; may be nil
 	do   func(ctx context.Context, l *boundLoad) error
 }
 
-// A boundLoad is where bounded calls are made.
+// A boundLoad is the load under which bounded calls are made.
 type boundLoad struct {
 	*bench
 	client *qless.Client
 	in     *inspect.Inspector
-	queue  *qless.Queue // of the call alone
-	jids   []string     // of its jobs
+	queue  *qless.Queue // the call's own
+	jids   []string     // the jids of its jobs
 	job    *qless.Job
 	batch  *qless.Batch
 }
 
-// many is how many jobs or queues a call names, and several how many it names at most.
+// many and several are numbers of jobs or queues that a call names: up to 1000, and up to inBulk.
 func (l *boundLoad) many() int    { return min(1000, l.jobs, l.queues) }
 func (l *boundLoad) several() int { return min(inBulk, l.many()) }
 
@@ -48,7 +48,7 @@ type jobOptions func(i int) []qless.PutOption
 
 func none(int) []qless.PutOption { return nil }
 
-// everything is what a job may have at once.
+// everything returns all options that a job can have at once.
 func everything(i int) []qless.PutOption {
 	return []qless.PutOption{
 		qless.Unique("key", uniqueKeys.Add(1)), qless.TTL(time.Hour), qless.KeepFor(time.Hour),
@@ -57,7 +57,7 @@ func everything(i int) []qless.PutOption {
 	}
 }
 
-// expired has the same, and is gone within a second.
+// expired returns the same options, and a life of a second.
 func expired(i int) []qless.PutOption { return append(everything(i), qless.TTL(time.Second)) }
 
 func held(i int) []qless.PutOption { return []qless.PutOption{qless.Unique("held", i)} }
@@ -68,7 +68,7 @@ func turns(i int) []qless.PutOption {
 
 func scheduled(i int) []qless.PutOption { return append(everything(i), qless.Delay(time.Minute)) }
 
-// filled has jobs put with options.
+// filled puts jobs with options.
 func filled(options jobOptions) func(context.Context, *boundLoad) error {
 	return func(ctx context.Context, l *boundLoad) (err error) {
 		l.jids, err = fill(ctx, l.queue, l.many(), options)
@@ -76,7 +76,7 @@ func filled(options jobOptions) func(context.Context, *boundLoad) error {
 	}
 }
 
-// waited has jobs put that wait for a running one.
+// waited puts jobs that wait for a running one.
 func waited(options ...qless.PutOption) func(context.Context, *boundLoad) error {
 	return func(ctx context.Context, l *boundLoad) error {
 		jid, err := l.queue.Put(ctx, klass, data)
@@ -91,7 +91,7 @@ func waited(options ...qless.PutOption) func(context.Context, *boundLoad) error 
 	}
 }
 
-// batched has a batch with many members.
+// batched creates a batch with many members.
 func batched(ctx context.Context, l *boundLoad) (err error) {
 	l.batch, err = l.client.NewBatch(ctx, l.queue.Name(), klass, data)
 	for range 20 {
@@ -121,7 +121,7 @@ func specsOf(count int, options jobOptions) []qless.JobSpec {
 	return specs
 }
 
-// putMany puts jobs with options. Some may be there already.
+// putMany puts jobs with options. Some may exist already.
 func putMany(options jobOptions) func(context.Context, *boundLoad) error {
 	return func(ctx context.Context, l *boundLoad) error {
 		_, err := l.queue.PutMany(ctx, specsOf(l.many(), options))
@@ -132,14 +132,14 @@ func putMany(options jobOptions) func(context.Context, *boundLoad) error {
 	}
 }
 
-// popAfter pops jobs when some time has passed.
+// popAfter pops jobs after some time.
 func popAfter(wait time.Duration) func(context.Context, *boundLoad) error {
 	return func(ctx context.Context, l *boundLoad) error {
 		return errors.Join(pause(ctx, wait), errOf(l.queue.Pop(ctx, l.many())))
 	}
 }
 
-// repairing repairs the jobs of the call, all of which it can.
+// repairing repairs the jobs of the call, all of which can be repaired.
 func repairing(
 	repair func(ctx context.Context, s inspect.Selection) (inspect.Result, error),
 ) func(context.Context, *boundLoad) error {
@@ -161,7 +161,7 @@ func cancelNamed(ctx context.Context, l *boundLoad) error {
 	return l.client.Cancel(ctx, l.jids[:min(len(l.jids), inBulk)]...)
 }
 
-// receive asks queues by their names, all of them empty, for a moment.
+// receive briefly waits at many empty queues, given by name.
 func receive(ctx context.Context, l *boundLoad) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -174,7 +174,7 @@ func receive(ctx context.Context, l *boundLoad) error {
 	return err
 }
 
-// expect returns an error unless a count is as it should be.
+// expect returns an error unless a count is want.
 func expect(count, want int) error {
 	if count != want {
 		return fmt.Errorf("%d, and not %d", count, want)
@@ -252,7 +252,7 @@ var boundedCalls = []boundedCall{
 	}},
 }
 
-// amidCalls take jobs from the middle of the failure group, a list of which Redis passes over half:
+// amidCalls take jobs from the middle of the failure group, for which Redis scans half of a list:
 // see docs/internals/bounded-work.md.
 var amidCalls = []boundedCall{
 	{"Cancel amid a failure group, named", amid, cancelNamed},
@@ -262,11 +262,11 @@ var amidCalls = []boundedCall{
 		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) { return s.Unfail(ctx) })},
 }
 
-// passed is how many milliseconds that takes at most for each 1,000,000 jobs of the group.
+// passed is the longest that such a scan takes, in milliseconds per 1,000,000 jobs of the group.
 const passed = 15
 
-// bounds measures the longest script of each call, where -jobs wait, as many have failed, and there
-// are -queues. One that is too long is an error.
+// bounds measures the longest script of each call, with -jobs waiting, as many failed, and -queues.
+// A script that takes too long is an error.
 func bounds(ctx context.Context, b *bench, r *report) error {
 	m := &meter{server: b.server}
 	rdb := b.server.dial(0)
@@ -290,7 +290,7 @@ func bounds(ctx context.Context, b *bench, r *report) error {
 		b.bounded(ctx, r, client, m, amidCalls, passed*float64(b.jobs)/1e6))
 }
 
-// bounded measures calls of which each script may take so many milliseconds longer than others.
+// bounded measures calls whose scripts may each take so many milliseconds longer than others.
 func (b *bench) bounded(
 	ctx context.Context, r *report, client *qless.Client, m *meter,
 	calls []boundedCall, longer float64,
@@ -311,8 +311,8 @@ func (b *bench) bounded(
 	return tooLong
 }
 
-// measure returns the longest script of a call, and how many it had: the best of a few attempts,
-// because other programs slow the processor down.
+// measure returns the longest script of a call, and the number of its scripts: the best of a few
+// attempts, because other programs slow the processor down.
 func (c boundedCall) measure(
 	ctx context.Context, b *bench, client *qless.Client, m *meter, most float64,
 ) (best metered, count int, err error) {

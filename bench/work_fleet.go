@@ -10,16 +10,16 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A fleet is workers that wait for jobs.
+// A fleet is a set of workers that wait for jobs.
 type fleet struct {
 	label   string
 	workers int
-	clients int // that they share, or 0 for one each
+	clients int // clients that they share, or 0 for one each
 	tenants bool
 	queues  []string
 }
 
-// longestStep is how long a call may keep the server from others, in milliseconds.
+// longestStep is the longest that a call may block the server, in milliseconds.
 const longestStep = 10
 
 func idleFleets(ctx context.Context, b *bench, r *report) error {
@@ -56,7 +56,7 @@ func (b *bench) fleets(ctx context.Context, r *report, thing string, f fleet) er
 	return nil
 }
 
-// fleet measures a fleet on a server of its own: what it needs, and what a job has it do.
+// fleet measures a fleet on a server of its own: its resources, and the work that a job causes.
 func (b *bench) fleet(ctx context.Context, r *report, f fleet) error {
 	if err := b.renew(ctx); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (b *bench) fleet(ctx context.Context, r *report, f fleet) error {
 	return err
 }
 
-// atRest measures workers that have just become idle, and again when they have settled among them
-// who does what: when a while takes no less than the one before.
+// atRest measures workers that have just become idle, and again once they have settled among
+// themselves who does what, so that the cost no longer falls.
 func (b *bench) atRest(ctx context.Context, r *report, c *crowd) error {
 	var first, last cost
 	for turn := range 8 {
@@ -117,13 +117,13 @@ func (b *bench) atRest(ctx context.Context, r *report, c *crowd) error {
 	return nil
 }
 
-// oneJob measures jobs of a queue, one after the other, for a fleet that is idle.
+// oneJob measures jobs of a queue, one after another, with an idle fleet.
 func (b *bench) oneJob(
 	ctx context.Context, r *report, c *crowd, jobs *errands, name string,
 ) error {
 	const times = 20
 	queue := c.clients[0].Queue(name)
-	if err := jobs.run(ctx, queue); err != nil { // the first of a day costs more
+	if err := jobs.run(ctx, queue); err != nil { // the first job of a day costs more
 		return err
 	}
 	if err := c.settle(ctx); err != nil {
@@ -154,7 +154,7 @@ func queueNames(count int) []string {
 	return all
 }
 
-// makeQueues makes queues that have no jobs.
+// makeQueues creates queues without jobs.
 func makeQueues(ctx context.Context, client *qless.Client, count int) error {
 	names, jids := queueNames(count), make([]string, count)
 	err := parallel(64, count, func(i int) (err error) {
@@ -168,14 +168,14 @@ func makeQueues(ctx context.Context, client *qless.Client, count int) error {
 	return err
 }
 
-// never is a PollInterval within which nothing is polled.
+// never is a PollInterval that is too long for any poll.
 const never = 50 * time.Minute
 
-// appearing is how many queues appear while a case is measured.
+// appearing is the number of queues that appear while a case is measured.
 const appearing = 20
 
-// newQueues measures queues that appear, one after the other, among workers that don't want them,
-// and workers whose patterns match them.
+// newQueues measures queues that appear one by one, with workers that don't want them, and with
+// workers whose patterns match them.
 func newQueues(ctx context.Context, b *bench, r *report) (failed error) {
 	f := fleet{workers: b.workers, clients: 1, queues: []string{"work"}}
 	config := qless.WorkerConfig{PollInterval: never}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A gatewayPeer starts a gateway in front of the server of the bench, with a folder for its files.
+// A gatewayPeer starts a gateway in front of the bench's server, with a folder for its files.
 type gatewayPeer struct {
 	name  string
 	start func(ctx context.Context, b *bench, dir string) (*gateway, error)
@@ -29,7 +29,7 @@ var gatewayPeers = []gatewayPeer{
 	}},
 }
 
-// gatewayGroups compares gateways, for each number of clients.
+// gatewayGroups compares gateways for each number of clients.
 func (b *bench) gatewayGroups() []group {
 	var groups []group
 	for _, clients := range b.concurrency {
@@ -50,7 +50,7 @@ func (b *bench) gatewayGroups() []group {
 // programs are the paths of the gateways.
 type programs struct{ dir, qless, lmstfy string }
 
-// buildGateways builds them.
+// buildGateways builds the programs of the gateways.
 func (b *bench) buildGateways(ctx context.Context) (err error) {
 	p := &b.programs
 	if p.dir, err = os.MkdirTemp("", "qless-bench-"); err != nil {
@@ -71,7 +71,7 @@ func (b *bench) hasGateway(name string) bool {
 	return len(b.peers) == 0 || slices.Contains(b.peers, name)
 }
 
-// useGateway measures a gateway that was just started, after a few jobs.
+// useGateway measures a freshly started gateway, after a few jobs.
 func (b *bench) useGateway(ctx context.Context, p gatewayPeer, clients int) ([]sample, error) {
 	g, err := p.start(ctx, b, b.programs.dir)
 	if err != nil {
@@ -110,7 +110,7 @@ func (b *bench) gatewayPhase(
 	return one, err
 }
 
-// together calls do for a number of clients at once.
+// together calls do for a number of clients concurrently.
 func (g *gateway) together(clients int, do func(c gatewayClient) error) error {
 	return each(make([]struct{}, clients), func(struct{}) error {
 		c, err := g.dial(g.addr)
@@ -122,7 +122,7 @@ func (g *gateway) together(clients int, do func(c gatewayClient) error) error {
 	})
 }
 
-// put has clients put jobs.
+// put makes clients put jobs.
 func (g *gateway) put(clients, jobs int) error {
 	var begun atomic.Int64
 	return g.together(clients, func(c gatewayClient) error {
@@ -135,7 +135,7 @@ func (g *gateway) put(clients, jobs int) error {
 	})
 }
 
-// work has clients take jobs and end them.
+// work makes clients take jobs and end them.
 func (g *gateway) work(clients, jobs int) error {
 	var begun atomic.Int64
 	var seen sync.Map
@@ -156,7 +156,7 @@ func (g *gateway) work(clients, jobs int) error {
 	})
 }
 
-// wake puts jobs one at a time while clients wait, and returns how long each took to arrive.
+// wake puts jobs one at a time while clients wait, and returns the time that each took to arrive.
 func (g *gateway) wake(clients, jobs int) (waits []time.Duration, err error) {
 	arrived, ended := make(chan time.Time, clients), make(chan error, 1)
 	var stopping atomic.Bool

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// jobGroups measures whole jobs: all are put, then all are run.
+// jobGroups measures whole jobs: all jobs are put, then all are run.
 func (b *bench) jobGroups() []group {
 	var groups []group
 	for _, payload := range b.payload {
@@ -32,8 +32,8 @@ func (b *bench) jobGroups() []group {
 	return groups
 }
 
-// moreJobs measures what the jobs cost beyond a fifth of them, so that connecting, loading scripts
-// and starting workers are not counted.
+// moreJobs measures all jobs and subtracts a run with a fifth of them, so that connecting, loading
+// scripts and starting workers do not count.
 func (b *bench) moreJobs(ctx context.Context, p peer, l load) ([]sample, error) {
 	few := l
 	few.jobs = max(1, l.jobs/5)
@@ -68,7 +68,7 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 	worked, err := b.measureBoth(ctx, p, "process", l.jobs, func() error {
 		crew := newCrew(l.jobs)
 		if b.server.counter != nil {
-			crew.poll = time.Second // or its questions are counted
+			crew.poll = time.Second // otherwise its polls would count
 		}
 		if err := s.work(ctx, crew); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 func (b *bench) measureBoth(
 	ctx context.Context, p peer, phase string, jobs int, do func() error,
 ) (sample, error) {
-	runtime.GC() // what is left of earlier runs is not this peer's
+	runtime.GC() // this peer must not pay for the garbage of earlier runs
 	before, err := cpuTime()
 	if err != nil {
 		return sample{}, err
@@ -108,8 +108,8 @@ func cpuTime() (time.Duration, error) {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
 }
 
-// payloadOf returns JSON of the given number of bytes, or a few more: records like those of real
-// programs, and a text as padding.
+// payloadOf returns JSON of at least the given number of bytes: records like those of real
+// programs, padded with a text.
 func payloadOf(bytes int) string {
 	const record = `{"id":1234,"name":"some text","done":false}`
 	records := max(1, (bytes-40)/(len(record)+1))

@@ -7,8 +7,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// loadOnce measures how long the server takes to load the script, the longest call of a start, how
-// much memory that needs, and how long other clients wait while many send the script at once.
+// loadOnce measures the time and memory that loading the script costs the server, the longest call
+// of a start, and how long other clients wait while many send the script at once.
 func loadOnce(ctx context.Context, b *bench, r *report) error {
 	before, err := b.scriptMemory(ctx)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// crews are the numbers of workers that are idle before each job of the workload single.
+// crews are the numbers of idle workers in the workload single.
 var crews = []int{1, 8, 64}
 
-// rarely is a PollInterval within which a run of the workload single has hardly any poll, and locks
-// don't end.
+// rarely is a PollInterval so long that a run of the workload single has hardly any polls, but no
+// locks end.
 const rarely = 50 * time.Second
 
-// singleGroups measures the usual state of a queue, one job at a time with idle workers, which have
-// a client each: a put, the wake-up, the reserve, the finish, and all are idle again.
+// singleGroups measures the usual state of a queue: one job at a time, with idle workers that have
+// a client each. A job is put, wakes a worker, is reserved and finished, and all are idle again.
 func (b *bench) singleGroups() []group {
 	var groups []group
 	for _, queues := range []int{1, 20} {
@@ -42,12 +42,12 @@ func (b *bench) singleGroups() []group {
 	return groups
 }
 
-// keptBefore is how many jobs have run before those of the workload single are counted: Redis keeps
-// a sorted set of up to 128 members as a list, which costs more with each job that is done.
+// keptBefore is the number of jobs that run before the workload single is measured: Redis stores
+// sorted sets of up to 128 members as lists, whose cost grows with each job done.
 const keptBefore = 140
 
-// single puts the jobs on a server that has run some: it does not count what the first ones cost,
-// but the garbage of all.
+// single puts the jobs on a server that has already run some. The cost of those is not counted,
+// except for their garbage.
 func (b *bench) single(
 	ctx context.Context, p peer, l load, gap time.Duration,
 ) (phases []sample, err error) {
@@ -83,20 +83,20 @@ func (b *bench) single(
 	return []sample{one}, err
 }
 
-// A pacer is a session that puts jobs and runs them in a process of its own, by whose clock it
-// measures from put to handler.
+// A pacer is a session that puts and runs jobs in a process of its own, and measures from put to
+// handler with that process's clock.
 type pacer interface {
 	pickUps(ctx context.Context, jobs int, gap time.Duration) ([]time.Duration, error)
 	pace(ctx context.Context, jobs, rate int) ([]time.Duration, error)
 }
 
-// rates are those of the workload paced, in jobs a second.
+// rates are the rates of the workload paced, in jobs per second.
 var rates = []int{100, 1000, 5000}
 
-// pacedTime is how long a run of the workload paced takes.
+// pacedTime is the duration of a run of the workload paced.
 const pacedTime = 4 * time.Second
 
-// pacedGroups measures jobs that come at a rate, to one worker that runs them at once.
+// pacedGroups measures jobs that arrive at a rate at one worker, which runs them immediately.
 func (b *bench) pacedGroups() []group {
 	var groups []group
 	for _, rate := range rates {
@@ -138,8 +138,8 @@ func (b *bench) paced(ctx context.Context, p peer, rate int) (phases []sample, e
 	return []sample{one}, err
 }
 
-// pace puts jobs at a rate, whether or not the puts before have returned, and returns how long they
-// waited: those taken first are taken for those put first.
+// pace puts jobs at a rate, whether or not earlier puts have returned, and returns their waiting
+// times. It assumes that jobs are taken in the order of their puts.
 func pace(
 	ctx context.Context, s session, taken <-chan time.Time, jobs, rate int,
 ) ([]time.Duration, error) {

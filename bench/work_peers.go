@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pickUpGroups measures how long a job waits for its handler when workers are idle.
+// pickUpGroups measures how long a job waits for its handler while workers are idle.
 func (b *bench) pickUpGroups() []group {
 	var groups []group
 	for _, workers := range []int{1, 16} {
@@ -26,13 +26,13 @@ func (b *bench) pickUpGroups() []group {
 	return groups
 }
 
-// pickUpTime limits a run: a peer that polls takes a second per job.
+// pickUpTime limits the time of a run: a peer that polls takes a second per job.
 const pickUpTime = 20 * time.Second
 
-// pickUpJobs is how many jobs are put one at a time, as far as they are done within pickUpTime.
+// pickUpJobs is the number of jobs that are put one at a time, if they are done within pickUpTime.
 func (b *bench) pickUpJobs() int { return min(b.jobs, 500) }
 
-// between lets the workers become idle again before the next job.
+// between is the time for workers to become idle again before the next job.
 const between = 5 * time.Millisecond
 
 func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, err error) {
@@ -51,11 +51,11 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 		return err
 	})
 	one.jobs, one.waits = len(waits), waits
-	one.elapsed = 0 // most of it is the time between
+	one.elapsed = 0 // mostly the time between jobs
 	return []sample{one}, err
 }
 
-// oneByOne puts jobs one at a time and returns how long each waited.
+// oneByOne puts jobs one at a time, and returns the time that each waited.
 func oneByOne(
 	ctx context.Context, s session, taken <-chan time.Time, jobs int, gap time.Duration,
 ) ([]time.Duration, error) {
@@ -77,7 +77,8 @@ func oneByOne(
 	return waits, nil
 }
 
-// openIdle opens a session with idle workers, and sends the times when they are given jobs.
+// openIdle opens a session with idle workers, and sends the times at which their handlers are
+// called.
 func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan time.Time, error) {
 	s, err := p.open(ctx, b.server, l)
 	if err != nil {
@@ -92,7 +93,7 @@ func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan t
 	return s, crew.taken, nil
 }
 
-// restGroup measures what idle workers cost the server per second, in CPU us and in commands.
+// restGroup measures the cost of idle workers to the server per second, in CPU us and in commands.
 func (b *bench) restGroup() []group {
 	g := group{label: "a second of 16 idle workers"}
 	g.runs = append(g.runs, run{peer: "no workers", do: func(ctx context.Context) ([]sample, error) {
@@ -116,7 +117,7 @@ func (b *bench) restGroup() []group {
 	return []group{g}
 }
 
-// rest measures the server while no calls are made.
+// rest measures the server while the bench makes no calls.
 func (b *bench) rest(ctx context.Context, p peer) ([]sample, error) {
 	seconds := int(math.Ceil(b.lasting.Seconds()))
 	one, err := b.sample(ctx, p, "idle", seconds, func() error {
@@ -166,7 +167,7 @@ func (b *bench) weighWaiting(
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	// The first jobs open connections and load scripts, which take memory too.
+	// The first jobs open connections and load scripts, which take memory, too.
 	if err := s.enqueue(ctx, b.jobs); err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (b *bench) weighWaiting(
 	return []sample{{phase: "waiting", jobs: b.jobs, memory: after - before}}, err
 }
 
-// size returns the memory of the server that has the jobs of a peer, or their size on its disk.
+// size returns the memory of the server that has a peer's jobs, or their size on its disk.
 func (b *bench) size(ctx context.Context, p peer) (int64, error) {
 	if p.other != nil {
 		return p.other.size(ctx)

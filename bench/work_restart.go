@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// disturbances are what happens to a fleet.
+// disturbances are the disturbances of a fleet.
 var disturbances = []struct {
 	name string
 	do   func(ctx context.Context, s *server) error
@@ -26,7 +26,8 @@ var disturbances = []struct {
 	}},
 }
 
-// restart measures what workers do when their server goes away, while jobs are put one at a time.
+// restart measures the reaction of workers when their server goes away, while jobs are put one at a
+// time.
 func restart(ctx context.Context, b *bench, r *report) (failed error) {
 	jobs := newErrands()
 	f := fleet{workers: b.workers, clients: 1, queues: queueNames(1)}
@@ -68,7 +69,7 @@ func restart(ctx context.Context, b *bench, r *report) (failed error) {
 		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
-		if after.Connected < before.Connected { // it began to count again
+		if after.Connected < before.Connected { // the counter was reset
 			before = reading{}
 		}
 		r.add("until all listen and are idle", time.Since(start).Seconds(), "s")

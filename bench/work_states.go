@@ -9,14 +9,14 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A state is a way for jobs to be on the server.
+// A state is a state of jobs on the server.
 type state struct {
 	name    string
 	options func(i int) []qless.PutOption
-	after   func(ctx context.Context, job *qless.Job) error // done to each popped job
+	after   func(ctx context.Context, job *qless.Job) error // called with each popped job
 }
 
-// putOnly are options of a job, in the form that fill takes.
+// putOnly returns the same options for each job, in the form that fill takes.
 func putOnly(options ...qless.PutOption) func(int) []qless.PutOption {
 	return func(int) []qless.PutOption { return options }
 }

@@ -1,6 +1,7 @@
-// Package doctor looks for what is wrong.
+// Package doctor finds problems.
 //
-// [Why] explains what a queue waits for. [Examine] reads a whole namespace and reports damage, and
-// dangers in its settings and its server, and [Fix] repairs what can be repaired safely. Each has
-// typed results, with sentences for people to read.
+// [Why] explains why the jobs of a queue wait. [ReadStatus] lists the problems of a namespace.
+// [Examine] reads a whole namespace and reports damage, and dangers in its settings and its server.
+// [Fix] repairs the findings that can be repaired safely. Results are typed, and have sentences for
+// people to read.
 package doctor

@@ -7,14 +7,14 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// op is the operation that errors of this package name.
+// op is the operation named by the errors of this package.
 const op = "doctor"
 
 func invalid(message string) error {
 	return &qless.Error{Op: op, Code: qless.ErrInvalid, Message: message}
 }
 
-// coded returns an error of the server or the connection as one of package qless.
+// coded turns an error of the server or the connection into a [qless.Error].
 func coded(err error) error {
 	var already *qless.Error
 	if err == nil || errors.As(err, &already) {

@@ -24,7 +24,7 @@ func TestANamespaceWithJobsInAllStatesIsWell(t *testing.T) {
 	require.Empty(t, changed(before, e.dump()), "it changes nothing")
 }
 
-// Such a job keeps the mark that its worker was warned.
+// Such a job keeps the field of its grace period.
 func TestAJobThatWasTimedOutInItsGracePeriodIsWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "j")
@@ -36,7 +36,7 @@ func TestAJobThatWasTimedOutInItsGracePeriodIsWell(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// A script of another client notes no lifetimes, and that of qless-php keeps a list of each queue.
+// Scripts of other clients record no lifetimes, and that of qless-php keeps a list for each queue.
 func TestAJobThatAnotherScriptCompletesLeavesNoDamage(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "j", qless.KeepFor(time.Hour))
@@ -49,7 +49,7 @@ func TestAJobThatAnotherScriptCompletesLeavesNoDamage(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// Leftovers are not taken for damage.
+// Leftovers do not count as damage.
 func TestANamespaceInWhichEverythingWasUsedIsWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	tour.Client(t, e.Client)
@@ -61,7 +61,7 @@ func TestANamespaceInWhichEverythingWasUsedIsWell(t *testing.T) {
 	}
 }
 
-// Clients of other languages run the drop-in script, say the time, and know no extensions.
+// Clients in other languages run the drop-in script, send the time, and know no extensions.
 func TestJobsOfOtherClientsAreWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	now := time.Now()
@@ -93,7 +93,7 @@ func TestJobsOfOtherClientsAreWell(t *testing.T) {
 	}
 }
 
-// Another client's script that completes a job with a KeepFor does not note when its record ends.
+// Another client's script that completes a job with a KeepFor does not record when to delete it.
 func TestRecordsThatOthersCompletedAreWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	queue := e.Client.Queue("q")
@@ -114,7 +114,7 @@ func TestAnEmptyNamespaceIsWell(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// Another namespace, even one whose prefix is a pattern, is not looked at.
+// Other namespaces are not examined, even if their prefix is a pattern.
 func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.furnish()
@@ -268,7 +268,7 @@ func TestAReportIsJSON(t *testing.T) {
 	require.Len(t, e.fix(again.Findings...), 1, "findings that were kept as JSON can be repaired")
 }
 
-// A plain job costs few commands, and no command looks at many.
+// A plain job costs few commands, and no command reads many keys.
 func TestAnExamIsCheap(t *testing.T) {
 	e := newEnvWith(t, nil)
 	const jobs = 1000
@@ -295,12 +295,12 @@ func TestAnExamIsCheap(t *testing.T) {
 	require.Positive(t, estimate.Took)
 }
 
-// Rates and statistics make many keys, each of which an exam walks through.
+// Rates and statistics make many keys, each of which an exam reads.
 func TestAnEstimateKnowsOfRatesAndStatistics(t *testing.T) {
 	e := newEnvWith(t, nil)
 	const minutes, klasses = 1000, 30
 	e.put("q", "job")
-	for _, other := range []string{"", "other:"} { // other programs use the database as well
+	for _, other := range []string{"", "other:"} { // other programs also use the database
 		t.Run(other, func(t *testing.T) {
 			pipe := e.rdb.Pipeline()
 			for i := range minutes {

@@ -33,8 +33,8 @@ func ExampleWhy() {
 		fmt.Printf("%s: %s\n", cause.Code, cause.Sentence)
 	}
 	// Output:
-	// paused: The queue is paused: no job is handed out until it is unpaused.
-	// no_workers: No worker is known that takes jobs from the queue.
+	// paused: The queue is paused: workers get no jobs until it is unpaused.
+	// no_workers: No known worker takes jobs from the queue.
 }
 
 // A key was deleted by hand.
@@ -66,6 +66,6 @@ func ExampleExamine() {
 	}
 	fmt.Println(len(fixed), "was repaired")
 	// Output:
-	// The job job-1 belongs into ql:q:mail-work by its record, and is not there.
+	// By its record, the job job-1 belongs in ql:q:mail-work, but it is not there.
 	// 1 was repaired
 }

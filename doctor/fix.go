@@ -9,17 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Fix repairs findings, and returns the repaired ones. Each is repaired by one script, which checks
-// first whether it is still there: a finding that is gone, that no longer applies, or that is not
-// Fixable is left alone.
+// Fix repairs findings and returns the repaired ones. One script repairs each finding, after it has
+// checked that the finding still holds. Findings that no longer hold or are not Fixable are
+// skipped.
 //
-// The record of a job decides: the job is put into the place that it names, and every other place
-// loses it. If several keys have different ends of a lock, the latest one is kept. A job that
+// The record of a job decides: the job is moved to the place that it names and removed from all
+// others. If several keys disagree on when a lock expires, the latest time is kept. A job that
 // waited for others, and now waits for none, can run; workers notice at their next poll. Nothing is
 // run, failed or deleted, except for histories that belong to no job.
 //
-// If it fails, or the context ends, it returns what it has repaired so far with the error. Of the
-// options, Step, MaxFindings and Progress play no part.
+// If it fails or the context ends, it returns the findings repaired so far with the error. It
+// ignores the options Step, MaxFindings and Progress.
 func Fix(
 	ctx context.Context, rdb redis.UniversalClient, options Options, findings ...Finding,
 ) ([]Finding, error) {
@@ -41,13 +41,13 @@ func Fix(
 	return fixed, nil
 }
 
-// order is the order of repairs: what others need comes first. Kinds that are not named come last.
+// order is the order of repairs. Repairs that others need come first, and kinds not listed last.
 var order = []Kind{
 	KindClaimDead, KindDependencyOneSided, KindDependencyLeft, KindDependencyOver, KindWaitsForNothing,
 	KindLost, KindMisplaced, KindGhost, KindTagLacking, KindTagExtra, KindTagCount,
 }
 
-// rank returns the place of a kind among the repairs.
+// rank returns the place of a kind in the order of repairs.
 func rank(kind Kind) int {
 	if i := slices.Index(order, kind); i >= 0 {
 		return i
@@ -55,7 +55,7 @@ func rank(kind Kind) int {
 	return len(order)
 }
 
-// fix repairs a finding, if it can be.
+// fix repairs a finding if it is fixable.
 func (e *exam) fix(f *Finding) ([]Finding, error) {
 	if !f.Fixable || !strings.HasPrefix(f.Key, e.Namespace) {
 		return nil, nil

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// An env is a real server of its own with a client whose worker is called w1.
+// An env is a real server with a client whose worker is called w1.
 type env struct {
 	*qless.Client
 	t      testing.TB
@@ -27,7 +27,7 @@ type env struct {
 	clock  *testkit.Clock // nil for that of the server
 }
 
-// newEnv returns an env whose clock only the test moves.
+// newEnv returns an env whose clock only the test advances.
 func newEnv(t testing.TB) *env {
 	t.Helper()
 	return newEnvWith(t, testkit.NewClock())
@@ -41,7 +41,7 @@ func newEnvWith(t testing.TB, clock *testkit.Clock) *env {
 	return e
 }
 
-// as returns a client of another worker.
+// as returns a client with the name of another worker.
 func (e *env) as(worker string) *qless.Client {
 	e.t.Helper()
 	config := qless.ClientConfig{Logger: testkit.Quiet(), WorkerName: worker}

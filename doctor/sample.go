@@ -8,15 +8,15 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A sample is what some keys of the database are like.
+// A sample describes some keys of the database.
 type sample struct {
-	keys    int // of whatever namespace
-	walked  int // whose members an exam walks through, which takes a step for each
-	figures int // members that are statistics or rates
+	keys    int // of any namespace
+	walked  int // keys whose members an exam reads, in a step for each
+	figures int // fields of statistics or rates
 }
 
-// steps returns how many steps an exam takes for the members of keys, if all are like the sample.
-// The members of other keys are jobs, which count as keys.
+// steps returns the number of steps that an exam takes for the members of keys, if all keys are
+// like the sample. The members of other keys are jobs, which count as keys.
 func (s sample) steps(keys, step int) int {
 	if s.keys == 0 {
 		return 0
@@ -25,11 +25,12 @@ func (s sample) steps(keys, step int) int {
 	return int(found * float64(keys) / float64(s.keys))
 }
 
-// maxSampleScans is how often a sample scans: a table that was large has empty places.
+// maxSampleScans is the maximum number of scans for a sample: a table that has shrunk has empty
+// slots.
 const maxSampleScans = 5
 
-// sample looks at Step keys, or at all if there are fewer. SCAN returns them in the order of their
-// hashes, which is as good as chance.
+// sample reads up to Step keys. SCAN returns them in the order of their hashes, which is as good as
+// random.
 func (e *exam) sample() (sample, error) {
 	var seen sample
 	var figures []string
@@ -58,7 +59,7 @@ func (e *exam) sample() (sample, error) {
 	return seen, err
 }
 
-// fields returns how many fields hashes have together, as far as the user may ask.
+// fields returns the total number of fields of the hashes that the user may read.
 func (e *exam) fields(hashes []string) (total int, err error) {
 	pipe := e.rdb.Pipeline()
 	lengths := make([]*redis.IntCmd, len(hashes))

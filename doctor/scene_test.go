@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// furnish puts jobs in all states into the namespace, with everything that is noted about them.
+// furnish puts jobs in all states into the namespace, with all kinds of related keys.
 func (e *env) furnish() {
 	e.t.Helper()
 	e.put("q", "running", qless.Priority(9), qless.Tags{"red"})
@@ -40,7 +40,7 @@ func (e *env) furnish() {
 	e.do(e.Config().Set(e.ctx, "q-max-rate", "100/1"))
 }
 
-// examine returns what is wrong, except for the server.
+// examine returns the findings, except for those about the server.
 func (e *env) examine() []doctor.Finding {
 	e.t.Helper()
 	report, err := doctor.Examine(e.ctx, e.rdb, e.options())

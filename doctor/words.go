@@ -17,7 +17,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// verb returns what a number of things do.
+// verb returns a number of things with the right form of a verb.
 func verb(n int, thing, one, many string) string {
 	if n == 1 {
 		return count(n, thing) + " " + one
@@ -25,7 +25,7 @@ func verb(n int, thing, one, many string) string {
 	return count(n, thing) + " " + many
 }
 
-// ofThem returns what a number of things named before do.
+// ofThem is verb for things named before.
 func ofThem(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -36,7 +36,7 @@ func ofThem(n int, one, many string) string {
 // clock returns a time in words.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// shownNames is how many names a sentence has.
+// shownNames is the maximum number of names in a sentence.
 const shownNames = 5
 
 // list returns names in words.
@@ -51,7 +51,7 @@ func list(names []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// first returns the items that a cause names.
+// first returns the first items, as many as a cause may name.
 func first[T any](items []T) []T { return items[:min(len(items), maxNamed)] }
 
 // names returns the names of workers.
@@ -74,8 +74,8 @@ func workersOf(jobs []inspect.Row) []string {
 	return workers
 }
 
-// klassesOf returns the klasses of jobs in some lists, each once, except for jobs that a limit
-// keeps.
+// klassesOf returns the klasses of the jobs in some lists, each once, except for jobs that are
+// parked at a limit.
 func klassesOf(lists ...[]inspect.Row) []string {
 	var klasses []string
 	for _, jobs := range lists {

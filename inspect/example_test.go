@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// fail puts jobs into queues, and has them fail.
+// fail puts jobs into queues and fails them.
 func fail(ctx context.Context, client *qless.Client, group string, queues ...string) error {
 	for i, name := range queues {
 		queue := client.Queue(name)
@@ -160,7 +160,7 @@ func ExampleSelection_Jobs() {
 	// moved: 2
 }
 
-// A page of a dashboard shows a part of a list by number.
+// A page of a dashboard shows a part of a list by index.
 func ExampleSelection_JIDs() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -257,7 +257,7 @@ func ExampleInspector_RatesByKlass() {
 	for worker.Stats().Completed < 3 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := worker.Stop(ctx); err != nil { // which sends what it has counted
+	if err := worker.Stop(ctx); err != nil { // which sends its counts
 		log.Fatal(err)
 	}
 
@@ -313,7 +313,7 @@ func ExampleInspector_Workers() {
 }
 
 // The schedules of all workers are known to the server. Any client can list them, put a job of one
-// at once, and forget one that no worker has any more.
+// at once, and forget one that no worker follows any more.
 func ExampleInspector_Schedules() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

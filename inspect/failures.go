@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// FailureGroups returns the number of failed jobs in each group. It reads about 500 groups in a
-// step.
+// FailureGroups returns the number of failed jobs in each group. It reads about 500 groups at a
+// time.
 func (in *Inspector) FailureGroups(ctx context.Context) (map[string]int, error) {
 	groups := map[string]int{}
 	for cursor := ""; ; {
@@ -33,8 +33,8 @@ func (in *Inspector) FailureGroups(ctx context.Context) (map[string]int, error) 
 // A FailureSummary counts the failed jobs of a group.
 type FailureSummary struct {
 	Klasses []KlassFailures `json:"klasses"` // most failures first
-	Looked  int             `json:"looked"`  // the number of jobs looked at, the latest first
-	Total   int             `json:"total"`   // the number of jobs of the group
+	Looked  int             `json:"looked"`  // the number of jobs examined, latest first
+	Total   int             `json:"total"`   // the number of jobs in the group
 }
 
 // KlassFailures counts the failed jobs of one klass.
@@ -47,12 +47,12 @@ type KlassFailures struct {
 	Sample  string    `json:"sample,omitempty"` // the jid of the latest failure
 }
 
-// summarizedByDefault is the number of failed jobs that Failures looks at by default.
+// summarizedByDefault is the number of failed jobs that Failures examines by default.
 const summarizedByDefault = 1000
 
-// Failures counts the latest failed jobs of a group by klass, at most limit of them, 1000 in a
-// step. A limit of 0 means 1000; -1 means all: jobs that leave the group meanwhile may then be
-// missed, or counted twice.
+// Failures counts up to limit of the latest failed jobs of a group by klass, 1000 at a time. A
+// limit of 0 means 1000, and -1 means all: jobs that leave the group in the meantime may then be
+// missed or counted twice.
 func (in *Inspector) Failures(
 	ctx context.Context, group string, limit int,
 ) (FailureSummary, error) {

@@ -13,20 +13,20 @@ import (
 )
 
 // A Result is the result of a repair. It is valid even with an error: it then describes the steps
-// that were done before; the step that was under way may have been done too.
+// before the failed one, which may also have been done.
 //
-// A repair looks at no more jobs than the list had at its start. Each step, of 100 jobs, or 50 that
-// are moved, finds and changes its jobs in one script. Calling the repair again continues it.
+// A repair examines no more jobs than the list had at its start. Each step finds and changes 100
+// jobs, or moves 50, in one script. Calling the repair again continues it.
 type Result struct {
 	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
 	Left    int                     `json:"left"`          // jobs that could not be changed
 	Why     map[string]*qless.Error `json:"why,omitempty"` // the reasons by jid, at most 10,000
 }
 
-// maxReasons is the largest number of reasons in a Result.
+// maxReasons is the maximum number of reasons in a Result.
 const maxReasons = 10_000
 
-// leave notes that a job was left as it was.
+// leave records that a job was left as it was.
 func (r *Result) leave(err *qless.Error) {
 	r.Left++
 	if len(r.Why) >= maxReasons {
@@ -38,9 +38,9 @@ func (r *Result) leave(err *qless.Error) {
 	r.Why[err.JID] = err
 }
 
-// Cancel deletes the jobs in any state but complete ([qless.ErrFinished]). Jobs on which others
-// depend are canceled after those, if these are selected too; otherwise they are left
-// ([qless.ErrHasDependents]). The workers that run them are notified.
+// Cancel deletes the jobs, and notifies the workers that run them. Completed jobs are left
+// ([qless.ErrFinished]). Jobs that others depend on are canceled after their dependents if these
+// are selected too; otherwise they are left ([qless.ErrHasDependents]).
 func (s Selection) Cancel(ctx context.Context) (Result, error) {
 	r := repair{action: "cancel"}
 	err := r.run(ctx, s)
@@ -64,8 +64,8 @@ func (s Selection) Cancel(ctx context.Context) (Result, error) {
 }
 
 // Unfail puts failed jobs back into their queues with fresh retries. Other jobs are left
-// ([qless.ErrNotFailed]). The options [qless.Retries] and [qless.TTL] replace those of the jobs;
-// the TTL counts from the call.
+// ([qless.ErrNotFailed]). The options [qless.Retries] and [qless.TTL] replace the jobs' own; the
+// TTL counts from the call.
 func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (Result, error) {
 	var pairs []any
 	for i, option := range options {
@@ -90,9 +90,9 @@ func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (R
 	return s.repair(ctx, "unfail", "", pairs...)
 }
 
-// Move puts the jobs into a queue in any state, as [qless.Job.Move] does. Their data stays as it is
-// on the server. The options [qless.JID], [qless.IfAbsent], [qless.Unique] and [qless.DependsOn]
-// are [qless.ErrInvalid].
+// Move puts the jobs, whatever their state, into a queue, as [qless.Job.Move] does. Their data
+// stays as it is on the server. The options [qless.JID], [qless.IfAbsent], [qless.Unique] and
+// [qless.DependsOn] are [qless.ErrInvalid].
 func (s Selection) Move(
 	ctx context.Context, queue string, options ...qless.PutOption,
 ) (Result, error) {
@@ -115,9 +115,9 @@ func (s Selection) Move(
 	return s.repair(ctx, "move", queue, pairs...)
 }
 
-// Promote lets scheduled jobs be popped now. A job that a limit keeps waiting is tried by the next
-// pop. Jobs in other states are left ([qless.ErrRunning], [qless.ErrNotScheduled]); waiting ones
-// count as changed.
+// Promote makes scheduled jobs ready to be popped now. For a parked job, the next pop tries its
+// limits again. Jobs in other states are left ([qless.ErrRunning], [qless.ErrNotScheduled]);
+// waiting ones count as changed.
 func (s Selection) Promote(ctx context.Context) (Result, error) {
 	return s.repair(ctx, "promote", "")
 }
@@ -164,9 +164,9 @@ func (s Selection) Untrack(ctx context.Context) (Result, error) {
 	return s.repair(ctx, "untrack", "")
 }
 
-// Apply calls a function with each job, for changes that have no method here. A [*qless.Error]
-// about the job leaves it; any other error ends the call. It takes a round trip or more for each
-// job, which counts as a step.
+// Apply calls a function with each job, for changes that have no method here. If the function
+// returns a [*qless.Error] about the job, the job counts as left; any other error ends the call.
+// Each job takes at least one round trip and counts as a step.
 func (s Selection) Apply(
 	ctx context.Context, change func(ctx context.Context, job *qless.Job) error,
 ) (Result, error) {
@@ -208,13 +208,13 @@ type repairReply struct {
 	Cursor wire.Text                       `json:"cursor"`
 }
 
-// The largest numbers of jobs that a script changes, and that it puts into another queue.
+// The maximum numbers of jobs that a script changes, and that it moves to another queue.
 const (
 	changedAtOnce = 100
 	movedAtOnce   = 50
 )
 
-// A repair is what a method of a Selection does.
+// A repair is the work of a method of a Selection.
 type repair struct {
 	action, value string
 	pairs         []any // of names and values, or options
@@ -279,7 +279,7 @@ func (r *repair) run(ctx context.Context, s Selection) error {
 	}
 }
 
-// args returns the arguments of a step that looks at so many jobs.
+// args returns the arguments of a step that examines count jobs.
 func (r *repair) args(s Selection, name, cursor string, count int) []any {
 	filters := s.filterArgs()
 	args := []any{
@@ -310,8 +310,7 @@ func (r *repair) add(step repairReply) error {
 	return nil
 }
 
-// codeLong is why the command repair leaves a job that waits for too many others to be canceled by
-// one script.
+// codeLong is the code of a job that waits for too many others to be canceled by one script.
 const codeLong qless.Code = "long"
 
 // cancelLong cancels the jobs that wait for too many others, each in several steps.
@@ -337,8 +336,8 @@ func (r *repair) cancelLong(ctx context.Context, s Selection) error {
 	return nil
 }
 
-// takeBlocked takes the jobs on which others depend from those left, and returns them, the last
-// first: a job that depends on another one usually comes after it.
+// takeBlocked removes the jobs that others depend on from the ones left, and returns them, last
+// first: dependents usually come after their dependencies.
 func (r *repair) takeBlocked() []string {
 	blocked := r.blocked
 	r.blocked = nil

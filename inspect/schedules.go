@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Schedule is a [qless.Schedule] as the worker that began last to follow it has registered it,
-// with its followers.
+// A Schedule is a [qless.Schedule] with its followers, as registered by the worker that last began
+// to follow it.
 type Schedule struct {
 	ID       string          `json:"id"`
 	Spec     string          `json:"spec"`
@@ -31,19 +31,19 @@ type Schedule struct {
 	// example because it does not know the Zone.
 	Next time.Time `json:"next,omitzero"`
 
-	// Overdue is the number of times that have passed without a job so far, at most 1000. It is 0
+	// Overdue is the number of due times that have passed without a job so far, at most 1000. It is 0
 	// while a worker follows the schedule and can put its jobs.
 	Overdue int `json:"overdue"`
 
-	// Missed is the number of times that got no job, because no worker followed the schedule and
-	// OnMissed does not put it later. It is counted with the next job.
+	// Missed is the number of due times that got no job, because no worker followed the schedule and
+	// OnMissed does not put the job later. It is updated with the next job.
 	Missed int `json:"missed"`
 
 	Since time.Time `json:"since,omitzero"` // when it was first registered
 	Seen  time.Time `json:"seen,omitzero"`  // when a worker last checked it
 
 	// Followers are the workers that follow the schedule, by name. Without any, no jobs are put. A
-	// worker that was killed is one of them for up to three minutes.
+	// killed worker is listed for up to three minutes.
 	Followers []ScheduleFollower `json:"followers"`
 }
 
@@ -62,15 +62,15 @@ type ScheduleFollower struct {
 // is the same in lua/lib/schedules.lua.
 const followed = 3 * cron.CheckInterval
 
-// maxOverdue is the number up to which Overdue is counted.
+// maxOverdue is the maximum of Overdue.
 const maxOverdue = 1000
 
 // schedulesAtOnce is the number of schedules that a script reads.
 const schedulesAtOnce = 100
 
-// Schedules returns the schedules that workers have registered, by ID, without their data. A
+// Schedules returns the schedules that workers have registered, sorted by ID, without their data. A
 // schedule is registered when a worker starts, and stays until [Inspector.ForgetSchedule]. It reads
-// 100 in a step, or fewer if many workers follow them.
+// 100 at a time, or fewer if many workers follow them.
 func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[Schedule], error) {
 	offset, limit, err := r.bounds("schedules")
 	if err != nil {
@@ -95,7 +95,7 @@ func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[Schedule], er
 }
 
 // Schedule returns a registered schedule with its data, or [qless.ErrNotFound].
-// [qless.Client.RunSchedule] puts a job of it.
+// [qless.Client.RunSchedule] puts its job.
 func (in *Inspector) Schedule(ctx context.Context, id string) (*Schedule, error) {
 	if err := checkName("schedules", "schedule ID", id); err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ func (in *Inspector) Schedule(ctx context.Context, id string) (*Schedule, error)
 	return &s, nil
 }
 
-// ForgetSchedule removes a schedule that no worker follows. The jobs that it has put stay. One that
-// a worker follows is [qless.ErrFollowed], because it would come back.
+// ForgetSchedule removes a schedule that no worker follows. The jobs that it has put are kept. A
+// schedule that a worker follows would come back: the error is [qless.ErrFollowed].
 func (in *Inspector) ForgetSchedule(ctx context.Context, id string) error {
 	const command = "schedule.forget"
 	if err := checkName(command, "schedule ID", id); err != nil {
@@ -143,7 +143,7 @@ func noSchedule(command, id string) error {
 	return &qless.Error{Op: command, Code: qless.ErrNotFound, Message: "no such schedule: " + id}
 }
 
-// shownJSON returns data that is no JSON as a JSON string.
+// shownJSON returns data that is not JSON as a JSON string.
 func shownJSON(data json.RawMessage) json.RawMessage {
 	if json.Valid(data) {
 		return data
@@ -184,7 +184,7 @@ type scheduleReply struct {
 	Fields    wire.List[wire.Text] `json:"fields"`
 }
 
-// field returns a field, empty if it is not there.
+// field returns a field, or the empty string if it is missing.
 func (r *scheduleReply) field(place int) string {
 	if place >= len(r.Fields) {
 		return ""
@@ -237,8 +237,8 @@ func (r *scheduleReply) followers(now time.Time) []ScheduleFollower {
 	return all
 }
 
-// NextRuns returns the next times at which it is due after a time, at most n. There are none if
-// this machine can't read the Spec.
+// NextRuns returns up to n times at which the schedule is due after a time. There are none if this
+// machine can't read the Spec.
 func (s *Schedule) NextRuns(after time.Time, n int) []time.Time {
 	var all []time.Time
 	times, err := cron.Parse(s.Spec)
@@ -257,7 +257,7 @@ func (s *Schedule) foresee(due, now time.Time) {
 	if err != nil {
 		return
 	}
-	s.Next = times.Next(now).Local() // as all times
+	s.Next = times.Next(now).Local() // like all times
 	if s.OnMissed == qless.MissedSkip && s.Seen.After(due) {
 		due = s.Seen // it puts no jobs for the times that it skipped before
 	}

@@ -43,7 +43,7 @@ type Selection struct {
 	atMost  int // 0 means all
 	data    int // bytes of data in a Row
 	onStep  func(soFar Result) error
-	invalid error // what was wrong with an argument
+	invalid error // the error of an invalid argument
 }
 
 // Queue selects the jobs in one of the lists of a queue, in the order of that list.
@@ -79,8 +79,8 @@ func (in *Inspector) Tracked() Selection {
 	return Selection{client: in.client, list: trackedList}
 }
 
-// HeldBy selects the jobs that a worker holds, by the end of the lock: those whose lock has ended
-// are the first. A job that was taken from the worker is not among them.
+// HeldBy selects the jobs that a worker holds, by the end of the lock, so that jobs whose lock has
+// ended come first. Jobs that were taken from the worker are not included.
 func (in *Inspector) HeldBy(worker string) Selection {
 	return in.named(workerList, "worker name", worker)
 }
@@ -99,7 +99,7 @@ func (in *Inspector) named(list List, what, name string) Selection {
 	}
 }
 
-// A Filter matches the jobs that have everything that is set.
+// A Filter matches the jobs for which all of its set fields hold.
 type Filter struct {
 	// Klass is the klass of the jobs.
 	Klass string
@@ -118,9 +118,8 @@ type Filter struct {
 	Batch bool
 }
 
-// Where returns the jobs of the selection that match a filter. Filters add up: jobs must match each
-// of them. An empty filter is [qless.ErrInvalid], so that a form that was left blank selects
-// nothing.
+// Where returns the jobs of the selection that match a filter. With several filters, jobs must
+// match all of them. An empty filter is [qless.ErrInvalid], so that a blank form selects nothing.
 func (s Selection) Where(filter Filter) Selection {
 	if filter == (Filter{}) {
 		return s.with(invalid("find", "the filter is empty"))
@@ -193,7 +192,7 @@ func (s Selection) searchesData() bool {
 	return slices.ContainsFunc(s.filters, func(f Filter) bool { return f.Data != "" })
 }
 
-// isSearched reports whether jobs have to be looked at one by one to know which are selected.
+// isSearched reports whether jobs must be examined one by one to find the selected ones.
 func (s Selection) isSearched() bool { return len(s.filters) > 0 || s.list == workerList }
 
 // filterArgs returns the filters as arguments.
@@ -209,8 +208,8 @@ func (s Selection) filterArgs() []any {
 	return args
 }
 
-// rest returns the number of jobs that are wanted after some, at most n unless that is 0. If any
-// number is wanted, it is 0.
+// rest returns the number of jobs that are wanted after done ones, at most n unless that is 0. 0
+// means any number.
 func (s Selection) rest(done, n int) int {
 	if rest := s.atMost - done; s.atMost > 0 && (n == 0 || rest < n) {
 		return rest
@@ -218,7 +217,7 @@ func (s Selection) rest(done, n int) int {
 	return n
 }
 
-// cut returns a number of jobs, or that of AtMost if it is less.
+// cut returns a number of jobs, limited by AtMost.
 func (s Selection) cut(n int) int {
 	if s.atMost > 0 {
 		return min(n, s.atMost)

@@ -11,12 +11,12 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// skew is how far apart the clocks of a program and of Redis may be.
+// skew is the maximum difference between the clocks of a program and of Redis.
 const skew = time.Minute
 
-// settleDoubts settles the rows that another relay had, or an earlier pass: their jobs may have
-// been put, and may be gone by now. It returns the rows whose jobs to put. With an error, nothing
-// was settled.
+// settleDoubts settles the rows that another relay or an earlier pass has taken, whose jobs may
+// have been put and may be gone by now. It returns the rows whose jobs to put. If it returns an
+// error, it has settled nothing.
 func (m *move) settleDoubts(ctx context.Context, rows []row) ([]row, error) {
 	var doubtful []string
 	for _, r := range rows {
@@ -56,15 +56,15 @@ func (m *move) settleDoubts(ctx context.Context, rows []row) ([]row, error) {
 	}), nil
 }
 
-// A memory is how long a server keeps the records of jobs that have ended.
+// A memory tells how long a server keeps the records of ended jobs.
 type memory struct {
-	complete time.Duration // complete jobs are kept for at least this time
-	failed   time.Duration // the same of failed ones, or qless.Forever
+	complete time.Duration // the shortest time that complete jobs are kept
+	failed   time.Duration // the same for failed jobs, or qless.Forever
 	since    time.Time     // complete jobs from then on are kept; zero means all
 }
 
-// readMemory asks the server for its settings, and whether it has deleted complete jobs because
-// there are many.
+// readMemory reads the server's settings, and whether it has deleted complete jobs because there
+// were too many.
 func readMemory(ctx context.Context, client *qless.Client) (memory, error) {
 	settings, err := client.Config().All(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func readMemory(ctx context.Context, client *qless.Client) (memory, error) {
 		m.failed = 0
 	}
 	page, err := inspect.New(client).Completed().JIDs(ctx, inspect.Range{Limit: 1})
-	count, _ := strconv.Atoi(settings[qless.ConfigJobsHistoryCount]) // 0 if it is damaged
+	count, _ := strconv.Atoi(settings[qless.ConfigJobsHistoryCount]) // 0 if damaged
 	if err != nil || page.Total < count {
 		return m, err
 	}
@@ -94,7 +94,7 @@ func readMemory(ctx context.Context, client *qless.Client) (memory, error) {
 	return m, err
 }
 
-// seconds returns a setting as a time, or another one if there is none.
+// seconds parses a setting as a duration, and returns otherwise if there is none.
 func seconds(setting string, otherwise time.Duration) time.Duration {
 	n, err := strconv.ParseFloat(setting, 64)
 	if err != nil {
@@ -103,7 +103,7 @@ func seconds(setting string, otherwise time.Duration) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
-// mayLack reports whether the job of a row may have been put, have ended, and be deleted by now.
+// mayLack reports whether the job of a row may have been put, ended and deleted by now.
 func (m *memory) mayLack(r row, now time.Time) bool {
 	var options struct {
 		KeepFor       *string `json:"keep_for"`
@@ -111,7 +111,7 @@ func (m *memory) mayLack(r row, now time.Time) bool {
 		Replace       bool    `json:"replace"`
 	}
 	if json.Unmarshal([]byte(r.options), &options) != nil || options.Replace {
-		return false // a put tells what is wrong with it, or replaces the job
+		return false // a put reports its problem, or replaces the job
 	}
 	age := now.Sub(r.tried) + skew
 	complete, failed := shorter(m.complete, options.KeepFor), m.failed
@@ -122,7 +122,7 @@ func (m *memory) mayLack(r row, now time.Time) bool {
 		!m.since.IsZero() && m.since.After(r.tried.Add(-skew))
 }
 
-// shorter returns the shorter of a time and one that is written in the options, which may be none.
+// shorter returns the shorter of d and a duration in the options, which may be missing.
 func shorter(d time.Duration, text *string) time.Duration {
 	if text == nil {
 		return d

@@ -90,7 +90,7 @@ func (s *shop) connect(addr string) *qless.Client {
 	return client
 }
 
-// relay returns a relay that a test has make its passes.
+// relay returns a relay whose passes the test makes.
 func (s *shop) relay(change ...func(*RelayConfig)) *Relay {
 	s.Helper()
 	config := RelayConfig{Dialect: s.dialect, Logger: testkit.Quiet(), Poll: time.Hour}
@@ -145,7 +145,7 @@ func (s *shop) problem() (problem string) {
 	return problem
 }
 
-// requireAll requires that the outbox is empty, and the queue has all jobs. Each was put once.
+// requireAll requires that the outbox is empty and the queue has all jobs, each put once.
 func (s *shop) requireAll(inOrder bool) {
 	s.Helper()
 	require.Zero(s, s.stats())
@@ -164,7 +164,7 @@ func (s *shop) requireAll(inOrder bool) {
 	}
 }
 
-// job returns a job that must be there.
+// job returns a job that must exist.
 func (s *shop) job(jid string) *qless.Job {
 	s.Helper()
 	job, err := s.client.Job(s.Context(), jid)

@@ -12,11 +12,11 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// An Outbox writes jobs into transactions. The zero value is one, and all of them write into the
+// An Outbox writes jobs in transactions. The zero value is ready to use. All outboxes write to the
 // same table.
 type Outbox struct {
-	// Headers returns headers for each job, as that of [qless.ClientConfig] does: the context of a
-	// trace goes with the job, not with the relay. It may be nil.
+	// Headers, if set, returns headers for each job, like Headers of [qless.ClientConfig]: the
+	// context of a trace belongs to the job, not to the relay.
 	Headers func(ctx context.Context) map[string]string
 
 	// Clock returns the time from which delays and lifetimes count. Defaults to [time.Now].
@@ -28,16 +28,16 @@ type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Put writes a job into the outbox, as a part of the transaction, and returns its jid. The job is
-// put into its queue once the transaction is committed. It takes the options of [qless.Queue.Put],
-// and counts times from now: a delay does not begin when a relay puts the job.
+// Put writes a job to the outbox as part of the transaction, and returns its jid. The job is put
+// into its queue once the transaction is committed. Put takes the options of [qless.Queue.Put].
+// Times count from now: a delay begins with the call, not when a relay puts the job.
 //
-// Every job is put as with [qless.IfAbsent]. With a [qless.JID], it is put unless there is a job
-// with that jid, or one in the outbox; other conditions are [qless.ErrInvalid]. A job whose
-// [qless.Unique] key another job holds when the relay comes to it is dropped, as a put would be.
+// Every job is put as with [qless.IfAbsent]. With a [qless.JID], it is put unless a job with that
+// jid exists, or is in the outbox; other conditions are [qless.ErrInvalid]. If another job holds
+// the [qless.Unique] key of a job when the relay puts it, the job is dropped, as by a put.
 //
-// A job that can't be put, because of its options, its data or its names, is [qless.ErrInvalid],
-// and writes nothing. Other errors are those of the database.
+// If the options, data or names of a job are invalid, Put returns [qless.ErrInvalid] and writes
+// nothing. Any other error comes from the database.
 func (o *Outbox) Put(
 	ctx context.Context, tx Tx, queue, klass string, data any, options ...qless.PutOption,
 ) (jid string, err error) {
@@ -75,7 +75,7 @@ func (o *Outbox) Put(
 	return jid, err
 }
 
-// complete gives the options of a job a jid and the condition of a put, and makes its durations
+// complete adds a jid and the condition of a put to the options of a job, and turns durations into
 // times. It returns the jid, or the id of the row of a job that replaces another one.
 func complete(fields map[string]json.RawMessage, now time.Time) (jid string, err error) {
 	if given, ok := fields["jid"]; ok {
@@ -104,8 +104,8 @@ func complete(fields map[string]json.RawMessage, now time.Time) (jid string, err
 	return jid, err
 }
 
-// timeAfter returns a duration as a time after now. A time stays, and so does a duration that has
-// no end.
+// timeAfter turns a duration into a time after now. A time stays the same, and so does an infinite
+// duration.
 func timeAfter(now time.Time, value json.RawMessage) (json.RawMessage, error) {
 	var text string
 	if err := json.Unmarshal(value, &text); err != nil {
@@ -118,7 +118,7 @@ func timeAfter(now time.Time, value json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(now.Add(d))
 }
 
-// newJID returns a random jid, as clients of all languages make them.
+// newJID returns a random jid in the form that clients in all languages use.
 func newJID() string {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails

@@ -50,7 +50,7 @@ func TestAJobIsPutWithAllItsOptions(t *testing.T) {
 	})
 }
 
-// Times count from when the row was written, however late a relay comes.
+// Times count from the write of the row, however late a relay reads it.
 func TestTimesCountFromThePutIntoTheOutbox(t *testing.T) {
 	onEach(t, func(s *shop) {
 		wrote := time.Now().Add(-time.Hour)

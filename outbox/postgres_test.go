@@ -21,7 +21,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A cluster is a server of PostgreSQL that all tests share. Each has a database of its own.
+// A cluster is a PostgreSQL server that all tests share. Each test has a database of its own.
 type cluster struct {
 	folder string
 	port   int
@@ -129,7 +129,7 @@ func (c *cluster) owner() (*syscall.SysProcAttr, error) {
 // stopCluster stops the server, if there is one.
 func stopCluster() {
 	if c := started.cluster; c != nil {
-		_ = c.server.Process.Signal(syscall.SIGQUIT) // at once: nothing is kept
+		_ = c.server.Process.Signal(syscall.SIGQUIT) // at once, as nothing is kept
 		_ = c.server.Wait()
 		_ = os.RemoveAll(c.folder)
 	}

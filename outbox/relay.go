@@ -14,61 +14,61 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A RelayConfig configures a [Relay]. Only the Dialect is needed.
+// A RelayConfig configures a [Relay]. Only Dialect is required.
 type RelayConfig struct {
-	// Batch is how many rows are moved at once: from 1 to 500. Defaults to 500.
+	// Batch is the number of rows that are moved at once, from 1 to 500. Defaults to 500.
 	Batch int
 
 	// Clock returns the time, which should be that of Redis. Defaults to [time.Now].
 	Clock func() time.Time
 
-	// Dialect is the kind of the database.
+	// Dialect is the kind of database.
 	Dialect Dialect
 
-	// Lease is the time after which the rows of a relay that died go to another one. A relay needs
-	// less for one batch. Defaults to 30 s.
+	// Lease is the time after which another relay takes the rows of one that died. It must be longer
+	// than a relay needs for a batch. Defaults to 30 s.
 	Lease time.Duration
 
-	// Listen returns when there may be new rows, or with an error, and is called again. In
-	// PostgreSQL, it waits for a notification on the channel qless_outbox; with pgx, for instance,
-	// after a LISTEN, it is WaitForNotification of a connection. Nil means that rows are found by
+	// Listen returns when there may be new rows, or with an error, and is then called again. For
+	// PostgreSQL, it waits for a notification on the channel qless_outbox. With pgx, for instance, it
+	// calls WaitForNotification of a connection after a LISTEN. If Listen is nil, rows are found by
 	// [Relay.Notify] and by polling.
 	Listen func(ctx context.Context) error
 
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Observer is called after each pass that found rows, or failed. It may be nil.
+	// Observer, if set, is called after each pass that found rows or failed.
 	Observer func(Pass)
 
-	// Poll is the time between two looks for rows. Defaults to 1 s.
+	// Poll is the interval at which the relay looks for rows. Defaults to 1 s.
 	Poll time.Duration
 }
 
 // A Pass is the result of one pass of a relay.
 type Pass struct {
 	Put      int           // jobs that were put
-	Known    int           // rows whose jobs, or others with their unique keys, were there
+	Known    int           // rows whose jobs, or others with their unique keys, existed
 	Expired  int           // rows whose StartBy or TTL was over
 	Problems int           // rows that were set aside
 	Left     int           // rows that will be tried again
 	Duration time.Duration // of the pass
-	Err      error         // why rows are left, or nil
+	Err      error         // the reason that rows are left, or nil
 }
 
 // A Relay moves jobs from an outbox into their queues. Any number of relays may run, in any
-// processes. Jobs of one queue are put in the order of their rows, if there is one relay.
+// processes. A single relay puts the jobs of a queue in the order of their rows.
 type Relay struct {
 	table  table
 	client *qless.Client
 	config RelayConfig
 	wake   chan struct{}
 
-	step func(name string) // called before each step of a pass: tests end the process there
+	step func(name string) // called before each step of a pass, for tests that end the process there
 }
 
-// NewRelay returns a relay from a database to the queues of a client. It does nothing until it is
-// run.
+// NewRelay returns a relay from a database to the queues of a client. It does nothing until
+// [Relay.Run] or [Relay.Pass] is called.
 func NewRelay(db *sql.DB, client *qless.Client, config RelayConfig) (*Relay, error) {
 	if db == nil || client == nil {
 		return nil, errors.New("outbox: a relay needs a database and a client")
@@ -97,21 +97,22 @@ func NewRelay(db *sql.DB, client *qless.Client, config RelayConfig) (*Relay, err
 	}, nil
 }
 
-// patience is how long a relay that stops waits for the database.
+// patience is the longest that a stopping relay waits for the database.
 const patience = 5 * time.Second
 
-// maxBatch is how many jobs one script puts at most.
+// maxBatch is the maximum number of jobs that one script puts.
 const maxBatch = 500
 
-// Notify has the relay look for rows at once. It may be called after a commit in the same process.
+// Notify makes the relay look for rows at once. It may be called after a commit in the same
+// process.
 func (r *Relay) Notify() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // it is going to look anyway
 	}
 }
 
-// Run moves jobs until the context ends. Errors are logged, and tried again after a Poll.
+// Run moves jobs until the context ends. It logs errors, and tries again after Poll.
 func (r *Relay) Run(ctx context.Context) {
 	var listener sync.WaitGroup
 	defer listener.Wait()
@@ -148,8 +149,8 @@ func (r *Relay) listen(ctx context.Context) {
 	}
 }
 
-// Pass moves the oldest rows, up to one batch. [Relay.Run] calls it; a program with a timer of its
-// own may do so instead.
+// Pass moves the oldest rows, up to one batch. [Relay.Run] calls it; a program with its own timer
+// may call it instead.
 func (r *Relay) Pass(ctx context.Context) Pass {
 	began := time.Now()
 	pass := r.pass(ctx)
@@ -164,7 +165,7 @@ func (r *Relay) Pass(ctx context.Context) Pass {
 	return pass
 }
 
-// moved returns how many rows the pass has done away with.
+// moved returns the number of rows that the pass has settled.
 func (p *Pass) moved() int { return p.Put + p.Known + p.Expired + p.Problems }
 
 func (r *Relay) pass(ctx context.Context) (pass Pass) {
@@ -186,16 +187,16 @@ func (r *Relay) pass(ctx context.Context) (pass Pass) {
 	return m.end(ctx, nil, nil)
 }
 
-// A move is one pass, with its rows by what has become of them.
+// A move is one pass, with its rows by outcome.
 type move struct {
 	*Relay
 	now    time.Time
 	pass   Pass
-	done   []row // their jobs are there
-	unsent []row // the server is away: they are tried again at once
+	done   []row // their jobs exist
+	unsent []row // the server is unavailable: they are tried again at once
 }
 
-// dropExpired returns the rows whose jobs may still be put.
+// dropExpired drops the rows whose jobs have expired, and returns the others.
 func (m *move) dropExpired(rows []row) []row {
 	return slices.DeleteFunc(rows, func(r row) bool {
 		over := r.isOver(m.now)
@@ -207,7 +208,7 @@ func (m *move) dropExpired(rows []row) []row {
 	})
 }
 
-// end deletes the rows that are done, and gives back the others that are left.
+// end deletes the rows that are done, and releases the others.
 func (m *move) end(ctx context.Context, left []row, err error) Pass {
 	m.note(err)
 	m.pass.Left += len(left)
@@ -221,14 +222,14 @@ func (m *move) end(ctx context.Context, left []row, err error) Pass {
 	return m.pass
 }
 
-// note keeps the first error of the pass.
+// note records the first error of the pass.
 func (m *move) note(err error) {
 	if m.pass.Err == nil {
 		m.pass.Err = err
 	}
 }
 
-// setAside keeps a row from being tried again.
+// setAside excludes a row from further passes.
 func (m *move) setAside(ctx context.Context, r row, problem string) {
 	m.config.Logger.ErrorContext(ctx, "outbox: a job is set aside",
 		"jid", r.jid, "queue", r.queue, "klass", r.klass, "problem", problem)
@@ -236,8 +237,8 @@ func (m *move) setAside(ctx context.Context, r row, problem string) {
 	m.note(m.table.setAside(ctx, r, problem))
 }
 
-// put puts the jobs of one queue, in their order, in one step on the server. Where that is refused,
-// each half is put, so that in the end only the jobs that are wrong are not.
+// put puts the jobs of one queue, in order, in one step on the server. If that is refused, it puts
+// each half, so that in the end only the invalid jobs are not put.
 func (m *move) put(ctx context.Context, rows []row) {
 	specs := make([]qless.JobSpec, len(rows))
 	for i := range rows {
@@ -282,7 +283,7 @@ func (m *move) putHalves(ctx context.Context, halves ...[]row) {
 	}
 }
 
-// byQueue groups rows by their queues, in their order.
+// byQueue groups rows by queue and keeps their order.
 func byQueue(rows []row) [][]row {
 	var groups [][]row
 	places := map[string]int{}

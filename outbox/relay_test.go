@@ -19,10 +19,10 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// errDied is what a relay panics with where it is killed.
+// errDied is the value of the panic that kills a relay.
 var errDied = errors.New("died")
 
-// dieAt makes a pass that ends without a trace at a step, the nth time that it is reached.
+// dieAt makes a pass that dies the nth time that it reaches a step.
 func (r *Relay) dieAt(ctx context.Context, step string, n int) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -39,7 +39,7 @@ func (r *Relay) dieAt(ctx context.Context, step string, n int) (err error) {
 	return r.Pass(ctx).Err
 }
 
-// expired has the leases of all relays end.
+// expireLeases ends the leases of all relays.
 func (s *shop) expireLeases() {
 	s.Helper()
 	s.exec(`UPDATE qless_outbox SET claimed = 0`)
@@ -78,7 +78,8 @@ func TestARelayThatIsKilledBetweenQueues(t *testing.T) {
 	})
 }
 
-// A job may be done before its row is gone. It is not put again as long as that is known.
+// A job may be complete before its row is deleted. It is not put again as long as its record
+// exists.
 func TestAJobThatIsDoneBeforeItsRowIsGone(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.fill(1)
@@ -91,7 +92,7 @@ func TestAJobThatIsDoneBeforeItsRowIsGone(t *testing.T) {
 	})
 }
 
-// Where the record of the job may have been deleted, the row waits for a person.
+// If the record of the job may have been deleted, the row waits for a person.
 func TestAJobOfWhichNothingIsLeftIsNotPutAgain(t *testing.T) {
 	hour := time.Hour
 	for name, c := range map[string]struct {
@@ -145,7 +146,7 @@ func TestAJobOfWhichNothingIsLeftIsNotPutAgain(t *testing.T) {
 	}
 }
 
-// As many jobs have ended as are kept, but all of these after the row was tried.
+// As many jobs have ended as are kept, but all of them after the row was tried.
 func TestTheOldestRecordTellsWhatIsKept(t *testing.T) {
 	s := newShop(t, SQLite)
 	require.NoError(s, s.client.Config().Set(s.Context(), qless.ConfigJobsHistoryCount, 2))
@@ -184,7 +185,7 @@ func TestARowThatIsRefusedIsSetAside(t *testing.T) {
 	}
 }
 
-// A key of one queue is damaged: the jobs of another one are put.
+// A key of one queue is damaged. The jobs of another one are put.
 func TestAQueueThatRefusesHoldsUpNoOther(t *testing.T) {
 	onEach(t, func(s *shop) {
 		rdb := s.redis.Client(s.T)
@@ -222,7 +223,7 @@ func TestARelayWaitsForARedisThatIsAway(t *testing.T) {
 	})
 }
 
-// A relay that is stopped in the middle of a pass gives its rows back.
+// A relay that is stopped in the middle of a pass releases its rows.
 func TestARelayThatIsStoppedGivesItsRowsBack(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.fill(3)
@@ -271,8 +272,8 @@ func TestANotifiedRelayDoesNotWaitForItsPoll(t *testing.T) {
 	})
 }
 
-// PostgreSQL says when a transaction with a row is committed. Whether the relay listens or not, its
-// poll never comes.
+// PostgreSQL notifies the relay when a transaction with a row is committed. The relay never polls
+// in this test.
 func TestARelayListensToPostgres(t *testing.T) {
 	s := newShop(t, Postgres)
 	conn, err := pgx.Connect(s.Context(), s.url)
@@ -323,10 +324,10 @@ func TestARelayThatCanNotListenPolls(t *testing.T) {
 	relay.Wait()
 }
 
-// asRelay makes the test's own program a relay of this database, and of these.
+// asRelay and the others make the test's own program a relay of a database.
 const asRelay, asRelayOf, asRelayTo = "OUTBOX_DIALECT", "OUTBOX_DATABASE", "OUTBOX_REDIS"
 
-// relayUntilKilled relays in small batches, and prints each step.
+// relayUntilKilled relays in small batches and prints each step.
 func relayUntilKilled() {
 	dialect := Dialect(os.Getenv(asRelay))
 	db, err := sql.Open(map[Dialect]string{SQLite: "sqlite", Postgres: "pgx"}[dialect], os.Getenv(asRelayOf))
@@ -347,7 +348,7 @@ func relayUntilKilled() {
 	r.Run(context.Background())
 }
 
-// Processes are killed while they relay, each at a step of its own, or a little after. Two run at
+// Processes are killed while they relay, each at a different step or shortly after. Two run at
 // once.
 func TestRelaysThatAreKilled(t *testing.T) {
 	onEach(t, func(s *shop) {
@@ -389,7 +390,7 @@ func (s *shop) startRelay() *relayProcess {
 	return p
 }
 
-// Write gets the steps of the process. Steps that nobody waits for are dropped.
+// Write receives the steps of the process. Steps that the test does not wait for are dropped.
 func (p *relayProcess) Write(text []byte) (int, error) {
 	select {
 	case p.steps <- string(text):

@@ -15,16 +15,16 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Migrations has files of SQL, numbered in their order, in the folders postgres and sqlite. Each
-// may be run again. The one named notify is optional: see [RelayConfig].Listen.
+// Migrations has SQL files, numbered in their order, in the folders postgres and sqlite. Each may
+// be run repeatedly. The file named notify is optional: see [RelayConfig].Listen.
 //
 //go:embed migrations
 var Migrations embed.FS
 
-// A Dialect is the kind of a database.
+// A Dialect is a kind of database.
 type Dialect string
 
-// The databases that work.
+// The supported databases.
 const (
 	Postgres Dialect = "postgres"
 	SQLite   Dialect = "sqlite"
@@ -61,11 +61,11 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 // Stats are counts of the rows in an outbox.
 type Stats struct {
 	Waiting  int           // rows whose jobs no relay has put
-	Problems int           // rows that no relay takes: see their column problem
-	Oldest   time.Duration // the age of the oldest row that waits, or 0
+	Problems int           // rows that no relay takes: see the column problem
+	Oldest   time.Duration // the age of the oldest waiting row, or 0
 }
 
-// ReadStats counts the rows of an outbox. An Oldest that grows means that no relay works.
+// ReadStats counts the rows of an outbox. If Oldest keeps growing, no relay is working.
 func ReadStats(ctx context.Context, db *sql.DB) (Stats, error) {
 	var all, problems int
 	var oldest sql.NullInt64
@@ -83,8 +83,8 @@ func ReadStats(ctx context.Context, db *sql.DB) (Stats, error) {
 type row struct {
 	number                           int64
 	jid, queue, klass, data, options string
-	tried                            time.Time // when a relay first had it
-	isDoubtful                       bool      // that was before now: the job may have been put
+	tried                            time.Time // when a relay first took it
+	isDoubtful                       bool      // it was taken before, so the job may have been put
 }
 
 // spec returns the job of a row.
@@ -97,13 +97,13 @@ func (r *row) spec() (qless.JobSpec, error) {
 	return spec, nil
 }
 
-// isOver reports whether the life of the job has ended before it was put.
+// isOver reports whether the life of the job ended before it was put.
 func (r *row) isOver(now time.Time) bool {
 	var options struct {
 		StartBy time.Time `json:"start_by"`
 		TTL     time.Time `json:"ttl"`
 	}
-	_ = json.Unmarshal([]byte(r.options), &options) // damaged: the put tells
+	_ = json.Unmarshal([]byte(r.options), &options) // if damaged, the put reports it
 	over := func(t time.Time) bool { return !t.IsZero() && t.Before(now) }
 	return over(options.StartBy) || over(options.TTL)
 }
@@ -114,13 +114,13 @@ type table struct {
 	dialect Dialect
 }
 
-// claim takes up to limit of the oldest rows that no relay has, until a time.
+// claim claims up to limit of the oldest unclaimed rows until a time.
 func (t *table) claim(ctx context.Context, now, until time.Time, limit int) ([]row, error) {
 	var any int
 	err := t.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM qless_outbox
 		WHERE problem IS NULL AND claimed < $1 LIMIT 1) AS found`, now.UnixMicro()).Scan(&any)
 	if err != nil || any == 0 {
-		return nil, err // without a lock, as nothing is written
+		return nil, err // without a lock, as there is nothing to write
 	}
 	skip := ""
 	if t.dialect == Postgres {
@@ -157,7 +157,7 @@ func (t *table) remove(ctx context.Context, rows []row) error {
 	return t.each(ctx, `DELETE FROM qless_outbox WHERE number IN `, rows)
 }
 
-// release gives rows back, to be claimed at once.
+// release releases rows, so that they can be claimed at once.
 func (t *table) release(ctx context.Context, rows []row) error {
 	return t.each(ctx, `UPDATE qless_outbox SET claimed = 0 WHERE number IN `, rows)
 }

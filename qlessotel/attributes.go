@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// An operation is what a span or a measurement is about. Fields that are empty are left out.
+// An operation is the subject of a span or a measurement. Empty fields are omitted.
 type operation struct {
 	name  string
 	kind  messagingconv.OperationTypeAttr
@@ -23,7 +23,7 @@ type operation struct {
 // system is the value of messaging.system.
 const system messagingconv.SystemAttr = "qless"
 
-// The attributes that only qless has.
+// The attributes specific to qless.
 const (
 	klassKey       = attribute.Key("messaging.qless.klass")
 	attemptKey     = attribute.Key("messaging.qless.attempt")
@@ -41,7 +41,7 @@ func (o *operation) spanName() string {
 	return o.name + " " + o.queue
 }
 
-// attributes returns those of the operation's span.
+// attributes returns the attributes of the operation's span.
 func (o *operation) attributes() []attribute.KeyValue {
 	all := []attribute.KeyValue{
 		semconv.MessagingSystemKey.String(string(system)),
@@ -59,8 +59,8 @@ func (o *operation) attributes() []attribute.KeyValue {
 	return all
 }
 
-// errorType returns what kind of error it is, of which there are not many: the code of an error of
-// qless, or the type of another.
+// errorType returns the kind of an error, of which there are few: the code of a [qless.Error], or
+// the type of any other.
 func errorType(err error) attribute.KeyValue {
 	var panicked *qless.PanicError
 	var failed *qless.Error
@@ -76,7 +76,7 @@ func errorType(err error) attribute.KeyValue {
 	return semconv.ErrorType(err)
 }
 
-// failure returns the attributes for an error: none if it is nil.
+// failure returns the attributes for an error, none if it is nil.
 func failure(err error) []attribute.KeyValue {
 	if err == nil {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Headers returns the headers that carry the context of a trace, and its baggage, to a job.
-// [Instrumentation.Configure] has every put and every [qless.Job.Next] ask it; it is exported for
-// calls without that hook, such as [qless.Job.Move]. Baggage is left out if they would have more
-// than 4 KiB.
+// Headers returns the headers that carry the context of a trace, and its baggage, to a job. After
+// [Instrumentation.Configure], every put and every [qless.Job.Next] calls it. It is exported for
+// calls without that hook, such as [qless.Job.Move]. Baggage is dropped if the headers would exceed
+// 4 KiB.
 func (i *Instrumentation) Headers(ctx context.Context) map[string]string {
 	carrier := propagation.MapCarrier{}
 	i.options.Propagator.Inject(ctx, carrier)
@@ -27,11 +27,11 @@ func (i *Instrumentation) Headers(ctx context.Context) map[string]string {
 }
 
 const (
-	// maxCarried is how many bytes of headers a job is given at most. Baggage that makes it more is
-	// left out, as a put with too many headers would be refused.
+	// maxCarried is the maximum size in bytes of the headers that a job is given. Baggage beyond it
+	// is dropped, because a put with too large headers would be refused.
 	maxCarried = 4 << 10
 
-	// maxHeaders is how many bytes of headers a job can have.
+	// maxHeaders is the maximum size in bytes of all headers of a job.
 	maxHeaders = 8 << 10
 )
 
@@ -44,7 +44,7 @@ func sizeOf(headers map[string]string) int {
 }
 
 // carryOn makes a job that moves to its next queue carry the context of the run that sent it there.
-// The headers are the job's present ones. Headers that the handler sets win.
+// The argument headers are the job's present ones. Headers that the handler sets win.
 func (i *Instrumentation) carryOn(
 	ctx context.Context, headers map[string]string, err error,
 ) error {
@@ -65,8 +65,7 @@ func (i *Instrumentation) carryOn(
 	return &outcome
 }
 
-// nextHeaders returns the headers that a job had, with those of a context in the place of their
-// like.
+// nextHeaders returns the headers of a job, in which those of a context replace older ones.
 func (i *Instrumentation) nextHeaders(
 	ctx context.Context, headers map[string]string,
 ) map[string]string {
@@ -89,8 +88,8 @@ func contains(keys []string, key string) bool {
 	return false
 }
 
-// extract returns a context with what a job carries, and the context of the span that has put it,
-// which may be invalid.
+// extract returns a context with the data that a job carries, and the context of the span that put
+// it, which may be invalid.
 func (i *Instrumentation) extract(
 	ctx context.Context, jid string, headers map[string]string,
 ) (context.Context, trace.SpanContext) {

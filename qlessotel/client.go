@@ -29,7 +29,7 @@ func (i *Instrumentation) beginPut(
 	ctx, span := i.tracer.Start(ctx, op.spanName(),
 		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attributes...))
 	return ctx, func(put qless.Call) {
-		if put.JID != op.jid { // the job has become another one, which was there
+		if put.JID != op.jid { // the put has become an existing job
 			span.SetAttributes(semconv.MessagingMessageID(put.JID))
 		}
 		end(span, put.Err)
@@ -37,8 +37,8 @@ func (i *Instrumentation) beginPut(
 	}
 }
 
-// end ends the span of a call. It is no error of the program that a job was not put because it
-// exists, or that the time is over that a call was ready to wait.
+// end ends the span of a call. It is not an error of the program if a job was not put because it
+// exists, or if a call has waited for all of its time.
 func end(span trace.Span, err error, options ...trace.SpanEndOption) {
 	if err != nil {
 		span.SetAttributes(errorType(err))
@@ -49,14 +49,14 @@ func end(span trace.Span, err error, options ...trace.SpanEndOption) {
 	span.End(options...)
 }
 
-// isWaited reports whether a call of Receive got no job in its time.
+// isWaited reports whether a call of Receive got no job in the time given.
 func isWaited(err error) bool {
 	var failed *qless.Error
 	return errors.As(err, &failed) && failed.Op == "receive" &&
 		errors.Is(err, context.DeadlineExceeded)
 }
 
-// The commands that take jobs, or end runs.
+// commands are the commands that take jobs or end runs.
 var commands = map[string]messagingconv.OperationTypeAttr{
 	"pop":      messagingconv.OperationTypeReceive,
 	"receive":  messagingconv.OperationTypeReceive,
@@ -91,7 +91,7 @@ func (i *Instrumentation) observeCall(ctx context.Context, call qless.Call) {
 	i.metrics.operation(ctx, &op, call)
 }
 
-// recordCall makes the span of a command that has been done.
+// recordCall makes the span of a finished command.
 func (i *Instrumentation) recordCall(
 	ctx context.Context, op *operation, call qless.Call, more ...attribute.KeyValue,
 ) {

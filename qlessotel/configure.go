@@ -7,9 +7,9 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Configure has the clients of a config record their calls. It sets Headers, NextHeaders, Observer
-// and PutObserver. The functions that the config has are called as well, and their headers are kept
-// unless a trace has the same ones.
+// Configure makes the clients of a config record their calls. It sets Headers, NextHeaders,
+// Observer and PutObserver. Functions that the config already has are called as well, and their
+// headers are kept unless a trace sets the same ones.
 func (i *Instrumentation) Configure(config *qless.ClientConfig) {
 	config.Headers = i.wrapHeaders(config.Headers)
 	config.NextHeaders = i.wrapNextHeaders(config.NextHeaders)
@@ -54,7 +54,7 @@ func (i *Instrumentation) wrapObserver(
 	}
 }
 
-// wrapPutObserver has the span of a put begin before the other function, and end after it.
+// wrapPutObserver begins the span of a put before the other function, and ends it after that.
 func (i *Instrumentation) wrapPutObserver(
 	next func(context.Context, qless.Call) (context.Context, func(qless.Call)),
 ) func(context.Context, qless.Call) (context.Context, func(qless.Call)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/qlessotel"
 )
 
-// newOther configures a client whose config has functions of its own.
+// newOther configures a client whose config already has functions.
 func newOther(e *env, config qless.ClientConfig) *qless.Client {
 	e.t.Helper()
 	config.Logger = testkit.Quiet()

@@ -1,8 +1,8 @@
-// Package qlessotel gives programs that use qless traces and metrics with OpenTelemetry. It needs
-// the API of OpenTelemetry only: exporters and samplers are those of the program's SDK.
+// Package qlessotel adds traces and metrics of OpenTelemetry to programs that use qless. It needs
+// only the API of OpenTelemetry: exporters and samplers come from the program's SDK.
 //
-// A put is a span, whose context goes with the job in its headers, and a run is another one, which
-// has a link to the put:
+// A put is a span, whose context travels with the job in its headers. A run is another span, with a
+// link to the put:
 //
 //	telemetry, err := qlessotel.New(qlessotel.Options{})
 //	config := &qless.ClientConfig{}
@@ -14,5 +14,5 @@
 //	worker.Use(telemetry.Middleware)
 //	telemetry.Watch(worker)
 //
-// The page docs/tracing.md describes the spans, the metrics, and what is carried where.
+// The page docs/tracing.md describes the spans, the metrics and the propagation of contexts.
 package qlessotel

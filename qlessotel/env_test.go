@@ -26,7 +26,7 @@ const patience = 30 * time.Second
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// An env is a real server, a client that is traced, and what was recorded.
+// An env is a real server, a traced client, and the recorded data.
 type env struct {
 	*qless.Client
 	t         *testing.T
@@ -59,7 +59,7 @@ func newEnv(t *testing.T, options qlessotel.Options) *env {
 	return e
 }
 
-// worker makes a worker of the queue q that is traced, and is stopped with the test.
+// worker makes a traced worker of the queue q that is stopped with the test.
 func (e *env) worker(config qless.WorkerConfig) *qless.Worker {
 	e.t.Helper()
 	if config.Queues == nil {
@@ -96,7 +96,7 @@ func (e *env) put(ctx context.Context, queue, klass string, options ...qless.Put
 	return jid
 }
 
-// named returns the spans with a name that have ended, once there are as many as wanted.
+// named returns the ended spans with a name, once there are as many as wanted.
 func (e *env) named(name string, want int) []tracetest.SpanStub {
 	e.t.Helper()
 	var found []tracetest.SpanStub
@@ -115,7 +115,7 @@ func (e *env) one(name string) tracetest.SpanStub {
 	return e.named(name, 1)[0]
 }
 
-// values returns the attributes of a span, by their keys.
+// values returns the attributes of a span by key.
 func values(s tracetest.SpanStub) map[string]any { return valuesOf(s.Attributes) }
 
 func valuesOf(attributes []attribute.KeyValue) map[string]any {
@@ -135,13 +135,13 @@ func events(s tracetest.SpanStub) []string {
 	return names
 }
 
-// A point is a measurement: a count, or how many values a histogram has.
+// A point is a measurement: a count, or the number of values in a histogram.
 type point struct {
 	labels map[string]any
 	value  float64
 }
 
-// points returns what was measured under a name.
+// points returns the measurements under a name.
 func (e *env) points(name string) []point {
 	e.t.Helper()
 	var all metricdata.ResourceMetrics

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is the name under which spans and metrics are recorded.
+// scope is the instrumentation scope of spans and metrics.
 const scope = "github.com/qless/qless-go/qlessotel"
 
 // Options configure an [Instrumentation]. The zero value means the defaults.
@@ -21,23 +21,23 @@ type Options struct {
 	// MeterProvider makes the metrics. Defaults to the global one.
 	MeterProvider metric.MeterProvider
 
-	// Propagator writes the context of a trace into the headers of jobs, and reads it. Defaults to
-	// the global one, which does nothing unless the program has set it.
+	// Propagator writes the context of a trace to the headers of jobs, and reads it from there.
+	// Defaults to the global one, which does nothing unless the program has set it.
 	Propagator propagation.TextMapPropagator
 
-	// Parent makes the span of the put the parent of that of the run, so that both are in one trace.
-	// By default the run begins a trace of its own, with a link to the put: a job may run much later,
-	// and several times.
+	// Parent makes the span of the put the parent of the span of the run, so that both are in one
+	// trace. By default, the run starts a new trace with a link to the put, because a job may run
+	// much later, and several times.
 	Parent bool
 
-	// SettleSpans makes a span of each report of an outcome to the server. By default it is an event
-	// of the run's span.
+	// SettleSpans makes each report of an outcome to the server a span. By default, it is an event of
+	// the run's span.
 	SettleSpans bool
 
-	// LinkByJID gives the run of a job without the context of a trace a link that is made from its
-	// jid, if that has 128 bits as the default jids of all clients do: the trace ID is the jid, and
-	// the span ID its second half. So all runs of a job that a client in another language has put are
-	// found together, and that client may have made a span with these IDs.
+	// LinkByJID links the run of a job that carries no trace to a span derived from its jid, if that
+	// has 128 bits as the default jids of all clients do: the trace ID is the jid, and the span ID
+	// its second half. The link connects all runs of a job that a client in another language has put.
+	// That client may have made a span with these IDs.
 	LinkByJID bool
 }
 

@@ -17,12 +17,12 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Observe records what happens to the jobs of workers. It is the Observer of their
+// Observe records the events of the jobs of workers. It is the Observer of their
 // [qless.WorkerConfig], or is called by it.
 //
-// It makes the metrics, and ends the spans that [Instrumentation.Middleware] begins when it is
-// known what has become of the job. Without the middleware it makes the spans too, but handlers
-// can't use them.
+// It records the metrics, and ends the spans that [Instrumentation.Middleware] begins once the
+// outcome of the job is known. Without the middleware, it also makes the spans, but handlers can't
+// use them.
 func (i *Instrumentation) Observe(event qless.JobEvent) {
 	key := runKey{event.Worker, event.JID, event.PoppedAt.UnixNano()}
 	if event.Kind == qless.JobEventStarted {
@@ -51,13 +51,13 @@ func (i *Instrumentation) Observe(event qless.JobEvent) {
 	}
 }
 
-// A runKey identifies a run among those of all jobs.
+// A runKey identifies a run of any job.
 type runKey struct {
 	worker, jid string
 	popped      int64
 }
 
-// A run is a job that a worker runs, from JobEventStarted to JobEventEnded.
+// A run is the run of a job by a worker, from JobEventStarted to JobEventEnded.
 type run struct {
 	started time.Time
 
@@ -106,7 +106,7 @@ func (r *run) event(name string, at time.Time, attributes ...attribute.KeyValue)
 	}
 }
 
-// exception returns the attributes of the event for an error.
+// exception returns the attributes of the event of an error.
 func exception(err error) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
 		semconv.ExceptionTypeKey.String(errorType(err).Value.AsString()),
@@ -133,7 +133,7 @@ func (i *Instrumentation) ended(r *run, event qless.JobEvent) {
 	r.mu.Lock()
 	span, returned, settled := r.span, r.returned, r.settled
 	r.mu.Unlock()
-	if span == nil { // the job had no handler, or there is no middleware
+	if span == nil { // the job has no handler, or there is no middleware
 		_, span = i.process(context.Background(), processed{
 			jid: event.JID, klass: event.Klass, queue: event.Queue, attempt: event.Attempt,
 			waited: event.Waited, worker: event.Worker, headers: event.Headers, started: r.started,
@@ -172,7 +172,7 @@ func (i *Instrumentation) settle(
 	end(span, event.Err, trace.WithTimestamp(event.Time))
 }
 
-// problemOf returns what went wrong in a run, or nil.
+// problemOf returns the error of a run, or nil.
 func problemOf(event qless.JobEvent) error {
 	switch event.Ending {
 	case "lost":
@@ -188,10 +188,10 @@ func problemOf(event qless.JobEvent) error {
 	return nil
 }
 
-// errFailed is why a job has failed whose handler gave no reason.
+// errFailed is the error of a failed job whose handler gave no reason.
 var errFailed error = &qless.Error{Code: qless.ErrFailed, Message: "the job has failed"}
 
-// setOutcome notes how a run has ended, and when the job can run again.
+// setOutcome records the outcome of a run, and when the job can run again.
 func setOutcome(span trace.Span, event qless.JobEvent) {
 	span.SetAttributes(outcomeKey.String(event.Ending))
 	goesBack := event.Ending == "retry" || event.Ending == "release"
@@ -204,7 +204,7 @@ func setOutcome(span trace.Span, event qless.JobEvent) {
 	}
 }
 
-// processed is a job that is run.
+// processed returns the operation of a run of a job.
 type processed struct {
 	jid, klass, queue, worker, spawnedFrom string
 
@@ -243,12 +243,12 @@ func (i *Instrumentation) process(
 	return i.tracer.Start(ctx, op.spanName(), options...)
 }
 
-// Middleware gives the context of handlers the span of the run and the baggage of the put, and
+// Middleware adds the span of the run and the baggage of the put to the context of handlers, and
 // makes jobs that move by [qless.Next] carry the run's context. It should be the outermost
 // middleware.
 //
-// Without [Instrumentation.Observe], the span ends when the handler returns, and has its outcome,
-// whatever becomes of the job then.
+// Without [Instrumentation.Observe], the span ends when the handler returns, with the handler's
+// outcome, whatever happens to the job afterwards.
 func (i *Instrumentation) Middleware(next qless.Handler) qless.Handler {
 	if next == nil {
 		return nil
@@ -285,7 +285,7 @@ func (i *Instrumentation) runFor(job *qless.Job) *run {
 	return i.runs[runKey{job.Worker, job.JID, job.PoppedAt.UnixNano()}]
 }
 
-// endAlone ends the span of a run by what the handler has returned.
+// endAlone ends the span of a run with the handler's outcome.
 func endAlone(span trace.Span, err error, returned bool) {
 	event := qless.JobEvent{Kind: qless.JobEventEnded, Outcome: qless.OutcomeOf(err)}
 	if !returned {
@@ -304,5 +304,5 @@ func endingOf(outcome qless.Outcome) string {
 	return string(outcome.Action)
 }
 
-// errPanicked stands for a panic that is on its way to the worker.
+// errPanicked stands for a panic that propagates to the worker.
 var errPanicked error = &qless.PanicError{Value: "the handler did not return"}

@@ -1,12 +1,14 @@
 // Package qlessprom exports the metrics of qless to Prometheus.
 //
-// [NewCollector] has the figures of the server: queues, failures, limits, schedules. They count the
-// workers and clients of all languages, so one collector for each namespace is enough. Its cost for
-// the server is that of a few reads at each scrape.
+// [NewCollector] has the figures of the server: queues, failures, limits and schedules. They
+// include the workers and clients of all languages, so one collector per namespace is enough. Each
+// scrape costs the server a few reads.
 //
-// [ClientMetrics] and [WorkerMetrics] have those of a process, which they get from the observers of
-// package qless: what a client puts, how long calls take, and how jobs end.
+// [ClientMetrics] and [WorkerMetrics] have the figures of a process, which they get from the
+// observers of package qless: the puts of a client, the duration of calls, and the outcomes of
+// jobs.
 //
-// All labels are bounded: what exceeds the bounds is counted together, with the label "other".
-// Several namespaces are distinguished by [prometheus.WrapRegistererWith].
+// All labels are bounded: values beyond the bounds are counted together, with the label "other".
+// [prometheus.WrapRegistererWith] distinguishes several namespaces. [NewGroup] reads many of them
+// together, such as those of shards or tenants.
 package qlessprom

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// A worker that exports its own metrics, and those of the server.
+// This worker exports its own metrics and those of the server.
 func Example() {
 	calls := qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
 	jobs := qlessprom.NewWorkerMetrics(qlessprom.ProcessOptions{})
@@ -29,7 +29,7 @@ func Example() {
 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(calls, jobs, collectors.NewGoCollector())
-	// Once for each namespace is enough, such as in one program that does nothing else.
+	// One collector per namespace is enough, for instance in a program that does nothing else.
 	registry.MustRegister(qlessprom.NewCollector(client, qlessprom.Options{}))
 
 	http.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

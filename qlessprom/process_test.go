@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// textOf returns what a registry exports.
+// textOf returns the metrics that a registry exports.
 func textOf(t testing.TB, gatherer prometheus.Gatherer) string {
 	t.Helper()
 	families, err := gatherer.Gather()
@@ -30,7 +30,7 @@ func textOf(t testing.TB, gatherer prometheus.Gatherer) string {
 	return text.String()
 }
 
-// observedClient returns the metrics of a client that has done something.
+// observedClient returns the metrics of a client that has made calls.
 func observedClient(e *env) *qlessprom.ClientMetrics {
 	m := qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
 	client := e.client(qless.ClientConfig{Observer: m.Observe})

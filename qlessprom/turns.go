@@ -6,17 +6,17 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// turns are the figures of all queues, as they were read last, in the order in which the queues
-// were first seen. Of many queues, each scrape reads a part.
+// turns are the last figures of all queues, in the order in which the queues were first seen. If
+// there are many, each scrape reads a part of them.
 type turns struct {
 	queues []inspect.QueueOverview
-	from   int // the first that the next scrape reads
+	from   int // the first queue that the next scrape reads
 }
 
-// maxTurns is in how many scrapes all queues are read.
+// maxTurns is the number of scrapes in which all queues are read.
 const maxTurns = 4
 
-// next returns which queues to read: the first one, and how many.
+// next returns the queues to read: the first one, and their number.
 func (t *turns) next(atOnce int) (from, count int) {
 	known := len(t.queues)
 	atOnce = max(atOnce, (known+maxTurns-1)/maxTurns)
@@ -27,8 +27,8 @@ func (t *turns) next(atOnce int) (from, count int) {
 	return t.from, min(atOnce, known-t.from)
 }
 
-// add adds queues that were read, and sets those of the overview to all that are known. It returns
-// false if the others must be read as well: there are other queues now than before.
+// add adds the queues that were read, and sets those of the overview to all known ones. It returns
+// false if all queues must be read because some are new or gone.
 func (t *turns) add(from int, overview *inspect.Overview) bool {
 	read := overview.Queues
 	to := from + len(read)

@@ -11,10 +11,10 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Drain waits until a worker, or all those of a [qless.WorkerGroup], have nothing left to do: every
-// schedule has put the jobs that were due when Drain was called, no job is ready that they may
-// take, none is running, and the server knows all outcomes. Jobs that are not due by the clock stay
-// where they are, and so do those of queues that are paused or at their max-concurrency.
+// Drain waits until a worker, or all workers of a [qless.WorkerGroup], have nothing left to do:
+// every schedule has put the jobs that were due when Drain was called, no job that they may take is
+// ready, none is running, and all outcomes are delivered. Jobs that are not due by the clock stay
+// where they are, and so do jobs of queues that are paused or at their max-concurrency.
 //
 // Drain starts a worker that was not started, and stops it when the test ends. The workers keep
 // running after Drain, which can be called again. If they have work for more than a minute, the
@@ -38,7 +38,7 @@ type drain struct {
 // drainTimeout turns a hang of Drain into a failure.
 var drainTimeout = time.Minute
 
-// drainPoll is how often Drain looks at its workers.
+// drainPoll is the time between two checks of the workers.
 const drainPoll = time.Millisecond
 
 // start starts a worker that is not running.
@@ -53,8 +53,8 @@ func (d *drain) start(w *qless.Worker) {
 	d.t.Cleanup(func() { _ = w.Stop(context.Background()) })
 }
 
-// run returns when a worker that was idle, and was then woken, has found nothing to do. A request
-// that was under way when it was woken can't have hidden a job from it.
+// run returns when the workers were idle, were then woken, and have found nothing to do. A request
+// in flight during the wake-up thus can't hide a job from them.
 func (d *drain) run() {
 	d.t.Helper()
 	now := time.Now()
@@ -67,7 +67,7 @@ func (d *drain) run() {
 	}
 }
 
-// wake has the workers ask for jobs, and the schedules look at the clock.
+// wake makes the workers ask for jobs, and their schedules check the clock.
 func (d *drain) wake() {
 	d.t.Helper()
 	for _, w := range d.workers {
@@ -78,7 +78,7 @@ func (d *drain) wake() {
 	}
 }
 
-// until waits until each worker fulfills a condition.
+// until waits until each worker satisfies a condition.
 func (d *drain) until(done func(s qless.WorkerStats) bool) {
 	d.t.Helper()
 	for _, w := range d.workers {
@@ -95,7 +95,7 @@ func (d *drain) until(done func(s qless.WorkerStats) bool) {
 	}
 }
 
-// ended returns how many jobs the workers have ended.
+// ended returns the number of jobs that the workers have ended.
 func (d *drain) ended() (n int) {
 	for _, w := range d.workers {
 		s := w.Stats()
@@ -104,7 +104,7 @@ func (d *drain) ended() (n int) {
 	return n
 }
 
-// haveLooked reports whether all schedules have looked at the clock since a time.
+// haveLooked reports whether all schedules have checked the clock since a time.
 func haveLooked(schedules []qless.ScheduleStatus, since time.Time) bool {
 	for _, s := range schedules {
 		never := s.Next.IsZero() && !s.Checked.IsZero()
@@ -115,7 +115,7 @@ func haveLooked(schedules []qless.ScheduleStatus, since time.Time) bool {
 	return true
 }
 
-// describe returns what a worker is doing.
+// describe describes the work of a worker.
 func describe(w *qless.Worker) string {
 	s := w.Stats()
 	var doing []string

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A recorder has handlers that note the jobs they are called for.
+// A recorder has handlers that record the jobs for which they are called.
 type recorder struct {
 	mu      sync.Mutex
 	worked  []string

@@ -6,8 +6,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Job returns a running job, for a handler. It is in the queue "test" of an in-memory server of its
-// own, so all of its methods work. The test fails if the job can't run, because it has a
+// Job returns a running job to pass to a handler. It is in the queue "test" of an in-memory server
+// of its own, so all of its methods work. The test fails if the job can't run, because it has a
 // [qless.Delay] or [qless.DependsOn].
 func Job(t testing.TB, klass string, data any, options ...qless.PutOption) *qless.Job {
 	t.Helper()
@@ -25,5 +25,5 @@ func Job(t testing.TB, klass string, data any, options ...qless.PutOption) *qles
 	return jobs[0]
 }
 
-// jobQueue is where the jobs of Job are.
+// jobQueue is the queue of the jobs of Job.
 const jobQueue = "test"

@@ -14,8 +14,8 @@ import (
 // RequirePut returns a job of a klass that is waiting, scheduled or depending in a queue. If there
 // is none, the test fails with a list of the jobs there.
 //
-// If there are several, it returns the one that was put last. Of jobs that were put in the same
-// second, it returns the last to run, and a waiting one rather than a scheduled or depending one.
+// If there are several, it returns the one put last. Among jobs put in the same second, it returns
+// the last to run, and prefers a waiting one to a scheduled or depending one.
 func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.Job {
 	t.Helper()
 	jobs, err := jobsIn(t, queue, client)
@@ -34,8 +34,8 @@ func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.
 	return newest
 }
 
-// jobsIn returns the jobs in a queue that have not begun to run. A job that falls due goes from the
-// scheduled ones to the waiting ones, which are therefore read later.
+// jobsIn returns the jobs in a queue that have not begun to run. A job that falls due moves from
+// the scheduled to the waiting ones, which are therefore read later.
 func jobsIn(t testing.TB, queue string, client *qless.Client) ([]*qless.Job, error) {
 	var jobs []*qless.Job
 	for _, list := range []inspect.List{inspect.Depends, inspect.Scheduled, inspect.Waiting} {

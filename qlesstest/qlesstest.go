@@ -1,7 +1,7 @@
 // Package qlesstest runs qless in memory, without a Redis server, for tests and examples.
 //
-// A handler is tested with [Job], which returns a running job, and [Work], which calls the
-// worker's handler for it and returns the outcome:
+// A handler is tested with [Job], which returns a running job, and [Work], which calls the worker's
+// handler for it and returns the outcome:
 //
 //	func TestABadAddressIsNotRetried(t *testing.T) {
 //		worker := newWorker(qlesstest.New(t).Client())
@@ -12,8 +12,8 @@
 //		}
 //	}
 //
-// A whole program is tested on a [Server] from [New], whose clock only the test moves.
-// [RequirePut] looks for a job, and [Drain] has a worker work until nothing is ready:
+// A whole program is tested on a [Server] from [New], whose clock only the test moves. [RequirePut]
+// finds a job, and [Drain] lets a worker run jobs until none is ready:
 //
 //	func TestAReminderIsSentAfterADay(t *testing.T) {
 //		server := qlesstest.New(t)
@@ -30,11 +30,11 @@
 //		}
 //	}
 //
-// [Start] returns a server with the real time, for programs.
+// [Start] returns a server for programs, which uses the real time.
 //
-// The server is miniredis, with the same Lua scripts as on a real one. It is made for small
-// work: hundreds of jobs a second. Where its Lua differs from a real server's, such as in
-// the digits of a printed number, the real server is right.
+// The server is miniredis, with the same Lua scripts as on a real one. It is meant for small
+// workloads: hundreds of jobs a second. Where its Lua differs from a real server's, such as in the
+// digits of a printed number, the real server is right.
 package qlesstest
 
 import (
@@ -57,12 +57,12 @@ type Server struct {
 	client *qless.Client
 	clock  *Clock
 
-	stop    chan struct{} // ends what lets keys expire by the real time
+	stop    chan struct{} // stops the expiry of keys by the real time
 	stopped sync.WaitGroup
 }
 
-// New returns a server for one test, with a clock that only the test moves. It ends with
-// the test. A client with another config is made by [qless.New] from [Server.Redis].
+// New returns a server for one test, with a clock that only the test moves. It is closed when the
+// test ends. To use a client with another config, call [qless.New] with [Server.Redis].
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{clock: newClock()}
@@ -75,8 +75,8 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Start returns a server for a program, with the real time, by which its keys also expire. Close
-// ends it. A client with another config is made by [qless.New] from [Server.Redis].
+// Start returns a server for a program. It uses the real time, by which its keys also expire. Call
+// Close to stop it. To use a client with another config, call [qless.New] with [Server.Redis].
 func Start() (*Server, error) {
 	s := &Server{}
 	if err := s.start(nil); err != nil {
@@ -126,16 +126,16 @@ func (s *Server) start(config *qless.ClientConfig) error {
 // Client returns a client of the server.
 func (s *Server) Client() *qless.Client { return s.client }
 
-// Clock returns the clock of a server made by New; nil when it has the real time.
+// Clock returns the clock of a server made by New, or nil if the server uses the real time.
 func (s *Server) Clock() *Clock { return s.clock }
 
 // Redis returns the go-redis client of the server.
 func (s *Server) Redis() *redis.Client { return s.rdb }
 
-// Addr returns the address at which the server takes connections from other programs.
+// Addr returns the address at which the server accepts connections from other programs.
 func (s *Server) Addr() string { return s.mini.Addr() }
 
-// Close ends the server and what it holds.
+// Close stops the server and closes its clients.
 func (s *Server) Close() {
 	if s.stop != nil {
 		close(s.stop)
@@ -145,6 +145,6 @@ func (s *Server) Close() {
 	if s.client != nil {
 		_ = s.client.Close() // which ends its waits
 	}
-	_ = s.rdb.Close() // what it held is gone with the server
+	_ = s.rdb.Close() // its state is gone with the server
 	s.mini.Close()
 }

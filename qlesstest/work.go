@@ -6,14 +6,14 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Work calls a worker's handler for a job, with its middleware, and returns what the handler's
-// error means, see [qless.OutcomeOf]. In the handler, [qless.ClientFromContext] returns the
+// Work calls a worker's handler for a job, with its middleware, and returns the outcome for the
+// handler's error: see [qless.OutcomeOf]. In the handler, [qless.ClientFromContext] returns the
 // worker's client. The worker need not be started, and the job need not be in one of its queues.
 // The test fails if the job's klass has no handler. A panic of the handler is not recovered.
 //
-// The outcome is not applied to the job. It does not have what an error leaves to the worker, such
-// as the delay before a retry. A job made by [Job] is on a server of its own: a follow-up that the
-// handler puts by the worker's client does not wait for it. Test that with [New] and [Drain].
+// The outcome is not applied to the job. It lacks values that an error leaves to the worker, such
+// as the delay before a retry. A job made by [Job] is on a server of its own, so a follow-up that
+// the handler puts with the worker's client does not wait for it. Test that with [New] and [Drain].
 func Work(t testing.TB, worker *qless.Worker, job *qless.Job) qless.Outcome {
 	t.Helper()
 	handler := worker.Handler(job.Klass)

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-// act does the action of a form on a page: at once, after a question, or while a page shows its
-// progress. The page that asks has a URL of its own, so that a link leads there.
+// act does the action of a form: at once, after a question, or while a page shows its progress. The
+// page with the question has a URL of its own, so that a link can lead there.
 func (s *site) act(w http.ResponseWriter, r *http.Request) {
 	q, err := s.readRequest(w, r)
 	if err != nil {
@@ -40,10 +40,10 @@ func (s *site) act(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, q, run)
 }
 
-// maxForm is the longest form: some thousand jids, or the data of a job.
+// maxForm is the maximum size of a form: some thousand jids, or the data of a job.
 const maxForm = 8 << 20
 
-// readRequest reads what a form asks for, unless it is not allowed.
+// readRequest reads the request of a form, and checks that it is allowed.
 func (s *site) readRequest(w http.ResponseWriter, r *http.Request) (*actions.Request, error) {
 	info := actions.All[r.PathValue("action")]
 	if info == nil {
@@ -68,8 +68,8 @@ func (s *site) readRequest(w http.ResponseWriter, r *http.Request) (*actions.Req
 	return s.space.NewRequest(info, form)
 }
 
-// answer answers a request with the result of a run, or if it takes long, by a page that shows its
-// progress.
+// answer answers a request with the result of a run. If the run takes long, it redirects to a page
+// that shows the progress.
 func (s *site) answer(
 	w http.ResponseWriter, r *http.Request, q *actions.Request, run *actions.Run,
 ) {
@@ -86,7 +86,7 @@ func (s *site) answer(
 	if !prefersJSON(r) {
 		back := q.Form.Get("back")
 		if done.Count == 0 {
-			back = cameFrom(q.Form) // what it is about is still there
+			back = cameFrom(q.Form) // its subject still exists
 		}
 		http.Redirect(w, r, s.back(back, done.ID), http.StatusSeeOther)
 		return
@@ -113,7 +113,7 @@ func (s *site) answerRun(w http.ResponseWriter, r *http.Request, run *actions.Ru
 	http.Redirect(w, r, page, http.StatusSeeOther)
 }
 
-// back returns where an action goes back to: the page that it came from, with its outcome.
+// back returns the URL that an action returns to: that of the page it came from, with its outcome.
 func (s *site) back(page, outcome string) string {
 	back := s.ownPage(page)
 	query := back.Query()
@@ -122,7 +122,7 @@ func (s *site) back(page, outcome string) string {
 	return back.RequestURI()
 }
 
-// ownPage returns a page of the site, or the overview if it is none.
+// ownPage returns the URL of a page of the site, or of the overview for any other page.
 func (s *site) ownPage(page string) *url.URL {
 	own, err := url.Parse(page)
 	isOwn := err == nil && !own.IsAbs() && own.Host == "" && own.Opaque == "" &&
@@ -133,14 +133,14 @@ func (s *site) ownPage(page string) *url.URL {
 	return own
 }
 
-// A runData is how far a run is.
+// A runData is the progress of a run.
 type runData struct {
 	*actions.Progress
 	Label string `json:"-"`
 	Back  string `json:"-"`
 }
 
-// runPage shows how far a run is.
+// runPage shows the progress of a run.
 func (s *site) runPage(r *http.Request) (*view, error) {
 	run, err := s.space.History.Run(s.space, r.PathValue("id"))
 	if err != nil {
@@ -183,10 +183,10 @@ func (s *site) download(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl; charset=utf-8")
 	w.Header().Set("Content-Disposition",
 		`attachment; filename="canceled-`+receipt.Began.UTC().Format("20060102-150405")+`.jsonl"`)
-	_ = receipt.Write(w) // the browser has gone
+	_ = receipt.Write(w) // the browser is gone
 }
 
-// ended notes what an action has changed, or that the server did not permit it.
+// ended records that an action has changed something, or that the server did not permit it.
 func (s *site) ended(done *actions.Outcome) {
 	if actions.IsDenial(done.Err) {
 		s.denials.add(Action(done.Action))
@@ -196,13 +196,13 @@ func (s *site) ended(done *actions.Outcome) {
 	s.runs.forget()
 }
 
-// log returns a log with who does what.
+// log returns a logger with the user and the action.
 func (s *site) log(r *http.Request, action string) *slog.Logger {
 	options := &s.handler.options
 	return options.Logger.With("action", action, "user", options.User(r), "namespace", s.Name)
 }
 
-// requestLog returns a log with what a request is about, but never with data.
+// requestLog returns a logger with the subject of a request, but never with data.
 func (s *site) requestLog(r *http.Request, q *actions.Request) *slog.Logger {
 	log := s.log(r, q.Info.Name)
 	for _, field := range q.Info.Fields {

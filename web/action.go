@@ -7,19 +7,19 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-// An Action is something that changes jobs, queues or settings. [Options.Allow] is asked about it.
+// An Action is a kind of change to jobs, queues or settings. [Options.Allow] decides who may do it.
 type Action string
 
 // The actions on jobs.
 const (
 	ActionJobCancel     Action = "job.cancel"     // delete jobs, and keep a receipt of them
-	ActionJobCopy       Action = "job.copy"       // put new jobs that are like others
-	ActionJobDepend     Action = "job.depend"     // let jobs wait for more jobs
+	ActionJobCopy       Action = "job.copy"       // put copies of jobs
+	ActionJobDepend     Action = "job.depend"     // make jobs wait for more jobs
 	ActionJobEdit       Action = "job.edit"       // change the data of a job
 	ActionJobLog        Action = "job.log"        // add a message to the history of jobs
 	ActionJobMove       Action = "job.move"       // put jobs into another queue
 	ActionJobPriority   Action = "job.priority"   // change the priority of jobs
-	ActionJobPromote    Action = "job.promote"    // let scheduled jobs be popped now
+	ActionJobPromote    Action = "job.promote"    // make scheduled jobs due now
 	ActionJobPut        Action = "job.put"        // put a new job
 	ActionJobReschedule Action = "job.reschedule" // change when jobs fall due
 	ActionJobRestore    Action = "job.restore"    // put the jobs of a receipt again
@@ -27,20 +27,20 @@ const (
 	ActionJobTag        Action = "job.tag"        // add tags to jobs
 	ActionJobTimeout    Action = "job.timeout"    // take running jobs from their workers
 	ActionJobTrack      Action = "job.track"      // start tracking jobs
-	ActionJobUndepend   Action = "job.undepend"   // let jobs wait for fewer jobs, or for none
+	ActionJobUndepend   Action = "job.undepend"   // make jobs wait for fewer jobs, or for none
 	ActionJobUntag      Action = "job.untag"      // remove tags from jobs
 	ActionJobUntrack    Action = "job.untrack"    // stop tracking jobs
 )
 
 // The actions on queues.
 const (
-	ActionQueueConcurrency Action = "queue.concurrency" // set how many of its jobs may run at once
+	ActionQueueConcurrency Action = "queue.concurrency" // limit the jobs that run at once
 	ActionQueueForget      Action = "queue.forget"      // remove it from the list of queues
 	ActionQueueHeartbeat   Action = "queue.heartbeat"   // set how long its locks last
-	ActionQueuePause       Action = "queue.pause"       // keep its jobs from being popped
-	ActionQueueRate        Action = "queue.rate"        // set how many of its jobs may start in a time
+	ActionQueuePause       Action = "queue.pause"       // stop workers from taking its jobs
+	ActionQueueRate        Action = "queue.rate"        // limit the rate of starts
 	ActionQueueUnfail      Action = "queue.unfail"      // put the jobs of a failure group into it
-	ActionQueueUnpause     Action = "queue.unpause"     // let its jobs be popped again
+	ActionQueueUnpause     Action = "queue.unpause"     // let workers take its jobs again
 )
 
 // The actions on everything else.
@@ -50,7 +50,7 @@ const (
 	ActionDoctorExamine    Action = "doctor.examine"    // look for damage in the namespace
 	ActionDoctorFix        Action = "doctor.fix"        // repair what can be repaired
 	ActionLimitDelete      Action = "limit.delete"      // remove a limit
-	ActionLimitHold        Action = "limit.hold"        // start no job with a limit for some time
+	ActionLimitHold        Action = "limit.hold"        // start no jobs with a limit for some time
 	ActionLimitSet         Action = "limit.set"         // define or change a limit
 	ActionRecurCancel      Action = "recur.cancel"      // delete a recurring job
 	ActionRecurPut         Action = "recur.put"         // put a recurring job

@@ -23,7 +23,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// A logged keeps the records of a log, one a line.
+// A logged keeps the records of a log, one per line.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -52,7 +52,7 @@ func (l *logged) take(t *testing.T) []map[string]any {
 	return records
 }
 
-// on returns a desk with other options in front of the same server.
+// on returns a desk with other options for the same server.
 func (d *desk) on(options web.Options) *desk {
 	d.t.Helper()
 	if options.Logger == nil {
@@ -133,13 +133,13 @@ func form(pairs ...string) url.Values {
 	return form
 }
 
-// A trial is an action, what its form says, and what it must have done.
+// A trial is an action with its form and its expected effect.
 type trial struct {
 	form  func(s *scene) url.Values
 	check func(t *testing.T, s *scene, done result)
 }
 
-// A result is what an action answers to a request for JSON.
+// A result is the response of an action to a request for JSON.
 type result struct {
 	Count   int
 	Left    int
@@ -361,7 +361,7 @@ func scheduled(s *scene) url.Values {
 	return form("id", "nightly")
 }
 
-// digest returns what the page that asks says about the data that it shows.
+// digest returns the digest of the data that the page with the question shows.
 func (s *scene) digest(action string, form url.Values) string {
 	asked := maps.Clone(form)
 	asked.Del("sure")
@@ -376,7 +376,7 @@ func TestEachActionHasATrial(t *testing.T) {
 	require.Equal(t, web.Actions(), slices.Sorted(maps.Keys(trials())))
 }
 
-// did does an action, and returns what has become of it.
+// did does an action, and returns its result.
 func (d *desk) did(action string, form url.Values) result {
 	d.t.Helper()
 	got := d.post(action, form, "Accept", "application/json")
@@ -398,7 +398,7 @@ func TestEachActionIsDoneLoggedAndRefused(t *testing.T) {
 			require.Equal(t, before, testkit.Dump(t, s.rdb, "*"))
 
 			var log logged
-			if action != web.ActionJobRestore { // its receipt is of the first dashboard
+			if action != web.ActionJobRestore { // its receipt belongs to the first dashboard
 				s.desk = s.on(web.Options{Logger: log.logger()})
 			}
 			done := s.did(string(action), form)
@@ -424,7 +424,7 @@ func TestEachActionIsDoneLoggedAndRefused(t *testing.T) {
 	}
 }
 
-// isRefused checks that an action is refused wherever it has to be, and that this is logged.
+// isRefused checks that an action is refused wherever it has to be, and that the refusal is logged.
 func (s *scene) isRefused(action web.Action, form url.Values) {
 	s.t.Helper()
 	var log logged

@@ -16,36 +16,37 @@ import (
 // subscription.
 type feed struct {
 	mu      sync.Mutex
-	begun   chan struct{} // closed once the subscription is there, or failed; nil if there is none
+	begun   chan struct{} // closed once the subscription exists or has failed; nil if there is none
 	stop    context.CancelFunc
 	idle    *time.Timer // stops it when no page is open
-	problem string      // why there is no subscription
+	problem string      // the reason why there is no subscription
 	kept    []happening // the latest first
 }
 
-// The number of events that a feed keeps, and how long it subscribes after the last view.
+// The number of events that a feed keeps, and the time for which it stays subscribed after the last
+// view.
 const (
 	eventsKept = 200
 	feedIdle   = 8               // in intervals between two updates of a page
-	feedBegins = 3 * time.Second // how long the first page waits for the subscription
+	feedBegins = 3 * time.Second // the longest that the first page waits for the subscription
 )
 
-// A happening is an event, and when the dashboard got it.
+// A happening is an event with the time of its arrival.
 type happening struct {
 	Time time.Time `json:"time"`
 	qless.Event
 }
 
-// An activityData is the events that happened lately.
+// An activityData holds the recent events.
 type activityData struct {
 	Events  []happening       `json:"events"` // the latest first
-	Kept    int               `json:"kept"`   // how many there are without the filter
+	Kept    int               `json:"kept"`   // the number of events without the filter
 	Problem string            `json:"problem,omitempty"`
 	Filter  activityFilter    `json:"filter"`
 	Kinds   []qless.EventKind `json:"-"`
 }
 
-// An activityFilter selects the events to show: they match every field that is set.
+// An activityFilter selects the events that match every field that is set.
 type activityFilter struct {
 	Queue string `json:"queue,omitempty"`
 	JID   string `json:"jid,omitempty"`
@@ -58,7 +59,7 @@ func (f activityFilter) has(e *qless.Event) bool {
 		(f.Kind == "" || string(e.Kind) == f.Kind)
 }
 
-// eventKinds are the kinds that a page can be filtered by.
+// eventKinds are the kinds of events that the page can be filtered by.
 var eventKinds = []qless.EventKind{
 	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
 	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
@@ -81,7 +82,7 @@ func (s *site) activity(r *http.Request) (*view, error) {
 		if !data.Filter.has(&one.Event) {
 			continue
 		}
-		if s.IsRedacted() { // it needs a job to decide what may be shown
+		if s.IsRedacted() { // Redact needs a whole job
 			one.Message = ""
 		}
 		data.Events = append(data.Events, one)
@@ -89,7 +90,7 @@ func (s *site) activity(r *http.Request) (*view, error) {
 	return &view{template: "activity", Title: "Activity", Section: "activity", Data: data}, nil
 }
 
-// events returns the kept events, the latest first. It subscribes unless there was a view lately.
+// events returns the kept events, the latest first. It subscribes unless there was a view recently.
 func (f *feed) events(ctx context.Context, s *site) (kept []happening, problem string, err error) {
 	select {
 	case <-f.begin(ctx, s):
@@ -131,7 +132,7 @@ func (f *feed) listen(ctx context.Context, client *qless.Client, begun chan stru
 	}
 }
 
-// note notes whether there is a subscription. Events since the last one are not known.
+// note records whether there is a subscription. Events since the last one are unknown.
 func (f *feed) note(err error) {
 	f.mu.Lock()
 	f.problem = ""
@@ -152,7 +153,7 @@ func (f *feed) keep(event qless.Event) {
 	f.kept = f.kept[:min(len(f.kept), eventsKept)]
 }
 
-// halt has the feed end soon.
+// halt makes the feed end soon.
 func (f *feed) halt() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +170,7 @@ func (f *feed) end() {
 	f.begun = nil
 }
 
-// Sentence describes in words what the other columns do not show.
+// Sentence describes the details that the other columns do not show.
 func (h happening) Sentence() string {
 	switch h.Kind {
 	case qless.EventGap:

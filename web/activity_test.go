@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// subscribers returns how many connections subscribe to events of completed jobs.
+// subscribers returns the number of connections that subscribe to events of completed jobs.
 func (d *desk) subscribers() int64 {
 	d.t.Helper()
 	got, err := d.server.Client(d.t).PubSubNumSub(d.t.Context(), "ql:completed").Result()

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// fuzzSite returns a dashboard in front of some jobs, whose state the requests change.
+// fuzzSite returns a dashboard with some jobs, whose state the requests change.
 func fuzzSite(f *testing.F) http.Handler {
 	server := testkit.Start(f)
 	rdb := server.Client(f)
@@ -31,7 +31,7 @@ func fuzzSite(f *testing.F) http.Handler {
 	return handler
 }
 
-// fuzzPages are the paths with something in the place of *.
+// fuzzPages are the paths of pages, in which * stands for a name.
 var fuzzPages = []string{
 	"/", "/queues", "/queues/*", "/queues/*/why", "/jobs/*", "/jobs/*/graph", "/failures", "/failures/*",
 	"/klasses", "/klasses/*", "/workers", "/workers/*", "/recurring", "/recurring/*", "/schedules",
@@ -40,7 +40,7 @@ var fuzzPages = []string{
 	"/static/*", "/*", "*",
 }
 
-// FuzzPages asks for pages by any names, with any queries.
+// FuzzPages requests pages with any names and queries.
 func FuzzPages(f *testing.F) {
 	handler := fuzzSite(f)
 	for i := range fuzzPages {
@@ -77,7 +77,7 @@ func FuzzForms(f *testing.F) {
 	})
 }
 
-// answered sends a request that a browser could send, and requires that the answer is sound.
+// answered sends a request that a browser could send, and requires a sound response.
 func answered(t *testing.T, handler http.Handler, method, target, body string) {
 	t.Helper()
 	parsed, err := url.ParseRequestURI(target)
@@ -104,7 +104,7 @@ func answered(t *testing.T, handler http.Handler, method, target, body string) {
 	}
 }
 
-// FuzzLive asks for the updates of any page.
+// FuzzLive requests the updates of any page.
 func FuzzLive(f *testing.F) {
 	handler := fuzzSite(f)
 	for _, page := range fuzzPages {
@@ -126,7 +126,7 @@ func FuzzLive(f *testing.F) {
 	})
 }
 
-// oneUpdate ends a request when an update has come.
+// oneUpdate ends a request after one update.
 type oneUpdate struct {
 	*httptest.ResponseRecorder
 	end context.CancelFunc

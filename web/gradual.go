@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A gradual keeps values, of which a page reads a few with each view: first missing ones, then the
-// oldest. The zero value is ready.
+// A gradual caches values, of which each view of a page reads a few: missing ones first, then the
+// oldest. The zero value is ready to use.
 type gradual[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]reading[V]
 }
 
-// A reading is a value, and when it was read.
+// A reading is a value with the time at which it was read.
 type reading[V any] struct {
 	value V
 	at    time.Time
@@ -27,7 +27,7 @@ func (g *gradual[K, V]) get(key K) (got reading[V], isKnown bool) {
 	return got, isKnown
 }
 
-// set keeps a value. If they are too many, those read longest ago are dropped.
+// set stores a value. If there are more than most, it drops those read longest ago.
 func (g *gradual[K, V]) set(key K, value V, at time.Time, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,10 +45,10 @@ func (g *gradual[K, V]) set(key K, value V, at time.Time, most int) {
 	}
 }
 
-// gradualAge is how long values are kept at least.
+// gradualAge is the shortest time for which values are kept.
 const gradualAge = 30 * time.Second
 
-// due returns at most n of the keys that are missing or to be read again.
+// due returns up to n keys that are missing or have to be read again.
 func (g *gradual[K, V]) due(keys []K, n int, isOld func(key K, at time.Time) bool) []K {
 	var due []K
 	at := map[K]time.Time{}
@@ -62,7 +62,7 @@ func (g *gradual[K, V]) due(keys []K, n int, isOld func(key K, at time.Time) boo
 	return part(due, 0, n)
 }
 
-// forget drops all values, because something has been changed.
+// forget drops all values after a change.
 func (g *gradual[K, V]) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

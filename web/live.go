@@ -13,19 +13,19 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-// streams counts the pages that are updated.
+// streams counts the live pages.
 type streams struct {
 	open atomic.Int64
 	most int64
 }
 
 const (
-	maxStreams     = 1000             // how many pages are updated at a time
-	streamPatience = 30 * time.Second // how long a browser may take for an update
+	maxStreams     = 1000             // the maximum number of live pages
+	streamPatience = 30 * time.Second // the longest that a browser may take for an update
 )
 
-// live sends the changing part of a page whenever it has changed, as server-sent events, for as
-// long as it is open. All pages are updated at the same times: when a turn of the samples begins.
+// live sends the changing part of a page whenever it has changed, as server-sent events, as long as
+// the page is open. All pages are updated at the same times, when a turn of the samples begins.
 func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	streams := &s.handler.streams
 	defer streams.open.Add(-1)
@@ -64,8 +64,8 @@ type stream struct {
 	last    []byte
 }
 
-// send sends a page, or a sign of life if it is as it was. The server's time for a whole answer
-// does not hold here: each update has its own.
+// send sends a page, or a sign of life if it has not changed. Instead of the server's write
+// timeout, each update has its own.
 func (t *stream) send(page []byte) error {
 	_ = t.control.SetWriteDeadline(time.Now().Add(streamPatience))
 	event := []byte(":\n\n")
@@ -82,8 +82,8 @@ func (t *stream) send(page []byte) error {
 	return err
 }
 
-// fragment returns the part of a page that is updated, as it is now. Nothing but pages is served:
-// what else has a path may do something, or never end.
+// fragment returns the current state of the part of a page that is updated. It serves pages only:
+// requests for other paths may have effects, or never end.
 func (s *site) fragment(r *http.Request, page, once string) *recorder {
 	got := &recorder{}
 	target, err := url.ParseRequestURI(page)
@@ -97,12 +97,12 @@ func (s *site) fragment(r *http.Request, page, once string) *recorder {
 	return got
 }
 
-// A recorder keeps what a page shows.
+// A recorder records the response of a page.
 type recorder struct {
 	body    bytes.Buffer
 	header  http.Header
-	isPage  bool // and not what answers for a path that no page has
-	isStill bool // the page is not updated any more
+	isPage  bool // and not the response for an unknown path
+	isStill bool // the page is no longer updated
 }
 
 func (r *recorder) Header() http.Header {

@@ -13,10 +13,10 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// oddData is data that Lua takes and Go does not: what other clients may put.
+// oddData is data that Lua accepts and Go does not, and that other clients may put.
 var oddData = []string{`{"a": NaN}`, "{\"a\": \"x\ny\x01\"}"}
 
-// oddJobs puts jobs with odd data, and one that is like others.
+// oddJobs puts jobs with odd data, and a normal one.
 func (d *desk) oddJobs() (jids []string) {
 	d.t.Helper()
 	rdb := d.server.Client(d.t)

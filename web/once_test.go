@@ -32,7 +32,7 @@ func (d *desk) filled(page, action string, pairs ...string) url.Values {
 	return nil
 }
 
-// send sends a form twice at the same time, and once more, and returns where that leads.
+// send sends a form twice at the same time and once more, and returns the URL that it leads to.
 func (d *desk) send(action string, form url.Values) string {
 	d.t.Helper()
 	var both [2]answer

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// orders are the columns by which rows can be sorted: by texts from the first on, by figures from
-// the largest on.
+// orders are the columns by which rows can be sorted: texts in ascending order, figures in
+// descending order.
 type orders[T any] map[string]func(row *T) any
 
-// An order is the column that rows are sorted by, and in which direction.
+// An order is the column that rows are sorted by, and the direction.
 type order struct {
 	column string
 	isBack bool
 }
 
-// sort sorts rows by the column that the URL names, backwards if a dash is before the name. If the
-// fallback is no column, they may stay as they are.
+// sort sorts rows by the column that the URL names, in reverse if a dash precedes the name. If the
+// URL names none, it sorts by the fallback, if that is a column.
 func (o orders[T]) sort(rows []T, q query, fallback string) order {
 	column, isBack := strings.CutPrefix(q.Get("sort"), "-")
 	if o[column] == nil {
@@ -39,7 +39,7 @@ func (o orders[T]) sort(rows []T, q query, fallback string) order {
 	return order{column, isBack}
 }
 
-// sortWhole sorts a list if all of it is shown: the server keeps no other order of a longer one.
+// sortWhole sorts a list if all of it is shown. The server can't sort longer lists.
 func (o orders[T]) sortWhole(items []T, shown rows, q query) order {
 	if shown.Total > shown.Shown {
 		return order{}
@@ -47,7 +47,7 @@ func (o orders[T]) sortWhole(items []T, shown rows, q query) order {
 	return o.sort(items, q, "-")
 }
 
-// compare puts texts in their order, and larger figures before smaller ones.
+// compare orders texts alphabetically, and figures from the largest to the smallest.
 func compare(a, b any) int {
 	switch a := a.(type) {
 	case string:
@@ -62,11 +62,11 @@ func compare(a, b any) int {
 	return 0
 }
 
-// A heading is that of a column by which rows can be sorted.
+// A heading is the heading of a column by which rows can be sorted.
 type heading struct{ Title, URL, Sorted, Class string }
 
-// Sort returns the heading of a column, for the template "sort". It is one of figures unless it is
-// marked as a text, and has no URL if the rows can't be sorted.
+// Sort returns the heading of a column, for the template "sort". It is a column of figures unless
+// it is marked as text. It has no URL if the rows can't be sorted.
 func (f *frame) Sort(column, title string, text ...bool) heading {
 	h := heading{Title: title, Class: "n"}
 	directions := [2]string{"descending", "ascending"}

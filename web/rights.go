@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-// refusal returns why the user who makes a request may not do something, or nil.
+// refusal returns the reason why the user of a request may not do an action, or nil.
 func (s *site) refusal(r *http.Request, action Action) error {
 	options := &s.handler.options
 	switch {
@@ -33,7 +33,7 @@ var (
 	errNoPerm   = fmt.Errorf("%w: Redis does not permit it to the dashboard's user", errDenied)
 )
 
-// check returns why the user who makes a request may not do something, and logs it, or nil.
+// check is refusal for an action's name, and logs the reason.
 func (s *site) check(r *http.Request, action string) error {
 	err := s.refusal(r, Action(action))
 	if err != nil {
@@ -47,13 +47,13 @@ func (f *frame) May(action string) bool {
 	return f.Site.refusal(f.Request, Action(action)) == nil
 }
 
-// denials are the actions that the server has refused because of its user.
+// denials are the actions for which the dashboard's Redis user lacks permission.
 type denials struct {
 	mu    sync.Mutex
 	until map[Action]time.Time
 }
 
-// denialAge is for how long such an action is not offered.
+// denialAge is the time for which such an action is not offered.
 const denialAge = time.Minute
 
 func (d *denials) add(action Action) {
@@ -65,7 +65,7 @@ func (d *denials) add(action Action) {
 	d.until[action] = time.Now().Add(denialAge)
 }
 
-// left returns for how long an action is not offered any more.
+// left returns the time until an action is offered again.
 func (d *denials) left(action Action) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,10 +86,10 @@ func (d *denials) all() []Action {
 	return all
 }
 
-// Denied are the actions whose buttons are off because the server refused them.
+// Denied returns the actions whose buttons are disabled because the server refused them.
 func (f *frame) Denied() []Action { return f.Site.denials.all() }
 
-// refuseForeign answers a request that another site has made a browser send.
+// refuseForeign refuses a request that another site has made a browser send.
 func (h *Handler) refuseForeign(w http.ResponseWriter, r *http.Request) {
 	path, _ := url.PathUnescape(actions.Short(r.URL.EscapedPath()))
 	h.options.Logger.Warn("dashboard: a request from another site was refused",
@@ -97,8 +97,8 @@ func (h *Handler) refuseForeign(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "requests from other sites are refused", http.StatusForbidden)
 }
 
-// refuseHost answers a request that names another host, which may be that of a page whose name
-// leads here.
+// refuseHost refuses a request for another host, which may be that of a page of another site whose
+// name resolves to this address.
 func (h *Handler) refuseHost(w http.ResponseWriter, r *http.Request) {
 	h.options.Logger.Warn("dashboard: a request for an unknown host was refused",
 		"user", h.options.User(r), "host", actions.Short(r.Host))

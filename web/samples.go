@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// samples keeps the last readings, so that all viewers of a page share them. Time passes in turns:
-// a sample is valid until the end of its turn, or for its own maximal age if that is longer. The
-// pages that are shown are updated when a turn begins, and so none shows what was read before that.
-// Samples that were not viewed for a while are dropped with the next reading.
+// samples caches the last readings, so that all viewers of a page share them. Time is divided into
+// turns: a sample is valid until the end of its turn, or for its own maximum age if that is longer.
+// Open pages are updated when a turn begins, so they never show samples of an earlier turn. Samples
+// that were not viewed for a while are dropped at the next reading.
 type samples struct {
 	began time.Time // the first turn
 	mu    sync.Mutex
@@ -23,27 +23,27 @@ const (
 )
 
 type sample struct {
-	done   chan struct{} // closed when value and err are there
-	until  time.Time     // when to read it again
-	isKept bool          // for a time of its own
+	done   chan struct{} // closed when value and err are set
+	until  time.Time     // the end of its validity
+	isKept bool          // valid for a time of its own
 	value  any
 	err    error
 }
 
-// turn returns the end of the turn that a time is in, if turns have this length.
+// turn returns the end of the turn that contains a time, for turns of a length.
 func (s *samples) turn(now time.Time, length time.Duration) time.Time {
 	return s.began.Add(now.Sub(s.began).Truncate(length) + length)
 }
 
-// sampled returns what read returned in this turn for the key, or reads it. Concurrent callers
-// share one reading; ctx ends the wait, not the reading.
+// sampled returns the result of read in this turn for the key, or calls it. Concurrent callers
+// share one reading. The context ends the wait, not the reading.
 func sampled[T any](
 	ctx context.Context, s *samples, key string, read func(ctx context.Context) (T, error),
 ) (T, error) {
 	return sampledFor(ctx, s, 0, key, read)
 }
 
-// sampledFor is sampled for what costs more, and may be older.
+// sampledFor is sampled for expensive readings, which may be older.
 func sampledFor[T any](
 	ctx context.Context, s *samples, age time.Duration, key string,
 	read func(ctx context.Context) (T, error),
@@ -75,8 +75,8 @@ func sampledFor[T any](
 	return got.value.(T), nil
 }
 
-// join returns the sample of a key, and whether it has yet to be read. It is good for a time, or
-// until the end of the turn if that is 0.
+// join returns the sample of a key, and reports whether it has yet to be read. The sample is valid
+// for age, or until the end of the turn if age is 0.
 func (s *samples) join(key string, now time.Time, age time.Duration) (*sample, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *samples) join(key string, now time.Time, age time.Duration) (*sample, b
 	return got, true
 }
 
-// drop forgets a reading that has failed and would be kept for long.
+// drop removes a failed reading that would be kept for long.
 func (s *samples) drop(key string, failed *sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *samples) drop(key string, failed *sample) {
 	}
 }
 
-// forget drops all samples, because something has been changed.
+// forget drops all samples after a change.
 func (s *samples) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

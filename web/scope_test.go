@@ -35,7 +35,7 @@ func (d *desk) count(queue string, list inspect.List) int {
 	return page.Total
 }
 
-// A far is how far a run is.
+// A far is the progress of a run.
 type far struct {
 	ID      string
 	Phase   string
@@ -187,7 +187,7 @@ type gate struct {
 	mu      sync.Mutex
 	command string
 	reached chan struct{}
-	let     chan struct{} // lets one call go on, or all once it is closed
+	let     chan struct{} // lets one call continue, or all once it is closed
 	open    func()
 }
 
@@ -213,7 +213,7 @@ func gatedDesk(t *testing.T, command string) (*desk, *gate) {
 	})
 	require.NoError(t, err)
 	d := (&desk{Client: client, t: t, server: server}).on(web.Options{})
-	t.Cleanup(g.open) // before the dashboard waits for what is under way
+	t.Cleanup(g.open) // before the dashboard waits for runs under way
 	return d, g
 }
 

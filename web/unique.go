@@ -11,11 +11,11 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A uniqueData is the holder of a unique key, or some keys that are held.
+// A uniqueData has the holder of a unique key, or some claimed keys.
 type uniqueData struct {
 	Key     string     `json:"key,omitempty"`
 	Keys    []claimRow `json:"keys"`
-	Looked  int        `json:"looked"` // keys of the database, for this page
+	Looked  int        `json:"looked"` // keys of the database read for this page
 	Next    string     `json:"next,omitempty"`
 	NoRedis bool       `json:"no_redis,omitempty"`
 }
@@ -30,10 +30,11 @@ type claimRow struct {
 	Until time.Time   `json:"until,omitzero"` // the end of the claim, if it does not end with the job
 }
 
-// How many steps a page looks for keys, and how many keys of the database each takes.
+// The number of steps in which a page looks for keys, and the number of keys of the database per
+// step.
 const uniqueSteps, uniqueStep = 10, 500
 
-// unique shows who holds a unique key, or lists some keys.
+// unique shows the holder of a unique key, or lists some keys.
 func (s *site) unique(ctx context.Context, q query) (*view, error) {
 	data := &uniqueData{Key: q.Get("key"), Keys: []claimRow{}, NoRedis: s.Redis == nil}
 	var err error
@@ -49,7 +50,7 @@ func (s *site) unique(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Unique keys", Data: data, isStill: true}, err
 }
 
-// readHolder reads who holds the key: JSON as a program has it, or a text that is its only part.
+// readHolder reads the holder of the key, which is JSON, or text that is its only part.
 func (s *site) readHolder(ctx context.Context, data *uniqueData) error {
 	key := data.Key
 	if !strings.HasPrefix(key, "[") || !json.Valid([]byte(key)) {
@@ -99,12 +100,12 @@ func (s *site) scanClaims(ctx context.Context, after string, data *uniqueData) e
 	return nil
 }
 
-// literal returns the pattern that only the text itself matches.
+// literal returns a pattern that matches only text.
 func literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
 }
 
-// addHolders adds what is known of the jobs.
+// addHolders adds the jobs that hold the keys.
 func (s *site) addHolders(ctx context.Context, keys []claimRow) error {
 	var jids []string
 	for _, one := range keys {

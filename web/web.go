@@ -19,62 +19,62 @@ import (
 
 // A Source is a namespace that the dashboard shows.
 type Source struct {
-	// Name is what the namespace is called on the pages, and in their URLs if there are several. It
-	// defaults to the client's namespace, and has to be unique.
+	// Name is the name of the namespace on the pages, and in their URLs if there are several. It must
+	// be unique. Defaults to the client's namespace.
 	Name string
 
 	// Client reads and changes the jobs.
 	Client *qless.Client
 
-	// Redis is the connection that the page about the server asks. Without it, that page shows what
-	// the client knows.
+	// Redis is the connection that the page about the server uses. Without it, that page has only the
+	// client's figures.
 	Redis redis.UniversalClient
 }
 
-// Options configure how the dashboard is mounted, and what its users may do. The zero value mounts
+// Options configure how the dashboard is mounted and what its users may do. The zero value mounts
 // it at the root and allows everything.
 type Options struct {
-	// Prefix is the path below which it is mounted, such as "/queues".
+	// Prefix is the path at which the dashboard is mounted, such as "/queues".
 	Prefix string
 
-	// Hosts are the names under which browsers reach the dashboard, besides localhost. A request for
-	// another name is refused: a page of another site, whose name leads here, could have sent it.
-	// Without Hosts, that holds for requests over the loopback interface only. Addresses, such as
-	// 10.1.2.3, are never refused.
+	// Hosts are the host names of the dashboard for browsers, besides localhost. Requests for other
+	// names are refused, because a page of another site whose name resolves to this address could
+	// have sent them. Without Hosts, only requests over the loopback interface are checked. Addresses
+	// such as 10.1.2.3 are never refused.
 	Hosts []string
 
-	// ReadOnly allows no action.
+	// ReadOnly disables all actions.
 	ReadOnly bool
 
-	// Allow, if set, is asked before an action is offered, and again before it is done.
+	// Allow, if set, is called before an action is offered, and again before it is done.
 	Allow func(r *http.Request, action Action) bool
 
-	// User, if set, returns who makes a request, for the log of actions. By default that is the user
-	// of HTTP's basic authentication, else the remote address.
+	// User, if set, returns the user of a request for the log of actions. Defaults to the user of
+	// HTTP basic authentication, or the remote address.
 	User func(r *http.Request) string
 
-	// Redact, if set, changes what is shown of a job: its Data, Headers, Failure, Attempts,
-	// History and Progress. It gets a copy, and one more for each attempt, whose failure is the
-	// Failure of that. Data and results of jobs are not shown, searched or offered as a download
-	// elsewhere then.
+	// Redact, if set, changes the Data, Headers, Failure, Attempts, History and Progress of a job
+	// before they are shown. It gets a copy of the job, and another one for each attempt with its
+	// failure as the Failure. Elsewhere, data and results of jobs are then not shown, searched or
+	// offered as a download.
 	Redact func(job *qless.Job)
 
 	// Links, if set, returns links to show on the page of a job, such as those to its trace.
 	Links func(job *qless.Job) []Link
 
-	// Logger gets one record for each action: who, what, which jobs, and what became of it. It
-	// defaults to slog.Default().
+	// Logger gets one record for each action, with the user, the action, the jobs and the outcome.
+	// Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Late is from which age of its oldest job on a queue needs attention. It defaults to 5 minutes.
+	// Late is the age of its oldest job at which a queue needs attention. Defaults to 5 minutes.
 	Late time.Duration
 
-	// Interval is the time between two updates of a page. It defaults to 1.75 seconds, which is how
-	// often most is read at most, however many people look.
+	// Interval is the time between two updates of a page. Most data is read at most once per
+	// interval, for all viewers together. Defaults to 1.75 seconds.
 	Interval time.Duration
 }
 
-// A Link leads from a job to somewhere else.
+// A Link leads from the page of a job to another site.
 type Link struct {
 	Text string `json:"text"`
 	URL  string `json:"url"` // http, https or a path
@@ -91,9 +91,9 @@ type Handler struct {
 	background sync.WaitGroup
 }
 
-// New makes a dashboard of one or several namespaces. With several, the first page has their sum,
-// and each has its pages below its name. It does not talk to a server. Errors are of type
-// *qless.Error and mean ErrInvalid.
+// New returns a dashboard of one or several namespaces. With several, the first page shows their
+// sum, and the pages of each are below its name. New does not connect to a server. Its errors are
+// of type *qless.Error with the code ErrInvalid.
 func New(options Options, sources ...Source) (*Handler, error) {
 	if len(sources) == 0 {
 		return nil, invalid("there is no Source")
@@ -159,9 +159,9 @@ func invalid(format string, args ...any) error {
 	}
 }
 
-// Close ends background work and waits for it: the subscription to events that the page of activity
-// makes while it is open, and actions on many jobs, which stop after the step that they are at.
-// Call it when no more requests come, before the clients are closed.
+// Close ends background work and waits for it: the subscription to events for open pages of
+// activity, and actions on many jobs, which stop after their current step. Call it after the last
+// request, before closing the clients.
 func (h *Handler) Close() {
 	for _, s := range h.sites {
 		s.feed.halt()
@@ -174,7 +174,7 @@ func (h *Handler) Close() {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.root.ServeHTTP(w, r) }
 
-// policy is what a browser may load: what the dashboard itself serves.
+// policy allows a browser to load only content that the dashboard itself serves.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -208,13 +208,13 @@ func (h *Handler) routes() http.Handler {
 	})
 }
 
-// isNamed reports whether a request names the dashboard as its own pages do.
+// isNamed reports whether a request names the dashboard like its own pages do.
 func (h *Handler) isNamed(r *http.Request) bool {
 	names := h.options.Hosts
 	return len(names) == 0 && !hosts.IsLocal(r) || hosts.Allows(r.Host, names)
 }
 
-// space returns the segment of the paths of a namespace. Dots and a slash can't be one.
+// space returns the path segment of a namespace. Names with dots or a slash can't be one.
 func space(name string, i int) string {
 	if strings.Trim(name, ".") == "" || name == "/" {
 		return fmt.Sprintf("namespace-%d", i+1)

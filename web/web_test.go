@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// A desk is a dashboard of a server of its own, in front of which a test sits.
+// A desk is a dashboard with a server of its own.
 type desk struct {
 	*qless.Client
 	t       *testing.T
@@ -39,7 +39,7 @@ func newDesk(t *testing.T, options web.Options) *desk {
 	return d.at(web.New(options, web.Source{Client: client, Redis: rdb}))
 }
 
-// An answer is what the dashboard answers.
+// An answer is a response of the dashboard.
 type answer struct {
 	*http.Response
 	body string

@@ -1,11 +1,11 @@
-// Qless shows what the queues of a Redis server do, and repairs them:
+// Qless shows the state of the queues of a Redis server, and repairs them:
 //
 //	qless status
 //	qless why mail
 //	qless failed retry timeout --yes
 //
-// "qless help" lists the commands. The server is that of --redis, QLESS_REDIS_URL, or the context
-// that is in use, and otherwise redis://localhost:6379.
+// "qless help" lists the commands. The server is that of --redis, QLESS_REDIS_URL or the context in
+// use, and otherwise redis://localhost:6379.
 package main
 
 import (

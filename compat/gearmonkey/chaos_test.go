@@ -21,9 +21,9 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// The server refuses commands, loses answers and crashes, and workers come and go. Every job that
-// was queued ends, except for the losses that the protocol allows: one for each lost answer to a
-// pop, and the jobs that a stopping worker reported as lost. No other keys are left.
+// The server refuses commands, loses answers and crashes, and workers come and go. Every queued job
+// ends, except for the losses that the protocol allows: one for each lost answer to a pop, and the
+// jobs that a stopping worker reported as lost. No other keys are left.
 func TestChaosOfRefusals(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(c *testkit.Chaos, t testing.TB){
@@ -56,17 +56,17 @@ func TestChaosOfRefusals(t *testing.T) {
 	}
 }
 
-// chaosEnv is the environment of a chaos.
+// chaosEnv is the environment of a chaos test.
 type chaosEnv struct {
 	*env
 	chaos *testkit.Chaos
 
 	mu        sync.Mutex
 	random    *rand.Rand
-	queued    map[int64]bool // surely
+	queued    map[int64]bool // certainly queued
 	created   map[int64]bool // perhaps not queued
 	lostPops  int            // pops whose answer was lost
-	notBegun  int            // jobs that a worker said to have lost
+	notBegun  int            // jobs that a worker reported as lost
 	miscounts int            // reported by workers
 }
 
@@ -102,7 +102,7 @@ func (c *chaosEnv) count(n *int, by int) {
 	*n += by
 }
 
-// works runs one worker after the other, until ctx ends.
+// works runs one worker after another until ctx ends.
 func (c *chaosEnv) works(ctx context.Context, rdb *redis.Client) {
 	cfg := config()
 	cfg.Logger = slog.New(lossLog{cfg.Logger.Handler(), c})
@@ -126,7 +126,7 @@ func (c *chaosEnv) works(ctx context.Context, rdb *redis.Client) {
 	}
 }
 
-// lossLog counts the jobs that a worker says to have lost.
+// lossLog counts the jobs that a worker reports as lost.
 type lossLog struct {
 	slog.Handler
 	c *chaosEnv
@@ -204,7 +204,7 @@ func (c *chaosEnv) statuses() map[string]int {
 }
 
 // check requires that queued jobs have ended, except for the losses that the protocol allows. If no
-// answers were lost, that is everything.
+// answers were lost, it allows none.
 func (c *chaosEnv) check(answered bool) {
 	c.t.Helper()
 	lost := 0

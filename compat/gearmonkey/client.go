@@ -91,7 +91,7 @@ func (c *Client) create(
 		return err
 	}
 	err = c.send(ctx, "PUBLISH", channelOf(fn), message(EventCreate, id)).Err()
-	if err != nil && !mayNot(err) { // without the right to it there are no events, but there are jobs
+	if err != nil && !mayNot(err) { // a user without the right to publish can still create jobs
 		return err
 	}
 	if r.at != nil {
@@ -118,7 +118,7 @@ func (c *Client) Finish(
 	return c.end(ctx, "finish", fn, id, status, output)
 }
 
-// outcomeOf returns the status and the output that a handler's results stand for.
+// outcomeOf returns the status and the output for a handler's results.
 func outcomeOf(output []byte, failure error) (Status, []byte) {
 	if failure != nil {
 		return StatusError, []byte(redisx.Text(failure))

@@ -61,7 +61,7 @@ func TestCluster(t *testing.T) {
 	require.EqualValues(t, 9, (*moved)[0].ID)
 }
 
-// Clients of a kind that is not known wait by a connection of the pool.
+// Clients of an unknown kind wait on a connection from the pool.
 func TestOtherClients(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

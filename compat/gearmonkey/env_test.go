@@ -24,12 +24,12 @@ func TestMain(m *testing.M) {
 // patience turns a hang into a failure.
 const patience = testkit.Patience
 
-// now is what the clock of the tests' workers shows, in Unix seconds too.
+// now is the time on the clock of the tests' workers; nowUnix is the same in Unix seconds.
 const nowUnix = 1_700_000_000
 
 var now = time.Unix(nowUnix, 0)
 
-// An env is the environment of a test: a real server of its own and a client of it.
+// An env is the environment of a test: a real server of its own, and a client.
 type env struct {
 	*gearmonkey.Client
 	t      testing.TB
@@ -100,7 +100,7 @@ func (e *env) worksWith(
 	worker := gearmonkey.NewWorker(e.Client, config)
 	worker.Accept("F", func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
 		if ids = append(ids, job.ID); len(ids) == jobs {
-			stop() // the worker takes no other, and need not wait for one
+			stop() // the worker takes no further job, and does not wait for one
 		}
 		return handler(ctx, job)
 	})
@@ -112,8 +112,8 @@ func (e *env) worksWith(
 // echo is a handler that returns its input.
 func echo(_ context.Context, job *gearmonkey.Job) ([]byte, error) { return job.Input, nil }
 
-// background starts a worker and returns how to stop it, which happens at the end of the test
-// at the latest.
+// background starts a worker, and returns a function that stops it. The end of the test stops it in
+// any case.
 func (e *env) background(worker *gearmonkey.Worker) (stop func()) {
 	e.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -156,7 +156,7 @@ func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonke
 	return own
 }
 
-// eventually returns when a condition holds that has no event.
+// eventually polls until a condition holds that has no event.
 func (e *env) eventually(condition func() bool) {
 	e.t.Helper()
 	testkit.Until(e.t, "a condition of the test", condition)

@@ -121,7 +121,7 @@ func (e *JobError) Error() string {
 	return fmt.Sprintf("gearmonkey: the job %s:%d failed: %s", e.Function, e.ID, e.Message)
 }
 
-// newError returns an error of the sentinel's kind. An empty message stands for the sentinel's.
+// newError returns an error of the sentinel's kind. An empty message means the sentinel's.
 func newError(sentinel *Error, op, fn string, id int64, message string) *Error {
 	if message == "" {
 		message = sentinel.Message

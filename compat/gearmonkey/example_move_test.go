@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// Jobs queued by GearMonkey clients become qless jobs, with locks, retries and a history, and the
-// clients learn how the jobs ended.
+// Jobs queued by GearMonkey clients become qless jobs, with locks, retries and a history. The
+// clients still get their outcomes.
 func ExampleClient_Move() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -36,7 +36,7 @@ func ExampleClient_Move() {
 	priorities := map[gearmonkey.Priority]int{gearmonkey.High: 10, gearmonkey.Low: -10}
 	moved, err := monkey.Move(ctx, "resize", func(ctx context.Context, job *gearmonkey.Moved) error {
 		options := []qless.PutOption{
-			qless.JID(fmt.Sprintf("%s-%d", job.Function, job.ID)), // moved twice, it is still one job
+			qless.JID(fmt.Sprintf("%s-%d", job.Function, job.ID)), // a job that is moved twice stays one job
 			qless.Priority(priorities[job.Priority]),
 		}
 		if wait := time.Until(job.At); wait > 0 {

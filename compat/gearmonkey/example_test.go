@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A client queues a job and a worker runs it. Normally each is a program of its own, and they may
-// be in different languages.
+// A client queues a job and a worker runs it. Normally they are separate programs, perhaps in
+// different languages.
 func Example() {
 	server, err := qlesstest.Start() // an in-memory Redis
 	if err != nil {

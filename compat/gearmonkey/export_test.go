@@ -6,5 +6,5 @@ const (
 	ScriptSHA = scriptSHA
 )
 
-// LongestStop is how long an idle worker takes to stop at most, apart from what it computes.
+// LongestStop is the longest that an idle worker takes to stop, apart from computing.
 const LongestStop = popTimeout + hangTimeout + departTimeout

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The package stands by itself: the standard library, go-redis, and what this module does with it.
+// The package depends only on the standard library, go-redis, and this module's helpers for it.
 func TestImports(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

@@ -2,9 +2,9 @@ package gearmonkey_test
 
 import "strings"
 
-// monitored runs a function and returns the commands that clients sent to the server in
-// the meantime, as text, in order. The handshake of go-redis is omitted.
-// The name of a command is in capitals, as the specification writes it.
+// monitored runs a function and returns the commands that clients sent to the server in the
+// meantime, as text, in order. The handshake of go-redis is omitted. Names of commands are in
+// capitals, as in the specification.
 func (e *env) monitored(run func()) []string {
 	e.t.Helper()
 	var commands []string

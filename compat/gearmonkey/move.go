@@ -16,7 +16,7 @@ type Moved struct {
 	// Priority is the queue that the job was in; empty if it was scheduled.
 	Priority Priority
 
-	// At is when the job is due; zero if it was not scheduled.
+	// At is the time at which the job is due; zero if it was not scheduled.
 	At time.Time
 }
 
@@ -64,7 +64,7 @@ type mover struct {
 // moving returns the key of the jobs being moved.
 func (m *mover) moving() string { return "move:" + m.fn + ":" + m.queue }
 
-// all moves all waiting jobs, and returns how many were put.
+// all moves all waiting jobs, and returns the number that were put.
 func (m *mover) all(ctx context.Context) (int, error) {
 	for moved := 0; ; {
 		text, at, found, err := m.take(ctx)
@@ -124,8 +124,8 @@ end
 return item`
 )
 
-// take starts moving the next job and returns its id, which may be any text, and when it is due. It
-// reports whether there is one.
+// take starts moving the next job. It returns the job's id, which may be any text, and its due
+// time, and reports whether there is one.
 func (m *mover) take(ctx context.Context) (id string, at time.Time, found bool, err error) {
 	text := takeListScript
 	if m.queue == scheduled {

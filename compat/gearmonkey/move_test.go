@@ -72,8 +72,8 @@ func TestMoveGoesOnWhereItFailed(t *testing.T) {
 	}
 }
 
-// Jobs are moved to qless while clients of GearMonkey wait for them, in pieces, and a
-// qless worker reports how they ended.
+// Jobs are moved to qless in pieces, while GearMonkey clients wait for them, and a qless worker
+// reports their outcomes.
 func TestMoveToQless(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -25,10 +25,10 @@ type State struct {
 	ID       int64
 	Status   Status
 	Input    []byte
-	Output   []byte // what the handler returned, or the text of its error; nil before the end
+	Output   []byte // the handler's output, or the text of its error; nil until the job ends
 
-	// Dividend and Divisor are the progress: how much is done of how much. They are 0 if the worker
-	// reported none, or something that is not a number.
+	// Dividend and Divisor are the progress: Dividend out of Divisor is done. They are 0 if the
+	// worker reported none, or not a number.
 	Dividend, Divisor float64
 }
 

@@ -14,9 +14,9 @@ import (
 
 // SweeperConfig configures a [Sweeper].
 type SweeperConfig struct {
-	// After is how long a job has to be busy without an update of its progress before it counts as
-	// lost. It must be longer than any job takes between two updates, since a job that is still
-	// running is run a second time. It has no default.
+	// After is the time that a job must be busy without an update of its progress to count as lost.
+	// It must be longer than any job takes between two updates: a job swept while it is still
+	// running runs twice. It has no default.
 	After time.Duration
 
 	// Clock returns the current time. Defaults to [time.Now].
@@ -36,9 +36,9 @@ type SweeperConfig struct {
 	Priority Priority
 }
 
-// A Sweeper requeues jobs that a killed worker left busy. Sweeping is not part of the protocol,
-// which has no way but age to tell a lost job from a long one, so jobs then run at least once
-// instead of at most once. Nothing is swept unless a Sweeper runs.
+// A Sweeper requeues jobs that a killed worker left busy. Sweeping is not part of the protocol, in
+// which only age tells a lost job from a long one, so with a Sweeper jobs run at least once instead
+// of at most once. Nothing is swept unless a Sweeper runs.
 //
 // Jobs that a worker had taken but not yet started look idle and are not found.
 //
@@ -50,7 +50,7 @@ type Sweeper struct {
 	seen   map[string]map[int64]sighting // busy jobs, by function and id
 }
 
-// sighting records since when a job has had the same progress.
+// sighting records the time since which a job has had the same progress.
 type sighting struct {
 	since    time.Time
 	progress string
@@ -97,10 +97,10 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep sweeps once, and returns how many jobs it requeued. A sweep never requeues a job that it
-// sees for the first time. An error of one function or job leaves the others alone; the errors are
-// joined. A job whose requeueing failed is seen for the first time again. Keys of another type that
-// have names of jobs are passed over.
+// Sweep sweeps once, and returns the number of requeued jobs. A job is never requeued the first
+// time that it is seen. An error for one function or job does not affect the others; the errors are
+// joined. A job that could not be requeued counts as seen for the first time again. Keys of another
+// type that are named like jobs are skipped.
 //
 // Requeueing a job is atomic, and is skipped if the job has ended meanwhile. Cost: a scan of all
 // keys of the function's server, a command for each job of the functions, and one for each lost
@@ -135,7 +135,7 @@ func (s *Sweeper) sweep(ctx context.Context, fn string) (int, error) {
 			sight = sighting{since: now, progress: progress}
 		}
 		if now.Sub(sight.since) >= s.cfg.After {
-			lost = append(lost, id) // and forgotten: it may be requeued, although the reply is lost
+			lost = append(lost, id) // forget it, too: it may be requeued even if the reply is lost
 		} else {
 			seen[id] = sight
 		}
@@ -169,7 +169,7 @@ func (s *Sweeper) check() error {
 	return checkPriority("sweep", "", s.cfg.Priority)
 }
 
-// scanCount is how many keys one step of a scan examines.
+// scanCount is the number of keys that one step of a scan examines.
 const scanCount = 1000
 
 // busy returns the progress of the busy jobs of a function, by id.

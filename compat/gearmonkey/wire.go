@@ -23,7 +23,7 @@ const (
 	scriptSHA = "5231827cd49b540660ef44969b38cc858f157824"
 
 	popTimeout = time.Second // of a worker's BRPOP
-	jobSeconds = 90000       // how long a finished job is kept
+	jobSeconds = 90000       // the time for which a finished job is kept
 	lockTTL    = 10          // seconds that the lock of a finished job is kept
 )
 
@@ -107,8 +107,8 @@ func (c *Client) loadScript(ctx context.Context) error {
 }
 
 // input returns the input of a job. It returns [ErrNotFound] if the job is gone: starting it would
-// create it again, without an expiry. It returns [ErrFinished] if the job has ended, which one that
-// was queued again may have.
+// create it again, without an expiry. It returns [ErrFinished] if the job has ended, as a requeued
+// one may have.
 func (c *Client) input(ctx context.Context, op, fn string, id int64) ([]byte, error) {
 	fields, err := c.rdb.HMGet(ctx, jobKey(fn, id), "status", "input").Result()
 	if err != nil {
@@ -147,8 +147,8 @@ func (c *Client) end(
 }
 
 // together sends commands as one transaction, so that no event is published for a change that the
-// server refuses because it is out of memory or has too few replicas. The events of a user who may
-// not publish are omitted.
+// server refuses because it is out of memory or has too few replicas. If the user may not publish,
+// events are omitted.
 func (c *Client) together(ctx context.Context, lines [][]any) error {
 	pipe := c.rdb.TxPipeline()
 	var publish *redis.Cmd
@@ -177,12 +177,12 @@ func (c *Client) together(ctx context.Context, lines [][]any) error {
 // mayNot reports whether a command was refused because the user has no right to it.
 func mayNot(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
-// allowOOM begins a script that a server runs even if it has no memory left, from Redis 7 on.
+// allowOOM begins a script that Redis 7 or later runs even if it is out of memory.
 const allowOOM = "#!lua flags=allow-oom\n"
 
-// Scripts for what a worker that stops has to leave in order.
+// Scripts by which a stopping worker cleans up.
 const (
-	// putBackScript queues a job again as the next one. KEYS: the job and the queue. ARGV: the id, and
+	// putBackScript requeues a job as the next one. KEYS: the job and the queue. ARGV: the id, and
 	// for a scheduled queue the score.
 	putBackScript = `
 if ARGV[2] then
@@ -195,8 +195,8 @@ if redis.pcall('HGET', KEYS[1], 'status') == 'busy' then
 end
 return 1`
 
-	// endScript is end. KEYS: the job and the lock. ARGV: status, output, channel, message, and for
-	// how long both are kept.
+	// endScript is end. KEYS: the job and the lock. ARGV: status, output, channel, message, and the
+	// times for which job and lock are kept.
 	endScript = `
 redis.call('HMSET', KEYS[1], 'status', ARGV[1], 'output', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[5])
@@ -209,7 +209,7 @@ return 1`
 	decrScript = `return redis.call('DECR', KEYS[1])`
 )
 
-// force runs a script even if the server has no memory left. It is sent once.
+// force runs a script even if the server is out of memory. It is sent once.
 func (c *Client) force(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
 	line := []any{"EVAL", allowOOM + script, len(keys)}
 	for _, key := range keys {
@@ -224,7 +224,7 @@ func (c *Client) force(ctx context.Context, script string, keys []string, args .
 	return cmd
 }
 
-// putBack queues a job again as the next one.
+// putBack requeues a job as the next one.
 func (c *Client) putBack(ctx context.Context, queue, fn string, id int64, now time.Time) error {
 	args := []any{id}
 	if queue == queueKey(fn, scheduled) {
@@ -234,7 +234,7 @@ func (c *Client) putBack(ctx context.Context, queue, fn string, id int64, now ti
 	return wrap("put back", fn, id, err)
 }
 
-// forceEnd is end for a server that has no memory left.
+// forceEnd is end for a server that is out of memory.
 func (c *Client) forceEnd(
 	ctx context.Context, fn string, id int64, status Status, output []byte,
 ) error {

@@ -33,7 +33,7 @@ func TestScriptIsTheSpecified(t *testing.T) {
 	require.Equal(t, specSHA, e.rdb.ScriptLoad(t.Context(), gearmonkey.Script).Val())
 }
 
-// digestHook lets a server answer SCRIPT LOAD with another digest.
+// digestHook makes a server answer SCRIPT LOAD with another digest.
 type digestHook struct{ after int }
 
 func (digestHook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -109,7 +109,7 @@ func TestCommandsOfRun(t *testing.T) {
 				if blocking {
 					options = append(options, gearmonkey.Blocking(7*time.Second))
 					want = append(want, fmt.Sprintf("BRPOP lock:F:%d 7", id))
-					e.cli(fmt.Sprintf("LPUSH lock:F:%d OK", id)) // as if the job had ended already
+					e.cli(fmt.Sprintf("LPUSH lock:F:%d OK", id)) // as if the job had already ended
 				}
 				slices.Reverse(options) // their order does not matter
 				require.Equal(t, want, e.monitored(func() {

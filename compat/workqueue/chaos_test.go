@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/compat/workqueue"
 )
 
-// Adders, workers that die at random, and cleaners of both kinds share a queue. Leases end
-// at random, even those of running workers. Every item is completed once, and no key is left.
+// Adders, workers that die at random, and cleaners of both kinds share a queue. Leases end at
+// random, even those of running workers. Every item is completed once, and no key is left.
 func TestChaos(t *testing.T) {
 	e := newEnv(t)
 	random := newRand(t)
@@ -40,7 +40,7 @@ func TestChaos(t *testing.T) {
 			for ctx.Err() == nil {
 				leased, err := session.Lease(ctx, e.rdb, draw(2) == 0, 0, lease)
 				if err != nil || leased == nil || draw(4) == 0 {
-					continue // it dies, if it had one
+					continue // dies if it had one
 				}
 				if first, err := session.Complete(t.Context(), e.rdb, leased); err == nil && first {
 					mu.Lock()
@@ -85,7 +85,7 @@ func (e *env) endSomeLease(ctx context.Context, draw func(int) int) {
 	}
 }
 
-// drain takes the ids out of the lists that have no data any more.
+// drain removes ids without data from the lists.
 func (e *env) drain() {
 	e.t.Helper()
 	for e.cli("EXISTS P:queue") == int64(1) {
@@ -103,7 +103,7 @@ func TestChaosOfConnections(t *testing.T) {
 	completed := map[string]int{}
 	var mu sync.Mutex
 	worker := func(context.Context, *workqueue.Item) error { return nil }
-	const data = 3 // where a script's first key stands: after its name, digest and number of keys
+	const data = 3 // the first key follows the name, the digest and the number of keys
 	client := e.hooked(func(cmd redis.Cmder, done bool) {
 		if done && runs(cmd, workqueue.CompleteSHA) && cmd.Err() == nil {
 			if reply, ok := cmd.(interface{ Val() any }); ok && reply.Val() == int64(1) {

@@ -26,9 +26,9 @@ const cleanBatch = 200
 //
 // LightClean performs LRANGE of the processing list, and for each id EXISTS of its leases and its
 // data, LREM and LPUSH. The steps for one id are atomic, so an item that is renewed, completed or
-// requeued meanwhile is left alone. If it fails, a part may be done. Any number of cleaners may run
-// at once. Cost: a round trip for the list and one for every 200 ids in it, one to four commands
-// per id.
+// requeued meanwhile is left alone. If it fails, part of the work may be done. Any number of
+// cleaners may run at once. Cost: a round trip for the list and one for every 200 ids in it, one to
+// four commands per id.
 //
 // Run it about as often as the shortest lease lasts: see [Cleaner].
 func (q *Queue) LightClean(ctx context.Context, db redis.UniversalClient) (Cleaned, error) {
@@ -53,17 +53,17 @@ func (q *Queue) LightClean(ctx context.Context, db redis.UniversalClient) (Clean
 }
 
 // DeepClean finds items that are in no list, left by a client that died in the middle of an
-// operation, and adds them to the end of the queue, together with those whose leases have ended. If
-// one in no list is still leased, it goes into the processing list, where the first light cleaning
-// after the end of its lease finds it.
+// operation, and adds them to the end of the queue, together with those whose leases have ended. An
+// item in no list that is still leased goes into the processing list, where the first light
+// cleaning after the end of its lease finds it.
 //
 // DeepClean searches all keys of items, performs LRANGE of both lists, and for each item that is
 // neither in the queue nor leased LREM and LPUSH. The steps for one item are atomic. It finds keys
 // by SCAN, which does not block the server, and by the literal prefix, even if that contains
 // pattern characters. An item that another client is about to add, between its two commands, may be
-// queued twice, which is harmless. If it fails, a part may be done. Any number of cleaners may run
-// at once. Cost: a scan of all keys of the server, sending both lists to the client, and one to six
-// commands per item that is not in the queue.
+// queued twice, which is harmless. If it fails, part of the work may be done. Any number of
+// cleaners may run at once. Cost: a scan of all keys of the server, sending both lists to the
+// client, and one to six commands per item that is not in the queue.
 //
 // It is rarely needed: every six hours is often enough. See [Cleaner].
 func (q *Queue) DeepClean(ctx context.Context, db redis.UniversalClient) (Cleaned, error) {
@@ -103,7 +103,7 @@ func (q *Queue) DeepClean(ctx context.Context, db redis.UniversalClient) (Cleane
 	return cleaned, nil
 }
 
-// A deepPart is ids that a deep cleaning looks at; unlisted is 1 if they may be in no list.
+// A deepPart holds ids that a deep cleaning examines; unlisted is 1 if they may be in no list.
 type deepPart struct {
 	ids      map[string]bool
 	unlisted string

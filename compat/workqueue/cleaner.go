@@ -105,9 +105,9 @@ func (c *Cleaner) clean(
 	}
 }
 
-// ServeCleaner cleans on request of another program: for each line "light:PREFIX" or "deep:PREFIX"
+// ServeCleaner cleans on request of another program: for each line "light:PREFIX" or "deep:PREFIX",
 // it cleans the queue with the prefix once, and then writes "light cleaned PREFIX" or "deep cleaned
-// PREFIX". The protocol's test suite drives a cleaner in this way through its standard input and
+// PREFIX". The protocol's test suite controls a cleaner in this way through standard input and
 // output.
 //
 // It returns nil at the end of the input, [ErrInvalid] for any other line, and the error if

@@ -18,7 +18,7 @@
 // With the prefix P:
 //
 //	P:queue            ids of waiting items; added at the left, leased from the right
-//	P:processing       ids that are leased, or were
+//	P:processing       ids that are or were leased
 //	P:item:ID          the data of an item, until it is completed
 //	P:lease:ID         the session that holds the lease; expires with it
 //

@@ -86,7 +86,7 @@ func (e *env) taken(id string) *workqueue.Item {
 	return leased
 }
 
-// complete completes an item and returns what it returns.
+// complete completes an item, and returns the result of Complete.
 func (e *env) complete(id string) bool {
 	e.t.Helper()
 	first, err := e.Complete(e.t.Context(), e.rdb, &workqueue.Item{ID: id})
@@ -168,8 +168,8 @@ func (e *env) eventually(condition func() bool, message string) {
 	require.Eventually(e.t, condition, patience, 5*time.Millisecond, message)
 }
 
-// hooked returns a client that calls a function with each command, once before it is sent
-// and once after its answer has come.
+// hooked returns a client that calls a function with each command, once before it is sent and once
+// after it is answered.
 func (e *env) hooked(hook func(cmd redis.Cmder, done bool)) *redis.Client {
 	e.t.Helper()
 	client := e.server.Client(e.t)
@@ -212,7 +212,7 @@ func within[T any](t testing.TB, c <-chan T, what string) T {
 	}
 }
 
-// newRand returns a source whose seed is printed, and is that of WORKQUEUE_SEED if set.
+// newRand returns a source of random numbers. It prints the seed, which is WORKQUEUE_SEED if set.
 func newRand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -225,7 +225,7 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// ours requires that a value is the name of a lease of the env's queue.
+// ours requires that a value is the name of a lease of the queue.
 func (e *env) ours(lease any) {
 	e.t.Helper()
 	require.Regexp(e.t, "^"+e.Session()+"-[0-9a-f]{16}$", lease)

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Follow runs a cleaner with tickers of the test's.
+// Follow runs a cleaner with the test's tickers.
 func (c *Cleaner) Follow(ctx context.Context, light, deep <-chan time.Time) {
 	c.follow(ctx, light, deep)
 }
 
-// The digests and the text by which tests know what is sent.
+// The digests and the text by which tests recognize scripts.
 var (
 	CompleteText = completeText
 	CompleteSHA  = completeScript.sha
@@ -21,5 +21,5 @@ var (
 // Plain returns an item without its lease.
 func (i Item) Plain() Item { return Item{ID: i.ID, Data: i.Data} }
 
-// LongestStop is how long an idle worker takes to stop at most, apart from what it computes.
+// LongestStop is the longest that an idle worker takes to stop, apart from computing.
 const LongestStop = waitSlice + hangTimeout

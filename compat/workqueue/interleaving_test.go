@@ -10,15 +10,15 @@ import (
 	"github.com/qless/qless-go/compat/workqueue"
 )
 
-// A walk takes steps of this package and of clients that are like the crate, in any order, as their
-// commands may arrive at the server. Each client can stop after any step.
+// A walk interleaves steps of this package and of clients like the crate in any order in which
+// their commands may arrive at the server. Each client can stop after any step.
 type walk struct {
 	*env
 	popped []string          // by other clients, which have not leased them yet
 	leased []*workqueue.Item // by this package, at some time
 }
 
-// steps are what may happen next to an item.
+// steps are the steps that may happen next to an item.
 var steps = []struct {
 	name string
 	do   func(w *walk, id string)
@@ -44,7 +44,7 @@ var steps = []struct {
 			w.cli("SETEX P:lease:" + id + " 100 somebody")
 		}
 	}},
-	{"another client completes", func(w *walk, id string) { // as its commands arrive together
+	{"another client completes", func(w *walk, id string) { // its commands arrive together
 		w.cli("DEL P:item:" + id)
 		w.cli("LREM P:processing 0 " + id)
 		w.cli("DEL P:lease:" + id)
@@ -73,8 +73,8 @@ var steps = []struct {
 	{"a deep cleaning", func(w *walk, _ string) { w.deep() }},
 }
 
-// In whatever order the steps come, an item is in a list for as long as it exists. So only a client
-// that dies between two commands, or that takes ids out of lists, leaves one for a deep cleaning.
+// Whatever the order of the steps, an item is in a list as long as it exists. So only a client that
+// dies between two commands, or that removes ids from lists, leaves an item for a deep cleaning.
 func TestItemsAreAlwaysInAList(t *testing.T) {
 	e := newEnv(t)
 	random := newRand(t)

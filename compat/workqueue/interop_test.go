@@ -21,19 +21,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// interopPatience is how long all items of one test may take.
+// interopPatience limits how long all items of one test may take.
 const interopPatience = 3 * time.Minute
 
-// A peer is a client that plays a part in a process of its own.
+// A peer is a client in a process of its own.
 type peer struct {
 	name    string
 	command []string
 	env     []string
-	old     bool // it keeps leases, and completes, as 0.1.5 does
+	old     bool // leases and completes as 0.1.5 does
 	cleans  bool
 }
 
-// install gets the peers and returns them.
+// install installs the peers and returns them.
 func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -64,9 +64,9 @@ func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
 	return ours, oursOld, rust, python, node
 }
 
-// Each peer adds, works, and dies at random; the ones that can also clean. Every item is completed,
-// and exactly one worker learns that it did so. Every peer completes what others have added, and no
-// key is left.
+// Each peer adds and runs items and dies at random; some also clean. Every item is completed, and
+// exactly one worker learns that it did so. Every peer completes items that others have added, and
+// no key is left.
 func TestSharedWithOtherClients(t *testing.T) {
 	ours, oursOld, rust, python, node := install(t)
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestSharedWithOtherClients(t *testing.T) {
 		{"python", []peer{oursOld, python}, false},
 		{"node", []peer{oursOld, node}, false},
 		{"0.1.5", []peer{oursOld, python, node}, false},
-		// The other clients do not agree on which was first; see docs/workqueue.md.
+		// The other clients do not agree on which completion was first; see docs/workqueue.md.
 		{"all", []peer{oursOld, rust, python, node}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,17 +105,17 @@ type stage struct {
 	items  map[string]*fate
 	kills  int
 	ghosts int
-	ended  bool // workers that end are not replaced
+	ended  bool // workers that exit are not replaced
 	failed []string
 }
 
-// A fate is what became of an item, as reported by the peers.
+// A fate is the history of an item, as reported by the peers.
 type fate struct {
 	first  []peer // the peers whose completion was reported as the first
-	asking int    // how often a worker was killed while it asked
+	asking int    // the number of workers killed while they asked
 }
 
-// play lets the peers work until all items are completed, and looks at what is left.
+// play lets the peers work until all items are completed, and checks the remaining keys.
 func (s *stage) play(t *testing.T, peers []peer) {
 	ctx, cancel := context.WithTimeout(t.Context(), interopPatience)
 	defer cancel()
@@ -148,13 +148,13 @@ func (s *stage) play(t *testing.T, peers []peer) {
 	require.Empty(t, s.problem())
 
 	s.judge(t, peers)
-	require.Eventually(t, func() bool { // leases of workers that were killed end
+	require.Eventually(t, func() bool { // leases of killed workers end
 		s.drain()
 		return len(s.rdb.Keys(ctx, "*").Val()) == 0
 	}, patience, 20*time.Millisecond, "keys are left")
 }
 
-// judge checks what became of the items.
+// judge checks the fates of the items.
 func (s *stage) judge(t *testing.T, peers []peer) {
 	require.Len(t, s.items, itemsOfEach*len(peers), "items that were added")
 	lost, twice := 0, 0
@@ -191,7 +191,7 @@ func (s *stage) judge(t *testing.T, peers []peer) {
 	}
 }
 
-// start starts a peer in a role. Its output is read by lines until it ends.
+// start starts a peer in a role, and reads its output line by line until it ends.
 func (s *stage) start(
 	ctx context.Context, p peer, input io.Reader, hear func(words []string) (kill bool), role ...string,
 ) error {
@@ -230,7 +230,7 @@ func (s *stage) start(
 	return nil
 }
 
-// fail notes that a peer did what it should not.
+// fail notes a fault of a peer.
 func (s *stage) fail(err error) {
 	if err != nil {
 		s.mu.Lock()
@@ -256,7 +256,7 @@ func (s *stage) add(ctx context.Context, p peer) {
 	}, "add", p.name, fmt.Sprint(itemsOfEach)))
 }
 
-// fate returns that of an item. The mutex is held.
+// fate returns the fate of an item. The mutex is held.
 func (s *stage) fate(id string) *fate {
 	if s.items[id] == nil {
 		s.items[id] = &fate{}
@@ -264,7 +264,7 @@ func (s *stage) fate(id string) *fate {
 	return s.items[id]
 }
 
-// workUntil keeps a worker running, replacing it when it was killed, until the context ends.
+// workUntil keeps a worker running until the context ends, replacing it when it is killed.
 func (s *stage) workUntil(ctx context.Context, p peer) {
 	for ctx.Err() == nil && s.problem() == "" {
 		s.mu.Lock()
@@ -282,8 +282,8 @@ func (s *stage) workUntil(ctx context.Context, p peer) {
 	}
 }
 
-// hear records a line from a worker, and reports whether to kill the worker then. Of an id
-// for whose completion it asks, asking has the id until the answer.
+// hear records a line from a worker, and reports whether to kill the worker then. While the worker
+// asks for the completion of an item, asking holds its id.
 func (s *stage) hear(p peer, words []string, asking *string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

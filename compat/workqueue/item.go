@@ -12,7 +12,7 @@ type Item struct {
 	ID   string `json:"id"`
 	Data []byte `json:"data"`
 
-	lease string // what the server holds for the lease; empty unless it is from Lease
+	lease string // the value of the lease's key; empty unless the item is from Lease
 }
 
 // NewItem returns an item with the data and a random id of 32 hexadecimal digits.

@@ -23,11 +23,11 @@ import (
 // other returns nil, even if more items are waiting.
 //
 // A leased item is not leased again before its lease has ended: if it is in the queue nevertheless,
-// it goes back to the processing list. Other clients do hand it out.
+// it goes back to the processing list. Other clients do lease it.
 //
 // If ctx is done while Lease waits, Lease returns [ErrUnavailable], wrapping the context's error,
 // within a second, or within two if the server hangs, and leaves all items where they were; an item
-// that it has leased by then is returned, or released if the answer comes later. After a broken
+// that it has leased by then is returned, or released if the answer arrives later. After a broken
 // connection an item may be left in the processing list, with or without a lease; cleaning requeues
 // it.
 //
@@ -46,7 +46,8 @@ func (q *Queue) Lease(
 // context ends.
 const waitSlice = time.Second
 
-// hangTimeout is how much longer than waitSlice the end of a context waits for a server that hangs.
+// hangTimeout is the time beyond waitSlice for which a Lease whose context has ended waits for a
+// hanging server.
 const hangTimeout = 750 * time.Millisecond
 
 // lease is Lease, and returns the earliest time at which the lease may have begun.
@@ -121,7 +122,7 @@ func (q *Queue) next(
 	return finding{}, wrap("lease", "", err)
 }
 
-// finding is the result of one look into the queue, zero for nothing.
+// finding is the result of one check of the queue; its zero value means nothing was found.
 type finding struct {
 	item  *Item
 	asked time.Time // when the server was asked for the item: its lease began no earlier
@@ -153,14 +154,15 @@ func (q *Queue) take(
 	}
 }
 
-// wait waits for an item and leases it. If ctx ended meanwhile, it returns the item to the queue.
+// wait waits for an item and leases it. If ctx has ended meanwhile, it returns the item to the
+// queue.
 func (q *Queue) wait(
 	ctx context.Context, db redis.UniversalClient, slice, lease time.Duration,
 ) (finding, error) {
 	if err := ctx.Err(); err != nil {
 		return finding{}, err
 	}
-	whole := context.WithoutCancel(ctx) // else the reply might be lost, and an item with it
+	whole := context.WithoutCancel(ctx) // otherwise the reply might be lost, and an item with it
 	id, err := db.BRPopLPush(whole, q.queue, q.processing, redisx.SecondsUp(slice)).Result()
 	if errors.Is(err, redis.Nil) {
 		return finding{}, ctx.Err()
@@ -179,7 +181,8 @@ func (q *Queue) wait(
 // if the item was completed, leased again, by this session or another, or requeued. An expired
 // lease is restored if nothing else has happened to the item since.
 //
-// An Item that is not from [Queue.Lease], but made of an id, stands for any lease of the session.
+// An Item that was made from an id, and not returned by [Queue.Lease], matches any lease of the
+// session.
 //
 // Renewing is not part of the protocol; to other clients it looks like a longer lease. It is atomic
 // and may be repeated. Cost: one script of four commands.
@@ -199,9 +202,8 @@ func (q *Queue) Renew(
 }
 
 // Release ends a lease and requeues the item as the next one to be leased. It reports whether it
-// did. If the lease is not held any more, by this Item as [Queue.Renew] describes it, Release
-// returns false and nothing changes. It also returns false if the item was completed or is already
-// in the queue.
+// did. If the lease is no longer held, in the sense of [Queue.Renew], Release returns false and
+// nothing changes. It also returns false if the item was completed or is already in the queue.
 //
 // Releasing is not part of the protocol: other clients wait for the lease to end. It is atomic and
 // never sent twice. Cost: one script of six commands, one of which takes time proportional to the
@@ -229,7 +231,7 @@ func (q *Queue) Complete(ctx context.Context, db redis.UniversalClient, item *It
 	return first, wrap("complete", item.ID, err)
 }
 
-// completeHeld completes an item only while the lease that the Item is from holds it.
+// completeHeld completes an item only if it is still held by the lease that the Item is from.
 func (q *Queue) completeHeld(
 	ctx context.Context, db redis.UniversalClient, item *Item,
 ) (bool, error) {
@@ -248,7 +250,7 @@ func (q *Queue) keysAndQueue(id string) []string {
 	return append(q.keys(id), q.queue)
 }
 
-// oldFlag is the argument that makes scripts share the queue with old clients.
+// oldFlag is the script argument for sharing the queue with old clients.
 func (q *Queue) oldFlag() string {
 	if q.oldClients {
 		return "1"

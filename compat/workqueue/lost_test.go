@@ -25,8 +25,8 @@ func (e *env) through() (*testkit.Proxy, *redis.Client) {
 	return proxy, client
 }
 
-// An id may be added again as soon as its item is completed, also while the worker that has
-// completed it does not know that it has.
+// An id may be added again as soon as its item is completed, even while the worker that has
+// completed it does not know yet.
 func TestALostAnswerCompletesNoItemThatWasAddedAnew(t *testing.T) {
 	e := newEnv(t)
 	proxy, client := e.through()
@@ -37,7 +37,7 @@ func TestALostAnswerCompletesNoItemThatWasAddedAnew(t *testing.T) {
 			require.True(t, added && err == nil, "the first is completed: %v", err)
 		}
 	}))
-	e.complete("x") // the server knows the script
+	e.complete("x") // loads the script
 	proxy.CutBeforeReply(workqueue.CompleteSHA)
 	worked := make(chan string, 10)
 	stop := e.start(client, workqueue.WorkerConfig{Concurrency: 1},
@@ -65,7 +65,7 @@ func TestALateHandlerCompletesNoItemThatWasAddedAnew(t *testing.T) {
 		})
 	e.add("a")
 	within(t, begun, "the item")
-	require.NoError(t, e.rdb.Watch(t.Context(), func(tx *redis.Tx) error { // all at once
+	require.NoError(t, e.rdb.Watch(t.Context(), func(tx *redis.Tx) error { // atomically
 		_, err := tx.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
 			pipe.Del(t.Context(), "P:item:a", "P:lease:a")
 			pipe.LRem(t.Context(), "P:processing", 0, "a")
@@ -133,14 +133,14 @@ func TestEachLeaseOfAQueueIsOneOfItsOwn(t *testing.T) {
 	require.True(t, released)
 }
 
-// The answer comes when the lease has ended already.
+// The answer arrives after the lease has ended.
 func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 	e := newEnv(t)
 	proxy, client := e.through()
 	e.add("a")
 	e.take()
 	e.endLease("a")
-	e.light() // the server knows the script
+	e.light() // loads the script
 	release := proxy.HoldReply(workqueue.LeaseSHA)
 	defer release()
 	cause := make(chan error, 1)
@@ -179,7 +179,7 @@ func TestItemThatComesAsTheContextEndsIsNotLost(t *testing.T) {
 	e := newEnv(t)
 	e.add("x")
 	e.take()
-	e.complete("x") // the server knows the script
+	e.complete("x") // loads the script
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	client := e.hooked(func(cmd redis.Cmder, done bool) {
@@ -202,7 +202,7 @@ func TestALateItemOfAServerThatHangsIsReleased(t *testing.T) {
 	e.add("a")
 	e.take()
 	e.endLease("a")
-	e.light() // the server knows the script
+	e.light() // loads the script
 	release := proxy.HoldReply(workqueue.LeaseSHA)
 	defer release()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -279,7 +279,7 @@ func TestNoErrorAndNoLoggerEndsTheProgram(t *testing.T) {
 	}
 }
 
-// By the docs of Lease, the end of its context ends it within two seconds if the server hangs.
+// As Lease documents, the end of its context ends it within two seconds even if the server hangs.
 func TestStoppingHasALimit(t *testing.T) {
 	require.Less(t, workqueue.LongestStop, 2*time.Second)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Move takes the waiting items out of the queue, one after the other, and passes each to put, which
-// puts it somewhere else, such as in a qless queue. It returns the number of items moved when no
-// more are waiting, or at the first error. Leased items are left alone; they return to the queue if
-// they are not completed, so call Move again until [Queue.Counts] returns zeros.
+// Move takes the waiting items out of the queue one by one and passes each to put, which puts it
+// somewhere else, such as in a qless queue. It returns the number of items moved when no more are
+// waiting, or at the first error. Leased items are left alone; they return to the queue if they are
+// not completed, so call Move again until [Queue.Counts] returns zeros.
 //
 // An item is put before it is completed here, so none is lost. It may be put twice, if the program
 // dies in between or put takes more than a minute: put it under its id, so that the second put has
@@ -46,5 +46,5 @@ func (q *Queue) Move(
 	}
 }
 
-// moveLease is how long an item is leased while it is being moved.
+// moveLease is the lease of an item while it is being moved.
 const moveLease = time.Minute

@@ -55,8 +55,8 @@ func TestMovePutsBackWhatCouldNotBePut(t *testing.T) {
 	require.ErrorIs(t, err, workqueue.ErrUnavailable)
 }
 
-// A mover that died between the put and the completion puts the item again. Under its id,
-// there is no second job.
+// If a mover dies between the put and the completion, the item is put again. Because the job has
+// the item's id, there is no second job.
 func TestMoveToQlessTwice(t *testing.T) {
 	e := newEnv(t)
 	client, err := qless.New(e.rdb, nil)

@@ -25,8 +25,8 @@ func init() {
 	}
 }
 
-// ourPeer is this package as an adder, a worker or a cleaner, with the arguments and the
-// output of the peers of other languages:
+// ourPeer runs this package as an adder, a worker or a cleaner. Its arguments and output are those
+// of the peers in other languages:
 //
 //	PORT PREFIX add NAME COUNT
 //	PORT PREFIX work SEED LEASE
@@ -85,7 +85,7 @@ func ourWorker(db *redis.Client, queue *workqueue.Queue, seed int, lease time.Du
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond) // the work
 		switch random.IntN(20) {
 		case 0:
-			continue // it gives up
+			continue // give up
 		case 1:
 			if _, err := queue.Release(ctx, db, item); err != nil {
 				return err

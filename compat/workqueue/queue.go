@@ -13,10 +13,10 @@ import (
 // A Queue is a work queue, identified by the prefix of its keys. It holds no connection: each
 // method takes one. It is safe for concurrent use.
 //
-// Each Queue is a session of its own: it can renew and release only what was leased through it, and
-// not what was leased through another Queue with the same prefix. Each lease has a name of its own,
-// which begins with the session's, so an item that is leased twice through one Queue is renewed and
-// released only with the [Item] that the later [Queue.Lease] has returned.
+// Each Queue is a session of its own: it can renew and release only items leased through it, and
+// not those leased through another Queue with the same prefix. Each lease has a name of its own,
+// which begins with the session's. So if an item is leased twice through one Queue, only the [Item]
+// returned by the later [Queue.Lease] can renew and release it.
 type Queue struct {
 	prefix     string
 	session    string
@@ -26,7 +26,7 @@ type Queue struct {
 	leases     string
 	oldLeases  string
 	oldClients bool
-	leased     *atomic.Uint64 // how many leases were named
+	leased     *atomic.Uint64 // the number of leases named so far
 }
 
 // An Option configures a queue made by [New].
@@ -35,7 +35,7 @@ type Option func(*Queue)
 // WithOldClients allows the queue to be shared with the clients released as 0.1.5, for Python and
 // Node, which lease and complete in a different way:
 //
-//   - Each lease is also stored under P:leased_by_session:ID, where they look for it. Otherwise
+//   - Each lease is also stored under P:leased_by_session:ID, where they expect it. Otherwise
 //     their cleaners requeue items as soon as this client leases them, so the items run twice.
 //   - [Queue.Complete] returns true only for an item that is in one of the lists. The old
 //     clients remove the id from the processing list first and delete the data later; otherwise
@@ -67,13 +67,13 @@ func New(prefix string, options ...Option) *Queue {
 // Prefix returns the prefix of the queue's keys.
 func (q *Queue) Prefix() string { return q.prefix }
 
-// Session returns the random name that the names of this queue's leases begin with.
+// Session returns the random name that begins the names of this queue's leases.
 func (q *Queue) Session() string { return q.session }
 
-// sessionLeases is what the names of all leases of this queue begin with.
+// sessionLeases is the prefix of the names of all leases of this queue.
 func (q *Queue) sessionLeases() string { return q.session + "-" }
 
-// newLease returns a name for a lease. No name is the beginning of another.
+// newLease returns a name for a lease. No name is a prefix of another.
 func (q *Queue) newLease() string {
 	return fmt.Sprintf("%s%016x", q.sessionLeases(), q.leased.Add(1))
 }
@@ -104,9 +104,9 @@ func (q *Queue) addKeys(item Item) []string {
 	return []string{q.items + item.ID, q.queue}
 }
 
-// AddUniqueItem adds an item whose id is known to be new, without checking that. If there is an
-// item with the same id after all, its data is replaced and its id is in the queue twice; it can
-// still be completed only once.
+// AddUniqueItem adds an item whose id is known to be new, without checking that. If an item with
+// the same id does exist, its data is replaced and its id is in the queue twice; it can still be
+// completed only once.
 //
 // AddUniqueItem performs SET of the data and LPUSH of the id in a transaction, and is never sent
 // twice. Cost: two commands in one round trip.
@@ -141,8 +141,8 @@ func (q *Queue) QueueLen(ctx context.Context, db redis.UniversalClient) (int64, 
 	return n, wrap("queue length", "", err)
 }
 
-// Processing returns the number of ids that are leased, or were and are not requeued yet. Cost: one
-// LLEN.
+// Processing returns the number of ids that are leased, or were leased and are not requeued yet.
+// Cost: one LLEN.
 func (q *Queue) Processing(ctx context.Context, db redis.UniversalClient) (int64, error) {
 	n, err := db.LLen(ctx, q.processing).Result()
 	return n, wrap("processing", "", err)
@@ -150,7 +150,7 @@ func (q *Queue) Processing(ctx context.Context, db redis.UniversalClient) (int64
 
 // Counts are the lengths of both lists.
 type Counts struct {
-	Processing int64 // ids that are leased, or were and are not requeued yet
+	Processing int64 // ids that are leased, or were leased and are not requeued yet
 	Queued     int64 // ids that wait
 }
 

@@ -57,13 +57,13 @@ func TestChaosOfRefusals(t *testing.T) {
 	}
 }
 
-// refusalsEnv is the environment of a chaos with refusals.
+// refusalsEnv is the environment of a chaos test with refusals.
 type refusalsEnv struct {
 	*env
 	chaos *testkit.Chaos
 
 	mu        sync.Mutex
-	added     map[string]bool // surely
+	added     map[string]bool // certainly added
 	run       map[string]int
 	completed map[string]int
 }
@@ -90,7 +90,7 @@ func (c *refusalsEnv) work(_ context.Context, item *workqueue.Item) error {
 	return nil
 }
 
-// completes counts the items that were completed.
+// completes counts completed items.
 func (c *refusalsEnv) completes(cmd redis.Cmder, done bool) {
 	reply, ok := cmd.(interface{ Val() any })
 	complete := runs(cmd, workqueue.CompleteSHA) || runs(cmd, workqueue.CompleteText)
@@ -128,8 +128,8 @@ func (c *refusalsEnv) cleans(ctx context.Context) {
 	}
 }
 
-// check requires that what was added was run and completed. If no answers were lost, each was
-// reported.
+// check requires that all added items were run and completed. If no answers were lost, each
+// completion was reported.
 func (c *refusalsEnv) check(told bool) {
 	c.t.Helper()
 	c.mu.Lock()

@@ -15,13 +15,13 @@ import (
 // A handling is an item with the lease under which this worker handles it.
 type handling struct {
 	*Item
-	ctx    context.Context // of the handler
+	ctx    context.Context // the handler's
 	cancel context.CancelCauseFunc
 	asked  time.Time // the lease began no earlier
 }
 
-// begin begins to handle an item. If it is being handled here, that lease has ended: its handler is
-// canceled, and this one has the item.
+// begin begins to handle an item. If this worker is still handling it under an earlier lease, that
+// lease has ended, so the earlier handler is canceled.
 func (w *Worker) begin(ctx context.Context, found finding) *handling {
 	h := &handling{Item: found.item, asked: found.asked}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
@@ -97,7 +97,8 @@ func (w *Worker) call(ctx context.Context, item *Item) (err error) {
 	return w.handler(ctx, item)
 }
 
-// keep renews the lease of an item until its handling ends, and cancels that if the lease is lost.
+// keep renews the lease of an item until its handling ends, and cancels the handling if the lease
+// is lost.
 func (w *Worker) keep(h *handling) {
 	lease := redisx.SecondsUp(w.cfg.Lease)
 	lost := func() { h.cancel(ErrLeaseLost) }
@@ -151,9 +152,9 @@ func (w *Worker) finish(h *handling, err error) {
 	}
 }
 
-// complete completes an item, and tries again while the lease holds. An item may be added again
-// under its id once it is completed. So whenever this may already have happened, after a try that
-// perhaps succeeded or a lost lease, it is completed only if the lease is still this one.
+// complete completes an item, and retries while the lease holds. Once completed, an item may be
+// added again under its id. So whenever that may have happened, after a lost lease or an attempt
+// that may have succeeded, the item is completed only if it still has this lease.
 func (w *Worker) complete(ctx context.Context, h *handling) {
 	complete := w.queue.Complete
 	for began, failures := time.Now(), 1; ; failures++ {
@@ -169,7 +170,7 @@ func (w *Worker) complete(ctx context.Context, h *handling) {
 			return
 		}
 		w.cfg.Logger.Warn("workqueue: an item could not be completed", "id", h.ID, "error", err)
-		damaged := strings.Contains(redisx.Answer(err), "WRONGTYPE") // which lasts
+		damaged := strings.Contains(redisx.Answer(err), "WRONGTYPE") // retrying would not help
 		if damaged && time.Since(began) > w.cfg.Lease || !backoff.Wait(ctx, failures) {
 			return
 		}

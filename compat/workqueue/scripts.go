@@ -96,7 +96,7 @@ func evalLine(command, body string, keys []string, args []any) []any {
 	return append(line, args...)
 }
 
-// yes runs a script that returns 1 for yes.
+// yes runs a script, and reports whether it returned 1.
 func (s *script) yes(
 	ctx context.Context, db redis.UniversalClient, keys []string, args ...any,
 ) (bool, error) {

@@ -21,14 +21,14 @@ import (
 //
 // The context is canceled when the lease is lost or the worker was stopped; [context.Cause] is then
 // [ErrLeaseLost] or [ErrStopped]. An item that is not done when the worker stops is requeued at
-// once. After a lost lease, nil completes the item only if it is still leased by that lease: else
-// it belongs to another worker, or is another item that was added with the same id.
+// once. After a lost lease, nil completes the item only if that lease still holds it: otherwise it
+// belongs to another worker, or is a new item with the same id.
 //
 // Items run at least once: a handler may be called again for an item that it has already run.
 type Handler func(ctx context.Context, item *Item) error
 
-// JSONHandler returns a handler that decodes the data of each item, which is JSON, into a T. An
-// item whose data does not fit is dropped, because retrying would not help.
+// JSONHandler returns a handler that decodes the JSON data of each item into a T. An item whose
+// data does not fit is dropped, because retrying would not help.
 func JSONHandler[T any](work func(ctx context.Context, item *Item, value T) error) Handler {
 	return func(ctx context.Context, item *Item) error {
 		value, err := ItemJSON[T](item)
@@ -70,16 +70,16 @@ type WorkerConfig struct {
 	// Concurrency is the number of items run at once. Defaults to 10.
 	Concurrency int
 
-	// Lease is how long an item is leased. It need not cover the longest item, because the lease is
-	// renewed after each third of it while the handler runs. It is how long an item waits if it failed
-	// or its worker died. It is in whole seconds, rounded up. Defaults to 1 min.
+	// Lease is the length of leases. It need not cover the longest item, because the lease is
+	// renewed after each third of it while the handler runs. An item that failed or whose worker
+	// died waits that long. Lease is in whole seconds, rounded up. Defaults to 1 min.
 	Lease time.Duration
 
 	// Logger receives the worker's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// ShutdownTimeout is how long running handlers may continue when the worker is stopped. After that
-	// their contexts are canceled. Defaults to 20 s.
+	// ShutdownTimeout is the longest time that running handlers may continue after the worker is
+	// stopped. Then their contexts are canceled. Defaults to 20 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -139,9 +139,9 @@ func NewWorker(
 const departTimeout = 2 * time.Second
 
 // Run runs items until ctx is done. Then it takes no more items, gives running handlers the
-// ShutdownTimeout to end, cancels their contexts, requeues what they did not finish, and returns
-// nil. An idle worker takes up to a second to stop, two if the server hangs. To stop on a signal,
-// use a context from [os/signal.NotifyContext].
+// ShutdownTimeout to end, cancels their contexts, requeues the items that they did not finish, and
+// returns nil. An idle worker takes up to a second to stop, two if the server hangs. To stop on a
+// signal, use a context from [os/signal.NotifyContext].
 //
 // A handler that is still running two seconds after its context was canceled is abandoned: its
 // lease is not renewed, so its item is requeued.
@@ -184,7 +184,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// lease leases items while there is room for them, until ctx is done.
+// lease leases items while there are free slots, until ctx is done.
 func (w *Worker) lease(ctx context.Context, begin func(found finding, free func())) {
 	room := make(chan struct{}, w.cfg.Concurrency)
 	failures := 0
@@ -211,5 +211,5 @@ func (w *Worker) lease(ctx context.Context, begin func(found finding, free func(
 	}
 }
 
-// backoff is how long to wait between retries.
+// backoff is the delay between retries.
 var backoff = redisx.Backoff{First: 15 * time.Millisecond, Longest: 3840 * time.Millisecond}

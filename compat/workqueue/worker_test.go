@@ -17,8 +17,8 @@ import (
 	"github.com/qless/qless-go/compat/workqueue"
 )
 
-// start runs a worker in the background and returns how to stop it, which happens at the end of
-// the test at the latest.
+// start runs a worker in the background, and returns a function that stops it. The end of the test
+// stops it in any case.
 func (e *env) start(
 	db *redis.Client, config workqueue.WorkerConfig, handler workqueue.Handler,
 ) (stop func()) {
@@ -63,7 +63,7 @@ func TestWorkerWorksSeveralAtOnce(t *testing.T) {
 	finished := make(chan bool, n)
 	e.start(e.rdb, workqueue.WorkerConfig{Concurrency: n}, func(context.Context, *workqueue.Item) error {
 		together.Done()
-		together.Wait() // ends only if all are here
+		together.Wait() // ends only if all handlers run at once
 		finished <- true
 		return nil
 	})
@@ -101,7 +101,7 @@ func TestWorkerRenewsTheLease(t *testing.T) {
 	})
 	result := make(chan error, 1)
 	stop := e.start(client, workqueue.WorkerConfig{Lease: time.Second}, func(ctx context.Context, _ *workqueue.Item) error {
-		for range 5 { // well beyond one lease
+		for range 5 { // much longer than one lease
 			within(t, renewals, "a renewal")
 			require.Empty(t, e.light())
 		}
@@ -114,7 +114,7 @@ func TestWorkerRenewsTheLease(t *testing.T) {
 	require.Empty(t, e.dump())
 }
 
-// An error, a panic, and the end of a goroutine leave the item to be requeued after its lease.
+// After an error, a panic or the exit of its goroutine, an item is requeued when its lease ends.
 func TestWhatFailsComesBackAfterItsLease(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"error":  func() error { return errors.New("not today") },
@@ -160,7 +160,7 @@ func TestDroppedItemsAreCompleted(t *testing.T) {
 			worked <- value
 			return nil
 		}))
-	e.add("text") // which is no JSON
+	e.add("text") // not JSON
 	require.NoError(t, e.AddUniqueItem(t.Context(), e.rdb, workqueue.Item{ID: "number", Data: []byte("7")}))
 	require.Equal(t, 7, within(t, worked, "the number"))
 	require.Contains(t, within(t, logged, "the report"), "an item was dropped")
@@ -270,7 +270,7 @@ func TestWorkerRidesOutAServerThatIsAway(t *testing.T) {
 	e.add("a")
 	require.Equal(t, "a", within(t, worked, "a"))
 	e.server.Kill()
-	proceed <- true // it can't be completed now
+	proceed <- true // the item can't be completed now
 	e.server.Restart()
 	proceed <- true
 	e.eventually(func() bool {
@@ -296,7 +296,7 @@ func TestWorkerTriesToCompleteAgain(t *testing.T) {
 			tries <- cmd.Err()
 		}
 	})
-	e.complete("x") // the server knows the script
+	e.complete("x") // loads the script
 	stop := e.start(client, workqueue.WorkerConfig{Concurrency: 1}, func(context.Context, *workqueue.Item) error { return nil })
 	e.add("a")
 	e.eventually(func() bool { return e.cli("EXISTS P:item:a") == int64(0) }, "the item is done")
@@ -319,7 +319,7 @@ func TestCompleteFirstRunsAtMostOnce(t *testing.T) {
 	stop()
 	require.Empty(t, e.dump())
 
-	// Another client completes it between the lease and the completion.
+	// Another client completes the item between the lease and the completion.
 	asked := make(chan bool, 10)
 	client := e.hooked(func(cmd redis.Cmder, done bool) {
 		if runs(cmd, workqueue.CompleteSHA) {

@@ -49,7 +49,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, stopWorkers())
 }
 
-// startWorkers starts workers and returns a function that stops them.
+// startWorkers starts workers, and returns a function that stops them.
 func startWorkers(ctx context.Context, client *gearmonkey.Client, count int) func() error {
 	worker := gearmonkey.NewWorker(client, gearmonkey.WorkerConfig{})
 	worker.Accept(function, shout)
@@ -81,7 +81,7 @@ func shout(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
 	return output, nil
 }
 
-// runJobs queues some jobs in different ways and prints what becomes of them.
+// runJobs queues some jobs in different ways, and prints their outcomes.
 func runJobs(ctx context.Context, out io.Writer, client *gearmonkey.Client) error {
 	events, err := client.Events(ctx, function)
 	if err != nil {
@@ -124,7 +124,7 @@ func runJobs(ctx context.Context, out io.Writer, client *gearmonkey.Client) erro
 	return nil
 }
 
-// awaitAll returns when all of the jobs have ended. It returns an error if there is a gap in the
+// awaitAll waits until all of the jobs have ended. It returns an error if there is a gap in the
 // events, because the end of a job may have been missed.
 func awaitAll(ctx context.Context, events *gearmonkey.Events, ids []int64) error {
 	left := map[int64]bool{}

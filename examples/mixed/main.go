@@ -1,10 +1,10 @@
-// Mixed shows a job that is put by a client without this package: like the qless clients for Ruby,
-// Python and PHP, it has only the drop-in script and calls it as they do. A worker in Go takes the
+// Mixed shows a job that is put without this package: like the qless clients for Ruby, Python and
+// PHP, the program has only the drop-in script, and calls it as they do. A worker in Go takes the
 // job within milliseconds.
 //
 //	go run ./examples/mixed
 //
-// It uses an in-memory Redis, as such clients can have no namespace of their own.
+// It uses an in-memory Redis, because such clients can't have a namespace of their own.
 package main
 
 import (

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// moveAsynq moves the tasks of all queues, which it pauses first, so that no server takes a task
-// that is being moved.
+// moveAsynq moves the tasks of all queues. It pauses the queues first, so that no server takes a
+// task that is being moved.
 func (m *mover) moveAsynq(ctx context.Context) error {
 	inspector := asynq.NewInspectorFromRedisClient(m.rdb)
 	queues, err := inspector.Queues()
@@ -31,7 +31,7 @@ func (m *mover) moveAsynq(ctx context.Context) error {
 		}
 		for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
 			inspector.ListScheduledTasks, inspector.ListRetryTasks, inspector.ListPendingTasks,
-		} { // pending ones last, as others become pending meanwhile
+		} { // pending ones last, because others become pending meanwhile
 			if err := m.moveTasks(ctx, inspector, queue, list); err != nil {
 				return err
 			}
@@ -40,8 +40,8 @@ func (m *mover) moveAsynq(ctx context.Context) error {
 	return nil
 }
 
-// moveTasks moves the tasks of one list. A task that was moved is gone from it, so the first page
-// always has the next ones.
+// moveTasks moves the tasks of one list. Moved tasks leave the list, so its first page always has
+// the next ones.
 func (m *mover) moveTasks(
 	ctx context.Context, inspector *asynq.Inspector, queue string,
 	list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error),
@@ -81,7 +81,7 @@ func (m *mover) putTask(ctx context.Context, task *asynq.TaskInfo) error {
 	if task.Timeout > 0 {
 		options = append(options, qless.MaxRunTime(task.Timeout))
 	}
-	if !task.Deadline.IsZero() { // over: it ends at once, as in asynq
+	if !task.Deadline.IsZero() { // a passed deadline ends the job at once, as in asynq
 		options = append(options, qless.TTL(max(time.Until(task.Deadline), time.Second)))
 	}
 	return m.put(ctx, task.Queue, task.Type, task.ID, data, options...)

@@ -1,5 +1,5 @@
-// Moving moves the jobs of a running asynq or Sidekiq into qless, once each: jobs that wait, are
-// scheduled, or wait for a retry. It may be run again at any time, also after it was killed.
+// Moving moves the jobs of a running asynq or Sidekiq into qless, each exactly once: waiting,
+// scheduled and retried jobs. It may be run again at any time, even after it was killed.
 //
 //	cd examples/moving
 //	go run . -from asynq -redis redis://localhost:6379 -to redis://localhost:6379
@@ -39,7 +39,7 @@ func main() {
 func run(ctx context.Context, from, old, to, namespace string) (moved int, err error) {
 	options, err := redis.ParseURL(old)
 	if err != nil {
-		return 0, errors.New("-redis is not the URL of a Redis") // err may hold the password
+		return 0, errors.New("-redis is not the URL of a Redis") // err may contain the password
 	}
 	rdb := redis.NewClient(options)
 	defer func() { _ = rdb.Close() }()
@@ -65,10 +65,10 @@ type mover struct {
 	rdb    redis.UniversalClient
 	client *qless.Client
 	moved  int
-	died   func() error // of tests: an error after a put ends the program there
+	died   func() error // for tests: an error ends the program after a put
 }
 
-// put puts a job, unless it was put before.
+// put puts a job unless it was put before.
 func (m *mover) put(
 	ctx context.Context, queue, klass, jid string, data any, options ...qless.PutOption,
 ) error {

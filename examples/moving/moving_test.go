@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// An env is a Redis with the jobs of another queue, and a mover.
+// An env has a Redis with the jobs of another queue, and a mover.
 type env struct {
 	*testing.T
 	*mover
@@ -48,13 +48,13 @@ func (e *env) jobs(queue string, states ...inspect.List) map[string]*qless.Job {
 	return found
 }
 
-// killed moves jobs, and dies after each put, until all are moved. In between, a worker completes
-// the jobs that can be popped.
+// killed runs a mover that dies after each put, until all jobs are moved. In between, a worker
+// completes the jobs that can be popped.
 func (e *env) killed(move func(context.Context) error) {
 	e.Helper()
 	died := errors.New("died")
 	for runs := 0; ; runs++ {
-		alive := 1 // the first put, of the job that was put last time
+		alive := 1 // the first put repeats the last one
 		e.died = func() error {
 			if alive--; alive < 0 {
 				return died
@@ -116,7 +116,7 @@ func TestTasksOfAsynqAreMovedOnceEach(t *testing.T) {
 	require.Equal(t, 4, e.moved)
 }
 
-// putTasks has asynq write a task in each state.
+// putTasks makes asynq write a task in each state.
 func (e *env) putTasks() {
 	e.Helper()
 	client := asynq.NewClientFromRedisClient(e.rdb)
@@ -144,8 +144,8 @@ func (e *env) putTasks() {
 	server.Shutdown()
 }
 
-// A script that has Sidekiq itself write jobs: one that waits, a scheduled one, and one that has
-// failed once.
+// ruby is a script that makes Sidekiq itself write jobs: a waiting one, a scheduled one, and one
+// that has failed once.
 const ruby = `
 require 'sidekiq'
 require 'sidekiq/job_retry'

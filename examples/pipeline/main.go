@@ -75,10 +75,10 @@ func run(ctx context.Context) error {
 	return worker.Stop(ctx)
 }
 
-// next is where an order goes from each queue; from the last one, nowhere.
+// next maps each queue to the next one; the last queue has none.
 var next = map[string]string{"check": "pay", "pay": "pack"}
 
-// work runs one stage of an order. The job takes its data along to the next queue.
+// work runs one stage of an order. The job takes its data to the next queue.
 func work(ctx context.Context, job *qless.Job, data order) error {
 	data.Steps = append(data.Steps, job.Queue)
 	fmt.Printf("%-5s  %-5s  %v\n", data.Item, job.Queue, data.Steps)

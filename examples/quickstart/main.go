@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// run runs the folder's files through a pipeline and prints what it finds.
+// run runs the folder's files through a pipeline, and prints a report.
 func run(ctx context.Context, out io.Writer, folder string, limit int) error {
 	paths, leftOut, err := goFiles(folder, limit)
 	if err != nil {
@@ -74,8 +74,8 @@ func run(ctx context.Context, out io.Writer, folder string, limit int) error {
 	return errors.Join(err, p.tidy(ctx))
 }
 
-// goFiles returns the paths of the first Go files below a folder, and how many more there
-// are than the limit. Directories and special files are skipped.
+// goFiles returns the paths of the first Go files below a folder, and the number of those beyond
+// the limit. Directories and special files are skipped.
 func goFiles(folder string, limit int) (paths []string, leftOut int, err error) {
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -80,7 +80,7 @@ func TestTwiceOnOneServer(t *testing.T) {
 	require.Zero(t, known, "the queues are forgotten")
 }
 
-// A writerFunc is called with each text that is written.
+// A writerFunc is called with each text written to it.
 type writerFunc func(text string)
 
 func (w writerFunc) Write(p []byte) (int, error) {

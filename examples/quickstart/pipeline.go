@@ -36,7 +36,7 @@ type pipeline struct {
 	worker *qless.Worker
 	out    io.Writer
 	id     string
-	jids   []string // of all jobs that were put, the report last
+	jids   []string // of all jobs put, the report last
 }
 
 // The stages of a pipeline. Each is a queue.
@@ -70,7 +70,7 @@ func (p *pipeline) queue(stage string) *qless.Queue {
 	return p.client.Queue(stage + "-" + p.id)
 }
 
-// run puts the jobs, runs them, and prints what the server measured.
+// run puts the jobs, runs them, and prints the server's statistics.
 func (p *pipeline) run(ctx context.Context, paths []string, leftOut int) error {
 	if err := p.put(ctx, paths, leftOut); err != nil {
 		return err
@@ -113,8 +113,8 @@ func (p *pipeline) put(ctx context.Context, paths []string, leftOut int) error {
 	return nil
 }
 
-// file runs a file's job in its current queue. A file that can't be read is completed with its
-// problem as the result: a failed job would keep the report waiting.
+// file runs a file's job in its current queue. The job of an unreadable file is completed with the
+// problem as its result: a failed job would keep the report waiting.
 func (p *pipeline) file(_ context.Context, job *qless.Job, f file) error {
 	content, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *file) count(content []byte) {
 }
 
 // tidy cancels the jobs of a run that ended before its report, and removes the queues from the list
-// of known ones. Completed jobs stay until they expire on the server.
+// of known queues. Completed jobs stay until they expire on the server.
 func (p *pipeline) tidy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

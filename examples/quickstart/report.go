@@ -19,11 +19,11 @@ type reportOrder struct {
 	LeftOut int      `json:"leftOut"`
 }
 
-// batch is how many jobs are read at a time.
+// batch is the number of jobs that are read at a time.
 const batch = 50
 
-// report runs the report's job, which starts when every file's job is complete, and reads the
-// results from them.
+// report runs the report's job. It starts when every file's job is complete, and reads their
+// results.
 func (p *pipeline) report(ctx context.Context, job *qless.Job, order reportOrder) error {
 	files, err := p.results(ctx, order.Files)
 	if err != nil {
@@ -109,7 +109,7 @@ func printProblems(out io.Writer, files []file) {
 	}
 }
 
-// printStats prints what the server measured in each queue.
+// printStats prints the server's statistics of each queue.
 func (p *pipeline) printStats(ctx context.Context) error {
 	fmt.Fprintln(p.out, "\nmean times in the queues:")
 	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)

@@ -20,7 +20,7 @@ func (s *service) api() http.Handler {
 	mux.HandleFunc("POST /signups", s.handleSignUp)
 	mux.HandleFunc("GET /jobs/{jid}", s.handleJob)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, struct{}{}, s.worker.Healthy()) // whether this process takes jobs
+		reply(w, http.StatusOK, struct{}{}, s.worker.Healthy()) // ready if this process takes jobs
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	if s.config.admin != "" {
@@ -45,7 +45,7 @@ func (s *service) handleSignUp(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusAccepted, map[string]string{"jid": jid}, err)
 }
 
-// handleJob replies with the result of a job, for which it waits a while.
+// handleJob waits briefly for the result of a job, and replies with it.
 func (s *service) handleJob(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 	defer cancel()
@@ -53,7 +53,7 @@ func (s *service) handleJob(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, result, err)
 }
 
-// admin passes requests of the user admin on to the dashboard.
+// admin passes requests of the user admin to the dashboard.
 func (s *service) admin(dashboard http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, given, _ := r.BasicAuth()
@@ -80,7 +80,7 @@ func reply(w http.ResponseWriter, status int, body any, err error) {
 	case errors.Is(err, qless.ErrNotFound), errors.Is(err, qless.ErrCanceled):
 		status = http.StatusNotFound
 	case errors.Is(err, qless.ErrUnfinished), errors.Is(err, context.DeadlineExceeded):
-		status = http.StatusAccepted // ask again
+		status = http.StatusAccepted // the client may ask again
 	default:
 		status = http.StatusServiceUnavailable
 	}

@@ -1,18 +1,19 @@
-// Service is a web service with jobs behind it, to begin your own with: people sign up over HTTP, a
-// worker in the same process mails them, reminds them a day later, and counts the mails each night.
+// Service is a web service with background jobs, as a starting point for your own: people sign up
+// over HTTP, and a worker in the same process mails them, reminds them a day later, and counts the
+// mails each night.
 //
 //	cd examples/service && go run .
 //
 //	curl -d '{"email":"ann@example.com"}' localhost:8080/signups
-//	curl localhost:8080/jobs/JID          # what became of it, for at most 10 s
+//	curl localhost:8080/jobs/JID          # its result; waits up to 10 s
 //	curl localhost:8080/readyz
 //	curl localhost:8080/metrics
 //
 // It uses the Redis server at REDIS_URL, in the namespace service:ql:, and the SQLite file
-// DATABASE; without them, both are in memory. It listens at ADDR, localhost:8080 by default. With a
-// password in ADMIN_PASSWORD, there is a dashboard at /admin/, for the user admin. Ctrl-C or
-// SIGTERM stops it: jobs that take long go back to their queue. This removes the data from your
-// server:
+// DATABASE; without them, both are in memory. It listens on ADDR, localhost:8080 by default. If
+// ADMIN_PASSWORD contains a password, a dashboard is at /admin/, for the user admin. Ctrl-C or
+// SIGTERM stops the service: jobs that take long go back to their queue. This removes its data from
+// your server:
 //
 //	redis-cli --scan --pattern 'service:ql:*' | xargs redis-cli unlink
 package main
@@ -61,10 +62,10 @@ func main() {
 type config struct {
 	redis    string       // the URL of the Redis server, or empty for one in memory
 	database string       // the file of the database, or :memory:
-	listener net.Listener // of the API
+	listener net.Listener // the API's
 	admin    string       // the password of the dashboard, or empty for none
 	mail     sendFunc
-	clock    func() time.Time // of tests; may be nil
+	clock    func() time.Time // for tests; may be nil
 }
 
 // run runs the service until ctx ends.
@@ -84,7 +85,7 @@ func run(ctx context.Context, cfg config) error {
 	}
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)            // SQLite has one writer at a time
-	telemetry, err := newTelemetry() // with sdktrace.WithBatcher(an exporter), traces are kept
+	telemetry, err := newTelemetry() // to export traces, pass sdktrace.WithBatcher(exporter)
 	if err != nil {
 		return err
 	}
@@ -111,9 +112,9 @@ func (s *service) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	parts.Go(func() {
 		served <- server.Serve(s.config.listener)
-		stop() // without an API, there is no service
+		stop() // the service can't run without its API
 	})
-	err := s.worker.Run(ctx) // until ctx ends and the running jobs have
+	err := s.worker.Run(ctx) // returns when ctx and the running jobs have ended
 
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/outbox"
 )
 
-// The queues of the service, and the limit of its mails, over all processes.
+// The queues of the service, and the limit for its mails across all processes.
 const mailQueue, reportQueue, smtp = "mail", "reports", "smtp"
 
 // A service has an API, a relay and a worker.
@@ -100,8 +100,8 @@ func (s *service) signUp(ctx context.Context, data signup) (jid string, err erro
 	return jid, tx.Commit()
 }
 
-// welcome mails a person who has signed up. The reminder has a jid made of this job's, so that a
-// second run puts no second one.
+// welcome mails a person who has signed up. The reminder's jid is derived from this job's, so that
+// a second run does not put another reminder.
 func (s *service) welcome(ctx context.Context, job *qless.Job, data signup) (receipt, error) {
 	id, err := s.mail(ctx, data.Email, "Welcome!")
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *service) remind(ctx context.Context, _ *qless.Job, data signup) error {
 	return err
 }
 
-// report mails the number of mails of the day before.
+// report mails the number of mails sent the day before.
 func (s *service) report(ctx context.Context, job *qless.Job) error {
 	stats, err := s.client.Queue(mailQueue).Stats(ctx, job.PoppedAt.AddDate(0, 0, -1))
 	if err != nil {
@@ -136,7 +136,7 @@ type sendFunc func(ctx context.Context, to, text string) (id string, err error)
 // errNoMailbox means that an address does not exist, so that retrying is useless.
 var errNoMailbox = errors.New("no such mailbox")
 
-// mail sends a mail. A mailbox that does not exist fails the job at once, whatever retries it has
+// mail sends a mail. If the mailbox does not exist, the job fails at once, even if it has retries
 // left; any other error is retried.
 func (s *service) mail(ctx context.Context, to, text string) (id string, err error) {
 	id, err = s.config.mail(ctx, to, text)
@@ -146,7 +146,7 @@ func (s *service) mail(ctx context.Context, to, text string) (id string, err err
 	return id, err
 }
 
-// logMail only logs the mail.
+// logMail only logs a mail.
 func logMail(ctx context.Context, to, text string) (id string, err error) {
 	qless.Logger(ctx).InfoContext(ctx, "mail", "to", to, "text", text)
 	return "logged", nil

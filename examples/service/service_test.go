@@ -28,7 +28,7 @@ type fixture struct {
 	spans  *tracetest.InMemoryExporter
 	mu     sync.Mutex
 	mails  []string
-	err    error // what sending returns
+	err    error // the result of sending
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -96,7 +96,7 @@ func TestSignUp(t *testing.T) {
 	require.Contains(t, body, `klass="Welcome"`)
 }
 
-// The run of the job knows the request that it came from, although a relay has put it.
+// The trace of a job's run leads back to the request, although a relay has put the job.
 func TestATraceGoesThroughTheOutbox(t *testing.T) {
 	f := newFixture(t)
 	f.signUpAs(t, "ann@example.com")

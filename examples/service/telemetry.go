@@ -22,7 +22,7 @@ type telemetry struct {
 	registry *prometheus.Registry
 }
 
-// newTelemetry returns telemetry whose traces go where the options say.
+// newTelemetry returns telemetry with a tracer provider configured by the options.
 func newTelemetry(options ...sdktrace.TracerProviderOption) (*telemetry, error) {
 	provider := sdktrace.NewTracerProvider(options...)
 	traced := qlessotel.Options{TracerProvider: provider, Propagator: propagation.TraceContext{}}
@@ -37,7 +37,7 @@ func newTelemetry(options ...sdktrace.TracerProviderOption) (*telemetry, error) 
 	}, nil
 }
 
-// clientConfig returns the config of a client whose calls are measured.
+// clientConfig returns the config of a client with traces and metrics.
 func (t *telemetry) clientConfig(clock func() time.Time) *qless.ClientConfig {
 	config := &qless.ClientConfig{Namespace: "service:ql:", Clock: clock}
 	t.Configure(config)

@@ -3,9 +3,9 @@
 //
 //	go run ./examples/worker [-once]
 //
-// It uses the Redis server at REDIS_URL, in a namespace of its own, or an in-memory one, puts a few
-// jobs and runs jobs until Ctrl-C or SIGTERM stops it. With -once it stops when those jobs have
-// ended.
+// It uses the Redis server at REDIS_URL, in a namespace of its own, or an in-memory one. It puts a
+// few jobs, and runs jobs until Ctrl-C or SIGTERM stops it. With -once, it stops when those jobs
+// have ended.
 package main
 
 import (
@@ -69,7 +69,7 @@ func run(ctx context.Context, once bool) error {
 	return nil
 }
 
-// newWorker returns the worker. It sends a line to done for each job that has ended.
+// newWorker returns the worker, which sends a line to done for each job that has ended.
 func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues:      []string{"mail", "reports"},
@@ -111,7 +111,7 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 	return worker, nil
 }
 
-// logged is a middleware that logs how long each handler ran and what it returned.
+// logged is middleware that logs the duration and the result of each handler.
 func logged(next qless.Handler) qless.Handler {
 	return func(ctx context.Context, job *qless.Job) error {
 		begin := time.Now()

@@ -59,8 +59,8 @@ func run(ctx context.Context, out io.Writer) error {
 	return move(ctx, rdb, queue, out)
 }
 
-// add adds an item for each picture. The name of the picture is the id, so that it is queued once
-// at a time.
+// add adds an item for each picture. The name of the picture is the id, so that each is queued only
+// once at a time.
 func add(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, pictures ...string) error {
 	for _, picture := range pictures {
 		item, err := workqueue.NewItemJSON(thumbnail{Of: picture, Width: 80})
@@ -95,8 +95,8 @@ func workUntilDone(
 	return errors.Join(worker.Run(ctx), <-cleaned)
 }
 
-// move puts a job for each remaining item. The job has the id of its item, so an item that is moved
-// twice, because the program died in between, becomes one job.
+// move puts a job for each remaining item. The job has the id of its item, so even an item that is
+// moved twice, because the program died in between, becomes one job.
 func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer) error {
 	client, err := qless.New(rdb, &qless.ClientConfig{Namespace: namespace})
 	if err != nil {
@@ -122,8 +122,8 @@ func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io
 	return nil
 }
 
-// dataOf returns the data of an item's job: the item's data if that is JSON, or else an object that
-// holds it.
+// dataOf returns the data of an item's job: the item's data if that is JSON, or otherwise an object
+// that holds it.
 func dataOf(item *workqueue.Item) any {
 	if json.Valid(item.Data) {
 		return json.RawMessage(item.Data)

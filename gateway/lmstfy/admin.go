@@ -35,7 +35,7 @@ func (s *Server) serveAdmin(w http.ResponseWriter, hr *http.Request) {
 	}
 }
 
-// plain answers requests whose path is one name. It reports whether there is such a route.
+// plain answers a request whose path is a single name. It reports whether the route exists.
 func (r *request) plain(route string) bool {
 	serve, protected := plainRoute(route)
 	if serve == nil {
@@ -52,7 +52,7 @@ func isPlain(route string) bool {
 	return serve != nil
 }
 
-// plainRoute returns what answers a request, and whether that is for accounts only.
+// plainRoute returns the handler of a route, and whether only accounts may use it.
 func plainRoute(route string) (serve func(*request), protected bool) {
 	switch route {
 	case "GET pools":
@@ -73,7 +73,7 @@ func plainRoute(route string) (serve func(*request), protected bool) {
 	return nil, false
 }
 
-// tokenRoute answers requests about tokens. It reports whether there is such a route.
+// tokenRoute answers a request about tokens. It reports whether the route exists.
 func (r *request) tokenRoute(parts []string) bool {
 	serve := (func(*request, []string))(nil)
 	switch {
@@ -100,8 +100,8 @@ func (r *request) tokenRoute(parts []string) bool {
 	return true
 }
 
-// authorized reports whether a request comes from one of the accounts, if there are any. If not, it
-// answers the request.
+// authorized reports whether a request comes from one of the accounts, if there are any. If it does
+// not, authorized answers the request.
 func (r *request) authorized() bool {
 	accounts := r.server.config.Accounts
 	if len(accounts) == 0 {
@@ -240,12 +240,12 @@ func (r *request) listTokens(parts []string) {
 	r.replyIndented(http.StatusOK, map[string]any{"tokens": all})
 }
 
-// minToken is how long a token must be that a user chooses.
+// minToken is the minimum length of a token that a user chooses.
 const minToken = 20
 
 func (r *request) addToken(parts []string) {
 	r.Body = http.MaxBytesReader(r.writer, r.Body, maxJobSize)
-	_ = r.ParseForm() // what is missing is refused below
+	_ = r.ParseForm() // missing values are refused below
 	description, token := r.Form.Get("description"), r.Form.Get("token")
 	pool := r.values.Get("pool")
 	switch {
@@ -317,7 +317,7 @@ func (r *request) showLimit(parts []string) {
 	r.reply(http.StatusOK, limiter)
 }
 
-// setLimit answers POST, which makes a limit, and PUT, which changes one or makes it.
+// setLimit answers POST, which creates a limit, and PUT, which creates or changes one.
 func (r *request) setLimit(parts []string) {
 	limiter, ok := r.readLimiter()
 	if !ok {
@@ -340,7 +340,7 @@ func (r *request) setLimit(parts []string) {
 	}
 }
 
-// readLimiter reads a limit. If there is something wrong with it, it answers the request.
+// readLimiter reads a limit. If the limit is invalid, readLimiter answers the request.
 func (r *request) readLimiter() (limiter Limiter, ok bool) {
 	body := http.MaxBytesReader(r.writer, r.Body, maxJobSize)
 	if err := json.NewDecoder(body).Decode(&limiter); err != nil {
@@ -363,7 +363,7 @@ func (r *request) readLimiter() (limiter Limiter, ok bool) {
 	return limiter, true
 }
 
-// jsonProblem returns what the answer says about JSON that can't be read.
+// jsonProblem returns the answer to JSON that can't be read.
 func jsonProblem(err error) map[string]any {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -397,8 +397,8 @@ func (r *request) loggedPath() string {
 	return strings.Join(parts, "/")
 }
 
-// profile answers with a profile of the program. There are those of runtime/pprof, "profile" for
-// the CPU, and "trace".
+// profile answers with a profile of the program: one of those of runtime/pprof, "profile" for the
+// CPU, or "trace".
 func (r *request) profile(name string) {
 	profile := pprof.Lookup(name)
 	switch {
@@ -426,11 +426,11 @@ func (r *request) profile(name string) {
 	}
 }
 
-// maxProfile is how long the program may be recorded.
+// maxProfile is the longest time for which the program may be recorded.
 const maxProfile = 5 * time.Minute
 
-// record answers with what is recorded in the seconds that the request says, while it is recorded:
-// that may be more than there is memory for.
+// record records the program for as many seconds as the request asks. It streams the recording,
+// which may not fit in memory.
 func (r *request) record(missing float64, start func(io.Writer) error, stop func()) {
 	length, err := strconv.ParseFloat(r.values.Get("seconds"), 64)
 	if err != nil || length <= 0 {
@@ -450,7 +450,7 @@ func (r *request) record(missing float64, start func(io.Writer) error, stop func
 	stop()
 }
 
-// A stream is an answer that is sent while it comes into being.
+// A stream is an answer that is sent while it is being written.
 type stream struct{ request *request }
 
 // Write sends a part of the answer.

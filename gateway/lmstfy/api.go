@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A route is what is done for requests of one kind.
+// A route describes how requests of one kind are served.
 type route struct {
 	api    string // the pattern that its path follows
 	serve  func(*request)
-	action string // "produce" or "consume" if it is limited
+	action string // "produce" or "consume" if it is rate limited
 	open   bool   // it needs no token
 }
 
@@ -20,7 +20,7 @@ const (
 	deadAPI  = queueAPI + "/deadletter"
 )
 
-// The routes, by method and by what comes after the queue in a path.
+// The routes, by method and by the rest of the path after the queue.
 var routes = map[string]route{
 	"PUT ":                {api: queueAPI, serve: (*request).publish, action: produce},
 	"GET ":                {api: queueAPI, serve: (*request).consume, action: consume},
@@ -37,14 +37,14 @@ var routes = map[string]route{
 	"GET deadletter/size": {api: deadAPI + "/size", serve: (*request).deadSize, open: true},
 }
 
-// The requests that a limit counts.
+// The actions that a limit counts.
 const (
 	produce = "produce"
 	consume = "consume"
 )
 
-// findRoute returns the route of a request, and notes the names in its path. A path that has a
-// slash too many is redirected.
+// findRoute returns the route of a request, and notes the names in its path. A path with an extra
+// slash is redirected.
 func (r *request) findRoute() (found *route, redirect bool) {
 	rest, is := strings.CutPrefix(r.URL.Path, "/api/")
 	parts := strings.Split(rest, "/")
@@ -103,7 +103,7 @@ func redirectToFile(r *request) {
 	http.Redirect(r.writer, r.Request, target.String(), r.status)
 }
 
-// run checks a request, in the order that clients rely on, and has it served.
+// run checks a request, in the order that clients rely on, and serves it.
 func (r *request) run(route *route) {
 	if problem := checkNames(r.namespace, r.queue, route.action == consume); problem != "" {
 		r.fail(http.StatusBadRequest, problem)

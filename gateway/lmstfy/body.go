@@ -10,10 +10,10 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Klass is the klass of the jobs that are published.
+// Klass is the klass of published jobs.
 const Klass = "lmstfy"
 
-// A Message is the data of a published job, for workers that are written in Go.
+// A Message is the data of a published job, for workers in Go.
 type Message struct {
 	Body []byte `json:"body"`
 }
@@ -24,7 +24,7 @@ const (
 	messageTail = `"}`
 )
 
-// encodeBody returns the data of a job with this body. Unlike json.Marshal, it reads it once.
+// encodeBody returns the data of a job with this body. Unlike json.Marshal, it reads the body once.
 func encodeBody(body []byte) json.RawMessage {
 	size := len(messageHead) + base64.StdEncoding.EncodedLen(len(body)) + len(messageTail)
 	data := append(make([]byte, 0, size), messageHead...)
@@ -32,7 +32,7 @@ func encodeBody(body []byte) json.RawMessage {
 	return append(data, messageTail...)
 }
 
-// bodyOf returns the body of a job. For a job that was not published, that is its data.
+// bodyOf returns the body of a job. If the job was not published here, the body is its data.
 func bodyOf(job *qless.Job) []byte {
 	if job.Klass != Klass {
 		return job.Data
@@ -41,7 +41,7 @@ func bodyOf(job *qless.Job) []byte {
 	if text, ended := bytes.CutSuffix(text, []byte(messageTail)); encoded && ended {
 		body := make([]byte, 0, base64.StdEncoding.DecodedLen(len(text)))
 		body, err := base64.StdEncoding.AppendDecode(body, text)
-		if err == nil && !bytes.ContainsAny(text, "\r\n") { // which the decoder would pass over
+		if err == nil && !bytes.ContainsAny(text, "\r\n") { // the decoder would ignore these
 			return body
 		}
 	}
@@ -80,8 +80,8 @@ func describe(namespace, queue string, job *qless.Job, now time.Time) descriptio
 	}
 }
 
-// secondsLeft returns how long a job still lives, or 0 if that does not end. A job that the server
-// has given out has a second left, whatever the clocks say.
+// secondsLeft returns the rest of a job's life in seconds, or 0 if the life is unlimited. A job
+// that the server has delivered has at least a second left, whatever the clocks say.
 func secondsLeft(job *qless.Job, now time.Time) int64 {
 	if job.Until.IsZero() {
 		return 0

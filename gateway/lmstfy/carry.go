@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// carried returns the attributes of a job to be published, and the headers of the request that it
-// carries along, in lower case. Headers that do not fit are left out.
+// carried returns the attributes of a new job together with the request headers that it carries, in
+// lower case. Headers that do not fit are left out.
 func (r *request) carried(attributes map[string]string) map[string]string {
 	all := maps.Clone(attributes)
 	if all == nil {
@@ -36,7 +36,7 @@ func (r *request) carried(attributes map[string]string) map[string]string {
 // defaultCarried are the headers that carry the context of a trace.
 var defaultCarried = []string{"traceparent", "tracestate", "baggage"}
 
-// maxHeaders is how many bytes of headers a job can have.
+// maxHeaders is the maximum size of a job's headers, in bytes.
 const maxHeaders = 8 << 10
 
 // giveBack adds the headers that a job carries to the answer to a consumer.

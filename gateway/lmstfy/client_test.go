@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 `
 
-// The tests of lmstfy's own client for Go pass with this server.
+// The tests of lmstfy's own Go client pass against this server.
 func TestTheTestsOfTheClientPass(t *testing.T) {
 	source := download(t)
 	g := start(t, func(config *lmstfy.Config) { config.SkipTokens = false })
@@ -72,8 +72,8 @@ func TestTheTestsOfTheClientPass(t *testing.T) {
 	require.Equal(t, 20, strings.Count(string(out), "--- PASS: "), "%s", out)
 }
 
-// download returns the folder of the other server's source. The test is left out if it can't be
-// had.
+// download returns the folder of the other server's source. The test is skipped if the source can't
+// be downloaded.
 func download(t *testing.T) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", otherServer)

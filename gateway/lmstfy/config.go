@@ -12,91 +12,91 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A Config configures a [Server]. Pools and Admin are required. In numbers and times, 0 is the
+// A Config configures a [Server]. Pools and Admin are required. In numbers and times, 0 means the
 // default.
 type Config struct {
-	// Pools are the places where jobs are kept, by name. One is called [DefaultPool]. The server does
-	// not close their clients.
+	// Pools are the places where jobs are kept, by name. One must be called [DefaultPool]. The
+	// server does not close their clients.
 	Pools map[string]Pool
 
 	// Admin is where tokens and rate limits are kept. The server does not close it.
 	Admin redis.UniversalClient
 
-	// AdminPrefix begins the names of the keys in Admin. Defaults to "ql:x:lmstfy:". With "-" they
-	// have no prefix, as those of lmstfy's own server: then both know the same tokens and limits.
+	// AdminPrefix is the prefix of the keys in Admin. Defaults to "ql:x:lmstfy:". "-" means no
+	// prefix, as in lmstfy's own server: then both share tokens and limits.
 	AdminPrefix string
 
-	// SkipTokens has the server take every request, with any token or none.
+	// SkipTokens makes the server accept every request, with any token or none.
 	SkipTokens bool
 
-	// Accounts are users of the admin API with their passwords. Without any, every client may use
-	// it.
+	// Accounts maps the users of the admin API to their passwords. If it is empty, every client may
+	// use the API.
 	Accounts map[string]string
 
-	// AdminHosts are names by which the admin API may be asked, such as that of a service. Addresses,
-	// localhost and names that end in .localhost need not be named.
+	// AdminHosts are host names under which the admin API may be requested, such as that of a
+	// service. Addresses, localhost and names that end in .localhost are always allowed.
 	AdminHosts []string
 
-	// AccessLog has requests logged. The admin API can change it.
+	// AccessLog logs every request. The admin API can switch it on and off.
 	AccessLog bool
 
-	// Logger is where failures and requests are logged. Defaults to slog.Default.
+	// Logger logs failures and requests. Defaults to slog.Default.
 	Logger *slog.Logger
 
-	// The defaults of requests. TTL defaults to 24 hours, and TTR to 2 minutes. A TTL of -1 means
-	// that jobs live for ever, and a TTR of -1 none. Tries defaults to 1.
+	// The defaults of requests. TTL defaults to 24 hours, TTR to 2 minutes and Tries to 1. A TTL of
+	// -1 means that jobs live for ever, and a TTR of -1 means none.
 	TTL     time.Duration
 	Delay   time.Duration
 	Tries   int
 	TTR     time.Duration
 	Timeout time.Duration
 
-	// Carried are the names of request headers that go with the jobs that the request publishes, as
-	// headers of qless beside the attributes, and that a consumer of a single job gets back in the
-	// answer. Defaults to those of a trace: traceparent, tracestate and baggage. With an empty list
-	// that is not nil, there are none.
+	// Carried are the names of request headers that published jobs carry, as headers of qless
+	// beside the attributes. The consumer of a single job gets them back in the answer. Defaults to
+	// the headers of a trace: traceparent, tracestate and baggage. An empty list that is not nil
+	// means none.
 	Carried []string
 
-	// MaxConnections is how many connections [Server.Serve] has open at most; others have to wait.
-	// Defaults to 16,384; -1 means no limit.
+	// MaxConnections is the maximum number of open connections of [Server.Serve]; others have to
+	// wait. Defaults to 16,384; -1 means no limit.
 	MaxConnections int
 
-	// MaxBulkSize is how many bytes the body of a bulk publish may have. Defaults to 64 jobs of 1 MiB.
+	// MaxBulkSize is the maximum size of the body of a bulk publish, in bytes. Defaults to 64 jobs
+	// of 1 MiB.
 	MaxBulkSize int64
 
-	// ReadTimeout is how long a client may take to send the headers of a request, and again for the
-	// body, and WriteTimeout how long it may take to read the answer. Both default to 30 seconds. For
-	// IdleTimeout, 2 minutes by default, a connection may be kept without a request. -1 means no
-	// limit.
+	// ReadTimeout limits how long a client may take to send the headers of a request, and again to
+	// send the body; WriteTimeout limits how long it may take to read the answer. Both default to
+	// 30 seconds. IdleTimeout is the longest time that a connection is kept without a request.
+	// Defaults to 2 minutes. -1 means no limit.
 	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
 	IdleTimeout  time.Duration
 
-	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before
-	// [Server.Serve] takes the connection for broken. Written data may stay unacknowledged for that
-	// long, or for WriteTimeout if that is longer. Defaults to 30 seconds; -1 leaves it to the
-	// system.
+	// PeerTimeout is the longest time that a client's host may leave TCP's probes unanswered before
+	// [Server.Serve] considers the connection broken. Written data may stay unacknowledged for the
+	// longer of PeerTimeout and WriteTimeout. Defaults to 30 seconds; -1 leaves it to the system.
 	PeerTimeout time.Duration
 }
 
-// DefaultPool is the name of the pool of tokens that name none.
+// DefaultPool is the name of the pool for tokens that name none.
 const DefaultPool = "default"
 
 // A Pool is a place where jobs are kept.
 type Pool struct {
-	// Client has the jobs in its namespace. Its worker's name is what other clients see of consumers.
+	// Client keeps the jobs in its namespace. Other clients see consumers under its worker's name.
 	Client *qless.Client
 
-	// Redis is for metrics, and may be nil: those of the server, and of the commands that this client
-	// sends, which counts all of them if Client uses it too.
+	// Redis is used for metrics, and may be nil: metrics of the server, and of the commands that
+	// this client sends. If Client uses it too, they cover all commands.
 	Redis redis.UniversalClient
 
-	// MigrateTo is the pool into which jobs are published instead. Jobs that are left in this one
-	// are consumed first.
+	// MigrateTo is the pool into which jobs are published instead. Jobs left in this one are
+	// consumed first.
 	MigrateTo string
 }
 
-// defaults are the parameters of requests that do not say them.
+// defaults are the parameters of requests that omit them.
 type defaults struct {
 	ttl, delay, tries, ttr, timeout uint64
 }
@@ -105,7 +105,7 @@ func invalid(format string, args ...any) error {
 	return &qless.Error{Op: "lmstfy", Code: qless.ErrInvalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// check returns an error if the configuration can't be used, and sets what is not said.
+// check sets the defaults, and returns an error if the configuration is invalid.
 func (c *Config) check() error {
 	if c.Admin == nil {
 		return invalid("Config.Admin is nil")
@@ -201,7 +201,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// set gives a value its default, and takes -1 for none.
+// set gives a value its default, and turns -1 into 0.
 func set[T int | int64 | time.Duration](value *T, missing T) {
 	switch *value {
 	case 0:
@@ -211,7 +211,7 @@ func set[T int | int64 | time.Duration](value *T, missing T) {
 	}
 }
 
-// defaults returns the parameters of requests that do not say them.
+// defaults returns the parameters of requests that omit them.
 func (c *Config) defaults() defaults {
 	whole := func(d time.Duration) uint64 { return uint64(d / time.Second) }
 	return defaults{

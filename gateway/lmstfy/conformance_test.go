@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
-// The conversations in testdata were recorded from lmstfy's own server. Those in which Redis goes
-// away are left to TestARedisThatIsAway.
+// The conversations in testdata were recorded from lmstfy's own server. TestARedisThatIsAway
+// replays those in which Redis goes away.
 func TestConversationsWithTheOtherServer(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestConversationsWithTheOtherServer(t *testing.T) {
 	replay := exec.CommandContext(t.Context(), python, "testdata/lmstfy.py", "replay",
 		"--addr", g.api, "--admin", g.admin, "--jobs", "8", "--pool", "second",
 		"--auth-admin", protected.admin, "--auth-user", "admin:secret",
-		"--slack", "1000", "--retries", "3", // a busy machine is late
+		"--slack", "1000", "--retries", "3", // tolerates delays on a busy machine
 		"testdata/lmstfy-public.jsonl.gz")
 	out, err := replay.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// A clientConn is a connection of a client. It notices that the client goes away while a request is
-// answered, also if the client has sent more than the request: net/http looks no further than the
-// first byte of that.
+// A clientConn is a connection of a client. It notices when the client goes away while a request is
+// answered, even if the client has sent more than the request: net/http looks no further than the
+// first such byte.
 type clientConn struct {
 	net.Conn
-	leave func() // is called when the connection is closed
+	leave func() // called when the connection is closed
 
 	mu       sync.Mutex
-	deadline time.Time     // for reading, as it was set last
+	deadline time.Time     // for reading, as last set
 	stopping bool          // reading ahead must end
-	looking  chan struct{} // is closed when what looks ahead has ended; nil if nothing does
+	looking  chan struct{} // closed when reading ahead has ended; nil if it is not running
 	ahead    []byte        // was read ahead
-	err      error         // is why nothing more can be read
-	gone     func()        // is called when that is found out; may be nil
+	err      error         // why nothing more can be read
+	gone     func()        // called when that is found out; may be nil
 }
 
 // past is a deadline that ends reading.
 var past = time.Unix(1, 0)
 
-// Read reads what comes next. A read of a single byte may be that by which net/http looks whether
-// the client goes away. There may be more behind it, so reading continues until the next call.
+// Read reads the next bytes. A read of a single byte may be net/http checking whether the client
+// goes away. More data may follow it, so reading continues until the next call.
 func (c *clientConn) Read(p []byte) (int, error) {
 	c.stopLooking()
 	c.mu.Lock()
@@ -48,8 +48,8 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watch has gone called if the client goes away, until stop is called. If unread, net/http does not
-// look, because it has to read the body of the request first.
+// watch calls gone if the client goes away before stop is called. If unread is set, net/http does
+// not check, because it has to read the body of the request first.
 func (c *clientConn) watch(unread bool, gone func()) (stop func()) {
 	c.mu.Lock()
 	c.gone = gone
@@ -67,7 +67,7 @@ func (c *clientConn) watch(unread bool, gone func()) (stop func()) {
 	}
 }
 
-// look begins to read ahead, unless it already does.
+// look begins to read ahead, unless reading is under way.
 func (c *clientConn) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +77,7 @@ func (c *clientConn) look() {
 	}
 }
 
-// readAhead reads until the client goes away, or it is stopped.
+// readAhead reads until the client goes away, or reading is stopped.
 func (c *clientConn) readAhead(done chan struct{}) {
 	defer close(done)
 	buffer := make([]byte, 512)
@@ -89,11 +89,11 @@ func (c *clientConn) readAhead(done chan struct{}) {
 	}
 }
 
-// keep notes what was read ahead. It reports whether that was all.
+// keep stores bytes that were read ahead. It reports whether reading ends.
 func (c *clientConn) keep(read []byte, err error) (end bool) {
 	c.mu.Lock()
 	c.ahead = append(c.ahead, read...)
-	full := len(c.ahead) > maxAhead // a client that sends so much is not waited for
+	full := len(c.ahead) > maxAhead // the connection of a client that sends so much ends
 	gone := c.gone
 	failed := err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 	if failed {
@@ -106,7 +106,7 @@ func (c *clientConn) keep(read []byte, err error) (end bool) {
 	return err != nil || full
 }
 
-// stopLooking ends what reads ahead.
+// stopLooking stops reading ahead.
 func (c *clientConn) stopLooking() {
 	c.mu.Lock()
 	done := c.looking
@@ -125,7 +125,7 @@ func (c *clientConn) stopLooking() {
 	_ = c.Conn.SetReadDeadline(c.deadline)
 }
 
-// SetReadDeadline sets until when reads may take.
+// SetReadDeadline sets the deadline of reads.
 func (c *clientConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +136,7 @@ func (c *clientConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// SetDeadline sets until when reads and writes may take.
+// SetDeadline sets the deadline of reads and writes.
 func (c *clientConn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
@@ -144,16 +144,16 @@ func (c *clientConn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// Close closes the connection, and makes room for another one.
+// Close closes the connection, and frees its place.
 func (c *clientConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
 }
 
-// A clientListener accepts a connection only when there are not too many.
+// A clientListener limits the number of open connections.
 type clientListener struct {
 	net.Listener
-	places chan struct{} // nil if there may be any number
+	places chan struct{} // nil if there is no limit
 	closed chan struct{}
 	once   sync.Once
 }

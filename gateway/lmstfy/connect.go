@@ -11,7 +11,7 @@ import (
 )
 
 // Connect returns the configuration with the pools and the AdminRedis of the file. The caller must
-// call close when the server is shut down.
+// call close after the server has shut down.
 func (f *File) Connect(ctx context.Context) (config Config, close func(), err error) {
 	var closes []func()
 	close = func() {

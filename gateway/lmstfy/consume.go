@@ -47,8 +47,8 @@ func (r *request) consume() {
 	}
 }
 
-// limitTime has a consumer answered when its time to wait is over, also if Redis hangs. done ends
-// that.
+// limitTime ends the request's context when the consumer's time to wait is over, so that it is
+// answered even if Redis hangs. The caller must call done.
 func (r *request) limitTime() (done func()) {
 	timeout, valid := number(r.values, "timeout", 32, r.server.defaults.timeout)
 	if !valid || timeout == 0 {
@@ -59,8 +59,8 @@ func (r *request) limitTime() (done func()) {
 	return done
 }
 
-// watch has cancel called if the consumer goes away, until answer is called, which is due before
-// the answer. answer reports whether the consumer has gone.
+// watch calls cancel if the consumer goes away before answer is called. answer must be called
+// before the answer is sent. It reports whether the consumer has gone.
 func (r *request) watch(cancel func()) (answer func() (gone bool)) {
 	unread := r.ContentLength != 0
 	if unread {
@@ -84,11 +84,11 @@ func (r *request) watch(cancel func()) (answer func() (gone bool)) {
 	}
 }
 
-// restTimeout is how long the rest of a consumer's body may take when the answer is there.
+// restTimeout limits how long the rest of a consumer's body may take once the answer is ready.
 const restTimeout = 500 * time.Millisecond
 
-// discard reads the body of a consumer, which means nothing. If it is not whole, the connection
-// ends with the answer.
+// discard reads and ignores the body of a consumer's request. If the body is incomplete, the
+// connection ends with the answer.
 func (r *request) discard() {
 	controller := http.NewResponseController(r.writer)
 	setDeadline(controller.SetReadDeadline, restTimeout)
@@ -99,7 +99,7 @@ func (r *request) discard() {
 	setDeadline(controller.SetReadDeadline, 0)
 }
 
-// deliver answers with jobs. Jobs that can't be sent are released.
+// deliver answers with jobs, and releases jobs that can't be sent.
 func (r *request) deliver(got delivery, many bool) {
 	now := time.Now()
 	answers := make([]description, len(got.jobs))
@@ -121,7 +121,7 @@ func (r *request) deliver(got delivery, many bool) {
 	}
 }
 
-// release gives jobs back whose consumer has gone.
+// release releases jobs whose consumer has gone.
 func (r *request) release(got delivery) {
 	if len(got.jobs) == 0 {
 		return
@@ -134,5 +134,5 @@ func (r *request) release(got delivery) {
 	}
 }
 
-// releaseTimeout is how long giving jobs back may take.
+// releaseTimeout limits how long releasing jobs may take.
 const releaseTimeout = 5 * time.Second

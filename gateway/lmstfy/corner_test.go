@@ -45,7 +45,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	require.Equal(t, strings.ToValidUTF8(metrics, ""), metrics)
 }
 
-// A server that takes no more writes answers with an error, and has done nothing.
+// While Redis takes no writes, requests fail without any effect.
 func TestARedisThatIsFull(t *testing.T) {
 	g := start(t, nil)
 	ctx := t.Context()
@@ -65,7 +65,7 @@ func TestARedisThatIsFull(t *testing.T) {
 	_, text := g.ask("GET", "/api/ns/q/size", "")
 	require.EqualValues(t, 1, g.decode(text)["size"])
 	limit("1")
-	// Requests that make room still work.
+	// Requests that free memory still work.
 	status, text := g.ask("GET", "/api/ns/q", "")
 	require.Equal(t, http.StatusOK, status, text)
 	require.Equal(t, id, g.decode(text)["job_id"])
@@ -77,7 +77,7 @@ func TestARedisThatIsFull(t *testing.T) {
 	require.Equal(t, qless.QueueCounts{Name: "ns/q"}, counts)
 }
 
-// A server that does not answer costs a request no more than the time that its client waits.
+// If Redis does not answer, a request takes no longer than its client waits.
 func TestARedisThatIsSlow(t *testing.T) {
 	g := start(t, nil)
 	g.publish("/api/ns/q", "x")
@@ -105,7 +105,7 @@ func TestARedisThatIsSlow(t *testing.T) {
 	})
 }
 
-// The time that a consumer waits is over when it says, also if there is a limit for its token.
+// A consumer waits no longer than it asked to, even if its token has a limit.
 func TestAConsumersTimeHoldsWhileRedisHangs(t *testing.T) {
 	for name, warm := range map[string]bool{"known token": true, "unknown token": false} {
 		t.Run(name, func(t *testing.T) {
@@ -129,14 +129,15 @@ func TestAConsumersTimeHoldsWhileRedisHangs(t *testing.T) {
 			select {
 			case status := <-answered:
 				require.Contains(t, []int{404, 500}, status)
-			case <-time.After(4 * time.Second): // less than Redis may take for one command
+			case <-time.After(4 * time.Second): // less than the limit for one command of Redis
 				t.Fatal("the consumer still waits")
 			}
 		})
 	}
 }
 
-// A consumer may name any number of queues, and gets the jobs of the first ones first.
+// A consumer may name any number of queues, and gets the jobs of the queues named first before
+// others.
 func TestAConsumerOfManyQueues(t *testing.T) {
 	g := start(t, nil)
 	names := make([]string, 2500)
@@ -185,7 +186,7 @@ func TestMetricsOfTheServer(t *testing.T) {
 	}
 }
 
-// Each of the requests that are published together has its own result.
+// Each of several requests that are published together has its own result.
 func TestRequestsThatGoTogetherFailAlone(t *testing.T) {
 	g := start(t, func(config *lmstfy.Config) { config.Tries = 2 })
 	results := make(chan string, 300)

@@ -6,23 +6,24 @@ import (
 	"time"
 )
 
-// dues are the queues in which delays or times to run end, so that they can be swept in time: jobs
-// then come back in the order in which they were due.
+// dues are the queues in which delays or times to run end. Sweeping these queues in time makes jobs
+// ready in the order in which they are due.
 type dues struct {
 	mu     sync.Mutex
 	queues map[string]span
 }
 
-// How often queues are swept in which something is due, and how often some of all the known ones.
+// The intervals between sweeps of queues in which something is due, and between sweeps of some of
+// all known queues.
 const (
 	sweepInterval    = 250 * time.Millisecond
 	sweepAllInterval = time.Second
 )
 
-// maxSwept is how many queues a sweep may name.
+// maxSwept is the maximum number of queues in a sweep.
 const maxSwept = 1000
 
-// A span has the first and the last due time.
+// A span holds the first and the last due time.
 type span struct{ next, last time.Time }
 
 func newDues() *dues { return &dues{queues: map[string]span{}} }
@@ -41,8 +42,8 @@ func (d *dues) add(queue string, at time.Time) {
 	d.queues[queue] = s
 }
 
-// take returns at most maxSwept of the queues in which something is due. Those where nothing more
-// will be are forgotten.
+// take returns at most maxSwept of the queues in which something is due. It forgets queues in which
+// nothing else will become due.
 func (d *dues) take(now time.Time) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,8 +63,8 @@ func (d *dues) take(now time.Time) []string {
 	return due
 }
 
-// runSweeps sweeps what is due until the context ends. Jobs that other servers put, or this one
-// before it was restarted, are found among all known queues.
+// runSweeps sweeps queues with due jobs until the context ends. It also sweeps all known queues in
+// turn, for jobs that were put by other servers, or by this one before a restart.
 func (s *store) runSweeps(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -14,8 +14,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// A File is what a configuration file of lmstfy's own server says. [File.Config] makes a [Config]
-// of it.
+// A File holds the contents of a configuration file of lmstfy's own server. [File.Config] turns it
+// into a [Config].
 type File struct {
 	Host      string
 	Port      int
@@ -38,13 +38,13 @@ type File struct {
 	AdminRedis FileRedis
 	Pool       map[string]FileRedis
 
-	// Unknown are keys of the file that mean nothing.
+	// Unknown are the keys of the file that have no meaning.
 	Unknown []string `toml:"-"`
 }
 
-// A FileRedis is a Redis in a configuration file. It has sentinels if it has a MasterName; Addr may
-// then name several, separated by commas. Addr may also be a URL for [qless.Dial], which names all
-// that there is to name.
+// A FileRedis is a Redis server in a configuration file. It is reached through sentinels if it has
+// a MasterName; Addr may then list several, separated by commas. Addr may also be a URL for
+// [qless.Dial], which then contains all settings.
 type FileRedis struct {
 	Addr             string
 	Password         string
@@ -53,14 +53,14 @@ type FileRedis struct {
 	MigrateTo        string
 	MasterName       string
 	SentinelPassword string
-	Version          string // is not looked at
+	Version          string // ignored
 
-	// Namespace is the qless namespace of a pool, which lmstfy's own server does not have. Defaults
-	// to "ql:".
+	// Namespace is the qless namespace of a pool. lmstfy's own server does not have this key.
+	// Defaults to "ql:".
 	Namespace string
 }
 
-// LoadFile reads a configuration file. Errors name what is wrong in it, but no password.
+// LoadFile reads a configuration file. Its errors describe the problem, but contain no password.
 func LoadFile(path string) (*File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *FileRedis) check() error {
 	return nil
 }
 
-// level returns the log level, and whether there is such a one.
+// level returns the log level, and whether it is valid.
 func (f *File) level() (slog.Level, bool) {
 	switch strings.ToLower(f.LogLevel) {
 	case "panic", "fatal", "error":
@@ -145,16 +145,16 @@ func (f *File) Level() slog.Level {
 	return level
 }
 
-// Addr returns where the API is to listen.
+// Addr returns the address that the API listens on.
 func (f *File) Addr() string { return net.JoinHostPort(f.Host, strconv.Itoa(f.Port)) }
 
-// AdminAddr returns where the admin API is to listen.
+// AdminAddr returns the address that the admin API listens on.
 func (f *File) AdminAddr() string {
 	return net.JoinHostPort(f.AdminHost, strconv.Itoa(f.AdminPort))
 }
 
-// Config returns a configuration without Pools and Admin, for which the caller has to connect. The
-// tokens and limits are the ones in the AdminRedis of lmstfy's own server.
+// Config returns a configuration without Pools and Admin, which the caller has to set. It uses the
+// tokens and limits in the AdminRedis of lmstfy's own server.
 func (f *File) Config() Config {
 	config := Config{
 		AdminPrefix: "-",

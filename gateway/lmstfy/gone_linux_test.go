@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A consumer that waits sends nothing, so that only TCP's probes find out that its host is gone.
+// A waiting consumer sends nothing, so only TCP's probes reveal that its host is gone.
 func TestHostsOfConsumersAreProbed(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*lmstfy.Config)
@@ -37,7 +37,7 @@ func TestHostsOfConsumersAreProbed(t *testing.T) {
 			go func() { _ = g.server.Serve(recorder) }()
 			answer, err := http.Get("http://" + recorder.Addr().String() + "/api/ns/q")
 			require.NoError(t, err)
-			defer func() { _ = answer.Body.Close() }() // which may close the connection
+			defer func() { _ = answer.Body.Close() }() // may close the connection
 			connection := testkit.Soon[net.Conn](t, "a connection", recorder.Accepted)
 			require.Equal(t, c.want, keepalivetest.Read(t, connection))
 		})

@@ -10,8 +10,7 @@ import (
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
-// A consumer that has gone takes no job, and leaves its place to another client, whatever else it
-// has sent.
+// A consumer that has gone takes no job and frees its place, whatever else it has sent.
 func TestAConsumerThatHasGone(t *testing.T) {
 	const line = "GET /api/ns/q?timeout=600 HTTP/1.1\r\nHost: x\r\n"
 	for name, c := range map[string]struct{ request, later string }{
@@ -54,7 +53,7 @@ func TestAConsumerThatHasGone(t *testing.T) {
 	}
 }
 
-// A consumer with a body gets its job, and its connection is as good as before.
+// A consumer that sends a body gets its job and can go on using the connection.
 func TestConsumersWithABody(t *testing.T) {
 	g := start(t, nil)
 	client := g.dial()
@@ -72,7 +71,7 @@ func TestConsumersWithABody(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, text)
 		require.Equal(t, id, g.decode(text)["job_id"])
 	}
-	// Half a body delays no answer, but then the connection ends.
+	// An incomplete body does not delay the answer, but the connection ends after it.
 	client = g.dial()
 	client.send("GET /api/ns/q HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{}")
 	status, text := client.receive()

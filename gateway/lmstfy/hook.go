@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A redisHook counts the commands that a client of Redis sends, and how long they take.
+// A redisHook counts and times the commands that a Redis client sends.
 type redisHook struct {
 	metrics *metrics
 	node    string

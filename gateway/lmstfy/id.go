@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// idAlphabet are the digits of Crockford's base 32.
+// idAlphabet contains the digits of Crockford's base 32.
 const idAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 const idLen = 26
@@ -36,12 +36,12 @@ func newRawID(now time.Time) (raw [16]byte) {
 	return raw
 }
 
-// newJobIDs returns the ids of jobs that are published together, in their order: ULIDs whose last 4
-// bytes are the delay in seconds. Jobs with attributes have a digit before it.
+// newJobIDs returns ids for jobs that are published together, in their order: ULIDs whose last 4
+// bytes are the delay in seconds. The ids of jobs with attributes begin with an extra digit.
 func newJobIDs(now time.Time, n int, delay uint32, versioned bool) []string {
 	raw := newRawID(now)
 	binary.LittleEndian.PutUint32(raw[12:], delay)
-	random := binary.BigEndian.Uint32(raw[8:]) >> 1 // so that it does not overflow
+	random := binary.BigEndian.Uint32(raw[8:]) >> 1 // leaves room to count up
 	ids := make([]string, n)
 	for i := range ids {
 		binary.BigEndian.PutUint32(raw[8:], random+uint32(i))
@@ -53,7 +53,8 @@ func newJobIDs(now time.Time, n int, delay uint32, versioned bool) []string {
 	return ids
 }
 
-// publishedAt returns when a job with this id was published, and whether the id has a time.
+// publishedAt returns the time at which a job with this id was published, and whether the id
+// contains one.
 func publishedAt(id string) (time.Time, bool) {
 	if len(id) == idLen+1 && id[0] == '1' {
 		id = id[1:]

@@ -92,7 +92,7 @@ func (r *request) deadSize() {
 	})
 }
 
-// maxTTL is the longest life that a job can be given, in seconds.
+// maxTTL is the longest life of a job, in seconds.
 const maxTTL = math.MaxUint32
 
 // respawn answers PUT /api/:namespace/:queue/deadletter.

@@ -49,7 +49,7 @@ func (c *rawClient) receive() (status int, body string) {
 	return answer.StatusCode, text.String()
 }
 
-// Consumers that wait need nothing but their connections, with the goroutines of net/http.
+// Waiting consumers need only their connections and the goroutines of net/http.
 func TestThousandsOfConsumersShareFewConnections(t *testing.T) {
 	g := start(t, nil)
 	const consumers = 2000
@@ -61,7 +61,7 @@ func TestThousandsOfConsumersShareFewConnections(t *testing.T) {
 		clients[i] = g.dial()
 		clients[i].send("GET /api/ns/many?timeout=300 HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
-	// Two for each connection: one that serves it, and one that reads while the request is answered.
+	// Each connection has two: one serves it, the other reads while the request is answered.
 	g.until(func() bool { return runtime.NumGoroutine() >= before+2*consumers })
 	require.Less(t, runtime.NumGoroutine(), before+2*consumers+100)
 	require.Less(t, g.connections(), 30)
@@ -94,7 +94,7 @@ func TestThousandsOfConsumersShareFewConnections(t *testing.T) {
 	require.Zero(t, counts.Waiting)
 }
 
-// connections returns how many connections Redis has.
+// connections returns the number of connections to Redis.
 func (g *gateway) connections() int {
 	g.t.Helper()
 	list, err := g.rdb.ClientList(g.t.Context()).Result()

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// metrics are what is counted. They have the names that lmstfy's own server gives them.
+// metrics are the server's metrics. Their names are those of lmstfy's own server.
 type metrics struct {
 	mu         sync.Mutex
-	namespaces map[string]bool // that are named: see name
+	namespaces map[string]bool // the named ones: see name
 
 	latencies, codes, limited *family
 
@@ -26,7 +26,7 @@ type metrics struct {
 	publishQueue, consumeQueue, jobElapsed, jobAckElapsed *family
 }
 
-// The beginnings of the names of metrics.
+// Prefixes of the names of metrics.
 const (
 	httpMetric  = "infra_lmstfy_http_"
 	redisMetric = "infra_lmstfy_redis_"
@@ -66,8 +66,8 @@ func newMetrics() *metrics {
 	}
 }
 
-// maxSeries is how many series a metric has at most. Later ones count as one, with empty labels:
-// names of queues come from clients.
+// maxSeries is the maximum number of series of a metric: names of queues come from clients.
+// Further ones are counted together, with empty labels.
 const maxSeries = 20_000
 
 // A family is a metric with its series. It writes them in the format of Prometheus.
@@ -119,7 +119,7 @@ func (f *family) find(values []string) *series {
 	return s
 }
 
-// written returns labels as they are written.
+// written returns labels as written.
 func (f *family) written(values []string) string {
 	parts := make([]string, len(values))
 	for i, value := range values {
@@ -218,7 +218,7 @@ func (m *metrics) families() []*family {
 	}
 }
 
-// swept counts jobs that a sweep of a pool has moved.
+// swept counts the jobs that a sweep of a pool has moved.
 func (m *metrics) swept(pool string, jobs int) {
 	m.timerDue.add(float64(jobs), pool)
 	if jobs >= sweptAtOnce {
@@ -226,9 +226,9 @@ func (m *metrics) swept(pool string, jobs int) {
 	}
 }
 
-// name has the requests of a namespace counted under its name from now on. One in the path of a
-// request may be invented: it counts once one of its tokens was used or, without tokens, it had a
-// job.
+// name makes the requests of a namespace count under its name from now on. The namespace in a
+// request's path may be invented, so it is named only once one of its tokens was used or, without
+// tokens, it had a job.
 func (m *metrics) name(namespace string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -247,7 +247,7 @@ func (m *metrics) named(namespace string) string {
 	return ""
 }
 
-// methodLabel returns a method of a request as it is counted.
+// methodLabel returns the label for the method of a request.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut:
@@ -256,7 +256,7 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// request counts a request that was answered.
+// request counts an answered request.
 func (m *metrics) request(r *request, took time.Duration) {
 	method, namespace := methodLabel(r.Method), m.named(r.namespace)
 	m.codes.add(1, r.api, strconv.Itoa(r.status), method, namespace, r.poolName)
@@ -267,7 +267,7 @@ func (m *metrics) request(r *request, took time.Duration) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// published counts jobs that were published.
+// published counts published jobs.
 func (m *metrics) published(r *request, jobs int, delayed bool) {
 	m.name(r.namespace)
 	n := float64(jobs)
@@ -281,7 +281,7 @@ func (m *metrics) published(r *request, jobs int, delayed bool) {
 	}
 }
 
-// consumed counts a job that was consumed.
+// consumed counts a consumed job.
 func (m *metrics) consumed(r *request, queue string, elapsed time.Duration) {
 	m.name(r.namespace)
 	m.consumeMulti.add(1, r.poolName)
@@ -292,13 +292,13 @@ func (m *metrics) consumed(r *request, queue string, elapsed time.Duration) {
 	m.jobElapsed.observe(milliseconds(elapsed), r.namespace, r.poolName, queue)
 }
 
-// removed counts a job that was deleted.
+// removed counts a deleted job.
 func (m *metrics) removed(r *request, elapsed time.Duration) {
 	m.poolDelete.add(1, r.poolName)
 	m.jobAckElapsed.observe(milliseconds(elapsed), r.namespace, r.poolName, r.queue)
 }
 
-// begin writes 0 for a pool where nothing was counted yet.
+// begin sets the counters of a pool to 0, so that they are exported at once.
 func (m *metrics) begin(pool string) {
 	for _, f := range m.families() {
 		if f.kind == "counter" && len(f.labels) == 1 {

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// maxName is how many bytes the name of a namespace, or of a queue, may have.
+// maxName is the maximum length of the name of a namespace or queue, in bytes.
 const maxName = 255
 
 const (
@@ -12,7 +12,7 @@ const (
 	queueForbidden     = "queue name contains forbidden characters"
 )
 
-// isName reports whether a text is made of letters, digits, "-", "_" and the extra characters.
+// isName reports whether a text consists of letters, digits, "-", "_" and the extra characters.
 func isName(text, extra string) bool {
 	if text == "" {
 		return false
@@ -29,8 +29,8 @@ func isName(text, extra string) bool {
 	return true
 }
 
-// checkNames returns what is wrong with the names in a path, or the empty string. Those of a
-// consumer are names of several queues.
+// checkNames returns the problem with the names in a path, or the empty string. The path of a
+// consumer may name several queues.
 func checkNames(namespace, queue string, consume bool) string {
 	if consume {
 		switch {
@@ -52,7 +52,7 @@ func checkNames(namespace, queue string, consume bool) string {
 	return ""
 }
 
-// queuesOf returns the names of queues that are separated by commas, each once.
+// queuesOf returns the names in a comma-separated list of queues, without duplicates.
 func queuesOf(list string) (names []string) {
 	known := map[string]bool{}
 	for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {

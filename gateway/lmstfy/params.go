@@ -18,7 +18,7 @@ const (
 	maxAttributeValue = 128
 )
 
-// maxLock is the longest lock that a job can have.
+// maxLock is the longest possible lock of a job.
 const maxLock = 24 * time.Hour
 
 // number returns a query parameter, or its default.
@@ -31,12 +31,13 @@ func number(query url.Values, name string, bits int, missing uint64) (uint64, bo
 	return n, err == nil
 }
 
-// A publication is what the query of a publish says.
+// A publication holds the parameters of a publish request.
 type publication struct {
 	delay, ttl, tries uint64
 }
 
-// parsePublication returns what is wrong with the query, or the empty string.
+// parsePublication parses the query of a publish. It returns a description of the problem, or the
+// empty string.
 func (d *defaults) parsePublication(query url.Values) (p publication, problem string) {
 	var valid bool
 	if p.delay, valid = number(query, "delay", 32, d.delay); !valid {
@@ -57,13 +58,14 @@ func (d *defaults) parsePublication(query url.Values) (p publication, problem st
 	return p, ""
 }
 
-// A consumption is what the query of a consumer says.
+// A consumption holds the parameters of a consumer's request.
 type consumption struct {
 	ttr, timeout time.Duration
 	count        int
 }
 
-// parseConsumption returns what is wrong with the query, or the empty string.
+// parseConsumption parses the query of a consumer. It returns a description of the problem, or the
+// empty string.
 func (d *defaults) parseConsumption(query url.Values) (c consumption, problem string) {
 	ttr, valid := number(query, "ttr", 32, d.ttr)
 	if !valid {
@@ -82,15 +84,16 @@ func (d *defaults) parseConsumption(query url.Values) (c consumption, problem st
 
 func seconds(n uint64) time.Duration { return time.Duration(n) * time.Second }
 
-// attributePrefix is what the headers begin with that are attributes of jobs.
+// attributePrefix begins the names of headers that are attributes of jobs.
 const attributePrefix = "Job-Attr-"
 
-// isVersioned reports whether a request wants ids of version 1, with which attributes are kept.
+// isVersioned reports whether a request wants ids of version 1. Only jobs with such ids keep
+// attributes.
 func isVersioned(header http.Header) bool {
 	return strings.EqualFold(header.Get("Enable-Job-Version"), "YES")
 }
 
-// attributesOf returns the attributes in the headers of a request. Their keys and values are cut,
+// attributesOf returns the attributes in the headers of a request. Long keys and values are cut,
 // and bytes that are not UTF-8 are replaced.
 func attributesOf(header http.Header) map[string]string {
 	found := map[string]string{}
@@ -107,7 +110,7 @@ func attributesOf(header http.Header) map[string]string {
 
 func cut(text string, length int) string { return text[:min(len(text), length)] }
 
-// signed returns a parameter that is a whole number of at least the smallest.
+// signed returns a parameter that is an integer of at least smallest.
 func signed(query url.Values, name string, smallest, missing int64) (int64, bool) {
 	values, given := query[name]
 	if !given {

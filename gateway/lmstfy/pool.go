@@ -8,15 +8,15 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A pool has jobs in a store. While it is being migrated, it also has the jobs left in the old one,
-// which come first.
+// A pool keeps its jobs in a store. While it is being migrated, the jobs left in the old store are
+// taken first.
 type pool struct {
 	name string
 	old  *store // nil unless it is being migrated
 	now  *store
 }
 
-// stores returns the stores, the one that is emptied first.
+// stores returns the stores, beginning with the one that is being emptied.
 func (p *pool) stores() []*store {
 	if p.old == nil {
 		return []*store{p.now}
@@ -30,23 +30,24 @@ func (p *pool) publish(
 	return p.now.publish(ctx, queue, jobs, n, headers)
 }
 
-// A delivery are jobs that were locked for a consumer.
+// A delivery holds jobs that were locked for a consumer.
 type delivery struct {
 	store *store
 	jobs  []*qless.Job
 }
 
-// A place is where jobs may be: some queues of a store, as many as are asked together at most.
+// A place holds some queues of a store that may have jobs, at most as many as can be asked
+// together.
 type place struct {
 	store  *store
 	queues []string
 }
 
-// maxAsked is how many queues can be asked together.
+// maxAsked is the maximum number of queues that can be asked together.
 const maxAsked = 1000
 
-// places returns where the jobs of queues may be, in the order in which they are taken, and which
-// of them is the best one to wait at.
+// places returns the places of queues, in the order in which jobs are taken from them, and the best
+// one to wait at.
 func (p *pool) places(queues []string) (all []place, best place) {
 	for _, s := range p.stores() {
 		best = place{}
@@ -60,7 +61,7 @@ func (p *pool) places(queues []string) (all []place, best place) {
 	return all, best
 }
 
-// consume locks jobs of queues. If there are none, it waits for one until the context ends.
+// consume locks jobs from queues. If there are none, it waits for one until the context ends.
 func (p *pool) consume(
 	ctx context.Context, queues []string, c consumption,
 ) (delivery, error) {
@@ -86,16 +87,17 @@ func (p *pool) consume(
 	return delivery{}, nil
 }
 
-// lookInterval is how often a consumer that waits looks into the places at which it does not wait.
+// lookInterval is the interval at which a waiting consumer checks the places where it is not
+// waiting.
 const lookInterval = time.Second
 
-// wait locks a job of a place as soon as there is one, until the context ends.
+// wait waits until it can lock a job from a place, or the context ends.
 func (at place) wait(ctx context.Context, ttr time.Duration) (delivery, error) {
 	jobs, err := at.store.receive(ctx, at.queues, 1, ttr, true)
 	return delivery{at.store, jobs}, err
 }
 
-// take locks jobs that there are, all of the same store.
+// take locks jobs that are ready, all from the same store.
 func take(
 	ctx context.Context, places []place, count int, ttr time.Duration,
 ) (got delivery, err error) {
@@ -110,13 +112,13 @@ func take(
 			return got, err
 		}
 		if err != nil {
-			break // what was locked is delivered
+			break // jobs locked so far are delivered
 		}
 	}
 	return got, nil
 }
 
-// remove deletes a job, and returns it, or nil.
+// remove deletes a job and returns it, or nil if there is none.
 func (p *pool) remove(ctx context.Context, queue, id string) (*qless.Job, error) {
 	var removed *qless.Job
 	for _, s := range p.stores() {
@@ -193,7 +195,7 @@ func (p *pool) bury(ctx context.Context, queue string, limit int64) (int, error)
 	return p.upTo(limit, func(s *store, n int64) (int, error) { return s.bury(ctx, queue, n) })
 }
 
-// upTo does something with at most limit jobs. Returns how many there were.
+// upTo calls do for the stores in turn, for at most limit jobs in total. It returns their number.
 func (p *pool) upTo(limit int64, do func(s *store, n int64) (int, error)) (int, error) {
 	sum := 0
 	for _, s := range p.stores() {

@@ -35,7 +35,7 @@ type publishedJob struct {
 	Message string `json:"msg"`
 }
 
-// republish answers PUT /api/:namespace/:queue/job/:job_id. The job is deleted in any case.
+// republish answers PUT /api/:namespace/:queue/job/:job_id. It always deletes the old job.
 func (r *request) republish() {
 	if _, err := r.pool.remove(r.Context(), r.queueName(r.queue), r.job); err != nil {
 		r.internal("delete a job", err)
@@ -91,7 +91,7 @@ func parseBulk(body []byte) (bodies [][]byte, status int, problem string) {
 	return bodies, 0, ""
 }
 
-// put publishes jobs with these bodies, and returns their ids. If that fails, it answers the
+// put publishes jobs with these bodies, and returns their ids. If that fails, put answers the
 // request.
 func (r *request) put(p publication, bodies [][]byte) []string {
 	versioned := isVersioned(r.Header)
@@ -117,13 +117,14 @@ func (r *request) put(p publication, bodies [][]byte) []string {
 	return ids
 }
 
-// maxIgnored is how much of a body that is too large is read, so that the client reads the answer.
+// maxIgnored limits how much of an oversized body is read and dropped, so that the client gets to
+// read the answer.
 const maxIgnored = 16 << 20
 
-// maxAhead is how much memory a client gets for a body that it has announced.
+// maxAhead limits the memory that is allocated ahead for an announced body.
 const maxAhead = 64 << 10
 
-// readBody reads a body of at most the given length. The client may not take for ever.
+// readBody reads a body of at most the given length, within the time that the client may take.
 func (r *request) readBody(most int64) (body []byte, tooLarge bool, err error) {
 	controller := http.NewResponseController(r.writer)
 	setDeadline(controller.SetReadDeadline, r.server.config.ReadTimeout)

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A request that was carried out is not refused because the answer of Redis was lost.
+// A request that took effect is not refused just because Redis's answer was lost.
 func TestLostAnswersAreNoRefusals(t *testing.T) {
 	var proxy *testkit.Proxy
 	g := start(t, func(c *lmstfy.Config) {

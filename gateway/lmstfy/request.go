@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A request is one that is being answered.
+// A request is an HTTP request with the state of its answer.
 type request struct {
 	*http.Request
 	server *Server
@@ -24,8 +24,8 @@ type request struct {
 	status int
 	failed error // why the answer could not be sent
 
-	// settle is called before the answer is sent, so that the token's next request finds its count
-	// right. It is nil unless the request was counted.
+	// settle is called before the answer is sent, so that the count is right for the token's next
+	// request. It is nil unless the request was counted.
 	settle func()
 
 	// Set by the route, for metrics and the log.
@@ -34,13 +34,13 @@ type request struct {
 	poolName, token            string
 }
 
-// wrap has the answers of a handler begin with what all have, and logs requests.
+// wrap adds the headers that all answers have, and logs requests.
 func (s *Server) wrap(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		r := &request{Request: hr, server: s, writer: w, id: newID(time.Now()), values: hr.URL.Query()}
 		began := time.Now()
 		w.Header().Set("X-Request-Id", r.id)
-		if hr.ContentLength != 0 { // also for an unused body
+		if hr.ContentLength != 0 { // even if the body is not used
 			setDeadline(http.NewResponseController(w).SetReadDeadline, s.config.ReadTimeout)
 		}
 		defer s.log(r, began)
@@ -95,7 +95,7 @@ func (r *request) fail(status int, message string) {
 	r.reply(status, map[string]any{"error": message})
 }
 
-// internal answers that something has failed, and logs what.
+// internal answers with an internal error, and logs it.
 func (r *request) internal(doing string, err error) {
 	if !errors.Is(r.Context().Err(), context.Canceled) {
 		r.server.config.Logger.Error("can't "+doing, "err", err, "request", r.id, "pool", r.poolName,
@@ -127,10 +127,10 @@ func (r *request) send(status int, contentType string, body []byte) {
 	}
 }
 
-// noContent answers with nothing.
+// noContent answers without a body.
 func (r *request) noContent() { r.send(http.StatusNoContent, "", nil) }
 
-// log logs a request, if that is wanted.
+// log logs a request, if access logging is on.
 func (s *Server) log(r *request, began time.Time) {
 	if !s.accessLog.Load() {
 		return
@@ -151,7 +151,7 @@ func (s *Server) log(r *request, began time.Time) {
 		"latency", time.Since(began), "ip", host, "method", r.Method, "code", r.status, "req_id", r.id)
 }
 
-// loggedQuery returns the query without the token in it, and without what can't be read.
+// loggedQuery returns the query without the token and without invalid parts.
 func (r *request) loggedQuery() string {
 	values := maps.Clone(r.values)
 	if values.Has("token") {

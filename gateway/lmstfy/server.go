@@ -62,15 +62,15 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// Handler returns the API. A server of net/http with a ReadTimeout would take consumers that wait
-// for gone: use ReadHeaderTimeout. Only Serve notices that a consumer goes away which has sent a
-// body, or more than its request.
+// Handler returns the API. Set ReadHeaderTimeout in the http.Server, not ReadTimeout, with which
+// waiting consumers would seem to have gone. Only Serve notices when a consumer goes away that has
+// sent a body, or more than its request.
 func (s *Server) Handler() http.Handler {
 	return s.wrap(http.HandlerFunc(s.serveAPI))
 }
 
 // AdminHandler returns the admin API, which needs protection: see [Config].Accounts. It refuses
-// what a browser asks for a page of another site: see [Config].AdminHosts.
+// requests that a browser makes for a page of another site: see [Config].AdminHosts.
 func (s *Server) AdminHandler() http.Handler {
 	return s.wrap(s.guard(http.HandlerFunc(s.serveAdmin)))
 }
@@ -86,7 +86,7 @@ func (s *Server) ServeAdmin(listener net.Listener) error {
 	return s.serve(listener, s.AdminHandler())
 }
 
-// maxHeaderBytes is how long the headers of a request may be, with its path.
+// maxHeaderBytes is the maximum size of a request's headers, including its path.
 const maxHeaderBytes = 64 << 10
 
 func (s *Server) serve(listener net.Listener, handler http.Handler) error {
@@ -107,10 +107,11 @@ func (s *Server) serve(listener net.Listener, handler http.Handler) error {
 	return server.Serve(newClientListener(listener, s.config.MaxConnections))
 }
 
-// connKey is the key of a request's connection in its context.
+// connKey is the context key of a request's connection.
 type connKey struct{}
 
-// register notes a server that Shutdown has to end. It reports whether that was not called before.
+// register notes a server that Shutdown has to stop. It reports false if Shutdown was called
+// before.
 func (s *Server) register(server *http.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,10 +122,10 @@ func (s *Server) register(server *http.Server) bool {
 	return true
 }
 
-// Shutdown stops the server: it takes no more connections, answers the consumers that wait, which
-// get no job, and returns when all requests are answered. If the context ends first, it closes the
-// connections that are left, and returns the context's error. Requests that come to Handler by
-// another server are for that to wait for.
+// Shutdown stops the server: it accepts no more connections, answers waiting consumers without a
+// job, and returns when all requests are answered. If the context ends first, it closes the
+// remaining connections, and returns the context's error. It does not wait for requests that
+// another http.Server passes to Handler.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stop()
@@ -142,7 +143,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return failed
 }
 
-// untilStopped returns a context for waiting, which also ends when the server is stopped.
+// untilStopped returns a context that also ends when the server is stopped.
 func (s *Server) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.stopping, cancel)
@@ -152,13 +153,13 @@ func (s *Server) untilStopped(ctx context.Context) (context.Context, context.Can
 	}
 }
 
-// isGone reports whether an error is that of a context that has ended.
+// isGone reports whether an error is due to a context that has ended.
 func isGone(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// setDeadline has a client read, or write, within a time, or for ever. A connection for which that
-// can't be set has no deadline.
+// setDeadline limits how long a client may take to read or write; 0 means no limit. Connections
+// that do not support deadlines have none.
 func setDeadline(set func(time.Time) error, d time.Duration) {
 	deadline := time.Time{}
 	if d > 0 {

@@ -29,12 +29,12 @@ type gateway struct {
 	redis  *testkit.Server
 	client *qless.Client
 	rdb    *redis.Client
-	api    string // addresses
+	api    string // the addresses
 	admin  string
 	ended  chan error
 }
 
-// start starts a gateway, after a change of its configuration.
+// start starts a gateway with a changed configuration.
 func start(t *testing.T, change func(*lmstfy.Config)) *gateway {
 	t.Helper()
 	g := &gateway{t: t, redis: testkit.Start(t), ended: make(chan error, 2)}

@@ -15,14 +15,14 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// sizes are metrics of what the pools have. They are read on request, but not often.
+// sizes are metrics of the contents of the pools. They are read on request, but not often.
 type sizes struct {
 	config *Config
 
 	mu   sync.Mutex
 	at   time.Time
 	text []byte
-	jobs map[string]float64 // by pool: jobs that have become due, as far as is known
+	jobs map[string]float64 // by pool: known jobs that have become due
 }
 
 func newSizes(config *Config) *sizes {
@@ -106,7 +106,7 @@ func info(ctx context.Context, client *qless.Client) (map[string][]string, error
 	return all, nil
 }
 
-// A gauges is a figure from a Redis server's INFO: the metric, and the field of INFO.
+// gauges are figures from a Redis server's INFO: metrics and their fields in INFO.
 type gauges struct {
 	byField map[string]*family
 	keys    *family
@@ -135,7 +135,7 @@ func (g gauges) families() []*family {
 	return all
 }
 
-// read reads what a server says. A cluster answers for one of its nodes.
+// read reads the figures of a server. A cluster answers for one of its nodes.
 func (g gauges) read(ctx context.Context, pool string, rdb redis.UniversalClient) {
 	text, err := rdb.Info(ctx).Result()
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A store has the jobs of a pool, in one qless namespace. Its queues are those of qless.
+// A store keeps the jobs of a pool in one qless namespace. Its queues are qless queues.
 type store struct {
-	name   string // of its pool
+	name   string // that of its pool
 	client *qless.Client
 	dues   *dues
-	swept  func(n int) // called with the number of jobs that a sweep has moved, or ended
+	swept  func(n int) // called with the number of jobs that a sweep has moved or ended
 }
 
 func newStore(name string, client *qless.Client) *store {
 	return &store{name: name, client: client, dues: newDues(), swept: func(int) {}}
 }
 
-// A draft is a job to be published.
+// A draft is a job to publish.
 type draft struct {
 	id   string
 	body []byte
@@ -54,7 +54,7 @@ func (s *store) publish(
 	return nil
 }
 
-// maxPart is how many bytes the bodies of jobs may have that are put together.
+// maxPart limits the total size of the bodies of jobs that are put together, in bytes.
 const maxPart = 4 << 20
 
 // parts divides jobs into parts that are put together.
@@ -71,7 +71,7 @@ func parts(jobs []draft) [][]draft {
 	return append(all, jobs[first:])
 }
 
-// options returns the options of the put of a job.
+// options returns the options for putting a job.
 func (p *publication) options(id string, headers map[string]string) []qless.PutOption {
 	options := []qless.PutOption{
 		qless.JID(id),
@@ -88,7 +88,7 @@ func (p *publication) options(id string, headers map[string]string) []qless.PutO
 	}
 	switch {
 	case p.ttl > 0 && p.ttl == p.delay:
-		// The job can be consumed in the second in which it is due.
+		// The job can still be consumed in the second in which it is due.
 		options = append(options, qless.TTL(seconds(p.ttl+1)))
 	case p.ttl > 0:
 		options = append(options, qless.TTL(seconds(p.ttl)))
@@ -96,7 +96,7 @@ func (p *publication) options(id string, headers map[string]string) []qless.PutO
 	return options
 }
 
-// receive locks jobs. If it is to wait, it waits until the context ends: then there are none.
+// receive locks jobs. If it waits, and the context ends first, it returns none.
 func (s *store) receive(
 	ctx context.Context, queues []string, count int, ttr time.Duration, wait bool,
 ) ([]*qless.Job, error) {
@@ -112,7 +112,7 @@ func (s *store) receive(
 	return jobs, err
 }
 
-// lockTime returns a time to run as Receive takes it.
+// lockTime returns a time to run that Receive accepts.
 func lockTime(ttr time.Duration) time.Duration {
 	if ttr == 0 {
 		return -1
@@ -120,7 +120,7 @@ func lockTime(ttr time.Duration) time.Duration {
 	return min(ttr, maxLock)
 }
 
-// release gives jobs back that could not be delivered.
+// release releases jobs that could not be delivered.
 func (s *store) release(ctx context.Context, jobs []*qless.Job) error {
 	var failed error
 	for _, job := range jobs {
@@ -131,7 +131,7 @@ func (s *store) release(ctx context.Context, jobs []*qless.Job) error {
 	return failed
 }
 
-// find returns a job of a queue, or nil.
+// find returns a job of a queue, or nil if there is none.
 func (s *store) find(ctx context.Context, queue, id string) (*qless.Job, error) {
 	job, err := s.client.Job(ctx, id)
 	switch {
@@ -145,26 +145,26 @@ func (s *store) find(ctx context.Context, queue, id string) (*qless.Job, error) 
 	return job, nil
 }
 
-// get returns a job of a queue that is alive, or nil.
+// get returns a live job of a queue, or nil.
 func (s *store) get(ctx context.Context, queue, id string) (*qless.Job, error) {
 	job, err := s.find(ctx, queue, id)
 	if job == nil || job.Until.IsZero() || time.Until(job.Until) > clockSkew {
 		return job, err
 	}
-	if err := s.sweep(ctx, queue); err != nil { // its life may have ended
+	if err := s.sweep(ctx, queue); err != nil { // the job's life may have ended
 		return nil, err
 	}
 	return s.find(ctx, queue, id)
 }
 
-// clockSkew is by how much the clock of the server is expected to differ from ours at most.
+// clockSkew is the largest expected difference between the server's clock and ours.
 const clockSkew = time.Minute
 
-// remove deletes a job of a queue, in whatever state it is, and returns it, or nil. One that was
-// consumed is complete by that.
+// remove deletes a job of a queue in any state, and returns it, or nil. A job that was consumed is
+// completed.
 //
-// Most were consumed here: they are completed together with others, without reading them. Of these,
-// only the id is returned.
+// Most jobs were consumed here. They are completed together with others, without reading them, so
+// only their ids are returned.
 func (s *store) remove(ctx context.Context, queue, id string) (*qless.Job, error) {
 	if _, is := publishedAt(id); is {
 		err := s.client.Queue(queue).CompleteMany(ctx, id)[0]
@@ -180,7 +180,7 @@ func (s *store) remove(ctx context.Context, queue, id string) (*qless.Job, error
 	return s.removeAnyhow(ctx, queue, id)
 }
 
-// removeAnyhow deletes a job that was not consumed here, or not at all.
+// removeAnyhow deletes a job that was not consumed, or not here.
 func (s *store) removeAnyhow(ctx context.Context, queue, id string) (*qless.Job, error) {
 	for {
 		job, err := s.find(ctx, queue, id)
@@ -201,11 +201,11 @@ func (s *store) removeAnyhow(ctx context.Context, queue, id string) (*qless.Job,
 		case !errors.Is(err, qless.ErrFinished):
 			return nil, err
 		}
-		// It has ended meanwhile: delete it in its present state.
+		// The job has ended meanwhile: delete it in its present state.
 	}
 }
 
-// peek returns the job that is the next one to be consumed, or nil.
+// peek returns the next job to be consumed, or nil.
 func (s *store) peek(ctx context.Context, queue string) (*qless.Job, error) {
 	if err := s.sweep(ctx, queue); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (s *store) peek(ctx context.Context, queue string) (*qless.Job, error) {
 	return jobs[0], nil
 }
 
-// size returns how many jobs can be consumed.
+// size returns the number of jobs that can be consumed.
 func (s *store) size(ctx context.Context, queue string) (int, error) {
 	if err := s.sweep(ctx, queue); err != nil {
 		return 0, err
@@ -242,10 +242,10 @@ func (s *store) destroy(ctx context.Context, queue string) error {
 	return q.Forget(ctx)
 }
 
-// deadGroup returns the failure group of jobs without tries.
+// deadGroup returns the failure group of jobs whose tries are used up.
 func deadGroup(queue string) string { return "failed-retries-" + queue }
 
-// dead returns how many dead jobs there are, and the oldest of them.
+// dead returns the number of dead jobs, and the oldest of them.
 func (s *store) dead(ctx context.Context, queue string) (size int, head string, err error) {
 	if err := s.sweep(ctx, queue); err != nil {
 		return 0, "", err
@@ -257,7 +257,7 @@ func (s *store) dead(ctx context.Context, queue string) (size int, head string, 
 	}
 	end := inspect.Range{Offset: page.Total - 1, Limit: 1}
 	last, err := inspect.New(s.client).Failed(group).JIDs(ctx, end)
-	if err == nil && len(last.Items) == 0 { // there are fewer now
+	if err == nil && len(last.Items) == 0 { // the number has shrunk meanwhile
 		return s.dead(ctx, queue)
 	}
 	return page.Total, first(last.Items), err
@@ -295,7 +295,7 @@ func (s *store) bury(ctx context.Context, queue string, limit int64) (int, error
 	return result.Changed, err
 }
 
-// sweep moves what is due in queues to where it belongs.
+// sweep moves due jobs and expired locks of queues to where they belong.
 func (s *store) sweep(ctx context.Context, queues ...string) error {
 	for {
 		n, err := s.client.Sweep(ctx, queues...)
@@ -306,5 +306,6 @@ func (s *store) sweep(ctx context.Context, queues ...string) error {
 	}
 }
 
-// sweptAtOnce is how many jobs a sweep moves, or lives it ends, at most: there may be more.
+// sweptAtOnce is the maximum number of jobs that a sweep moves, and of lives that it ends: more may
+// be left.
 const sweptAtOnce = 100

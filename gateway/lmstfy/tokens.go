@@ -10,17 +10,18 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// tokens are the tokens of namespaces: a hash of descriptions for each pool and namespace.
+// tokens are the tokens of namespaces: for each pool and namespace, a hash from tokens to
+// descriptions.
 type tokens struct {
 	rdb    redis.UniversalClient
 	prefix string
 
 	mu    sync.Mutex
-	known map[string]time.Time // until when a token need not be looked up again
+	known map[string]time.Time // the time until which a token need not be looked up again
 }
 
-// A token that was deleted by another server is still taken for this time. maxKnown is how many
-// tokens are remembered.
+// A token that was deleted by another server is still accepted for this time. maxKnown is the
+// number of tokens that are remembered.
 const (
 	tokenMemory = 10 * time.Second
 	maxKnown    = 100_000
@@ -69,8 +70,9 @@ func (t *tokens) add(
 	return setNew(ctx, t.rdb, t.key(pool, namespace), token, description)
 }
 
-// setNew sets a field of a hash that is new, and reports whether it was. It is asked once: a second
-// time, the field would be there, and who has set it would be refused.
+// setNew sets a field of a hash unless it exists, and reports whether it was new. The command is
+// sent only once: if it were sent again, it would find its own field, and its sender would be
+// refused.
 func setNew(
 	ctx context.Context, rdb redis.UniversalClient, key, field string, value any,
 ) (bool, error) {

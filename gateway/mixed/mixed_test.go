@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Each job is run and completed, no matter who puts it and who works it, while gateways and
+// Each job is run and completed, no matter which programs put and run it, while gateways and
 // programs are killed.
 func TestJobsOfAllSurviveKills(t *testing.T) {
 	seed := testkit.Seed(t)
@@ -49,13 +49,13 @@ func TestJobsOfAllSurviveKills(t *testing.T) {
 	f.verify(client, rdb, kinds)
 }
 
-// as returns the settings of a process.
+// as returns the settings for a process.
 func (s settings) as(kind, addr string) settings {
 	s.Kind, s.Addr = kind, addr
 	return s
 }
 
-// configure has locks end soon, and no record of a job deleted before it was looked at.
+// configure makes locks end soon, and keeps the records of jobs until they have been checked.
 func configure(t *testing.T, client *qless.Client) {
 	for option, value := range map[string]any{
 		qless.ConfigHeartbeat:        lockSeconds * time.Second,
@@ -73,7 +73,7 @@ func freeAddr(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// drain waits until all jobs have been run, and nothing waits or is locked.
+// drain waits until all jobs have run, and none is waiting or locked.
 func (f *fleet) drain(client *qless.Client) {
 	f.t.Helper()
 	var last string
@@ -103,7 +103,7 @@ func (f *fleet) left(client *qless.Client) string {
 	return ""
 }
 
-// verify checks what must hold when all processes have ended.
+// verify checks the final state after all processes have ended.
 func (f *fleet) verify(client *qless.Client, rdb *redis.Client, kinds []string) {
 	f.t.Helper()
 	assert.Empty(f.t, f.odd, "what must not happen")
@@ -142,7 +142,7 @@ func (f *fleet) verifyJobs(client *qless.Client) {
 	}
 }
 
-// verifyMix checks that each kind of program has worked jobs of each other one, if it can.
+// verifyMix checks that each kind of program has run jobs of every other kind that it can run.
 func (f *fleet) verifyMix(kinds []string) {
 	f.t.Helper()
 	mix := map[string]int{}

@@ -4,5 +4,5 @@ package mixed
 
 import "testing"
 
-// pythonCommand returns no command: there is no client for Python.
+// pythonCommand returns nil: there is no Python client.
 func pythonCommand(*testing.T, settings) []string { return nil }

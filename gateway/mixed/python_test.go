@@ -12,8 +12,7 @@ import (
 
 const interop = "../../tests/interop/install"
 
-// pythonCommand returns the command that runs a program of the client for Python, which it
-// installs.
+// pythonCommand installs the Python client, and returns the command that runs a program of it.
 func pythonCommand(t *testing.T, s settings) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), interop).CombinedOutput()

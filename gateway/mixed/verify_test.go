@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// left matches the keys that may be there in the end: settings, statistics, complete jobs with
-// their histories and the ends of their lives, known queues and workers, what is noted about idle
-// ones, and the lease of a relay.
+// left matches the keys that may exist in the end: settings, statistics, complete jobs with their
+// histories and ends of life, known queues and workers, notes about idle workers, and the lease of
+// a relay.
 var left = regexp.MustCompile(`^ql:(config|queues|workers|completed|s:(wait|run|stats):\d+:.+|` +
 	`j:[^:]+|x:(until|empty|filled|rates:.+|relay|unrelayed|worker:.+|idle|idle:.+|due:.+|swept.*))$`)
 
-// verifyKeys checks that no keys were left behind, and that those of jobs agree.
+// verifyKeys checks that no other keys were left behind, and that the keys of jobs agree.
 func verifyKeys(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	var odd []string
@@ -45,7 +45,7 @@ func verifyKeys(t *testing.T, rdb *redis.Client) {
 	verifyFields(t, rdb, jobs)
 }
 
-// without returns what is in one set and not in another.
+// without returns the elements of one set that are not in another.
 func without(set, other map[string]bool) (list []string) {
 	for item := range set {
 		if !other[item] {
@@ -62,7 +62,7 @@ func members(t *testing.T, rdb *redis.Client, key string) map[string]bool {
 	scan := rdb.ZScan(t.Context(), key, 0, "", 1000).Iterator()
 	for scan.Next(t.Context()) {
 		found[scan.Val()] = true
-		scan.Next(t.Context()) // its score
+		scan.Next(t.Context()) // skip the score
 	}
 	require.NoError(t, scan.Err())
 	return found

@@ -26,10 +26,10 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// gatewayVariable is set to the URL of a Redis server if this binary is to run as a gateway.
+// gatewayVariable is set to the URL of a Redis server if this binary has to run as a gateway.
 const gatewayVariable = "QLESS_WORKQ_GATEWAY"
 
-// gatewayMain serves until its standard input ends, and returns the status.
+// gatewayMain serves until its standard input ends, and returns the exit status.
 func gatewayMain(url string) int {
 	client, err := qless.Dial(context.Background(), url, nil)
 	if err != nil {
@@ -87,7 +87,7 @@ func newBench(tb testing.TB) *bench {
 	}
 }
 
-// usedByRedis returns how much time of processors the server has used.
+// usedByRedis returns the processor time that the server has used.
 func (b *bench) usedByRedis() time.Duration {
 	var sum float64
 	for _, line := range strings.Split(b.rdb.Info(b.Context(), "cpu").Val(), "\r\n") {
@@ -124,7 +124,7 @@ func (b *bench) memory() (kib int) {
 	return kib
 }
 
-// measure has clients do things n times in all, and reports what one costs.
+// measure lets clients call do n times in all, and reports the cost of one call.
 func (b *bench) measure(n, clients int, do func(c *bare)) {
 	b.Helper()
 	all := make([]*bare, clients)
@@ -158,7 +158,7 @@ func (b *bench) measure(n, clients int, do func(c *bare)) {
 	timed.ReportMetric(0, "ns/op")
 }
 
-// A bare is a client that costs little.
+// A bare is a client with little overhead.
 type bare struct {
 	testing.TB
 	net net.Conn
@@ -173,7 +173,7 @@ func (b *bench) dial() *bare {
 	return &bare{b.TB, connection, bufio.NewReaderSize(connection, 512)}
 }
 
-// expect reads a line, which must begin with a text.
+// expect reads a line, which must begin with want.
 func (c *bare) expect(want string) string {
 	line, err := c.in.ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, want) {
@@ -203,7 +203,7 @@ func (c *bare) complete(id string) {
 	c.expect("+OK")
 }
 
-// withClients runs a benchmark with some numbers of clients.
+// withClients runs a benchmark with various numbers of clients.
 func withClients(b *testing.B, run func(b *testing.B, clients int)) {
 	for _, clients := range []int{1, 16, 100} {
 		b.Run(fmt.Sprint(clients), func(b *testing.B) { run(b, clients) })
@@ -243,7 +243,7 @@ func (b *bench) fill(n int) {
 // nothingTimed hides that a test is a benchmark.
 type nothingTimed struct{ testing.TB }
 
-// A number of clients wait for jobs. Every few milliseconds, one is added.
+// Many clients wait for jobs. A job is added every few milliseconds.
 func BenchmarkBlockedLeases(b *testing.B) {
 	for _, clients := range []int{16, 100, 2000} {
 		b.Run(fmt.Sprint(clients), func(b *testing.B) {
@@ -300,7 +300,7 @@ func BenchmarkBlockedLeases(b *testing.B) {
 	}
 }
 
-// profile writes a profile of this process to the file that a variable names.
+// profile writes a profile of this process to the file named by an environment variable.
 func profile() (stop func()) {
 	path := os.Getenv("QLESS_WORKQ_PROFILE")
 	if path == "" {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// A command is a line of a client, with the payload that follows some.
+// A command is a line of a client, with its payload if it has one.
 type command struct {
 	name    string
-	args    []string          // without the name and the flags
+	args    []string          // without name and flags
 	flags   map[string]string // by name
 	payload []byte
 }
@@ -23,10 +23,10 @@ const (
 	maxPayload = 1 << 20        // bytes of a payload or a result
 )
 
-// errClosed means that the line has no answer: the connection is closed.
+// errClosed means that the line gets no answer, and the connection is closed.
 var errClosed = errors.New("the line is no command")
 
-// A refusal is an error of the protocol: what stands after the minus.
+// A refusal is an error of the protocol: the text after the minus.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -59,9 +59,9 @@ const (
 
 // A form is the syntax of a command.
 type form struct {
-	least, most int // arguments, without the name; most -1: any number
+	least, most int // numbers of arguments, without the name; a most of -1 means no limit
 	flags       int
-	tooLarge    refusal // set if a payload follows, whose size is the last argument
+	tooLarge    refusal // set if a payload follows; the last argument is its size
 }
 
 var forms = map[string]form{
@@ -76,8 +76,8 @@ var forms = map[string]form{
 	"inspect":  {1, -1, 0, ""},
 }
 
-// readCommand reads the next command. A refusal answers it; after any other error, nothing more can
-// be read.
+// readCommand reads the next command. A refusal is sent as the answer; after any other error,
+// nothing more can be read.
 func readCommand(r *bufio.Reader) (command, error) {
 	line, err := readLine(r)
 	if err != nil {
@@ -145,7 +145,7 @@ func parseLine(line string) (command, error) {
 		case word == "":
 		case word[0] != '-' || !strings.Contains(word, "="):
 			c.args = append(c.args, word)
-		case !c.addFlag(word[1:]): // which may stand in the place of the name
+		case !c.addFlag(word[1:]): // a flag may take the place of the name
 			return c, errFlags
 		}
 	}
@@ -169,14 +169,14 @@ func (c *command) addFlag(text string) bool {
 	return true
 }
 
-// readPayload reads a payload of a size, and its end. wrong is the refusal of a size that is not
-// that of the payload.
+// readPayload reads a payload of a given size, and its end. wrong is the refusal if the payload has
+// another size.
 func readPayload(r *bufio.Reader, text string, wrong refusal) ([]byte, error) {
 	size, err := strconv.Atoi(text)
 	if err != nil || size < 0 || size > maxPayload {
 		return nil, wrong
 	}
-	var payload bytes.Buffer // grows with what has arrived
+	var payload bytes.Buffer // grows as data arrives
 	if n, err := io.CopyN(&payload, r, int64(size)); n < int64(size) {
 		return nil, cutShort(err, wrong)
 	}
@@ -185,7 +185,7 @@ func readPayload(r *bufio.Reader, text string, wrong refusal) ([]byte, error) {
 		return nil, cutShort(err, wrong)
 	}
 	if end != '\r' {
-		if r.Buffered() > 0 { // the other byte of the end, as far as it is there
+		if r.Buffered() > 0 { // the second byte of the end, if it has arrived
 			_, _ = r.Discard(1)
 		}
 		return nil, wrong
@@ -199,7 +199,7 @@ func readPayload(r *bufio.Reader, text string, wrong refusal) ([]byte, error) {
 	return payload.Bytes(), nil
 }
 
-// cutShort returns the error of a payload that ends early: a client that sends no more may still
+// cutShort returns the error for a payload that ends early: a client that sends no more may still
 // read.
 func cutShort(err error, wrong refusal) error {
 	if errors.Is(err, io.EOF) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readAll reads commands until no more can be read, and returns what came of each.
+// readAll reads commands until no more can be read, and returns the commands and failures.
 func readAll(r io.Reader) (read []command, failures []error) {
 	in := bufio.NewReaderSize(r, bufferSize)
 	for {
@@ -46,8 +46,8 @@ func FuzzCommands(f *testing.F) {
 	})
 }
 
-// untilWrongSize returns what came of commands up to the first one with a payload of another size:
-// what is left of that payload depends on what has arrived.
+// untilWrongSize returns the failures up to the first payload of a wrong size: how much of that
+// payload is left depends on how much has arrived.
 func untilWrongSize(failures []error) []error {
 	for i, err := range failures {
 		if err == errPayloadSize || err == errResultSize {
@@ -57,7 +57,7 @@ func untilWrongSize(failures []error) []error {
 	return failures
 }
 
-// checkParsers lets the parsers of values see a command: they must not panic.
+// checkParsers passes a command to the parsers of values, which must not panic.
 func checkParsers(c *command) {
 	switch c.name {
 	case "add", "schedule":
@@ -85,7 +85,7 @@ func FuzzID(f *testing.F) {
 
 func TestAFrameMayArriveInAnyPieces(t *testing.T) {
 	frame := "add a b 1 1 4030\r\n" + strings.Repeat("x", 4030) + "\r\n"
-	for pad := range 60 { // the end falls on each side of the buffer's end
+	for pad := range 60 { // put the line's end on either side of the buffer's end
 		text := strings.Replace(frame, "a b", strings.Repeat("a", pad+1)+" b", 1)
 		for _, r := range []io.Reader{
 			strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
@@ -99,7 +99,7 @@ func TestAFrameMayArriveInAnyPieces(t *testing.T) {
 	}
 }
 
-// A flag may stand in the place of the name, too: it is looked at before the name is.
+// A flag may take the place of the name, too: it is checked before the name.
 func TestFlagsInThePlaceOfTheName(t *testing.T) {
 	for line, want := range map[string]error{
 		"-=\r\n": errFlags, "-=1\r\n": errFlags, "-a=\r\n": errFlags, "-a=1 x -a=2\r\n": errFlags,
@@ -129,7 +129,7 @@ func TestBytesThatAreJSONStayBytes(t *testing.T) {
 	}
 }
 
-// Every job that the parsers accept is one that qless accepts.
+// qless accepts every job that the parsers accept.
 func FuzzSpecs(f *testing.F) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, line string) {
@@ -171,7 +171,7 @@ func FuzzSpecs(f *testing.F) {
 	})
 }
 
-// A Body writes the data that bodyOf reads, and leaves anything else as it is.
+// A Body writes the data that bodyOf reads. bodyOf leaves anything else as it is.
 func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		written, err := json.Marshal(Body{data})
@@ -185,7 +185,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// FuzzArgs looks at the arguments that have no spec.
+// FuzzArgs covers the arguments that are not in a spec.
 func FuzzArgs(f *testing.F) {
 	for _, text := range []string{
 		"0", "86400000", "86400001", "4294967296", "+1", "-", "a.b-c_D", "é",

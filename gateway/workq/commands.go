@@ -24,7 +24,7 @@ func (c *conn) add(request *command) ([]byte, error) {
 	return replyOK, nil
 }
 
-// replyOK is the answer to a command that has no other.
+// replyOK is the answer to commands that return nothing.
 var replyOK = []byte("+OK\r\n")
 
 // put puts a job.
@@ -59,8 +59,8 @@ func (c *conn) put(s *spec, life time.Duration) error {
 	return nil
 }
 
-// withJID calls f with the jid of the job that has an id: the id itself or, if there is none, as
-// other clients of qless write it.
+// withJID calls f with the jid of the job with an id: first with the id itself and, if there is no
+// such job, with the id as other clients of qless write it.
 func withJID(u id, f func(jid string) error) error {
 	err := f(u.String())
 	if errors.Is(err, qless.ErrNotFound) {
@@ -96,7 +96,7 @@ func (c *conn) finish(request *command) ([]byte, error) {
 	return replyOK, err
 }
 
-// asFailure makes an end that of a job that fails, or is tried again.
+// asFailure turns the end of a job into a failure, or into a retry if attempts are left.
 func (c *conn) asFailure(ctx context.Context, jid string, end *qless.End) error {
 	job, err := c.server.client.Job(ctx, jid)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *conn) asFailure(ctx context.Context, jid string, end *qless.End) error 
 	return nil
 }
 
-// delete deletes a job in any state.
+// delete carries out delete, for a job in any state.
 func (c *conn) delete(request *command) ([]byte, error) {
 	u, err := parseJobID(request.args[0])
 	if err != nil {
@@ -159,8 +159,8 @@ func (c *conn) result(request *command) ([]byte, error) {
 	return resultReply(u, &result), nil
 }
 
-// await waits for the end of a job until a time, or until the client is gone. The job may be
-// deleted meanwhile.
+// await waits until the job ends, the time is over, or the client is gone. The job may be deleted
+// meanwhile.
 func (c *conn) await(jid string, until time.Time) (qless.Result, error) {
 	ctx, cancel := context.WithDeadline(c.server.draining, until)
 	defer cancel()
@@ -196,8 +196,8 @@ func resultReply(u id, result *qless.Result) []byte {
 	return append(append(reply, body...), "\r\n"...)
 }
 
-// runMargin is how much longer than needed the record of the job of a run is kept, if the gateway
-// can't delete it.
+// runMargin is the extra time for which the record of a run's job is kept if the gateway can't
+// delete it.
 const runMargin = time.Minute
 
 // run puts a job, waits for its result, and deletes it.
@@ -221,7 +221,7 @@ func (c *conn) run(request *command) ([]byte, error) {
 	case err == nil:
 		_ = c.remove(ctx, jid)
 		return resultReply(s.id, &result), nil
-	case gone: // others may still run the job, and read its result
+	case gone: // others may still run the job and read its result
 		return nil, unsureError{errGone}
 	}
 	return nil, c.endRun(jid, err)
@@ -229,7 +229,7 @@ func (c *conn) run(request *command) ([]byte, error) {
 
 var errGone = errors.New("the client has gone")
 
-// awaitRun waits for the result of a run, or until the client is gone.
+// awaitRun waits until a run has a result, or the client is gone.
 func (c *conn) awaitRun(jid string, until time.Time) (result qless.Result, gone bool, err error) {
 	ctx, cancel := context.WithCancel(c.server.draining)
 	defer cancel()
@@ -259,8 +259,8 @@ func (c *conn) awaitResult(
 	return c.awaitLease(whole, jid)
 }
 
-// awaitLease waits for the result of a run whose time to wait is over, as long as a client has
-// leased its job.
+// awaitLease waits for the result of a run whose time to wait is over, as long as its job is
+// leased.
 func (c *conn) awaitLease(whole context.Context, jid string) (qless.Result, error) {
 	ctx, cancel := c.within()
 	defer cancel()
@@ -286,8 +286,8 @@ func (c *conn) awaitLease(whole context.Context, jid string) (qless.Result, erro
 	return result, err
 }
 
-// endRun deletes the job of a run that has no result, unless the server is about to end and a
-// client has leased it.
+// endRun deletes the job of a run without a result, unless the server is shutting down and a client
+// has leased the job.
 func (c *conn) endRun(jid string, why error) error {
 	ctx, cancel := c.within()
 	defer cancel()
@@ -298,7 +298,7 @@ func (c *conn) endRun(jid string, why error) error {
 		err = c.remove(ctx, jid)
 	}
 	if err != nil && !isGone(err) && !errors.Is(err, qless.ErrRunning) {
-		return unsureError{err} // it may still run
+		return unsureError{err} // the job may still run
 	}
 	if why == nil || isGone(why) || errors.Is(why, errTimeout) || errors.Is(why, errNotFound) ||
 		errors.Is(why, context.DeadlineExceeded) || errors.Is(why, context.Canceled) {

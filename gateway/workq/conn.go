@@ -18,10 +18,10 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	in     *bufio.Reader
-	half   time.Time // when the client was found to send no more; it may still read
+	half   time.Time // the time since which the client sends no more; it may still read
 }
 
-// bufferSize is how much of what a client has sent ahead is read.
+// bufferSize limits how much data that a client sends ahead is read.
 const bufferSize = 4096
 
 func newConn(s *Server, connection net.Conn) *conn {
@@ -34,7 +34,7 @@ var past = time.Unix(1, 0)
 // interrupt ends a read that waits for a command.
 func (c *conn) interrupt() { _ = c.net.SetReadDeadline(past) }
 
-// readWithin sets how long reading may take; 0 is without limit.
+// readWithin limits how long reading may take; 0 means no limit.
 func (c *conn) readWithin(d time.Duration) {
 	_ = c.net.SetReadDeadline(deadline(d))
 	if c.server.draining.Err() != nil {
@@ -96,8 +96,8 @@ func (c *conn) answer(request *command) error {
 	return c.write(reply)
 }
 
-// refuse answers a command with an error. To a client, that means that nothing was done. If this is
-// not known, there is no answer, and the error ends the connection.
+// refuse answers a command with an error. To a client, an error means that nothing was done. If
+// that is not certain, there is no answer, and the error ends the connection.
 func (c *conn) refuse(name string, err error) error {
 	if name != "result" && name != "inspect" && isUnsure(err) {
 		c.server.log.Warn("workq: closing a connection, because a command may or may not be done",
@@ -107,10 +107,10 @@ func (c *conn) refuse(name string, err error) error {
 	return c.write(refusalReply(c.refusalFor(name, err)))
 }
 
-// An unsureError is the error of a command of which a part was done.
+// An unsureError is the error of a command that may have been carried out in part.
 type unsureError struct{ error }
 
-// isUnsure reports whether a command with this error may be done.
+// isUnsure reports whether a command with this error may have taken effect.
 func isUnsure(err error) bool {
 	var partly unsureError
 	if errors.As(err, &partly) || errors.Is(err, qless.ErrNotReplicated) {
@@ -156,18 +156,18 @@ func (c *conn) refusalFor(name string, err error) refusal {
 	return errQueueOutOfSync
 }
 
-// within returns the context of a question to Redis.
+// within returns the context for a command to Redis.
 func (c *conn) within() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.server.ended, c.server.config.ServerTimeout)
 }
 
-// watchAfter is how long a command waits before it is watched whether the client goes away. Most
-// have been answered by then, and cost no goroutine.
+// watchAfter is the time that a command waits before its connection is watched. Most commands have
+// been answered by then, and cost no goroutine.
 const watchAfter = 5 * time.Millisecond
 
-// watch notices meanwhile if the client goes away, and cancels then. A client that sends no more
-// may have gone, or still read: it may wait for as long as its host may be silent, unless its place
-// is needed. Data that the client has sent ahead stays in the buffer. stop ends watching.
+// watch calls cancel if the client goes away before stop is called. A client that sends no more may
+// have gone, or may still read: it may wait as long as its host may be silent, unless its place is
+// needed. Data that the client has sent ahead stays in the buffer.
 func (c *conn) watch(cancel context.CancelFunc) (stop func()) {
 	c.readWithin(0)
 	if c.server.draining.Err() != nil {
@@ -186,22 +186,23 @@ func (c *conn) watch(cancel context.CancelFunc) (stop func()) {
 			c.interrupt()
 			<-done
 		}
-		c.noteEnd(hasEnded(c.net)) // what watched may have been interrupted before it saw the end
+		c.noteEnd(hasEnded(c.net)) // watching may have been interrupted before it saw the end
 	}
 }
 
-// noteEnd notes that the client sends no more, if that is so.
+// noteEnd notes whether the client has ended its side.
 func (c *conn) noteEnd(ended bool) {
 	if ended && c.half.IsZero() {
 		c.half = time.Now()
 	}
 }
 
-// leaves waits until the client goes away, or quit is closed. It reports which.
+// leaves waits until the client goes away or quit is closed. It reports whether the client has
+// gone.
 func (c *conn) leaves(quit <-chan struct{}) bool {
 	if c.half.IsZero() {
 		err := c.readAhead()
-		for err == nil { // the buffer is full: there is more before the end
+		for err == nil { // the buffer is full, but the end has not been read
 			select {
 			case <-quit:
 				return false
@@ -217,11 +218,12 @@ func (c *conn) leaves(quit <-chan struct{}) bool {
 	return c.server.linger(c, quit)
 }
 
-// lookInterval is how often a connection is looked at of which nothing more can be read.
+// lookInterval is the interval at which a connection is checked once nothing more can be read from
+// it.
 const lookInterval = time.Second
 
-// readAhead reads into the buffer until that is full, the client sends no more or goes away, or it
-// is interrupted.
+// readAhead reads into the buffer until the buffer is full, the client sends no more or goes away,
+// or reading is interrupted.
 func (c *conn) readAhead() error {
 	for n := c.in.Buffered() + 1; n <= c.in.Size(); n = c.in.Buffered() + 1 {
 		if _, err := c.in.Peek(n); err != nil {

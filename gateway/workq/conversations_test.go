@@ -28,7 +28,7 @@ func TestConversationsWithWorkq(t *testing.T) {
 	require.Contains(t, string(out), "623 passed, 0 failed")
 }
 
-// restarts returns a port: a connection to it restarts the gateway, and is then closed.
+// restarts returns a port. A connection to that port restarts the gateway, and is then closed.
 func (e *env) restarts() int {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(e, err)

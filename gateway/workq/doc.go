@@ -1,7 +1,7 @@
-// Package workq is a server that speaks the protocol of Workq, and keeps the jobs in qless.
+// Package workq is a server that speaks the protocol of Workq and keeps the jobs in qless.
 //
-// Clients of Workq need no change. Their jobs are durable, may be on a replicated Redis, and are
-// qless jobs: other clients of qless see them, work them, and put jobs that Workq clients lease.
+// Clients of Workq need no change. Their jobs are durable, can be replicated by Redis, and are
+// qless jobs: other clients of qless see and run them, and put jobs that Workq clients lease.
 //
 //	client, err := qless.Dial(ctx, "redis://localhost:6379", nil)
 //	...
@@ -11,8 +11,8 @@
 //	...
 //	err = server.Serve(listener)
 //
-// Any number of servers may share a namespace. The command qless serve workq takes the place
-// of Workq's own program.
+// Any number of servers may share a namespace. The command qless serve workq replaces Workq's own
+// program.
 //
 // # Queues
 //

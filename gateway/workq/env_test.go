@@ -123,8 +123,8 @@ func (p *peer) ask(format string, args ...any) string {
 	return p.line()
 }
 
-// body returns what a reply with a payload has after its first line: the fields before the size of
-// the payload, and the payload.
+// body reads the rest of a reply with a payload. It returns the fields before the size of the
+// payload, and the payload.
 func (p *peer) body() (fields []string, payload string) {
 	p.Helper()
 	fields = strings.Fields(p.line())
@@ -154,7 +154,7 @@ func (p *peer) lease(name string) (id, payload string) {
 	return fields[0], payload
 }
 
-// inspect returns what is known of a job, by key.
+// inspect returns the properties of a job, by key.
 func (p *peer) inspect(id string) map[string]string {
 	p.Helper()
 	require.Equal(p, "+OK 1", p.ask("inspect job %s", id))
@@ -168,7 +168,7 @@ func (p *peer) inspect(id string) map[string]string {
 	return values
 }
 
-// closed waits for the end of the connection, before which nothing may come.
+// closed waits for the end of the connection. Nothing may arrive before it.
 func (p *peer) closed() {
 	p.Helper()
 	require.NoError(p, p.net.SetReadDeadline(time.Now().Add(patience)))

@@ -9,28 +9,28 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// evictions counts the jobs whose lives have ended before they had. The server has a counter for
-// each queue and day. Only those are read that may have changed.
+// evictions counts the jobs whose lives ended before they had run. The server has a counter for
+// each queue and day. Only counters that may have changed are read.
 type evictions struct {
 	client *qless.Client
 	names  *names
 
 	mu     sync.Mutex
-	past   int                   // of the days before
-	day    time.Time             // that is counted
-	counts map[string]int        // of that day, by queue
+	past   int                   // the count of earlier days
+	day    time.Time             // the day being counted
+	counts map[string]int        // the counts of that day, by queue
 	lives  map[string]endsOfLive // by queue
-	readAt time.Time             // when all queues were read
-	rest   map[string]bool       // queues that a pass over all has not read; nil if there is none
+	readAt time.Time             // when all queues were last read
+	rest   map[string]bool       // queues left in the pass over all queues; nil between passes
 }
 
-// endsOfLive is when the first and the last life ends that is known of a queue, and that was not
-// counted.
+// endsOfLive holds the times at which the first and the last life end, of those known in a queue
+// and not counted yet.
 type endsOfLive struct{ first, last time.Time }
 
 const day = 24 * time.Hour
 
-// allAgain is how often all queues are read, because other processes put jobs too.
+// allAgain is the interval at which all queues are read, because other processes put jobs, too.
 const allAgain = time.Minute
 
 func newEvictions(client *qless.Client, names *names, started time.Time) *evictions {
@@ -40,7 +40,7 @@ func newEvictions(client *qless.Client, names *names, started time.Time) *evicti
 	}
 }
 
-// note notes when the life of a job ends that is in a queue.
+// note notes when the life of a job in a queue ends.
 func (e *evictions) note(queue string, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,13 +54,12 @@ func (e *evictions) note(queue string, at time.Time) {
 	e.lives[queue] = ends
 }
 
-// readAtOnce is how many queues are read between two looks at the time, apart from those in which
-// lives have ended.
+// readAtOnce is the number of queues that are read between two checks of the time, apart from those
+// in which lives have ended.
 const readAtOnce = 50
 
-// count returns how many jobs were evicted, from the day on which the server started. If there are
-// so many queues that they can't be read in some time, it continues with the others at the next
-// call.
+// count returns the number of jobs evicted since the day on which the server started. If the queues
+// can't all be read in the given time, the next call continues with the others.
 func (e *evictions) count(ctx context.Context, within time.Duration) (int, error) {
 	for begun := time.Now(); ; {
 		now := time.Now()
@@ -79,7 +78,7 @@ func (e *evictions) count(ctx context.Context, within time.Duration) (int, error
 	}
 }
 
-// unread returns some queues whose counters of a day may have changed.
+// unread returns some queues whose counters for a day may have changed.
 func (e *evictions) unread(now time.Time) (at time.Time, queues []string) {
 	all := e.names.all()
 	e.mu.Lock()
@@ -108,18 +107,18 @@ func (e *evictions) unread(now time.Time) (at time.Time, queues []string) {
 	return e.day, queues
 }
 
-// isOver reports whether the day that is counted is over. The mutex is held.
+// isOver reports whether the day being counted is over. The mutex is held.
 func (e *evictions) isOver(now time.Time) bool { return e.day.Before(now.UTC().Truncate(day)) }
 
-// enter notes counts of a day that were asked for at a time. It returns the sum of all, and whether
-// nothing is left to be read.
+// enter stores counts of a day that were requested at a given time. It returns the sum of all, and
+// whether nothing is left to read.
 func (e *evictions) enter(
 	at time.Time, queues []string, counts []int, asked time.Time,
 ) (sum int, done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.day.Equal(at) {
-		return e.sum(), true // another gateway was faster
+		return e.sum(), true // another call was faster
 	}
 	for i, queue := range queues {
 		e.counts[queue] = counts[i]
@@ -142,7 +141,7 @@ func (e *evictions) enter(
 	return e.sum(), true
 }
 
-// settled is how long after its end a life may be counted.
+// settled is the time after its end within which a life is counted.
 const settled = 10 * time.Second
 
 // sum returns the sum of all counts. The mutex is held.

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A server in memory, and a client that adds a job and leases it.
+// A client adds a job to an in-memory server, and leases it.
 func Example() {
 	redis, err := qlesstest.Start()
 	if err != nil {

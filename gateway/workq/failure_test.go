@@ -15,13 +15,13 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// away is the answer if Redis does not answer, or takes no writes.
+// away is the reply when Redis does not answer, or takes no writes.
 const away = "-SERVER-ERROR Read-only mode triggered by cmdlog circuit breaker"
 
-// addLine is an add without a payload.
+// addLine returns an add command without a payload.
 func addLine(id, name string) string { return "add " + id + " " + name + " 60000 3600000 0\r\n" }
 
-// A Redis that hangs is an error in time. A command that clients then send again takes effect once.
+// A hanging Redis leads to errors in time. A command that clients then repeat takes effect once.
 func TestARedisThatHangs(t *testing.T) {
 	e := newDialedEnv(t, func(c *workq.Config) { c.ServerTimeout = 300 * time.Millisecond })
 	p, waiting := e.dial(), e.dial()
@@ -35,7 +35,7 @@ func TestARedisThatHangs(t *testing.T) {
 	} {
 		require.Equal(t, away, p.ask("%s", line), line)
 	}
-	// Whether these are done is not known, so they get no answer.
+	// These may have taken effect, so they get no answer.
 	id := uuid.NewString()
 	for _, line := range []string{
 		addLine(id, "q"), "complete " + done + " 2\r\nok", "delete " + uuid.NewString(),
@@ -67,7 +67,7 @@ func TestARedisThatHangs(t *testing.T) {
 	require.Equal(t, id, fields[0])
 }
 
-// newDialedEnv is newEnv with a client of qless.Dial, whose commands end with their contexts.
+// newDialedEnv is newEnv with a client from qless.Dial, whose commands end with their contexts.
 func newDialedEnv(t *testing.T, change func(*workq.Config)) *env {
 	t.Helper()
 	e := &env{T: t, redis: testkit.Start(t)}
@@ -81,7 +81,7 @@ func newDialedEnv(t *testing.T, change func(*workq.Config)) *env {
 	return e
 }
 
-// A full Redis takes no jobs, but lets those go that there are.
+// A full Redis takes no new jobs, but existing ones can be run.
 func TestAFullRedis(t *testing.T) {
 	e := newEnv(t)
 	p := e.dial()
@@ -107,7 +107,7 @@ func TestAFullRedis(t *testing.T) {
 	require.Equal(t, "+OK", p.ask("%s", addLine(refused, "q")))
 }
 
-// While a replica takes over, nothing is written, and leases wait.
+// While a replica takes over, writes fail and leases wait.
 func TestAFailover(t *testing.T) {
 	e := newEnv(t, func(c *workq.Config) { c.ServerTimeout = time.Second })
 	p, waiting := e.dial(), e.dial()
@@ -132,7 +132,7 @@ func TestAFailover(t *testing.T) {
 	require.Equal(t, "+OK 1", waiting.line(), "a lease that waits outlives that")
 }
 
-// Jobs, leases, results and what is scheduled outlive a Redis that keeps its data.
+// Jobs, leases, results and schedules survive a restart of a Redis that persists its data.
 func TestJobsOutliveARedisThatKeepsItsData(t *testing.T) {
 	e := &env{T: t, redis: testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")}
 	e.qless = newQless(t, e.redis)

@@ -4,8 +4,8 @@ package workq
 
 import "net"
 
-// isReset can't tell whether the other side is gone.
+// isReset can't detect on this system that the other side is gone, and reports false.
 func isReset(net.Conn) bool { return false }
 
-// hasEnded reports that nothing is known of what the other side has said.
+// hasEnded can't detect on this system that the other side has ended its stream, and reports false.
 func hasEnded(net.Conn) bool { return false }

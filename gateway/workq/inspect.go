@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// inspect answers the commands that look at things.
+// inspect carries out the inspect commands.
 func (c *conn) inspect(request *command) ([]byte, error) {
 	args := request.args[1:]
 	for _, object := range []struct {
@@ -70,7 +70,7 @@ func (c *conn) inspectQueues(args []string) ([]byte, error) {
 	return c.queuesReply(all[from:min(from+limit, len(all))])
 }
 
-// queuesReply lists names with their numbers of jobs.
+// queuesReply lists names with the numbers of their jobs.
 func (c *conn) queuesReply(list []string) ([]byte, error) {
 	ctx, cancel := c.within()
 	defer cancel()
@@ -96,10 +96,10 @@ func (c *conn) queuesReply(list []string) ([]byte, error) {
 	return reply, nil
 }
 
-// askedAtOnce is how many queues are asked at a time.
+// askedAtOnce is the number of queues that are queried at a time.
 const askedAtOnce = 16
 
-// forEach asks something about each queue, several at a time. It stops at the first failure.
+// forEach calls ask for each queue, several at a time. It stops at the first failure.
 func forEach[T any](queues []string, ask func(queue string) (T, error)) ([]T, error) {
 	answers := make([]T, len(queues))
 	var next atomic.Int64
@@ -123,7 +123,7 @@ func forEach[T any](queues []string, ask func(queue string) (T, error)) ([]T, er
 	return answers, nil
 }
 
-// maxListed is how many items a command lists at most.
+// maxListed is the maximum number of items that a command lists.
 const maxListed = 100
 
 func parseRange(args []string) (offset, limit int, err error) {
@@ -163,7 +163,7 @@ func (c *conn) inspectJob(args []string) ([]byte, error) {
 	return appendJob([]byte("+OK 1\r\n"), job), nil
 }
 
-// current reads a job as it is, whether or not what has ended was noticed.
+// current reads a job in its true state, even if its lock, delay or life has ended unnoticed.
 func (c *conn) current(ctx context.Context, jid string) (*qless.Job, error) {
 	job, err := c.server.client.Job(ctx, jid)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *conn) inspectJobs(args []string, scheduled bool) ([]byte, error) {
 	return reply, nil
 }
 
-// listed returns some jobs of a name that can be leased, or are scheduled.
+// listed returns some jobs of a name that are scheduled or can be leased.
 func (c *conn) listed(
 	ctx context.Context, name string, scheduled bool, offset, limit int,
 ) ([]*qless.Job, error) {
@@ -242,7 +242,7 @@ func (c *conn) listed(
 	return shown, nil
 }
 
-// appendJob appends what there is to know of a job.
+// appendJob appends the properties of a job.
 func appendJob(reply []byte, job *qless.Job) []byte {
 	u, _ := idOf(job)
 	name, priority, _ := placeOf(job)

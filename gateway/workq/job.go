@@ -10,9 +10,9 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A Body is the data of a job, or its result, that a Workq client has given: any bytes, as base64
-// in JSON. Handlers in Go decode the data of such jobs into it, and set results of this type.
-// Whatever else a job has as data or result, Workq clients get as JSON.
+// A Body is the data or the result of a job as given by a Workq client: any bytes, as base64 in
+// JSON. Handlers in Go decode the data of such jobs into it, and set results of this type. Workq
+// clients get any other data and results as JSON.
 type Body struct {
 	Body []byte `json:"body"`
 }
@@ -23,11 +23,11 @@ const (
 	bodyEnd   = `"}`
 )
 
-// bodyOf returns the bytes that data or a result stands for.
+// bodyOf returns the bytes that data or a result represents.
 func bodyOf(data json.RawMessage) []byte {
 	if text, ok := bytes.CutPrefix(data, []byte(bodyBegin)); ok {
 		text, ok = bytes.CutSuffix(text, []byte(bodyEnd))
-		ok = ok && !bytes.ContainsAny(text, "\r\n") // which the decoder would pass over
+		ok = ok && !bytes.ContainsAny(text, "\r\n") // the decoder would ignore these
 		body := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 		if n, err := base64.StdEncoding.Decode(body, text); ok && err == nil {
 			return body[:n]
@@ -52,16 +52,16 @@ const (
 	headerTTL         = "workq-ttl"
 )
 
-// manyAttempts is how many attempts a job has at most.
+// manyAttempts is the maximum number of attempts of a job.
 const manyAttempts = 255
 
-// longestLife is the longest TTL that is kept. A time.Duration can't be much longer.
+// longestLife is the longest possible TTL. A time.Duration can't be much longer.
 const longestLife = 200 * 365 * 24 * time.Hour
 
-// failureGroup has the jobs that Workq clients have failed.
+// failureGroup is the group of the jobs that Workq clients have failed.
 const failureGroup = "workq"
 
-// options returns those of the put of a job. shift is added to the time of a job that is scheduled.
+// options returns the options for putting a job. shift is added to the time of a scheduled job.
 func (s *spec) options(now time.Time, shift time.Duration) []qless.PutOption {
 	attempts := s.maxAttempts
 	if attempts == 0 {
@@ -90,7 +90,7 @@ func (s *spec) options(now time.Time, shift time.Duration) []qless.PutOption {
 	return options
 }
 
-// ends returns when the life of a job with a TTL ends that is put now.
+// ends returns the time at which the life of the job ends if it is put now.
 func (s *spec) ends(now time.Time) time.Time {
 	if !s.at.IsZero() {
 		now = s.at
@@ -112,7 +112,7 @@ func header(job *qless.Job, key string) uint64 {
 	return n
 }
 
-// States of jobs, as Workq has them.
+// States of jobs in Workq.
 const (
 	stateNew       = 0
 	stateCompleted = 1
@@ -136,7 +136,8 @@ func stateOf(job *qless.Job) int {
 	return stateNew
 }
 
-// attemptsOf returns how often a job was leased, from its history as long as that is whole.
+// attemptsOf returns how often a job was leased. It counts in the job's history, unless that was
+// cut short.
 func attemptsOf(job *qless.Job) int {
 	if len(job.History) > 0 && len(job.History) < shortHistory {
 		popped := 0
@@ -157,24 +158,24 @@ func attemptsOf(job *qless.Job) int {
 	return attempts
 }
 
-// shortHistory is how many entries a history may have that was surely not cut short.
+// shortHistory is the number of entries up to which a history was certainly not cut short.
 const shortHistory = 90
 
-// undelivered is the log of a job that could not be given to the client that leased it.
+// undelivered is logged to a job that could not be delivered to the client that leased it.
 const undelivered = "workq: not delivered"
 
-// usedAttempts returns how many attempts a job had before it was leased last.
+// usedAttempts returns the number of attempts that a job used up before its last lease.
 func usedAttempts(job *qless.Job) int {
 	return job.Retries - max(job.Remaining, -1) + job.Ends
 }
 
-// idOf returns the id of a job as Workq clients know it, if it has one.
+// idOf returns the id by which Workq clients know a job, if there is one.
 func idOf(job *qless.Job) (id, bool) {
 	u, err := parseJobID(job.JID)
 	return u, err == nil && (job.JID == u.String() || job.JID == u.hex())
 }
 
-// placeOf returns the name and the priority of a job, also of one that has left its queue.
+// placeOf returns the name and the priority of a job, even if it has left its queue.
 func placeOf(job *qless.Job) (name string, priority int, ok bool) {
 	if name, priority, ok = parseQueue(job.Queue); ok {
 		return name, priority, true
@@ -187,7 +188,7 @@ func placeOf(job *qless.Job) (name string, priority int, ok bool) {
 	return "", 0, false
 }
 
-// createdAt returns when a job was put first.
+// createdAt returns the time at which a job was first put.
 func createdAt(job *qless.Job) time.Time {
 	if len(job.History) == 0 {
 		return time.Time{}

@@ -10,10 +10,11 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Leases of at most atOnce ask without waiting first: their time might be over before the answer.
+// Leases of at most atOnce first ask without waiting: their time might be over before the answer to
+// a waiting call arrives.
 const atOnce = time.Second
 
-// lease leases a job, and gives it to the client. A job that the client can't get goes back.
+// lease leases a job and delivers it to the client. If delivery fails, the job is released.
 func (c *conn) lease(request *command) error {
 	last := len(request.args) - 1
 	job, err := c.leaseJob(request.args[:last], request.args[last])
@@ -44,14 +45,14 @@ func (c *conn) giveBack(job *qless.Job) {
 	}
 }
 
-// How long a client that has ended its side may take to reset the connection, and how often that is
-// checked.
+// The time that a client that has ended its side may take to reset the connection, and the interval
+// at which that is checked.
 const (
 	goneWithin = 100 * time.Millisecond
 	goneStep   = 5 * time.Millisecond
 )
 
-// isGone reports whether a client that sends no more does not read either.
+// isGone reports whether a client that sends no more has also stopped reading.
 func (c *conn) isGone() bool {
 	for begun := time.Now(); time.Since(begun) < goneWithin; time.Sleep(goneStep) {
 		if isReset(c.net) {
@@ -69,7 +70,7 @@ func leaseReply(job *qless.Job) []byte {
 	return append(append(reply, body...), "\r\n"...)
 }
 
-// leaseJob leases a job of some names, within a time.
+// leaseJob leases a job of some names within a timeout.
 func (c *conn) leaseJob(list []string, timeout string) (*qless.Job, error) {
 	wait, err := parseWait(timeout)
 	if err != nil {
@@ -82,7 +83,7 @@ func (c *conn) leaseJob(list []string, timeout string) (*qless.Job, error) {
 	}
 	c.server.names.lease(list)
 	list = inRandomOrder(list)
-	list = list[:min(len(list), maxQueues)] // each has a queue at least
+	list = list[:min(len(list), maxQueues)] // each has at least one queue
 	ctx, cancel := context.WithTimeout(c.server.draining, wait)
 	defer cancel()
 	if wait < atOnce {
@@ -125,10 +126,10 @@ func (c *conn) take(list []string) (*qless.Job, error) {
 	}
 }
 
-// someOf returns as many queues as a lease can ask.
+// someOf returns at most as many queues as a lease can ask.
 func someOf(queues []string) []string { return queues[:min(len(queues), maxQueues)] }
 
-// receive waits for a job until the context ends, or the names have other queues. It may return
+// receive waits for a job until the context ends or the queues of the names change. It may return
 // none.
 func (c *conn) receive(ctx context.Context, list []string) (*qless.Job, error) {
 	asking, cancel := context.WithCancel(ctx)
@@ -148,7 +149,8 @@ func (c *conn) receive(ctx context.Context, list []string) (*qless.Job, error) {
 	return jobs[0], nil
 }
 
-// isLeasable reports whether a job can be given to a client. Otherwise it ends the job.
+// isLeasable reports whether a job can be delivered to a client. If it can't, isLeasable ends the
+// job.
 func (c *conn) isLeasable(job *qless.Job) bool {
 	group, message := "", ""
 	if _, ok := idOf(job); !ok {
@@ -163,7 +165,7 @@ func (c *conn) isLeasable(job *qless.Job) bool {
 	defer cancel()
 	if err := job.Fail(ctx, group, message); err != nil {
 		c.server.log.Warn("workq: can't fail a job", "jid", job.JID, "error", err)
-		time.Sleep(rand.N(goneWithin)) // it may be leased again at once
+		time.Sleep(rand.N(goneWithin)) // the job may be leased again at once
 	}
 	return false
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A lingerer is a connection on which a command waits though the client sends no more. Most such
+// A lingerer is a connection on which a command waits although the client sends no more. Most such
 // clients have gone.
 type lingerer struct {
 	conn *conn
-	out  chan struct{} // is closed when its place is needed
+	out  chan struct{} // closed when its place is needed
 }
 
-// linger waits until the client of a connection is taken for gone, or quit is closed. It reports
-// which.
+// linger waits until the client of a connection is considered gone or quit is closed. It reports
+// whether the client is gone.
 func (s *Server) linger(c *conn, quit <-chan struct{}) bool {
 	l := &lingerer{c, make(chan struct{})}
 	s.mu.Lock()
@@ -41,8 +41,8 @@ func (s *Server) forget(l *lingerer) {
 	s.lingering = slices.DeleteFunc(s.lingering, func(other *lingerer) bool { return other == l })
 }
 
-// makeRoom closes the connection whose client has sent nothing more for the longest time, if a
-// command waits on one. It reports whether there was one. The mutex is held.
+// makeRoom closes the connection that has lingered longest. It reports whether there was one. The
+// mutex is held.
 func (s *Server) makeRoom() bool {
 	if len(s.lingering) == 0 {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// waits are commands that wait.
+// waits returns commands that wait.
 func waits(p *peer) map[string]string {
 	return map[string]string{
 		"lease":  "lease idle 600000\r\n",
@@ -23,14 +23,14 @@ func waits(p *peer) map[string]string {
 	}
 }
 
-// leaves are the ways in which a client goes away.
+// leaves are the ways in which a client can go away.
 var leaves = map[string]func(*peer){
 	"closed": func(p *peer) { _ = p.net.Close() },
 	"reset":  func(p *peer) { p.vanish() },
 	"half":   func(p *peer) { _ = p.net.(*net.TCPConn).CloseWrite() },
 }
 
-// active returns how many clients the server counts.
+// active returns the server's number of active clients.
 func (p *peer) active() string {
 	p.Helper()
 	require.Equal(p, "+OK 1", p.ask("inspect server"))
@@ -41,7 +41,7 @@ func (p *peer) active() string {
 	return active
 }
 
-// A client that waits and sends no more may have gone: it keeps its place for PeerTimeout.
+// A waiting client that sends no more may have gone. It keeps its place for PeerTimeout.
 func TestClientsThatHaveGone(t *testing.T) {
 	e := newEnv(t, func(c *workq.Config) { c.PeerTimeout = 300 * time.Millisecond })
 	other := e.dial()
@@ -60,11 +60,11 @@ func TestClientsThatHaveGone(t *testing.T) {
 	leased, _ := other.lease("idle")
 	require.Equal(t, id, leased)
 	require.Equal(t, "1", other.inspect(id)["attempts"])
-	id, _ = other.lease("runs") // which is still there to be done
+	id, _ = other.lease("runs") // the job still exists
 	require.Equal(t, "+OK", other.ask("complete %s 0\r\n", id))
 }
 
-// At the limit, clients that may have gone lose their places at once.
+// Once the limit is reached, clients that may have gone lose their places at once.
 func TestClientsThatHaveGoneMakeRoom(t *testing.T) {
 	for how, leave := range leaves {
 		t.Run(how, func(t *testing.T) {

@@ -14,13 +14,13 @@ const (
 	tcpCloseWait   = 8
 )
 
-// look returns why nothing more will come on a connection after what has not been read: the other
-// side has ended its stream, or it is gone.
+// look returns io.EOF or another error if no more data will arrive after the unread data: the other
+// side has ended its stream, or is gone.
 func look(connection net.Conn) error {
 	state := tcpEstablished
 	err := control(connection, func(fd int) {
 		info, err := syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_INFO)
-		if err == nil { // the state is the first byte
+		if err == nil { // the first byte is the state
 			var first [4]byte
 			binary.NativeEndian.PutUint32(first[:], uint32(info))
 			state = int(first[0])

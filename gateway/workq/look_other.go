@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// look returns an error if the other side is gone, as far as that is known.
+// look returns an error if the other side is known to be gone.
 func look(connection net.Conn) error {
 	if isReset(connection) {
 		return os.ErrClosed

@@ -14,24 +14,24 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// prefix begins the names of all queues of the gateway.
+// prefix begins the names of all of the gateway's queues.
 const prefix = "workq/"
 
 // scheduledSuffix ends the names of the queues of jobs that were scheduled.
 const scheduledSuffix = "/s"
 
-// Queue returns the name of the qless queue that has the jobs of a Workq name with a priority.
-// Scheduled jobs are in ScheduledQueue.
+// Queue returns the name of the qless queue for the jobs of a Workq name with a priority. Scheduled
+// jobs are in [ScheduledQueue].
 func Queue(name string, priority int) string { return prefix + name + "/" + strconv.Itoa(priority) }
 
-// ScheduledQueue returns the name of the qless queue that has the scheduled jobs of a Workq name
-// with a priority.
+// ScheduledQueue returns the name of the qless queue for the scheduled jobs of a Workq name with a
+// priority.
 func ScheduledQueue(name string, priority int) string {
 	return Queue(name, priority) + scheduledSuffix
 }
 
-// parseQueue returns the name and the priority of the jobs of a queue, and whether it is one of the
-// gateway's.
+// parseQueue returns the name and the priority of a queue's jobs, and whether it is one of the
+// gateway's queues.
 func parseQueue(queue string) (name string, priority int, ok bool) {
 	rest, ok := strings.CutPrefix(queue, prefix)
 	rest = strings.TrimSuffix(rest, scheduledSuffix)
@@ -41,29 +41,29 @@ func parseQueue(queue string) (name string, priority int, ok bool) {
 	return name, int(n), ok && checkName(name) == nil
 }
 
-// manyPriorities is how many priorities a name may have before those without jobs are passed over.
+// manyPriorities is the number of priorities of a name from which those without jobs are skipped.
 const manyPriorities = 8
 
-// maxQueues is how many queues a lease asks at most.
+// maxQueues is the maximum number of queues that a lease asks.
 const maxQueues = 1000
 
-// maxLeased is how many names are known that have no queues on the server, because a lease has
-// asked for their jobs.
+// maxLeased is the maximum number of names that are known without queues on the server, because a
+// lease has asked for their jobs.
 const maxLeased = 10_000
 
-// names are the Workq names that are known, with the priorities that their jobs have.
+// names are the known Workq names, with the priorities of their jobs.
 type names struct {
 	mu     sync.Mutex
-	known  map[string]*priorities // of names that have queues, or are watched
-	leased map[string]bool        // names that leases have asked for, or that had queues
-	queues map[string]bool        // that exist on the server, or are about to
+	known  map[string]*priorities // names that have queues or are watched
+	leased map[string]bool        // names that leases have asked for or that had queues
+	queues map[string]bool        // queues that exist on the server or are about to
 }
 
-// priorities are those of the jobs of a name, the highest first.
+// priorities are the priorities of a name's jobs, the highest first.
 type priorities struct {
 	exists   bool // a job was put
 	list     []int
-	usedAt   map[int]time.Time // when this process last put a job with one
+	usedAt   map[int]time.Time // when this process last put a job with the priority
 	watchers map[*watcher]bool
 }
 
@@ -73,8 +73,8 @@ func newNames() *names {
 	}
 }
 
-// lease notes that a lease has asked for the jobs of names. If there are too many, others are
-// forgotten.
+// lease notes that a lease has asked for the jobs of names. If there are too many, it forgets
+// others.
 func (n *names) lease(list []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,7 +83,7 @@ func (n *names) lease(list []string) {
 	}
 }
 
-// remember notes that a name exists, which may have no queues. The mutex is held.
+// remember notes that a name exists, perhaps without queues. The mutex is held.
 func (n *names) remember(name string) {
 	if n.leased[name] {
 		return
@@ -133,7 +133,7 @@ func (n *names) get(name string) *priorities {
 	return p
 }
 
-// include adds a priority, unless it is there.
+// include adds a priority unless it exists.
 func (p *priorities) include(priority int) {
 	at, found := slices.BinarySearchFunc(p.list, priority, func(a, b int) int {
 		return cmp.Compare(b, a)
@@ -151,11 +151,11 @@ func (p *priorities) change() {
 	}
 }
 
-// update notes what the server knows, which was asked at a time.
+// update applies the server's list of queues, which was requested at the time asked.
 func (n *names) update(counts []qless.QueueCounts, asked time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	found := map[string]map[int]bool{} // whether there are jobs
+	found := map[string]map[int]bool{} // by name and priority: whether there are jobs
 	for _, c := range counts {
 		name, priority, ok := parseQueue(c.Name)
 		if !ok {
@@ -178,7 +178,7 @@ func (n *names) update(counts []qless.QueueCounts, asked time.Time) {
 	}
 }
 
-// forget forgets a name that has no queues any more. The mutex is held.
+// forget forgets a name that no longer has queues. The mutex is held.
 func (n *names) forget(name string, p *priorities) {
 	delete(n.known, name)
 	if p.exists {
@@ -243,8 +243,8 @@ func (n *names) sorted() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// queuesOf returns the queues that names have on the server, each name's in the order in which jobs
-// are taken from them.
+// queuesOf returns the queues of names on the server, the queues of each name in the order in which
+// jobs are taken from them.
 func (n *names) queuesOf(list ...string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -258,14 +258,14 @@ func (n *names) all() []string {
 	return slices.Collect(maps.Keys(n.queues))
 }
 
-// asked returns the queues that a lease of some names asks, in their order.
+// asked returns the queues that a lease of some names asks, in order.
 func (n *names) asked(list []string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.askedBy(list)
 }
 
-// askedBy is asked while the mutex is held.
+// askedBy is asked, but called while the mutex is held.
 func (n *names) askedBy(list []string) (queues []string) {
 	for _, name := range list {
 		priorities := []int{0}
@@ -279,11 +279,11 @@ func (n *names) askedBy(list []string) (queues []string) {
 	return queues
 }
 
-// A watcher is a lease that has to ask again when its names have other queues.
+// A watcher is a lease that has to ask again when the queues of its names change.
 type watcher struct{ cancel context.CancelFunc }
 
-// watch returns the queues that a lease of some names asks, and calls cancel, which must not wait,
-// when the names have others, until stop is called.
+// watch returns the queues that a lease of some names asks. It calls cancel, which must not block,
+// when these queues change, until stop is called.
 func (n *names) watch(list []string, cancel context.CancelFunc) (queues []string, stop func()) {
 	w := &watcher{cancel}
 	n.mu.Lock()
@@ -307,14 +307,14 @@ func (n *names) watch(list []string, cancel context.CancelFunc) (queues []string
 	}
 }
 
-// maxOrders is how many orders of the same names are in use at a time. Each costs the server an
-// idle worker while leases wait.
+// maxOrders is the maximum number of orders of the same names in use at a time. Each costs the
+// server an idle worker while leases wait.
 const maxOrders = 16
 
-// orderPeriod is how long these orders are used.
+// orderPeriod is the time for which these orders are used.
 const orderPeriod = 10 * time.Second
 
-// inRandomOrder returns different names in an order in which each is as likely to be the first.
+// inRandomOrder returns distinct names in an order in which each is equally likely to be the first.
 func inRandomOrder(list []string) []string {
 	list = slices.Compact(slices.Sorted(slices.Values(list)))
 	if len(list) <= 3 {

@@ -44,7 +44,7 @@ func TestNamesThatLoseTheirQueues(t *testing.T) {
 func TestAnUpdateDuringAPutLosesNoName(t *testing.T) {
 	n := newNames()
 	n.use("slow", 3, Queue("slow", 3))
-	asked := time.Now().Add(time.Nanosecond) // the server has not got the job yet
+	asked := time.Now().Add(time.Nanosecond) // before the job reaches the server
 	n.update(nil, asked)
 	n.add("slow", 3, Queue("slow", 3))
 	require.Equal(t, []string{Queue("slow", 3)}, n.queuesOf("slow"))

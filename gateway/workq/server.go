@@ -13,46 +13,47 @@ import (
 	"github.com/qless/qless-go/gateway/internal/keepalive"
 )
 
-// A Config configures a [Server]. Client is required. In every other field, 0 stands for the
-// default.
+// A Config configures a [Server]. Client is required. In every other field, 0 means the default.
 type Config struct {
 	// Client is the client of qless. It is the worker that leases jobs.
 	Client *qless.Client
 
-	// CommandTimeout is how long a client may take to send a command whose first byte has arrived.
-	// Then the connection is closed. Defaults to 1 min. The special value -1 means without limit.
+	// CommandTimeout is the longest time that a client may take to send a command, counted from its
+	// first byte. After that, the connection is closed. Defaults to 1 min. The special value -1
+	// means no limit.
 	CommandTimeout time.Duration
 
-	// IdleTimeout is how long a connection is kept without a command. Defaults to -1, which means
-	// without limit, as in Workq.
+	// IdleTimeout is the longest time that a connection is kept without a command. Defaults to -1,
+	// which means no limit, as in Workq.
 	IdleTimeout time.Duration
 
-	// Logger gets what goes wrong. Defaults to slog.Default().
+	// Logger logs failures. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// MaxConnections is how many connections there may be. A further one takes the place of a client
-	// that waits but has ended its side of the connection, as one does that goes away. Without such
-	// a client, it is closed at once. Defaults to 10,000. The special value -1 means without limit.
+	// MaxConnections is the maximum number of connections. A further connection takes the place of
+	// a waiting client that has ended its side of the connection, as clients do that go away. If
+	// there is no such client, the further connection is closed at once. Defaults to 10,000. The
+	// special value -1 means no limit.
 	MaxConnections int
 
-	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before
-	// the connection is taken for broken. Written data may stay unacknowledged for that long, or
-	// for WriteTimeout if that is longer. A client that has ended its side of the connection may
-	// also wait for so long, because it may be gone. Defaults to 30 s. The special value -1 leaves
-	// it to the system.
+	// PeerTimeout is the longest time that a client's host may leave TCP's probes unanswered before
+	// the connection is considered broken. Written data may stay unacknowledged for the longer of
+	// PeerTimeout and WriteTimeout. A client that has ended its side of the connection may have
+	// gone, so it may wait no longer than PeerTimeout either. Defaults to 30 s. The special value
+	// -1 leaves it to the system.
 	PeerTimeout time.Duration
 
-	// RefreshInterval is how often the queues are read that other processes use, at most. Each time
-	// costs the server 9 commands a queue; if it takes long, it is done more seldom. Defaults to
-	// 5 s.
+	// RefreshInterval is the shortest interval at which the list of queues is read, for queues that
+	// other processes use. A refresh costs the server 9 commands for each queue; if it takes long,
+	// the interval grows. Defaults to 5 s.
 	RefreshInterval time.Duration
 
-	// ServerTimeout is how long Redis may take for a command, apart from the time that the client
-	// says it waits. Defaults to 5 s.
+	// ServerTimeout is the longest time that Redis may take for a command, apart from the time that
+	// the client asks to wait. Defaults to 5 s.
 	ServerTimeout time.Duration
 
-	// WriteTimeout is how long a client may take to receive a reply. Then the connection is closed.
-	// Defaults to 1 min. The special value -1 means without limit.
+	// WriteTimeout is the longest time that a client may take to receive a reply. After that, the
+	// connection is closed. Defaults to 1 min. The special value -1 means no limit.
 	WriteTimeout time.Duration
 }
 
@@ -72,11 +73,11 @@ type Server struct {
 	drain    context.CancelFunc
 	ended    context.Context // ends when all connections must be closed
 	end      context.CancelFunc
-	work     sync.WaitGroup // what runs beside the connections
-	served   sync.WaitGroup // connections
+	work     sync.WaitGroup // background goroutines
+	served   sync.WaitGroup // goroutines of connections
 
 	mu        sync.Mutex
-	running   bool // what runs beside the connections was started
+	running   bool // the background goroutines were started
 	listeners map[net.Listener]bool
 	conns     map[*conn]bool
 	lingering []*lingerer // the oldest first
@@ -85,8 +86,8 @@ type Server struct {
 // ErrServerClosed is returned by [Server.Serve] after [Server.Shutdown].
 var ErrServerClosed = errors.New("workq: the server is closed")
 
-// New returns a server. It panics if the configuration has no client; other values that can't be
-// are [qless.ErrInvalid].
+// New returns a server. It panics if the configuration has no client; other invalid values return
+// [qless.ErrInvalid].
 func New(config Config) (*Server, error) {
 	if config.Client == nil {
 		panic("workq: Config.Client is nil")
@@ -157,9 +158,8 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Serve accepts connections, and serves them until [Server.Shutdown] is called or the listener
-// fails. It closes the listener. First it reads which queues there are; if that fails, so does
-// Serve.
+// Serve accepts and serves connections until [Server.Shutdown] is called or the listener fails. It
+// closes the listener. Serve first reads the list of queues, and fails if that fails.
 func (s *Server) Serve(listener net.Listener) error {
 	defer func() { _ = listener.Close() }()
 	if err := s.start(listener); err != nil {
@@ -180,13 +180,13 @@ func (s *Server) Serve(listener net.Listener) error {
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
 			return err
 		}
-		wait = min(max(2*wait, 5*time.Millisecond), time.Second) // no more files, perhaps
+		wait = min(max(2*wait, 5*time.Millisecond), time.Second) // perhaps out of file descriptors
 		s.log.Warn("workq: can't accept a connection", "error", err)
 		time.Sleep(wait)
 	}
 }
 
-// start begins what runs beside the connections, unless that runs.
+// start starts the background goroutines, unless they run.
 func (s *Server) start(listener net.Listener) error {
 	s.mu.Lock()
 	if s.draining.Err() != nil {
@@ -212,7 +212,7 @@ func (s *Server) start(listener net.Listener) error {
 	return err
 }
 
-// refresh reads which queues there are.
+// refresh reads the list of queues.
 func (s *Server) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.ServerTimeout)
 	defer cancel()
@@ -224,7 +224,7 @@ func (s *Server) refresh(ctx context.Context) error {
 	return err
 }
 
-// refreshShare is how many times as long as a refresh the time until the next one is.
+// refreshShare is the minimum ratio of the time between refreshes to the time that one takes.
 const refreshShare = 500
 
 func (s *Server) keepRefreshing() {
@@ -245,7 +245,7 @@ func (s *Server) keepRefreshing() {
 	}
 }
 
-// accept serves a connection, if there are not too many.
+// accept serves a connection, unless there are too many.
 func (s *Server) accept(connection net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,9 +265,10 @@ func (s *Server) accept(connection net.Conn) {
 	})
 }
 
-// Shutdown stops the server: it closes its listeners and the connections that wait for a command.
-// The others get the answer to the command that is under way; leases and results that wait time
-// out. When the context ends, connections that are left are closed, and its error is returned.
+// Shutdown stops the server: it closes the listeners and the connections that are waiting for a
+// command. The others get the answer to the command under way; waiting leases and results time out.
+// If the context ends first, Shutdown closes the remaining connections, and returns the context's
+// error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.drain()

@@ -11,40 +11,41 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A sweeper applies the ends of locks, delays and lives to jobs, so that others see their true
-// states, for all connections. It knows when something ends next in each queue.
+// A sweeper applies the ends of locks, delays and lives to jobs, so that all connections see their
+// true states. It knows when something ends next in each queue.
 type sweeper struct {
 	client  *qless.Client
 	names   *names
 	timeout time.Duration
-	soon    chan struct{} // something ends sooner than all that was known before
+	soon    chan struct{} // signals an end that is sooner than all known ones
 
 	mu    sync.Mutex
 	ends  endHeap
 	due   map[string]time.Time // by queue
-	lives map[time.Time]bool   // when lives end, in steps
+	lives map[time.Time]bool   // when lives end, rounded to lifeStep
 }
 
-// lifeStep is how exactly the ends of lives are known.
+// lifeStep is the precision with which the ends of lives are known.
 const lifeStep = 5 * time.Millisecond
 
-// horizon is how long before their ends lives are noted. Each is swept within a second in any case.
+// horizon is the longest rest of a life that is noted. Every ended life is swept within a second in
+// any case.
 const horizon = 10 * time.Minute
 
-// sweepAgain is how long it takes until queues are swept of which nothing is known, because another
-// process has put or leased their jobs.
+// sweepAgain is the interval at which queues are swept in which no end is known, because other
+// processes may have put or leased their jobs.
 const sweepAgain = time.Second
 
 // shortest is the shortest time between two sweeps of a queue, in case clocks differ.
 const shortest = 5 * time.Millisecond
 
-// An ending is when a lock or a delay ends in a queue or, without a queue, the life of a job.
+// An ending is the end of a lock or a delay in a queue or, without a queue, of a job's life.
 type ending struct {
 	at    time.Time
 	queue string
 }
 
-// An endHeap is a heap of endings, the first one first.
+// An endHeap is a heap of endings, the earliest first.
 type endHeap []ending
 
 func (h endHeap) Len() int           { return len(h) }
@@ -102,7 +103,8 @@ func (s *sweeper) add(e ending) {
 	}
 }
 
-// take returns the queues in which something has ended, and whether lives have ended.
+// take removes and returns the queues in which something has ended, and reports whether lives have
+// ended.
 func (s *sweeper) take(now time.Time) (queues []string, lives bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +114,7 @@ func (s *sweeper) take(now time.Time) (queues []string, lives bool) {
 		case e.queue == "":
 			delete(s.lives, e.at)
 			lives = true
-		case s.due[e.queue].Equal(e.at): // else something ended sooner
+		case s.due[e.queue].Equal(e.at): // otherwise something ended sooner
 			delete(s.due, e.queue)
 			queues = append(queues, e.queue)
 		}
@@ -158,10 +160,10 @@ func (s *sweeper) run(ctx context.Context) {
 	}
 }
 
-// sweptAtOnce is how many queues a sweep looks at.
+// sweptAtOnce is the number of queues in one sweep.
 const sweptAtOnce = 100
 
-// fullSweep is how many jobs a sweep deals with at most.
+// fullSweep is the maximum number of jobs that a sweep handles.
 const fullSweep = 100
 
 // sweep sweeps queues, and ends lives.
@@ -180,7 +182,7 @@ func (s *sweeper) sweepSome(ctx context.Context, queues []string) {
 		n, err := s.client.Sweep(limited, queues...)
 		cancel()
 		if err != nil || n < fullSweep {
-			return // what is left, the next sweep of all queues finds
+			return // the next sweep of all queues finds the rest
 		}
 	}
 }

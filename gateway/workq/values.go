@@ -14,7 +14,7 @@ const (
 	maxWait = 86_400_000
 )
 
-// maxName is how many bytes a name may have.
+// maxName is the maximum length of a name, in bytes.
 const maxName = 255
 
 // An id is a UUID.
@@ -58,7 +58,7 @@ func (u id) check() error {
 	return nil
 }
 
-// hex returns the id as Go's and other clients of qless write their random jids.
+// hex returns the id in the form in which qless clients write their random jids.
 func (u id) hex() string { return hex.EncodeToString(u[:]) }
 
 // String returns the id in its canonical form, which is the jid of the gateway's jobs.
@@ -67,7 +67,7 @@ func (u id) String() string {
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// parseJobID parses an id that a job can have.
+// parseJobID parses the id of a job.
 func parseJobID(text string) (id, error) {
 	u, err := parseID(text)
 	if err != nil {
@@ -91,7 +91,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// parseNumber parses a number that has at most some bits, or returns the refusal.
+// parseNumber parses a number of at most the given bits, or returns the refusal.
 func parseNumber(text string, bits int, refused refusal) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, bits)
 	if err != nil {
@@ -123,7 +123,7 @@ type spec struct {
 	payload     []byte
 }
 
-// timeLayout is how times are written.
+// timeLayout is the format of times.
 const timeLayout = "2006-01-02T15:04:05Z"
 
 // parseAdd parses the arguments of add, or of schedule.
@@ -143,7 +143,7 @@ func parseAdd(c *command) (spec, error) {
 	return s, s.parseFlags(c)
 }
 
-// parseHead parses what add, schedule and run have in common.
+// parseHead parses the arguments that add, schedule and run have in common.
 func parseHead(c *command) (spec, error) {
 	s := spec{payload: c.payload}
 	var err error

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A readConn reports reads.
+// A readConn reports each read.
 type readConn struct {
 	*net.TCPConn
 	read chan struct{}

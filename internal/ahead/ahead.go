@@ -1,5 +1,5 @@
-// Package ahead holds the jobs that a worker has taken ahead of its free slots, and decides how
-// many these may be. It knows a job only by its value.
+// Package ahead holds the jobs that a worker takes ahead of its free slots, and limits their
+// number. It treats jobs as mere values.
 package ahead
 
 import (
@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Usual is how many jobs a worker takes ahead at most unless its config says otherwise. More make
-// a job no cheaper, but more of them wait for their locks to end when the worker dies.
+// Usual is the default maximum number of jobs taken ahead. More would not make a job cheaper, but
+// leave more jobs waiting for their locks to end when a worker dies.
 const Usual = 16
 
 // window is how long a job may wait for the worker that has taken it ahead. A worker takes as many
-// as it works off in half of that.
+// jobs as it can run in half that time.
 const window = 20 * time.Millisecond
 
-// enough is how many handlers are timed before jobs are taken ahead.
+// enough is the number of handlers that are timed before jobs are taken ahead.
 const enough = 8
 
-// A Queue has the jobs that were taken ahead, first in, first out. It is not safe for concurrent
+// A Queue holds the jobs that were taken ahead, first in, first out. It is not safe for concurrent
 // use.
 type Queue[J comparable] struct {
 	Window time.Duration // how long a job may wait; set by New
@@ -26,8 +26,8 @@ type Queue[J comparable] struct {
 	limit   int
 	overdue func()
 	jobs    []held[J]
-	armed   bool // overdue is going to be called
-	timed   int  // how many handlers were timed, up to enough
+	armed   bool // overdue will be called
+	timed   int  // the number of handlers timed, up to enough
 	mean    time.Duration
 }
 
@@ -48,9 +48,9 @@ func (q *Queue[J]) Ran(d time.Duration) {
 	q.mean += (d - q.mean) / time.Duration(q.timed)
 }
 
-// Wanted returns how many jobs to ask for when the handlers of so many slots have begun at the
-// given times. Handlers that have run for long don't count: they may run on. No more jobs are
-// wanted before half of them are used up.
+// Wanted returns the number of jobs to ask for, given the number of slots and the times when the
+// running handlers began. Slots whose handlers have run for long don't count, as they may stay
+// busy. No more jobs are wanted until half of them are used up.
 func (q *Queue[J]) Wanted(slots int, began func(yield func(time.Time) bool)) int {
 	short := q.Window / 2
 	if q.limit == 0 || q.timed < enough || q.mean > short {
@@ -68,7 +68,7 @@ func (q *Queue[J]) Wanted(slots int, began func(yield func(time.Time) bool)) int
 	return n - len(q.jobs)
 }
 
-// Len returns how many jobs were taken ahead.
+// Len returns the number of jobs that were taken ahead.
 func (q *Queue[J]) Len() int { return len(q.jobs) }
 
 // Push adds a job.
@@ -77,7 +77,7 @@ func (q *Queue[J]) Push(job J) {
 	q.arm()
 }
 
-// arm has overdue called when the first job has waited for the whole window.
+// arm arranges for overdue to be called when the first job has waited for the whole window.
 func (q *Queue[J]) arm() {
 	if !q.armed && len(q.jobs) > 0 {
 		q.armed = true
@@ -110,8 +110,8 @@ func (q *Queue[J]) TakeAll() []J {
 	return all
 }
 
-// TakeOverdue removes and returns all jobs if the first has waited for too long. Then no more are
-// wanted until some handlers have been timed.
+// TakeOverdue removes and returns all jobs if the first has waited for too long. No more are wanted
+// then until some handlers have been timed.
 func (q *Queue[J]) TakeOverdue() []J {
 	q.armed = false
 	if len(q.jobs) == 0 || time.Since(q.jobs[0].since) < q.Window {

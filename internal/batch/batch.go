@@ -9,28 +9,29 @@ import (
 	"time"
 )
 
-// A Batcher has calls with a request Q and an answer A. A call that comes while no other is in
-// flight goes out alone, on its own goroutine. Calls that come meanwhile wait, and go out together:
-// one exchange is in flight at a time. The fields must be set before the first call.
+// A Batcher combines calls with a request Q and an answer A. A call that arrives while no other is
+// in flight goes out alone, on its own goroutine. Calls that arrive in the meantime wait and go out
+// together, so that one exchange is in flight at a time. The fields must be set before the first
+// call.
 type Batcher[Q, A any] struct {
 	// Alone answers a request that goes out by itself.
 	Alone func(ctx context.Context, request Q) A
 
-	// Count returns how many calls at the beginning of a list, which is not empty, go out together.
-	// It is called with the lock held. Less than 1 counts as 1.
+	// Count returns the number of calls at the beginning of a non-empty list that go out together. It
+	// is called with the lock held. Less than 1 counts as 1.
 	Count func(waiting []*Call[Q, A]) int
 
 	// Send answers all calls of a batch. The context has the values of the first call's context, and
 	// the latest of the deadlines if every call has one.
 	Send func(ctx context.Context, batch []*Call[Q, A])
 
-	// Gather has a call that comes while no other is in flight let other goroutines run first, and
+	// Gather makes a call that arrives while no other is in flight let other goroutines run first, and
 	// go out with their calls. It is for calls that come in bursts.
 	Gather bool
 
 	mu      sync.Mutex
 	sending bool
-	waiting []*Call[Q, A] // in the order in which they came
+	waiting []*Call[Q, A] // in order of arrival
 }
 
 // A Call waits for its answer.
@@ -70,7 +71,7 @@ func (b *Batcher[Q, A]) Do(ctx context.Context, request Q) (A, error) {
 	}
 }
 
-// Waiting returns how many calls wait for the exchange that is in flight.
+// Waiting returns the number of calls that wait for the exchange in flight.
 func (b *Batcher[Q, A]) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +91,7 @@ func (b *Batcher[Q, A]) join(ctx context.Context, request Q) *Call[Q, A] {
 	return call
 }
 
-// follow makes a call that could go out alone the first of the calls that have come since. It
+// follow makes a call that could go out alone the first of the calls that have arrived since. It
 // returns nil if there are none.
 func (b *Batcher[Q, A]) follow(ctx context.Context, request Q) *Call[Q, A] {
 	b.mu.Lock()
@@ -104,7 +105,7 @@ func (b *Batcher[Q, A]) follow(ctx context.Context, request Q) *Call[Q, A] {
 	return call
 }
 
-// leave removes a call that waits.
+// leave removes a waiting call.
 func (b *Batcher[Q, A]) leave(call *Call[Q, A]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +114,7 @@ func (b *Batcher[Q, A]) leave(call *Call[Q, A]) {
 	}
 }
 
-// sent has the calls sent that came while one was in flight alone.
+// sent starts sending the calls that arrived while one was in flight alone.
 func (b *Batcher[Q, A]) sent() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

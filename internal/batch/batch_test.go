@@ -78,7 +78,7 @@ func (b *bench) call(ctx context.Context, request int) <-chan error {
 	return result
 }
 
-// join begins a call that waits for what is in flight.
+// join begins a call that waits for the exchange in flight.
 func (b *bench) join(ctx context.Context, request int) <-chan error {
 	b.t.Helper()
 	before := b.Waiting()

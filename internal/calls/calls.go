@@ -1,5 +1,5 @@
-// Package calls tells what a call of a command is about, for observers: which queue, klass and
-// jobs its arguments name, and how many jobs its reply has.
+// Package calls describes calls of commands for observers: the queue, klass and jobs in the
+// arguments, and the number of jobs in the reply.
 package calls
 
 import (
@@ -10,18 +10,18 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Subject is what a call is about. Queue and Klass are empty if there is none, or if the jobs
-// differ; JID is empty unless there is one job.
+// A Subject describes a call. Queue and Klass are empty if there is none, or if the jobs differ;
+// JID is empty unless there is one job.
 type Subject struct {
 	Queue, Klass, JID string
 	Count             int // jobs that the call named, changed or returned
 }
 
-// ReserveArgs is how many arguments of the script reserve precede the pairs. The last one is how
-// many these are, and the queues come after them.
+// ReserveArgs is the number of arguments of the script reserve before the pairs. The last one is
+// the number of pairs; the queues follow them.
 const ReserveArgs = 4
 
-// ReservedHead is how many items precede the jobs in a reply of the script reserve.
+// ReservedHead is the number of items before the jobs in a reply of the script reserve.
 const ReservedHead = 4
 
 // describedBy holds the index of the queue and the klass in the arguments of a command; -1 means
@@ -47,8 +47,8 @@ var describedBy = map[string]struct{ queue, klass int }{
 	"unpause":        {0, -1},
 }
 
-// Describe returns what a call of a command is about, by its arguments and its reply. jid is the
-// job that the caller has named, if any.
+// Describe describes a call of a command by its arguments and its reply. jid is the job that the
+// caller named, if any.
 func Describe(command, jid string, args []any, reply any) Subject {
 	s := Subject{JID: jid}
 	s.describe(command, args, reply)
@@ -99,8 +99,8 @@ func (s *Subject) describe(command string, args []any, reply any) {
 }
 
 // describeBatch describes a command whose arguments, after the first, are those of several jobs:
-// each has a number of fields, the last of which is how many more arguments follow. Jobs may also
-// be named together, as arguments of finish and put.many may do.
+// each has a number of fields, the last of which is the number of further arguments. Jobs may also
+// be listed together, as in arguments of finish and put.many.
 func (s *Subject) describeBatch(args []any, fields, jid, queue, klass int) {
 	s.Count = 0
 	for i := 1; i+2 < len(args); {
@@ -135,7 +135,7 @@ func (s *Subject) describeJobs(n int, jid, queue, klass string) {
 }
 
 // queueOfList returns the queue of a list, which is named by the argument at an index and the one
-// after it, or the empty string if it is not of a queue.
+// after it, or the empty string if it is not a list of a queue.
 func queueOfList(args []any, at int) string {
 	switch argumentAt(args, at) {
 	case "failed", "tagged", "worker", "jids":
@@ -160,7 +160,8 @@ func only(args []any, at int) string {
 	return argumentAt(args, at)
 }
 
-// changed returns how many jobs a command has changed, by its reply: a number, or JSON that has it.
+// changed returns the number of jobs that a command has changed, from its reply: a number, or JSON
+// with it.
 func changed(reply any) int {
 	if n, err := wire.DecodeInt(reply); err == nil {
 		return n
@@ -171,7 +172,7 @@ func changed(reply any) int {
 	return got.Count.Int()
 }
 
-// Same returns a if it equals b, else the empty string.
+// Same returns a if it equals b, and otherwise the empty string.
 func Same(a, b string) string {
 	if a == b {
 		return a
@@ -196,8 +197,7 @@ func lengthOf(reply any) int {
 	return len(list)
 }
 
-// queueOfReserve returns the queue that some arguments of the script reserve name, if it is only
-// one.
+// queueOfReserve returns the queue in arguments of the script reserve, if there is only one.
 func queueOfReserve(args []any) string {
 	pairs, err := strconv.Atoi(argumentAt(args, ReserveArgs-1))
 	if err != nil {

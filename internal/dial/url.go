@@ -11,17 +11,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Target is what a URL names: one server, a cluster, or the master that sentinels know. One field
-// is set.
+// A Target is the destination of a URL: one server, a cluster, or the master that sentinels know.
+// One field is set.
 type Target struct {
 	single  *redis.Options
 	cluster *redis.ClusterOptions
 	master  *redis.FailoverOptions
 }
 
-// ParseURL parses a URL, in go-redis's forms. The option "cluster" says that it names servers of a
-// cluster, and "master_name" that it names sentinels. A malformed URL may have the password
-// anywhere, so problems quote only the names of options.
+// ParseURL parses a URL in the forms of go-redis. With the option "cluster", it names servers of a
+// cluster, and with "master_name", sentinels. A malformed URL may have the password anywhere, so
+// problems quote only the names of options.
 func ParseURL(raw string) (*Target, *Problem) {
 	if message := misspelt(raw); message != "" {
 		return nil, &Problem{Message: message}
@@ -141,7 +141,7 @@ func refusedOption(name string) string {
 	return "the URL's option \"" + name + "\" is unknown, or its value can't be used"
 }
 
-// whyRefused returns which part of a URL go-redis refuses.
+// whyRefused names the part of a URL that go-redis refuses.
 func whyRefused(parsed *url.URL, parse func(string) error) string {
 	for name, values := range parsed.Query() {
 		alone := url.URL{Scheme: "redis", RawQuery: url.Values{name: values}.Encode()}

@@ -28,8 +28,8 @@ func DayOf(count, mean, std wire.Number, counts []wire.Number) Day {
 	return d
 }
 
-// ReadDay reads the fields and values of a summary that is stored: total, mean, vk, which is the
-// variance times total - 1, and the counts of buckets, such as s0.
+// ReadDay reads the fields and values of a stored summary: total, mean, vk, which is the variance
+// times total - 1, and the counts of buckets, such as s0.
 func ReadDay(fields []any) Day {
 	var total, mean, vk wire.Number
 	var counts [dayBuckets]wire.Number
@@ -76,7 +76,7 @@ func bucketNamed(name string) (int, bool) {
 	return 0, false
 }
 
-// dayBucket returns where a histogram's bucket begins and how wide it is. A histogram has buckets
+// dayBucket returns the beginning and the width of a histogram's bucket. A histogram has buckets
 // for 60 seconds, then 59 minutes, 23 hours, and days.
 func dayBucket(i int) (from, width time.Duration) {
 	switch {

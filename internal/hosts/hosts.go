@@ -1,5 +1,5 @@
-// Package hosts distinguishes a request that a browser sends to a server of ours from one that it
-// sends for the page of another site, whose name leads to the same address.
+// Package hosts distinguishes requests that a browser sends to a server of this module from
+// requests for the page of another site whose name leads to the same address.
 package hosts
 
 import (
@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Allows reports whether a request may name a host: an address, a name of the machine itself, or
-// one of some more names. A page can't make a browser send another host than its own, and the name
-// of its site, which may lead anywhere, is none of these. No host is no browser's.
+// Allows reports whether a request may name a host: an address, a name of this machine, or one of
+// names. A page can't make a browser send a host other than its own, and the name of its site,
+// which may lead anywhere, is none of these. A request without a host does not come from a browser.
 func Allows(host string, names []string) bool {
 	if host == "" {
 		return true
@@ -27,7 +27,7 @@ func Allows(host string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return bare(name) == host })
 }
 
-// bare returns a host without its port, in small letters.
+// bare returns a host without its port, in lower case.
 func bare(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -43,7 +43,7 @@ func IsLocal(r *http.Request) bool {
 	return IsLoopback(address)
 }
 
-// IsLoopback reports whether an address is of the loopback interface.
+// IsLoopback reports whether an address belongs to the loopback interface.
 func IsLoopback(address net.Addr) bool {
 	tcp, isTCP := address.(*net.TCPAddr)
 	return isTCP && tcp.IP.IsLoopback()

@@ -17,10 +17,10 @@ type feed struct {
 	cancel  context.CancelFunc
 	done    chan struct{}      // closed when it has ended
 	changed Signal             // there are channels to add or remove
-	settle  chan chan struct{} // asks for that; what was sent is closed when it was done
+	settle  chan chan struct{} // requests that; the channel sent is closed when it is done
 
 	// Guarded by the hub's mutex. The last two are nil without a connection.
-	pending      map[string]bool      // channels that are perhaps to be added or removed
+	pending      map[string]bool      // channels that may have to be added or removed
 	confirmed    map[string]time.Time // since when the server sends messages of these channels
 	subscription *redisx.Subscription[redisx.Notice]
 }
@@ -33,10 +33,10 @@ func newFeed(h *Hub) *feed {
 	}
 }
 
-// feedBuffer is how many messages may wait for the feed, which is quick.
+// feedBuffer is the number of messages that may wait for the feed, which is fast.
 const feedBuffer = 256
 
-// change has a channel added or removed. The hub's mutex is held.
+// change requests that a channel be added or removed. The hub's mutex is held.
 func (f *feed) change(channel string) {
 	f.pending[channel] = true
 	f.changed.Notify()
@@ -61,7 +61,7 @@ func (f *feed) run() {
 	}
 }
 
-// subscribe opens a connection, and has all channels added to it.
+// subscribe opens a connection, and requests that all channels be added to it.
 func (f *feed) subscribe() (*redisx.Subscription[redisx.Notice], error) {
 	c := f.hub.config
 	subscription, err := redisx.Subscribe(f.ctx, c.Redis, redisx.SubscriptionConfig[redisx.Notice]{
@@ -83,7 +83,7 @@ func (f *feed) subscribe() (*redisx.Subscription[redisx.Notice], error) {
 	return subscription, nil
 }
 
-// disconnected notes that there is no connection.
+// disconnected records that there is no connection.
 func (f *feed) disconnected() {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
@@ -107,7 +107,7 @@ func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
 			f.follow(subscription, subscribed)
 		case settled := <-f.settle:
 			f.follow(subscription, subscribed)
-			if f.ctx.Err() == nil { // else it ends
+			if f.ctx.Err() == nil { // otherwise it ends
 				close(settled)
 			}
 		case <-f.ctx.Done():
@@ -116,7 +116,7 @@ func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
 	}
 }
 
-// concerned returns the subscribers that a notice is for, and notes which channels are confirmed.
+// concerned returns the subscribers that a notice is for, and records confirmed channels.
 func (f *feed) concerned(notice redisx.Notice, subscribed map[string]bool) []Subscriber {
 	h := f.hub
 	h.mu.Lock()
@@ -152,7 +152,7 @@ func (f *feed) follow(
 	}
 }
 
-// changes returns the channels to add and to remove, and notes them.
+// changes returns the channels to add and to remove, and records them.
 func (f *feed) changes(subscribed map[string]bool) (added, removed []string) {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
@@ -171,8 +171,8 @@ func (f *feed) changes(subscribed map[string]bool) (added, removed []string) {
 	return added, removed
 }
 
-// settled waits until the server knows the channels, if there is a connection, or the feed has
-// ended because there are none, or the context ends.
+// settled waits until the server has the channels, if there is a connection, until the feed has
+// ended because there are none, or until the context ends.
 func (f *feed) settled(ctx context.Context) {
 	if f == nil || f.isRetrying() {
 		return
@@ -193,7 +193,7 @@ func (f *feed) settled(ctx context.Context) {
 	}
 }
 
-// isRetrying reports whether the feed tries to get a connection.
+// isRetrying reports whether the feed is trying to get a connection.
 func (f *feed) isRetrying() bool {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()

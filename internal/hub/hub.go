@@ -4,14 +4,14 @@
 //	        one connection            one goroutine
 //	server ----------------> feed ------------------> the subscribers of each channel
 //
-//	channel         published by                   subscribers, and what a message has them do
+//	channel         published by                   subscribers, and the effect of a message
 //	x:wake:WORKER   the script, for a ready job    the worker or receiver asks for jobs
 //	x:queues        the script, for a new queue    the workers with patterns look for queues
 //	w:WORKER        the script, for a lost lock    the worker renews the lock
 //	x:done:JID      the script, for an ended job   the waits for the job end
 //	x:progress:JID  the script, for progress       the waits for the job pass it on
-//	x:waits         nobody                         waits, which keep the connection by it
-//	log             all scripts                    the relay has a worker woken if the script did not
+//	x:waits         nobody                         the waits, to keep the connection
+//	log             all scripts                    the relay wakes a worker if the script did not
 //	x:listen        nobody                         the relay: the server counts the subscribers
 //
 // When the connection was broken, all subscribers receive a [redisx.Gap], because each may have
@@ -29,7 +29,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Config is a client of a namespace, as far as a hub and its relays need it.
+// A Config holds the parts of a client that a hub and its relays need.
 type Config struct {
 	Redis  redis.UniversalClient
 	Prefix string // of the namespace's channels and keys
@@ -49,8 +49,8 @@ const Idle = "x:waits"
 // A Subscriber receives the messages of channels.
 type Subscriber interface {
 	// Notify is called with each message of the channels, when the server begins to send those of a
-	// channel, and after a gap, in which messages of all may have been lost. It returns at once,
-	// because one goroutine calls all subscribers, which holds no mutex.
+	// channel, and after a gap, in which messages of all may have been lost. It must return at once,
+	// because one goroutine calls all subscribers. That goroutine holds no mutex.
 	Notify(notice redisx.Notice)
 }
 
@@ -81,7 +81,7 @@ func (h *Hub) Subscribe(s Subscriber, channels ...string) {
 	}
 }
 
-// add adds a subscriber to channels, and returns those whose messages the server sends already.
+// add adds a subscriber to channels, and returns the ones whose messages the server already sends.
 func (h *Hub) add(s Subscriber, channels []string) (confirmed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +103,7 @@ func (h *Hub) add(s Subscriber, channels []string) (confirmed []string) {
 }
 
 // Unsubscribe removes a subscriber from channels. If no subscriber is left, it returns a channel
-// that is closed when the connection is, else nil.
+// that is closed when the connection is, and otherwise nil.
 func (h *Hub) Unsubscribe(s Subscriber, channels ...string) (closed <-chan struct{}) {
 	if f := h.remove(s, channels); f != nil && f.ctx.Err() != nil {
 		return f.done
@@ -155,8 +155,8 @@ func (h *Hub) relayOf(config Config) *Relay {
 	return r
 }
 
-// Leave removes a user of a relay from channels. It returns when the server knows that, or the
-// context has ended, and reports whether another relay has to take over.
+// Leave removes a user of a relay from channels. It returns when the server has confirmed that, or
+// the context has ended, and reports whether another relay must take over.
 func (h *Hub) Leave(
 	ctx context.Context, s Subscriber, r *Relay, channels ...string,
 ) (relayed bool) {
@@ -166,7 +166,7 @@ func (h *Hub) Leave(
 }
 
 // leaveRelay is called when a user of a relay ends. It reports whether a relay has ended, so that
-// another one has to take its place.
+// another one must take its place.
 func (h *Hub) leaveRelay(ctx context.Context, r *Relay) (relayed bool) {
 	h.mu.Lock()
 	r.users--
@@ -178,8 +178,8 @@ func (h *Hub) leaveRelay(ctx context.Context, r *Relay) (relayed bool) {
 	return last && r.stop(ctx)
 }
 
-// Restart has the subscription begin again on another connection, if it has had a channel since
-// before a time: the server, which knows no subscriber, is not the one that it reaches.
+// Restart restarts the subscription on another connection if it has had a channel since before a
+// time: the server that found no subscriber is not the one that the connection reaches.
 func (h *Hub) Restart(channel string, before time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,14 +192,14 @@ func (h *Hub) Restart(channel string, before time.Time) {
 }
 
 // InStep shortens the time until a worker's next regular call, by a tenth of the interval at most,
-// so that many workers of a hub call together: that costs the server little more than half as much.
-// Workers that began together do not always call together.
+// so that many workers of a hub call together, which costs the server little more than half as
+// much. Workers that began together do not always call together.
 func (h *Hub) InStep(wait, interval time.Duration) time.Duration {
 	early := time.Duration(rand.IntN(2)) * interval / steps
 	return inStep(time.Since(h.made), wait-early, interval)
 }
 
-// steps is how often in an interval the workers of a hub come together.
+// steps is the number of times in an interval at which the workers of a hub call together.
 const steps = 20
 
 // inStep shortens a time that begins now, so that it ends with a step.

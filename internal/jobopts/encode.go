@@ -23,8 +23,8 @@ func (o *Options) JobArgs(args []any) []any {
 	return args
 }
 
-// PutArgs appends the pairs of arguments of a put but the delay. isNew means that there is no job
-// with its jid, so that conditions hold.
+// PutArgs appends the pairs of arguments of a put, except for the delay. isNew means that there is
+// no job with its jid, so that conditions hold.
 func (o *Options) PutArgs(args []any, isNew bool) []any {
 	args = o.JobArgs(args)
 	if o.At != nil {
@@ -100,7 +100,7 @@ func (o *Options) Text() string {
 	return storedText(letters, values)
 }
 
-// given returns the letters of the options that are given, and the values of the ones that have
+// given returns the letters of the options that are given, and the values of the letters that have
 // one.
 func (o *Options) given() (letters string, values map[string]any) {
 	for _, row := range stored {
@@ -124,7 +124,7 @@ func (o *Options) given() (letters string, values map[string]any) {
 	return letters, values
 }
 
-// stored has the rows of the options that the server stores and Go reads.
+// stored holds the rows of the options that the server stores and Go reads.
 var stored = rowsWith(func(r *Row) bool {
 	return r.Letter != "" && (r.stored != nil || r.value != nil)
 })
@@ -157,7 +157,7 @@ func storedText(letters string, values map[string]any) string {
 	return letters + "|" + string(raw)
 }
 
-// Parse reads the result of Text. Options that are damaged count as not given.
+// Parse reads the result of Text. Damaged options count as not given.
 func Parse(text string) Options {
 	_, raw, _ := strings.Cut(text, "|")
 	var o Options
@@ -165,7 +165,7 @@ func Parse(text string) Options {
 	return o
 }
 
-// UnmarshalJSON reads the JSON of the field x:o. A value that is damaged counts as not given.
+// UnmarshalJSON reads the JSON of the field x:o. A damaged value counts as not given.
 func (o *Options) UnmarshalJSON(raw []byte) error {
 	*o = Options{}
 	var values map[string]json.RawMessage

@@ -1,4 +1,4 @@
-// Package jobopts has the options of jobs. [Table] has one row for each, from which follow how it
+// Package jobopts defines the options of jobs. Each has a row in [Table], which determines how it
 // is checked, sent, read and shown, and how it is written in files and on the command line.
 package jobopts
 
@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Options are the options of a job: as a call gives them, or as the server stores them. Nil and
-// empty mean that an option is not given.
+// Options are the options of a job, as given by a call or stored by the server. Nil and empty mean
+// that an option is not given.
 type Options struct {
 	// Arguments of the commands that put a job.
 	At        *time.Time
@@ -58,10 +58,10 @@ type Options struct {
 // SetJID sets the jid.
 func (o *Options) SetJID(jid string) { o.JID, o.emptyJID = jid, jid == "" }
 
-// Clear takes an option from a job that exists, unless it is given as well.
+// Clear removes an option from an existing job, unless it is given as well.
 func (o *Options) Clear(name string) { o.cleared += letterOf(name) }
 
-// IsCleared reports whether an option was taken from the job.
+// IsCleared reports whether an option was removed from the job.
 func (o *Options) IsCleared(name string) bool { return strings.Contains(o.cleared, letterOf(name)) }
 
 // letterOf returns the letter of the option with a name.
@@ -74,8 +74,8 @@ func letterOf(name string) string {
 	panic("jobopts: no letter for " + name)
 }
 
-// Extras returns how many things the job has that make it cost more: its tags, its dependencies,
-// and the options that the server stores.
+// Extras returns the number of things that make the job cost more: its tags, its dependencies, and
+// the options that the server stores.
 func (o *Options) Extras() int {
 	n := len(o.Tags) + len(o.DependsOn)
 	for _, given := range [...]bool{
@@ -113,7 +113,7 @@ func (o *Options) Merge(later *Options) {
 	o.cleared += later.cleared
 }
 
-// Joined returns the headers of two maps, of which the second one wins.
+// Joined returns the headers of two maps. The second one takes precedence.
 func Joined(first, second map[string]string) map[string]string {
 	all := make(map[string]string, len(first)+len(second))
 	maps.Copy(all, first)
@@ -121,10 +121,10 @@ func Joined(first, second map[string]string) map[string]string {
 	return all
 }
 
-// A Span is the time that something lasts. In JSON it is a number of seconds, and -1 for Forever.
+// A Span is a duration. In JSON, it is a number of seconds, and -1 for Forever.
 type Span time.Duration
 
-// Forever is a time without an end.
+// Forever is an unlimited time.
 const Forever = -1
 
 // MarshalJSON writes seconds.
@@ -146,8 +146,8 @@ func (s *Span) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// A Deadline is the time at which something ends: in a put a number of seconds from then, or a
-// time; in a job that is stored a time. Times are seconds since 1970.
+// A Deadline is the time at which something ends: in a put, a time or a number of seconds from the
+// put; in a stored job, a time. Times are seconds since 1970.
 type Deadline struct {
 	Seconds wire.Number
 	IsTime  bool
@@ -164,19 +164,19 @@ func At(t time.Time) *Deadline {
 	return &Deadline{Seconds: wire.Number(float64(t.UnixMicro()) / 1e6), IsTime: true}
 }
 
-// isForever reports whether a deadline of a put is none.
+// isForever reports whether a deadline of a put is Forever.
 func (d *Deadline) isForever() bool { return !d.IsTime && d.Seconds.Duration() == Forever }
 
 // MarshalJSON writes the number.
 func (d Deadline) MarshalJSON() ([]byte, error) { return json.Marshal(d.Seconds) }
 
-// UnmarshalJSON reads the number of a job that is stored.
+// UnmarshalJSON reads the number of a stored job.
 func (d *Deadline) UnmarshalJSON(raw []byte) error {
 	d.IsTime = true
 	return d.Seconds.UnmarshalJSON(raw)
 }
 
-// Time returns the time of a deadline that is stored, or the zero time.
+// Time returns the time of a stored deadline, or the zero time.
 func (d *Deadline) Time() time.Time {
 	if d == nil {
 		return time.Time{}
@@ -243,7 +243,7 @@ func (o *Options) policy() *Policy {
 	return o.OnFailure
 }
 
-// Remembered reports whether the record of a new job exists for at least a time.
+// Remembered reports whether the record of a new job is kept for at least d.
 func (o *Options) Remembered(d time.Duration) bool {
 	short := func(s *Span) bool { return s != nil && *s != Forever && time.Duration(*s) < d }
 	return !short(o.KeepFor) && !short(o.KeepFailedFor) &&

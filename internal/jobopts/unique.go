@@ -23,7 +23,7 @@ type Unique struct {
 	Within       *time.Duration
 }
 
-// maxUniqueKey is the largest number of bytes of a unique key.
+// maxUniqueKey is the maximum size of a unique key in bytes.
 const maxUniqueKey = 512
 
 // unique returns the unique key of the options, to be changed.
@@ -55,7 +55,7 @@ func (c *Claim) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// MakeClaim makes the claim of a job of its unique key.
+// MakeClaim makes the claim of a job from its unique key.
 func (o *Options) MakeClaim(klass, data string) error {
 	u := o.Unique
 	if u == nil {
@@ -82,7 +82,7 @@ func (o *Options) MakeClaim(klass, data string) error {
 	return nil
 }
 
-// UniqueKey returns the key that is made of parts.
+// UniqueKey returns the key made of parts.
 func UniqueKey(parts []any) (string, error) {
 	for i, part := range parts {
 		if part == nil || part == "" {
@@ -103,8 +103,8 @@ func checkUniqueKey(key string) error {
 	return nil
 }
 
-// dataKey returns the key of a job whose klass and data are unique. No key of parts is like it,
-// because that begins with a bracket.
+// dataKey returns the key of a job whose klass and data are unique. No key of parts equals it,
+// because those begin with a bracket.
 func dataKey(klass, data string) string {
 	sum := sha256.Sum256([]byte(klass + "\x00" + data))
 	return "data:" + hex.EncodeToString(sum[:])
@@ -152,7 +152,7 @@ func (u *Unique) checkParts() error {
 	return err
 }
 
-// checkReplace returns an error if there is an option that does not go with Replace.
+// checkReplace returns an error if there is an option that can't be combined with Replace.
 func checkReplace(o *Options) error {
 	other := ""
 	switch u := o.Unique; {

@@ -28,7 +28,7 @@ func NewKeeper[T any](config Config[T]) *Keeper[T] {
 	}
 }
 
-// A Config is what a keeper needs. All fields are required.
+// A Config configures a keeper. All fields are required.
 type Config[T any] struct {
 	// Renew renews leases. It returns an answer for each, in their order.
 	Renew func(ctx context.Context, ids []string) ([]Renewal, error)
@@ -37,31 +37,31 @@ type Config[T any] struct {
 	// renewed one by one.
 	IsOfOne func(err error) bool
 
-	// Failed is called when so many leases could not be renewed.
+	// Failed is called with the number of leases that could not be renewed.
 	Failed func(leases int, err error)
 
 	// Backoff returns how long to wait after a number of consecutive failures.
 	Backoff func(failures int) time.Duration
 
-	// Cause returns why a lease was lost, by the problem of its renewal. The problem is empty for a
-	// lease that has ended.
+	// Cause returns the cause of the loss of a lease, by the problem of its renewal. The problem is
+	// empty for a lease that has ended.
 	Cause func(problem string) error
 
-	// Lost is called with the holder of each lease that is lost, but for those of TakeAll and of
-	// Track, which return them. The keeper's mutex is not held.
+	// Lost is called with the holder of each lost lease, except for leases lost by TakeAll and Track,
+	// which return the holders. The keeper's mutex is not held.
 	Lost func(holder T)
 }
 
 // A Renewal is the server's answer for one lease.
 type Renewal struct {
-	Lasts   time.Duration // from the question on
+	Lasts   time.Duration // counted from the request
 	Problem string        // why it was not renewed; empty if it was
 }
 
 // renewBatch is the maximum number of leases that are renewed together.
 const renewBatch = 500
 
-// notify has the keeper look for due leases.
+// notify makes the keeper check for due leases.
 func (k *Keeper[T]) notify() {
 	select {
 	case k.due <- struct{}{}:
@@ -70,7 +70,7 @@ func (k *Keeper[T]) notify() {
 }
 
 // Track begins to keep a lease. It returns the holder of an earlier lease with the same ID if that
-// was still tracked: it must have ended for the server to give another one. Ok is false if the
+// was still tracked: it must have ended for the server to give another one. ok is false if the
 // keeper accepts no more leases.
 func (k *Keeper[T]) Track(l *Lease[T]) (replaced T, ok bool) {
 	k.mu.Lock()
@@ -112,7 +112,7 @@ func (k *Keeper[T]) Take(l *Lease[T]) bool {
 	return true
 }
 
-// Left records that the end of a lease that was taken is reported.
+// Left records that the end of a taken lease was reported.
 func (k *Keeper[T]) Left(l *Lease[T]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,8 +167,8 @@ func (k *Keeper[T]) Holds(id string) bool {
 	return k.leases[id] != nil
 }
 
-// Suspect has a lease renewed at once, because an event says that it is lost. The event may be
-// about an earlier lease with the same ID, so the server has to decide.
+// Suspect renews a lease at once, because an event reports that it is lost. The event may be about
+// an earlier lease with the same ID, so the server must decide.
 func (k *Keeper[T]) Suspect(id string, cause error) {
 	k.mu.Lock()
 	if l, ok := k.leases[id]; ok {
@@ -179,7 +179,7 @@ func (k *Keeper[T]) Suspect(id string, cause error) {
 	k.notify()
 }
 
-// SuspectAll has all leases renewed at once, to find out which are still held.
+// SuspectAll renews all leases at once, to find out which are still held.
 func (k *Keeper[T]) SuspectAll() {
 	k.mu.Lock()
 	for _, l := range k.leases {
@@ -217,8 +217,8 @@ func (k *Keeper[T]) Run(ctx context.Context) {
 	}
 }
 
-// dueLeases returns the leases that are due for renewal or will be soon, and how long it is until
-// the next one.
+// dueLeases returns the leases that are due for renewal or will be soon, and the time until the
+// next one.
 func (k *Keeper[T]) dueLeases() ([]*Lease[T], time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

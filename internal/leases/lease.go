@@ -30,7 +30,7 @@ type Lease[T any] struct {
 	renewAt time.Time   // when to renew it
 	expiry  *time.Timer // fires when it ends
 	suspect error       // why it may be lost, according to an event
-	doubted time.Time   // when an event last said so, or may have been missed
+	doubted time.Time   // when such an event last came, or may have been missed
 }
 
 // Extend sets the lease to end some time after the time at which it was requested.
@@ -39,13 +39,13 @@ func (l *Lease[T]) Extend(asked time.Time, lasts time.Duration) {
 	l.renewAt = asked.Add(lasts / 3)
 }
 
-// doubt has the lease renewed at once: an event says that it is lost, or may have been missed.
+// doubt makes the lease due at once: an event reports its loss, or may have been missed.
 func (l *Lease[T]) doubt() {
 	l.doubted, l.renewAt = time.Now(), time.Time{}
 }
 
-// renewed sets the lease to what the server answered to a renewal that was requested at the time
-// asked. An event that came since then may be about what happened after the renewal.
+// renewed extends the lease by the server's answer to a renewal that was requested at the time
+// asked. An event that has come since may be about a loss after the renewal.
 func (l *Lease[T]) renewed(asked time.Time, lasts time.Duration) {
 	l.Extend(asked, lasts)
 	if asked.After(l.doubted) {
@@ -56,8 +56,8 @@ func (l *Lease[T]) renewed(asked time.Time, lasts time.Duration) {
 	l.expiry.Reset(time.Until(l.Until))
 }
 
-// postpone has the lease renewed after a tenth of the time that is left of it: the server refuses
-// to renew it, but the holder may have ended it, and not have the server's answer yet.
+// postpone delays the renewal by a tenth of the remaining time: the server refuses it, but the
+// holder may have ended the lease without having the server's answer yet.
 func (l *Lease[T]) postpone() {
 	now := time.Now()
 	l.renewAt = now.Add(l.Until.Sub(now) / 10)

@@ -9,7 +9,7 @@ import (
 )
 
 // The answer to a renewal and an event come by different connections. An event that overtakes the
-// answer is about what happened since.
+// answer is about a later loss.
 func TestSuspicionOutlivesAnEarlierRenewal(t *testing.T) {
 	errCanceled, errLost := errors.New("canceled"), errors.New("lost")
 	var lost []string

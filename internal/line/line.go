@@ -1,4 +1,4 @@
-// Package line has calls stand in line for items that arrive a few at a time.
+// Package line makes calls wait in line for items that arrive a few at a time.
 package line
 
 import (
@@ -14,8 +14,8 @@ type Line[T any] struct {
 
 	mu    sync.Mutex
 	calls *list.List // of *Call[T], the oldest first
-	want  int        // how many items they want in all
-	lent  int        // how many calls have got items, and may still give them back
+	want  int        // the number of items that they want in all
+	lent  int        // the number of calls that have items and may still give them back
 }
 
 // New returns a line. It calls changed when no call waits any more, and when none can give items
@@ -42,10 +42,11 @@ type Call[T any] struct {
 // Done returns a channel that is closed when the call has been answered.
 func (c *Call[T]) Done() <-chan struct{} { return c.done }
 
-// Answer returns the items, or the error, that the call got. Call it after Done.
+// Answer returns the items or the error of the call. Call it after Done.
 func (c *Call[T]) Answer() ([]T, error) { return c.items, c.err }
 
-// Join adds a call that wants up to want items. With once, it takes what there is.
+// Join adds a call that wants up to want items. With once, it does not wait for items that arrive
+// later.
 func (l *Line[T]) Join(want int, once bool) *Call[T] {
 	call := &Call[T]{want: want, once: once, done: make(chan struct{})}
 	l.mu.Lock()
@@ -55,7 +56,7 @@ func (l *Line[T]) Join(want int, once bool) *Call[T] {
 	return call
 }
 
-// Withdraw removes a call, and reports whether it had got no answer.
+// Withdraw removes a call, and reports whether it had no answer yet.
 func (l *Line[T]) Withdraw(call *Call[T]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +92,7 @@ func (l *Line[T]) each(do func(*Call[T])) {
 	}
 }
 
-// Fail ends all calls, or only the calls that take what there is, with an error.
+// Fail ends all calls, or only the calls with once, with an error.
 func (l *Line[T]) Fail(err error, onlyOnce bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +103,7 @@ func (l *Line[T]) Fail(err error, onlyOnce bool) {
 	})
 }
 
-// Ask returns how many items the calls want. The calls that take what there is have asked for it.
+// Ask returns the number of items that the calls want. Calls with once have then asked.
 func (l *Line[T]) Ask() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +111,7 @@ func (l *Line[T]) Ask() int {
 	return l.want
 }
 
-// NoMore says that there are no more items. The calls that take what there is, and have asked, end
-// with nothing.
+// NoMore is called when there are no more items. Calls with once that have asked end without items.
 func (l *Line[T]) NoMore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *Line[T]) Deliver(items []T) (left []T) {
 	return items
 }
 
-// Took says that a call keeps the items that it got, or has given them back by Deliver.
+// Took is called when a call keeps its items, or has given them back by Deliver.
 func (l *Line[T]) Took(call *Call[T]) {
 	if len(call.items) == 0 {
 		return

@@ -1,5 +1,5 @@
-// Package linger decides when a worker that is asked for one job after the other waits a moment
-// before it calls the server again, so that a call is about several jobs.
+// Package linger decides when a worker that gets jobs in quick succession waits a moment before it
+// calls the server again, so that a call covers several jobs.
 package linger
 
 import (
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Usual is the pause between exchanges by default. Outcomes alone wait for patience times as long,
-// because no job waits for them.
+// Usual is the default pause between exchanges. Outcomes alone wait patience times as long, because
+// no job waits for them.
 const (
 	Usual    = time.Millisecond
 	patience = 3
 )
 
-// closely is how many exchanges have to follow each other, each less than three pauses after the
-// one before, until there is a pause.
+// closely is the number of exchanges that must follow each other, each less than three pauses after
+// the one before, before there is a pause.
 const closely = 8
 
 // A Rule is the state of the exchanges of one worker. Its zero value never pauses.
@@ -25,10 +25,10 @@ type Rule struct {
 	streak int       // exchanges that have followed each other closely
 }
 
-// New returns a rule with a pause. No pause, or a negative one, means never.
+// New returns a rule with a pause. A pause of 0 or less means none.
 func New(pause time.Duration) Rule { return Rule{pause: max(0, pause)} }
 
-// Began notes that an exchange begins.
+// Began records the beginning of an exchange.
 func (r *Rule) Began(now time.Time) {
 	if now.Sub(r.ended) < 3*r.pause {
 		r.streak++
@@ -37,7 +37,7 @@ func (r *Rule) Began(now time.Time) {
 	}
 }
 
-// Ended notes the end of an exchange. When it was full, there is a backlog, and no reason to wait.
+// Ended records the end of an exchange. If it was full, there is a backlog, and no reason to wait.
 func (r *Rule) Ended(now time.Time, full bool) {
 	r.ended = now
 	if full {
@@ -58,9 +58,9 @@ func (r *Rule) Wait(now time.Time, asks bool) time.Duration {
 	return max(0, pause-now.Sub(r.ended))
 }
 
-// Pause waits that long before the next exchange, or until the context ends, or the worker is
-// stopped. Whenever due receives, there may be a reason to wait for less: next tells whether the
-// worker asks for jobs, and whether it runs.
+// Pause waits as long as Wait returns, or until the context ends or the worker is stopped. Whenever
+// due receives, there may be a reason for a shorter wait: next reports whether the worker asks for
+// jobs, and whether it runs.
 func (r *Rule) Pause(ctx context.Context, due <-chan struct{}, next func() (asks, runs bool)) {
 	for {
 		asks, runs := next()

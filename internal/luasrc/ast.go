@@ -1,6 +1,6 @@
 package luasrc
 
-// A symbol is what a name stands for: a variable, a parameter or a function.
+// A symbol is a named variable, parameter or function.
 type symbol struct {
 	name     string
 	file     string
@@ -10,10 +10,10 @@ type symbol struct {
 	isParam  bool      // of a function
 	assigned bool      // given another value after its declaration
 	fn       *function // if it was declared as a function
-	value    expr      // what a variable at the top of a file begins with; nil for nil
+	value    expr      // the initial value of a variable at the top of a file; nil for nil
 }
 
-// symbolKind is where a symbol is declared.
+// symbolKind is the place where a symbol is declared.
 type symbolKind int
 
 const (
@@ -77,7 +77,7 @@ type (
 	table struct{ items []item }
 	item  struct{ key, value expr }
 
-	// A paren is an expression in brackets, of which there is one value.
+	// A paren is an expression in brackets, which has one value.
 	paren struct{ x expr }
 )
 

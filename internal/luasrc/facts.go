@@ -25,13 +25,13 @@ type Facts struct {
 	// reply: it is idempotent.
 	Repeatable bool
 
-	// RepeatableNew means the same for calls with the mark that all jobs which they put are new.
+	// RepeatableNew means the same for calls that are marked to put only new jobs.
 	RepeatableNew bool
 
-	// Replicated means that clients which wait for replicas do so after the command.
+	// Replicated means that clients that wait for replicas wait for them after the command.
 	Replicated bool
 
-	// Hot means that the command runs often: what it runs is in its branch of the script.
+	// Hot means that the command runs often: all of its code is in its branch of the script.
 	Hot bool
 
 	// Needs lists the Redis commands that the command may call for Go, sorted, as ACL rules name
@@ -57,7 +57,7 @@ func FactsOf(sources fs.FS) (map[string]Facts, error) {
 	return all, nil
 }
 
-// factsOf returns the facts in a header, or what is wrong with it.
+// factsOf returns the facts in a header, or its problem.
 func factsOf(header string) (facts Facts, problem string) {
 	fields := headerFields(header)
 	facts.Needs = strings.Fields(fields["Needs"])
@@ -86,7 +86,7 @@ func factsOf(header string) (facts Facts, problem string) {
 	return facts, ""
 }
 
-// check refuses headers that are wrong.
+// check refuses wrong headers.
 func (t *tree) check() error {
 	for _, command := range t.names {
 		src := t.commands[command]
@@ -166,12 +166,13 @@ func (t *tree) calls(src *source) []string {
 	return names
 }
 
-// callers are the functions that are given the name of a Redis command, first or after one of them.
+// callers are the functions that are passed the name of a Redis command, either first or after
+// another of them.
 var callers = map[string]bool{
 	"call": true, "try": true, "run": true, "write_first": true, "each_slice": true,
 }
 
-// calledBy returns the Redis command that a call is of, or nothing.
+// calledBy returns the Redis command of a call, or nothing.
 func calledBy(c *call) string {
 	n, ok := c.fn.(*name)
 	if !ok || !callers[n.text] {

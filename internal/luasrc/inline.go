@@ -9,15 +9,15 @@ import (
 )
 
 // A function costs a closure on each call of the script, and a call each time it runs. So the
-// bodies of functions take the place of their calls:
+// bodies of functions replace their calls:
 //
-//   - that of a function which only returns an expression, wherever the arguments can be put in it;
-//   - that of one which is called once, or is small, if its calls are whole statements.
+//   - the body of a function that only returns an expression, wherever arguments can be put in it;
+//   - the body of one that is called once, or is small, if its calls are whole statements.
 //
 // Every name stands for a symbol, so nothing is captured: a copied body has symbols of its own, and
 // the ones with the name of an argument get another one.
 
-// inlinable reports whether copies of a function may take the place of its calls.
+// inlinable reports whether copies of a function may replace its calls.
 func inlinable(sym *symbol) bool {
 	if sym.fn == nil || sym.fn.variadic || sym.assigned {
 		return false
@@ -46,7 +46,7 @@ func onlyReturns(f *function) expr {
 	return nil
 }
 
-// weight is how many expressions and statements some code has.
+// weight returns the number of expressions and statements in code.
 func weight(code any) int {
 	n := 0
 	walk(code, func(any) bool { n++; return true })
@@ -66,7 +66,7 @@ func isSimple(x expr) bool {
 	return false
 }
 
-// substituted returns what a function returns for some arguments, if each may be evaluated there:
+// substituted returns the value of a function for some arguments, if each may be evaluated there:
 // it is simple, or the only one that is not, and used once.
 func substituted(f *function, args []expr) (expr, bool) {
 	value := onlyReturns(f)
@@ -110,7 +110,7 @@ func isMany(x expr) bool {
 	return isCall(x) || ok && l.text == "..."
 }
 
-// uses counts how often some code mentions a symbol.
+// uses counts the mentions of a symbol in code.
 func uses(code any, sym *symbol) int {
 	n := 0
 	walk(code, func(x any) bool {
@@ -126,7 +126,7 @@ func uses(code any, sym *symbol) int {
 // are the first.
 type inliner struct {
 	body   []stat
-	growth int // how much all copies of a function with several calls may weigh
+	growth int // the maximum weight of all copies of a function with several calls
 }
 
 // inlineAll does so as often as there is something to do, and leaves out functions without calls.
@@ -161,14 +161,14 @@ func (in *inliner) once() bool {
 	return false
 }
 
-// substitute replaces calls of a function with what it returns.
+// substitute replaces calls of a function with its value.
 func (in *inliner) substitute(sym *symbol) bool {
 	before := uses(in.body, sym)
 	edit(in.body, substituting(sym))
 	return uses(in.body, sym) < before
 }
 
-// substituting returns an edit that replaces calls of a function with what it returns.
+// substituting returns an edit that replaces calls of a function with its value.
 func substituting(sym *symbol) func(expr) expr {
 	return func(x expr) expr {
 		if called := callOf(x, sym); called != nil {
@@ -192,7 +192,7 @@ func callOf(x expr, sym *symbol) *call {
 	return called
 }
 
-// How much all copies of a function may weigh in a command that often runs, and elsewhere.
+// The maximum weights of all copies of a function, in a hot command and elsewhere.
 const (
 	hotGrowth  = 400
 	coldGrowth = 100
@@ -228,12 +228,13 @@ func (in *inliner) move(sym *symbol) bool {
 type move struct {
 	fn      *function
 	args    []expr
-	targets []expr    // what the results are assigned to
-	syms    []*symbol // what is declared for them
+	targets []expr    // the targets that the results are assigned to
+	syms    []*symbol // the variables that are declared for them
 	isTail  bool      // the results are returned
 }
 
-// newMove returns how a statement becomes the body of a function, or nil if it is no call of it.
+// newMove returns the move of a function's body in place of a statement, or nil if that is no call
+// of the function.
 func newMove(s stat, sym *symbol) *move {
 	m := &move{fn: sym.fn}
 	var x expr
@@ -393,7 +394,7 @@ func (m *move) assigns(arg expr) bool {
 	})
 }
 
-// rename gives those symbols of a copied body other names whose names are taken.
+// rename gives the symbols of a copied body other names if theirs are taken.
 func rename(body []stat, own map[*symbol]*symbol, taken map[string]bool) {
 	used := maps.Clone(taken)
 	walkAll(body, func(x any) bool {
@@ -436,8 +437,8 @@ func isFixed(x expr) bool {
 	return false
 }
 
-// framed returns the statements with what declares and assigns the results: in a block, if that is
-// possible and not longer than a loop that each return leaves.
+// framed returns the statements with the declaration and assignment of the results: in a block, if
+// that is possible and not longer than a loop that each return leaves.
 func (m *move) framed(body []stat) []stat {
 	if m.isTail {
 		if !endsAlways(body) {
@@ -466,7 +467,7 @@ func (m *move) framed(body []stat) []stat {
 	return framed
 }
 
-// length is how long statements are as text.
+// length returns the length of statements as text.
 func length(body []stat) int {
 	p := &printer{indent: 1}
 	p.stats(body)
@@ -493,7 +494,7 @@ func (m *move) declared(body []stat) ([]stat, bool) {
 	}
 	body = slices.Clone(body[:len(body)-1])
 	found := 0
-	first := 0 // how many statements declare the results, and come before the block
+	first := 0 // the number of statements that declare the results, before the block
 	for i, s := range body {
 		l, ok := s.(*local)
 		if !ok {
@@ -553,7 +554,7 @@ func (m *move) declared(body []stat) ([]stat, bool) {
 	return all, true
 }
 
-// endsAlways reports whether statements end with a return on every way.
+// endsAlways reports whether statements end with a return on every path.
 func endsAlways(body []stat) bool {
 	if len(body) == 0 {
 		return false
@@ -574,9 +575,9 @@ func endsAlways(body []stat) bool {
 	return false
 }
 
-// assigned returns a body with assignments in the place of its return statements. With leaves,
-// those before the end leave the loop around the body; without, what follows a return is in the
-// other branch of its condition, and it fails if that is impossible. isLast means that nothing
+// assigned returns a body with assignments in the place of its return statements. With leaves, the
+// ones before the end leave the loop around the body; without, the statements after a return are in
+// the other branch of its condition, and it fails if that is impossible. isLast means that nothing
 // follows.
 func (m *move) assigned(body []stat, isLast, leaves bool) ([]stat, bool) {
 	var own []stat
@@ -639,8 +640,8 @@ func returns(s stat) bool {
 	return found
 }
 
-// withRest returns a choice with what follows it in its last branch, if the others all end with a
-// return.
+// withRest returns a choice with the statements after it in its last branch, if the others all end
+// with a return.
 func withRest(s *choice, rest []stat) (*choice, bool) {
 	all := slices.Clone(s.branches)
 	last := len(all) - 1

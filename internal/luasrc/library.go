@@ -11,14 +11,14 @@ import (
 // DropInName is the file of the script.
 const DropInName = "qless.lua"
 
-// A tree is all sources: what every call begins with, the library, and the commands.
+// A tree holds all sources: the prologue of every call, the library, and the commands.
 type tree struct {
 	prologue *source
 	library  []*source
-	lent     int // how many files of the library come first that need not be used
+	lent     int // the number of first files of the library that need not be used
 	commands map[string]*source
 	names    []string           // of the commands, in order
-	shared   map[string]*symbol // what the prologue and the library declare
+	shared   map[string]*symbol // the symbols that the prologue and the library declare
 }
 
 // globals are the names that every script has.
@@ -28,7 +28,7 @@ var globals = map[string]bool{
 	"tonumber": true, "tostring": true, "type": true, "unpack": true,
 }
 
-// read reads all sources, and finds what each name in them stands for.
+// read reads all sources, and finds the meaning of each name in them.
 func read(sources fs.FS) (*tree, error) { return readAll(sources, nil) }
 
 // readAll does so for commands that are in own, with a library of their own, unless own is nil.
@@ -181,7 +181,7 @@ func (t *tree) resolveIn(src *source) error {
 	return problem
 }
 
-// checkUse refuses what no command needs.
+// checkUse refuses symbols that no command needs.
 func (t *tree) checkUse() error {
 	used := map[*symbol]bool{}
 	for _, command := range t.names {
@@ -206,7 +206,7 @@ func (t *tree) checkUse() error {
 	return nil
 }
 
-// reach adds the symbols of the library that some code needs.
+// reach adds the symbols of the library that code needs.
 func (t *tree) reach(code any, used map[*symbol]bool) {
 	visit := func(x any) bool {
 		n, ok := x.(*name)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A coldPart is what runs for a command that seldom runs.
+// A coldPart is the code of a command that seldom runs.
 type coldPart struct {
 	command   string
 	body      []stat

@@ -2,19 +2,19 @@ package luasrc
 
 import "fmt"
 
-// A source is a file that was read.
+// A source is a parsed file.
 type source struct {
 	file   string
 	header string
 	body   []stat
-	syms   []*symbol // those of its top, in order
+	syms   []*symbol // the symbols of its top, in order
 	free   []*name   // names that it does not declare
 }
 
-// maxDepth is how deep blocks and expressions may be nested.
+// maxDepth is the maximum depth of nested blocks and expressions.
 const maxDepth = 200
 
-// A parser reads the tokens of one file and finds what each name stands for.
+// A parser reads the tokens of one file and finds the meaning of each name.
 type parser struct {
 	src    *source
 	tokens []token
@@ -90,7 +90,7 @@ func (p *parser) name() token {
 	return p.take()
 }
 
-// deeper counts how deep the parser is.
+// deeper counts the depth of the parser.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested too deep")

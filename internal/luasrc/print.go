@@ -9,7 +9,7 @@ import (
 type printer struct {
 	b      strings.Builder
 	indent int
-	named  func(*name) string // how a name is written
+	named  func(*name) string // returns the form in which a name is written
 }
 
 func (p *printer) line(s string) {
@@ -116,7 +116,7 @@ func (p *printer) params(f *function) string {
 	return "(" + params + ")"
 }
 
-// values returns the text of values that are given to so many names.
+// values returns the text of values that are assigned to a number of names.
 func (p *printer) values(names int, all []expr) string {
 	if len(all) > 0 && len(all) >= names {
 		last := p.expr(all[len(all)-1], singleValue)
@@ -199,7 +199,7 @@ func (p *printer) expr(x expr, limit int) string {
 	panic(fmt.Sprintf("an expression of type %T", x))
 }
 
-// prefix returns the text of what is called or indexed.
+// prefix returns the text of an expression that is called or indexed.
 func (p *printer) prefix(x expr) string {
 	switch x := x.(type) {
 	case *name, *index, *call:

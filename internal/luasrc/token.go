@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Problem is what is wrong with a source, and where.
+// A Problem describes an error in a source, and its place.
 type Problem struct {
 	File string
 	Line int
@@ -27,10 +27,10 @@ const (
 	signToken
 )
 
-// A token is a piece of the text. comment is what stands behind it on its line, without the dashes.
+// A token is a piece of the text. comment is the comment behind it on its line, without the dashes.
 type token struct {
 	kind    kind
-	text    string // of a string: what it is, without quotes and escapes
+	text    string // of a string: its value, without quotes and escapes
 	line    int
 	comment string
 }
@@ -143,7 +143,7 @@ func isLetter(c byte) bool { return c == '_' || c|' ' >= 'a' && c|' ' <= 'z' }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// while returns what is ahead as far as each character is right.
+// while returns the characters ahead up to the first that is not right.
 func (s *scanner) while(right func(byte) bool) string {
 	from := s.at
 	for s.at < len(s.text) && right(s.text[s.at]) {
@@ -208,7 +208,7 @@ func (s *scanner) quoted(t token) (token, error) {
 	}
 }
 
-// escape reads what follows a backslash: a character, or its number.
+// escape reads the part of an escape after the backslash: a character, or its number.
 func (s *scanner) escape() (byte, error) {
 	if escaped, ok := escapes[s.text[s.at]]; ok {
 		s.at++

@@ -9,11 +9,11 @@ import (
 
 // A pattern is a name of a queue, in which a * matches any text. After a ! it excludes queues.
 type pattern struct {
-	parts    []string // what is between the *
+	parts    []string // the texts between the *
 	excludes bool
 }
 
-// Patterns are those of a worker.
+// Patterns are the patterns of a worker.
 type Patterns []pattern
 
 // NewPatterns returns the patterns with these texts.
@@ -30,13 +30,13 @@ func newPattern(name string) pattern {
 	return pattern{strings.Split(name, "*"), excludes}
 }
 
-// IsName reports whether a text is the name of a queue, and no pattern.
+// IsName reports whether a text is the name of a queue, and not a pattern.
 func IsName(text string) bool {
 	p := newPattern(text)
 	return p.isName() && !p.excludes
 }
 
-// isName reports whether it matches one text only.
+// isName reports whether the pattern matches only one text.
 func (p pattern) isName() bool { return len(p.parts) == 1 }
 
 // matches reports whether the pattern matches the name of a queue.
@@ -60,7 +60,7 @@ func (p pattern) matches(name string) bool {
 	return true
 }
 
-// Find returns the index of the first pattern that matches a queue, or -1 if none does, or one
+// Find returns the index of the first pattern that matches a queue, or -1 if none does or one
 // excludes it.
 func (p Patterns) Find(queue string) int {
 	found := -1
@@ -76,13 +76,13 @@ func (p Patterns) Find(queue string) int {
 	return found
 }
 
-// Watch reports whether the queues depend on which ones exist.
+// Watch reports whether the matching queues depend on which ones exist.
 func (p Patterns) Watch() bool {
 	return slices.ContainsFunc(p, func(q pattern) bool { return !q.excludes && !q.isName() })
 }
 
-// Weights returns the weights of queues, which are those of the first patterns that match them. A
-// pattern has the weight of its number.
+// Weights returns the weight of each queue: that of the first pattern that matches it.
+// weights has one for each pattern.
 func (p Patterns) Weights(queues []string, weights []int) []int {
 	all := make([]int, len(queues))
 	for i, queue := range queues {
@@ -110,13 +110,13 @@ const MaxAsked = 1000
 // for jobs when they are more than one call may ask.
 type Choice struct {
 	Patterns Patterns
-	groups   [][]string // for each pattern, what it is the first to match
+	groups   [][]string // for each pattern, the queues that it is the first to match
 	has      map[string]bool
 	Asked    []string // the queues that the worker asks, in order
-	turn     int      // the first of the queues that are asked in turns
+	turn     int      // the first of the queues that are asked in turn
 }
 
-// NewChoice returns a choice that knows no queues yet.
+// NewChoice returns a choice without queues.
 func NewChoice(patterns Patterns) *Choice {
 	return &Choice{Patterns: patterns}
 }
@@ -152,8 +152,8 @@ func (c *Choice) Count() int { return len(c.has) }
 // AreTooMany reports whether one call can't ask all queues.
 func (c *Choice) AreTooMany() bool { return len(c.has) > MaxAsked }
 
-// Add adds a queue that has appeared, or may have jobs: it is asked. It reports whether the queues
-// that are asked have changed.
+// Add adds a queue that has appeared or may have jobs, so that it is asked. It reports whether the
+// queues to ask have changed.
 func (c *Choice) Add(queue string) bool {
 	added := c.match(queue)
 	switch {
@@ -172,7 +172,7 @@ func (c *Choice) Add(queue string) bool {
 	return true
 }
 
-// leaveOut no longer asks the last queue that is not named.
+// leaveOut stops asking the last queue that is not named.
 func (c *Choice) leaveOut() {
 	names := c.Patterns.Names()
 	for i, queue := range slices.Backward(c.Asked) {
@@ -184,8 +184,7 @@ func (c *Choice) leaveOut() {
 }
 
 // Limit asks as many queues as one call may: the named ones, then the ready ones, then others, in
-// turns if they are still too many. Named and ready queues come first. Otherwise they keep their
-// order.
+// turn if there are still too many. Otherwise the queues keep their order.
 func (c *Choice) Limit(ready []string) {
 	rank := map[string]int{}
 	for _, queue := range ready {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Source knows the queues of a namespace.
+// A Source provides the queues of a namespace.
 type Source interface {
 	// Count returns the number of queues.
 	Count(ctx context.Context) (int, error)
@@ -16,19 +16,20 @@ type Source interface {
 	// Names returns all queues, in the order in which they were first seen.
 	Names(ctx context.Context) ([]string, error)
 
-	// Ready returns the queues, of these, that have jobs, now or later.
+	// Ready returns the given queues that have jobs, now or later.
 	Ready(ctx context.Context, queues []string) ([]string, error)
 }
 
-// A Watch follows the queues that match patterns. It reads the list of all when it begins, and from
-// time to time. In between, the server notifies it of new queues. If there are others, because it
-// has missed some or other clients publish nothing, their number is not as expected.
+// A Watch follows the queues that match patterns. It reads the list of all queues when it begins,
+// and from time to time. In between, the server notifies it of new queues. It detects queues that
+// it was not notified of, such as those of clients that publish nothing, by an unexpected number of
+// queues.
 type Watch struct {
 	Choice *Choice
 
 	source   Source
 	known    hashes
-	count    int // how many queues the server should have
+	count    int // the expected number of queues on the server
 	listedAt time.Time
 	lookedAt time.Time
 
@@ -38,7 +39,7 @@ type Watch struct {
 	missed   bool     // other queues may have appeared
 }
 
-// relistAfter is how old the list of all queues may be.
+// relistAfter is the maximum age of the list of all queues.
 const relistAfter = 5 * time.Minute
 
 // NewWatch returns a watch that has not looked yet.
@@ -48,13 +49,13 @@ func NewWatch(patterns Patterns, source Source) *Watch {
 	return w
 }
 
-// Appeared notes that there is a new queue.
+// Appeared records a new queue.
 func (w *Watch) Appeared(queue string) { w.note(&w.appeared, queue) }
 
-// Woken notes that a queue may have jobs.
+// Woken records that a queue may have jobs.
 func (w *Watch) Woken(queue string) { w.note(&w.woken, queue) }
 
-// note adds a queue to a list, which it bounds.
+// note adds a queue to a list of limited length.
 func (w *Watch) note(list *[]string, queue string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,15 +65,15 @@ func (w *Watch) note(list *[]string, queue string) {
 	*list = append(*list, queue)
 }
 
-// Missed notes that there may be other queues.
+// Missed records that there may be other queues.
 func (w *Watch) Missed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.missed = true
 }
 
-// Learn adds the queues that were noted. It reports whether the queues to ask have changed, and
-// whether others may have appeared.
+// Learn adds the recorded queues. It reports whether the queues to ask have changed, and whether
+// others may have appeared.
 func (w *Watch) Learn() (changed, missed bool) {
 	w.mu.Lock()
 	appeared, woken, missed := w.appeared, w.woken, w.missed
@@ -89,8 +90,8 @@ func (w *Watch) Learn() (changed, missed bool) {
 	return changed, missed
 }
 
-// Look finds out whether there are other queues, and reads the list of all, if that is due: when
-// some were missed, or an interval is over. It reports whether it asked the source.
+// Look checks for other queues, and reads the list of all, if that is due: when some were missed,
+// or an interval is over. It reports whether it asked the source.
 func (w *Watch) Look(
 	ctx context.Context, missed bool, interval time.Duration,
 ) (looked bool, err error) {
@@ -129,10 +130,10 @@ func (w *Watch) list(ctx context.Context) error {
 	return nil
 }
 
-// hashes stand for texts, in order. They take less memory than the texts.
+// hashes represent texts, in order. They take less memory than the texts.
 type hashes []uint64
 
-// hashSeed begins all hashes.
+// hashSeed is the seed of all hashes.
 var hashSeed = maphash.MakeSeed()
 
 func newHashes(texts []string) hashes {

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Text returns the text of an error that a user's code has made. Its Error method may panic: that
-// of a nil pointer often does.
+// Text returns the text of an error made by a user's code. Its Error method may panic: that of a
+// nil pointer often does.
 func Text(err error) (text string) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -17,8 +17,7 @@ func Text(err error) (text string) {
 	return err.Error()
 }
 
-// SafeLogger returns a logger whose handler, a user's, may panic: what it was to log is lost then,
-// and nothing else.
+// SafeLogger returns a logger whose handler, a user's, may panic: only the record is lost then.
 func SafeLogger(logger *slog.Logger) *slog.Logger {
 	if _, safe := logger.Handler().(safeHandler); safe {
 		return logger

@@ -27,12 +27,12 @@ const (
 	Gap
 )
 
-// A Notice is something that a subscription has received. The channels that it begins with are
-// confirmed when [Subscribe] returns, without a notice.
+// A Notice is an event of a subscription. The channels that it begins with are confirmed when
+// [Subscribe] returns, without a notice.
 type Notice struct {
 	Kind    NoticeKind
 	Channel string // empty for a Gap
-	Payload string // what was published
+	Payload string // the published message
 }
 
 // SubscriptionConfig configures a subscription. All fields but Broken are required.
@@ -44,7 +44,7 @@ type SubscriptionConfig[T any] struct {
 	// nil.
 	Broken func(error)
 
-	// Buffer is how many events wait for a slow reader before the connection does.
+	// Buffer is the number of events that wait for a slow reader before the connection does.
 	Buffer int
 
 	// Channels are the channels of the first SUBSCRIBE. One that is named twice counts once.
@@ -62,8 +62,8 @@ const keepAlive = 15 * time.Second
 // subscription. After that, the connection is replaced.
 const pongTimeout = 5 * time.Second
 
-// A Subscription receives messages published on channels, as events of type T. It replaces a
-// connection that is broken or silent, and then there is a [Gap] notice.
+// A Subscription receives messages published on channels, as events of type T. It replaces a broken
+// or silent connection, which is followed by a [Gap] notice.
 type Subscription[T any] struct {
 	config SubscriptionConfig[T]
 	rdb    redis.UniversalClient
@@ -134,7 +134,7 @@ func (s *Subscription[T]) connect(ctx context.Context) {
 	}
 }
 
-// connection returns the present connection.
+// connection returns the current connection.
 func (s *Subscription[T]) connection() *redis.PubSub {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *Subscription[T]) Close() error {
 	return err
 }
 
-// receive passes on what the server sends until the context ends.
+// receive passes on the server's messages until the context ends.
 func (s *Subscription[T]) receive(ctx context.Context) {
 	broken, pinged, failures := false, false, 0
 	for ctx.Err() == nil {
@@ -234,8 +234,8 @@ func (s *Subscription[T]) receive(ctx context.Context) {
 	}
 }
 
-// pass delivers what the server sent. The first confirmation after the connection broke means that
-// it is restored.
+// pass delivers a message of the server. The first confirmation after the connection broke means
+// that it is restored.
 func (s *Subscription[T]) pass(ctx context.Context, message any, broken bool) {
 	var notice Notice
 	switch m := message.(type) {

@@ -27,8 +27,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 // clients that failed together do not all return at once.
 type Backoff struct{ First, Longest time.Duration }
 
-// WhileAway is the Backoff while a server is away. It is short enough to notice within about a
-// second that the server is back.
+// WhileAway is the Backoff while a server is unavailable. It is short enough to notice within about
+// a second that the server is back.
 var WhileAway = Backoff{First: 16 * time.Millisecond, Longest: time.Second}
 
 // After returns how long to wait after a number of failures, at least 1.
@@ -40,14 +40,14 @@ func (b Backoff) After(failures int) time.Duration {
 	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
 }
 
-// Wait waits as long as After says. It returns false if the context ends first.
+// Wait waits as long as After returns. It returns false if the context ends first.
 func (b Backoff) Wait(ctx context.Context, failures int) bool {
 	return Sleep(ctx, b.After(failures))
 }
 
 // Outlive returns a context with the values of another that ends some time after the other has
-// ended, with a cause. It is for what must still be done after a stop. The returned function ends
-// it earlier, and must be called.
+// ended, with a cause. It is for work that remains after a stop. The returned function ends it
+// earlier, and must be called.
 func Outlive(
 	ctx context.Context, d time.Duration, cause error,
 ) (context.Context, context.CancelCauseFunc) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Reporter counts the runs of a worker's jobs, and sends the counts to the server. It sends a
-// part whose answer was lost again, with the same number.
+// A Reporter counts the runs of a worker's jobs, and sends the counts to the server. If the answer
+// to a part is lost, it sends the part again, with the same number.
 type Reporter struct {
 	config ReporterConfig
 	run    string
@@ -18,7 +18,7 @@ type Reporter struct {
 
 	// Used only by the goroutine that sends.
 	sent    int  // the number of parts that were sent
-	refused bool // the last call was
+	refused bool // the last call was refused
 
 	mu      sync.Mutex
 	current *Part   // nil if nothing was counted
@@ -30,22 +30,22 @@ type Reporter struct {
 type ReporterConfig struct {
 	Now func() time.Time
 
-	// Send sends a part, and reports whether that is settled. Otherwise it is sent again. An error is
-	// an answer of the server.
+	// Send sends a part, and reports whether it is settled. Otherwise it is sent again. An error is an
+	// answer of the server.
 	Send func(ctx context.Context, part *Part) (settled bool, refused error)
 
 	// Refused is called with the first refusal after a part that was not refused.
 	Refused func(err error)
 }
 
-// NewReporter returns a reporter. [Reporter.Run] has it send.
+// NewReporter returns a reporter. [Reporter.Run] sends the counts.
 func NewReporter(config ReporterConfig) *Reporter {
 	return &Reporter{config: config, run: rand.Text(), again: make(chan struct{}, 1)}
 }
 
-// A Part has the counts of some time, to be sent at once.
+// A Part holds the counts of a period, which are sent together.
 type Part struct {
-	Run    string        // of the reporter, by which the server tells it from others
+	Run    string        // identifies the reporter
 	Number int           // its place among the parts of the reporter, from 1
 	Age    time.Duration // since it began
 	Counts map[Key]*Counts
@@ -57,13 +57,15 @@ const (
 	// interval is the time between two reports.
 	interval = 15 * time.Second
 
-	// maxKeys is how many queues and klasses are counted apart in one part.
+	// maxKeys is the number of queues and klasses that are counted separately in one part.
 	maxKeys = 500
 
-	// maxParts is how many parts may wait to be sent. When there are more, two become one.
+	// maxParts is the maximum number of parts that wait to be sent. If there are more, pairs are
+	// merged.
 	maxParts = 20
 
-	// maxName is how long the names of a queue and a klass may be together to be counted apart.
+	// maxName is the maximum total length of the names of a queue and a klass that are counted
+	// separately.
 	maxName = 512
 )
 
@@ -84,7 +86,7 @@ func (p *Part) of(key Key) *Counts {
 	return counts
 }
 
-// merge adds what was counted later.
+// merge adds later counts.
 func (p *Part) merge(later *Part) {
 	for key, counts := range later.Counts {
 		p.of(key).Merge(counts)
@@ -92,7 +94,7 @@ func (p *Part) merge(later *Part) {
 }
 
 // Count counts a run of a job, which has waited and run for some time, in the counter that ended
-// returns. A wait of 0 is unknown.
+// returns. A wait of 0 means unknown.
 func (r *Reporter) Count(key Key, ended func(*Counts) *int, waited, ran time.Duration) {
 	now := r.config.Now()
 	r.mu.Lock()
@@ -117,8 +119,8 @@ func (r *Reporter) isOver(now time.Time) bool {
 	return since < 0 || since >= interval
 }
 
-// close closes the current part, and limits how many there are: of the unsent ones, each second one
-// becomes part of the one before. The mutex is held.
+// close closes the current part, and limits the number of parts: every second unsent one is merged
+// into the one before. The mutex is held.
 func (r *Reporter) close() {
 	if r.current == nil {
 		return
@@ -139,7 +141,7 @@ func (r *Reporter) close() {
 	r.closed = kept
 }
 
-// Ask has the counts sent now.
+// Ask requests that the counts be sent now.
 func (r *Reporter) Ask() {
 	r.mu.Lock()
 	r.asked = r.current != nil || len(r.closed) > 0
@@ -173,7 +175,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
-// Flush sends what was counted, each part in one script, until the server does not take one.
+// Flush sends all counts, each part in one script, until the server does not take one.
 func (r *Reporter) Flush(ctx context.Context) {
 	r.mu.Lock()
 	r.close()

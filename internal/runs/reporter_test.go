@@ -52,7 +52,7 @@ func (s *rateServer) send(_ context.Context, part *Part) (settled bool, refused 
 	return s.answer != errNotNow, s.answer
 }
 
-// answers has the server answer by an error, and take nothing.
+// answers makes the server answer with an error, and take nothing.
 func (s *rateServer) answers(err error, deaf bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func TestRatesAreKeptWhileTheServerDoesNotTakeThem(t *testing.T) {
 	}
 }
 
-// The server has taken them, but nobody knows.
+// The server has taken them, but its answers are lost.
 func TestRatesWhoseAnswersAreLostAreCountedOnce(t *testing.T) {
 	withReporter(t, func(r *Reporter, s *rateServer) {
 		for i := range 100 {

@@ -1,4 +1,4 @@
-// Package runs has the counts of the runs of jobs that workers report, in the form in which the
+// Package runs holds the counts of runs of jobs that workers report, in the form in which the
 // server keeps them.
 package runs
 
@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Key is what runs are counted by. The zero value stands for the rest.
+// A Key identifies the runs that are counted together. The zero value stands for all others.
 type Key struct{ Queue, Klass string }
 
 // ParseKey reads the field of a minute: the length of the queue's name, the queue, the klass.
@@ -38,7 +38,7 @@ func (c *Counts) Merge(other *Counts) {
 	c.Run.Merge(&other.Run)
 }
 
-// Text returns what the server keeps.
+// Text returns the counts in the form that the server keeps.
 func (c *Counts) Text() string {
 	text := make([]byte, 0, 64)
 	text = strconv.AppendInt(text, int64(c.Completed), 10)
@@ -48,7 +48,7 @@ func (c *Counts) Text() string {
 	return string(c.Run.AppendTo(append(text, '|')))
 }
 
-// Read adds what the server keeps. It passes over what is damaged.
+// Read adds counts in the form that the server keeps. It skips damaged parts.
 func (c *Counts) Read(text string) {
 	parts := strings.Split(text, "|")
 	if len(parts) != 3 {

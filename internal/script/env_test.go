@@ -37,7 +37,7 @@ var qless = func() *script.Script {
 	return script.New(string(text), commands)
 }()
 
-// small has commands that are easy to look into.
+// small has commands that are easy to inspect.
 var small = script.New(`
 local command = ARGV[1]
 if command == 'echo' then

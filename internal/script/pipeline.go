@@ -16,7 +16,7 @@ type Pipeline struct {
 	calls  []*call
 }
 
-// call is a command of a pipeline.
+// A call is a command of a pipeline.
 type call struct {
 	command string
 	args    []any
@@ -73,7 +73,7 @@ func (p *Pipeline) Exec(ctx context.Context) ([]any, []error) {
 	return replies, failures
 }
 
-// unknown returns the commands that a server did not know the script of.
+// unknown returns the commands for which a server did not have the script.
 func (p *Pipeline) unknown() []*call {
 	var unknown []*call
 	for _, c := range p.calls {

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/script"
 )
 
-// lines are commands for a pipeline, with what each replies.
+// lines are commands for a pipeline, with their replies.
 var lines = []struct {
 	command string
 	args    []any

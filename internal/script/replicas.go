@@ -19,14 +19,13 @@ type Replicas struct {
 	Timeout time.Duration
 }
 
-// A ReplicasError means that a command ran, but not enough replicas are known to have what it
-// wrote.
+// A ReplicasError means that a command ran, but not enough replicas are known to have its writes.
 type ReplicasError struct {
 	Have, Want int
-	Err        error // why it is unknown how many have it; nil if it is known
+	Err        error // why their number is unknown; nil if it is known
 }
 
-// Error returns what is known about the replicas.
+// Error describes the state of the replicas.
 func (e *ReplicasError) Error() string {
 	if e.Err != nil {
 		return "it is not known which replicas have it: " + e.Err.Error()
@@ -46,16 +45,17 @@ func CanWait(rdb redis.UniversalClient) bool {
 	return false
 }
 
-// RunReplicated is Run for a command that writes, and waits until the replicas have what it wrote.
-// If the command ran but they do not, it returns the reply with a [*ReplicasError].
+// RunReplicated is like Run, for a command that writes, and waits until the replicas have its
+// writes. If the command ran but they do not have them, it returns the reply with a
+// [*ReplicasError].
 func (r *Runner) RunReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
 	return r.runReplicated(ctx, replicas, name, r.script.Facts(name).Repeatable, args)
 }
 
-// RunNewReplicated is RunReplicated for a command whose arguments mark all jobs that it puts as
-// new.
+// RunNewReplicated is like RunReplicated, for a command whose arguments mark all jobs that it puts
+// as new.
 func (r *Runner) RunNewReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
@@ -67,7 +67,7 @@ func (r *Runner) runReplicated(
 	ctx context.Context, replicas Replicas, command string, repeatable bool, args []any,
 ) (any, error) {
 	var wait *redis.IntCmd
-	var moved string // where another master has sent the command to
+	var moved string // the address to which another master redirected the command
 	send := func(ctx context.Context, cmd redis.Cmder) error {
 		master, err := r.master(ctx, moved, replicas.Timeout)
 		if err != nil {
@@ -79,8 +79,8 @@ func (r *Runner) runReplicated(
 		// connection it would return at once, so it is never sent again.
 		pipe := master.Pipeline()
 		_ = pipe.Process(ctx, cmd)
-		// A command that finds done what it would do writes nothing. This message, which has no
-		// subscribers, is sent to the replicas as well, after all earlier writes.
+		// A command whose work is already done writes nothing. This message, which has no subscribers, is
+		// sent to the replicas as well, after all earlier writes.
 		mark := redis.NewIntCmd(ctx, "publish", r.prefix+"x:written", "")
 		_ = pipe.Process(ctx, mark)
 		_ = pipe.Process(ctx, redisx.Once(wait))
@@ -91,7 +91,7 @@ func (r *Runner) runReplicated(
 		moved, _ = redis.IsMovedError(cmd.Err())
 		return cmd.Err()
 	}
-	// go-redis does not send a pipeline again that has a command which is sent once.
+	// go-redis does not resend a pipeline with a command that must be sent only once.
 	reply, err := r.runBy(ctx, way{send: send, resends: repeatable}, command, args)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,8 @@ func (r *Runner) runReplicated(
 }
 
 // master returns a client for the server that has the namespace, with a read timeout longer than
-// the wait for replicas. Moved is the address to which another server has sent the caller, if any.
+// the wait for replicas. moved is the address to which another server redirected the caller, if
+// any.
 func (r *Runner) master(
 	ctx context.Context, moved string, wait time.Duration,
 ) (*redis.Client, error) {
@@ -126,8 +127,8 @@ func (r *Runner) master(
 	return rdb, nil
 }
 
-// masterAt returns the client of the master at an address, or nil. It asks the cluster which
-// masters there are.
+// masterAt returns the client of the master at an address, or nil. It asks the cluster for its
+// masters.
 func masterAt(ctx context.Context, cluster *redis.ClusterClient, addr string) *redis.Client {
 	if addr == "" {
 		return nil
@@ -138,6 +139,6 @@ func masterAt(ctx context.Context, cluster *redis.ClusterClient, addr string) *r
 			found.Store(rdb)
 		}
 		return nil
-	}) // an error leaves it to the state that the client has
+	}) // after an error, the client's state decides
 	return found.Load()
 }

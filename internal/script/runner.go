@@ -66,36 +66,38 @@ func (r *Runner) newCmd(
 	return redisx.NewOnceCmd(ctx, line...)
 }
 
-// attempts is how often a command is sent that certainly did not run, or that may run twice.
+// attempts is the maximum number of times that a command is sent, if it certainly did not run or
+// may run twice.
 const attempts = 4
 
-// Run runs a command and returns the server's reply, or nil. A server that does not know the script
-// is sent its text.
+// Run runs a command and returns the server's reply, or nil. If the server does not have the
+// script, Run sends its text.
 func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error) {
 	return r.runBy(ctx, r.way(r.script.Facts(name).Repeatable), name, args)
 }
 
-// RunNew is Run for a command whose arguments mark all jobs that it puts as new.
+// RunNew is like Run, for a command whose arguments mark all jobs that it puts as new.
 func (r *Runner) RunNew(ctx context.Context, name string, args ...any) (any, error) {
 	facts := r.script.Facts(name)
 	return r.runBy(ctx, r.way(facts.Repeatable || facts.RepeatableNew), name, args)
 }
 
-// A way is how a command is sent.
+// A way is a way of sending a command.
 type way struct {
 	send    func(context.Context, redis.Cmder) error
 	client  bool // the client sends it again if the connection breaks
-	resends bool // runBy does
+	resends bool // runBy sends it again
 }
 
-// way returns how a command is sent, which may be sent again or not. The client of a cluster would
-// ask the same master again, so that runBy does it, once the client looks for another one.
+// way returns the way of sending a command. If it is repeatable, it may be sent again. The client
+// of a cluster would ask the same master again, so runBy does that instead, once the client looks
+// for another one.
 func (r *Runner) way(repeatable bool) way {
 	inCluster := r.cluster != nil
 	return way{r.rdb.Process, repeatable && !inCluster, repeatable && inCluster}
 }
 
-// runBy runs a command that is sent in a certain way.
+// runBy runs a command in a way.
 func (r *Runner) runBy(ctx context.Context, by way, command string, args []any) (any, error) {
 	for attempt := 1; ; attempt++ {
 		reply, err := r.runOnce(ctx, by, command, args)
@@ -110,7 +112,7 @@ func (r *Runner) runBy(ctx context.Context, by way, command string, args []any) 
 	}
 }
 
-// runOnce runs a command. A server that does not know the script is sent its text.
+// runOnce runs a command. If the server does not have the script, runOnce sends its text.
 func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any) (any, error) {
 	for {
 		seen := r.loader.seen()
@@ -135,8 +137,8 @@ func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any
 	}
 }
 
-// doubt has the client of a cluster look again for the master of the namespace, if an error does
-// not show that the one it knows is still there. A master that has vanished redirects no client.
+// doubt makes the client of a cluster look again for the master of the namespace, unless an error
+// shows that the known one is still there. A master that has vanished redirects no client.
 func (r *Runner) doubt(ctx context.Context, err error) {
 	if r.cluster != nil && redisx.IsUnanswered(err) {
 		r.cluster.ReloadState(ctx)

@@ -63,8 +63,8 @@ func TestAServerThatDoesNotKnowAScriptIsGivenIt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// However many ask at once, of however many clients of this process, a server is sent the text
-// once: at first, and after it has forgotten it.
+// However many callers of however many clients run commands at once, a server gets the text once:
+// at first, and after it has lost the script.
 func TestOneOfManyCallersSendsTheText(t *testing.T) {
 	e := newEnv(t, small)
 	proxy, runner := e.proxied(small)
@@ -89,7 +89,7 @@ func TestOneOfManyCallersSendsTheText(t *testing.T) {
 	}
 }
 
-// callSomehow runs commands in one of the ways in which that can be done, by number.
+// callSomehow runs commands in one of several ways, by number.
 func callSomehow(ctx context.Context, runner *script.Runner, way int) error {
 	switch way % 3 {
 	case 0:

@@ -1,6 +1,6 @@
 // Package script runs the commands of one Lua script on the server that has a namespace: by the
-// script's digest, alone or in a pipeline. A server that does not know the script is sent its text,
-// once. A command runs again if it certainly did not run.
+// script's digest, alone or in a pipeline. It sends the script's text once to a server that does
+// not have it. A command runs again if it certainly did not run.
 package script
 
 import (
@@ -8,7 +8,7 @@ import (
 	"encoding/hex"
 )
 
-// Facts are the properties of a command that running it depends on.
+// Facts are the properties of a command that determine how it is run.
 type Facts struct {
 	// Repeatable means that the command may be sent again if the connection breaks before its
 	// reply: it is idempotent. Any other command is sent once, and the caller gets the error that
@@ -16,14 +16,14 @@ type Facts struct {
 	// locks end.
 	Repeatable bool
 
-	// RepeatableNew means the same for calls with the mark that all jobs which they put are new.
+	// RepeatableNew means the same for calls that are marked to put only new jobs.
 	RepeatableNew bool
 
-	// Replicated means that clients which wait for replicas do so after the command.
+	// Replicated means that clients that wait for replicas wait for them after the command.
 	Replicated bool
 }
 
-// A Script is the text that has all commands. It is safe for concurrent use.
+// A Script is a text with all commands. It is safe for concurrent use.
 type Script struct {
 	text     string
 	sha      string

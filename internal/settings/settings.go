@@ -1,5 +1,4 @@
-// Package settings knows the settings of a namespace: which there are, and the defaults and the
-// values that they can have.
+// Package settings describes the settings of a namespace: their names, defaults and valid values.
 package settings
 
 import (
@@ -13,7 +12,7 @@ import (
 	"time"
 )
 
-// The largest rate, which is a number of jobs in a time.
+// The limits of a rate, which is a number of jobs in a period.
 const (
 	MaxRate = 1_000_000
 	MaxPer  = 366 * 24 * time.Hour
@@ -39,7 +38,7 @@ const (
 	kindRate          // "n/seconds"
 )
 
-// known describes the known settings, by name. The default of some is to have no value.
+// all describes the known settings, by name. Some have no value by default.
 var all = map[string]struct {
 	kind         kind
 	defaultValue string
@@ -83,8 +82,8 @@ func Defaults() map[string]string {
 }
 
 // Write formats a value of a setting for the scripts. It returns an error if there is no such
-// setting, which may suggest another name, or if it can't have the value. A text may still be no
-// UTF-8.
+// setting, which may suggest another name, or if it can't have the value. A text may still be
+// invalid UTF-8.
 func Write(name string, value any) (string, error) {
 	kind, err := kindOf(name)
 	if err != nil {
@@ -206,8 +205,8 @@ func similarSetting(name string) string {
 	return similar
 }
 
-// distance returns the Levenshtein distance of two strings: how many letters have to be inserted,
-// deleted or replaced to turn one into the other.
+// distance returns the Levenshtein distance of two strings: the number of letters to insert, delete
+// or replace to turn one into the other.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// A Clock stands still until a test moves it, except for a microsecond at each look, so that
-// jobs keep the order in which they were put.
+// A Clock stands still until a test moves it, except for a microsecond per reading, so that jobs
+// keep the order in which they were put.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// Noon is when the clocks of tests begin.
+// Noon is the time at which tests' clocks start.
 var Noon = time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// NewClock returns a clock that begins at Noon.
+// NewClock returns a clock that starts at Noon.
 func NewClock() *Clock { return &Clock{now: Noon} }
 
 // Now returns the time.

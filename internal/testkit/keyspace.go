@@ -6,10 +6,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Keyspace is what keys hold, by key.
+// A Keyspace holds the contents of keys, by key.
 type Keyspace map[string]any
 
-// dumpScript returns every key of a pattern with its type and its values in a stable order.
+// dumpScript returns every key that matches a pattern, with its type and its values in a stable
+// order.
 const dumpScript = `
 local all = {}
 for _, key in ipairs(redis.call('keys', ARGV[1])) do
@@ -23,7 +24,7 @@ for _, key in ipairs(redis.call('keys', ARGV[1])) do
 end
 return all`
 
-// Dump reads the keys that a pattern matches, to be compared with another dump.
+// Dump reads the keys that match a pattern, for comparison with another dump.
 func Dump(t testing.TB, rdb *redis.Client, pattern string) Keyspace {
 	t.Helper()
 	reply, err := rdb.Eval(t.Context(), dumpScript, nil, pattern).Slice()

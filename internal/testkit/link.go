@@ -9,16 +9,16 @@ import (
 // link is one client's connection through a proxy.
 type link struct {
 	client, server net.Conn
-	most           *atomic.Int64 // how many bytes are passed on after a request, if it is not 0
-	replied        atomic.Int64  // how many bytes the server has sent since the last request
+	most           *atomic.Int64 // limit of bytes passed on after a request; 0 for none
+	replied        atomic.Int64  // the number of bytes that the server has sent since the last request
 	cutAtReply     atomic.Bool
-	silent         atomic.Bool          // nothing arrives any more
+	silent         atomic.Bool          // nothing arrives anymore
 	held           atomic.Pointer[gate] // replies wait for it
 	ended          chan struct{}        // closed with the connection
 	end            sync.Once
 }
 
-// chunkSize is above what tests send in a request, so that they come in one piece.
+// chunkSize exceeds the size of the tests' requests, so that they arrive in one piece.
 const chunkSize = 1 << 18
 
 func newLink(client, server net.Conn, most *atomic.Int64) *link {
@@ -36,14 +36,14 @@ func newGate() *gate {
 	return &gate{opened, sync.OnceFunc(func() { close(opened) })}
 }
 
-// close ends both sides; whoever carries between them returns.
+// close closes both sides, so that the goroutines that carry between them return.
 func (l *link) close() {
 	_ = l.client.Close()
 	_ = l.server.Close()
 	l.end.Do(func() { close(l.ended) })
 }
 
-// carryRequests passes on what the client sends, as far as the cuts let it.
+// carryRequests passes on the client's requests, as far as the cuts allow.
 func (l *link) carryRequests(arrived func(request []byte) *cut) {
 	defer l.close()
 	buffer := make([]byte, chunkSize)
@@ -74,7 +74,7 @@ func (l *link) carryRequests(arrived func(request []byte) *cut) {
 	}
 }
 
-// carryReplies passes on the server's replies, up to the one to keep back.
+// carryReplies passes on the server's replies, up to the one to hold back.
 func (l *link) carryReplies() {
 	defer l.close()
 	buffer := make([]byte, chunkSize)

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// serverLog keeps what a server prints over all its runs, and notices when it is ready.
+// serverLog keeps the output of a server over all its runs, and notices when the server is ready.
 type serverLog struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	run   int           // where the text of this run begins
+	run   int           // the offset at which the text of this run begins
 	ready chan struct{} // closed when this run accepts connections; nil afterwards
 }
 
-// begin starts the log of another run. The channel is closed when that is ready.
+// begin starts the log of another run. The channel is closed when the run is ready.
 func (l *serverLog) begin() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -22,7 +22,7 @@ func (l *serverLog) begin() <-chan struct{} {
 	return l.ready
 }
 
-// Write takes a piece of the output; a line may come in several.
+// Write takes a piece of the output; a line may arrive in several pieces.
 func (l *serverLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,12 +41,12 @@ func (l *serverLog) portTaken() bool {
 	return l.says("Address already in use")
 }
 
-// says reports whether this run printed something.
+// says reports whether this run printed a text.
 func (l *serverLog) says(text string) bool {
 	return bytes.Contains(l.text.Bytes()[l.run:], []byte(text))
 }
 
-// String returns all that was printed.
+// String returns all output.
 func (l *serverLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // A Monitored is a command that the server ran.
 type Monitored struct {
 	Caller string   // the client's address, or "lua" for a script
-	Words  []string // the command's name as it was sent, and its arguments
+	Words  []string // the command's name, as sent, and its arguments
 }
 
 // Monitored runs a function and returns the commands that the server ran in the meantime, in
@@ -25,7 +25,8 @@ func (s *Server) Monitored(t testing.TB, run func()) []Monitored {
 
 	run()
 
-	// The monitor prints this command, known by its sender, after all commands of the function.
+	// The monitor prints this command, recognized by its sender, after all commands of the
+	// function.
 	last := dial(t, s.addr)
 	defer last.Close()
 	last.request(t, "PING")
@@ -63,8 +64,8 @@ func parseMonitored(line string) Monitored {
 	return Monitored{Caller: caller, Words: words(rest)}
 }
 
-// words returns quoted words. Valkey 8.1 escapes no quotes in them, so a line that can't be read is
-// split where one word seems to end and another one to begin.
+// words splits quoted words. Valkey 8.1 does not escape quotes in them, so a line that can't be
+// parsed is split where one word seems to end and another to begin.
 func words(line string) []string {
 	var read []string
 	for rest := line; rest != ""; {
@@ -82,7 +83,7 @@ func words(line string) []string {
 	return read
 }
 
-// lineConn is a connection to a server that gives what it reads in lines.
+// lineConn is a connection to a server that is read line by line.
 type lineConn struct {
 	net.Conn
 	reader *bufio.Reader
@@ -97,7 +98,7 @@ func dial(t testing.TB, addr string) *lineConn {
 	return &lineConn{Conn: conn, reader: bufio.NewReader(conn)}
 }
 
-// request sends a command and reads its reply, of one line.
+// request sends a command, and reads its one-line reply.
 func (c *lineConn) request(t testing.TB, command string) {
 	t.Helper()
 	if _, err := c.Write([]byte(command + "\r\n")); err != nil {

@@ -38,7 +38,7 @@ func TestParseMonitored(t *testing.T) {
 func TestWordsOfAMonitoredLine(t *testing.T) {
 	for line, want := range map[string][]string{
 		`"set" "key" "a \"b\" \\ \x00"`: {"set", "key", "a \"b\" \\ \x00"},
-		`"set" "key" "["x","y"]" "1"`:   {"set", "key", `["x","y"]`, "1"}, // as Valkey 8.1 writes it
+		`"set" "key" "["x","y"]" "1"`:   {"set", "key", `["x","y"]`, "1"}, // as written by Valkey 8.1
 		`"set" "key" "\" "1"`:           {"set", "key", `\`, "1"},
 	} {
 		assert.Equal(t, want, words(line), line)

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is what TestMain does in the packages of this module. It silences go-redis, lets tests
-// that come one after another have the same server, emptied, and fails when goroutines are left.
+// Main implements TestMain for the packages of this module. It silences go-redis, lets successive
+// tests reuse an emptied server, and fails if goroutines are left.
 func Main(m *testing.M) {
 	Silence()
 	goleak.VerifyTestMain(pooled{m})
@@ -27,17 +27,17 @@ func (p pooled) Run() int {
 	return p.m.Run()
 }
 
-// idle has the servers of tests that have ended.
+// idle holds the servers of tests that have ended.
 var idle pool
 
-// A pool keeps servers without arguments of their own for the next tests, each as good as new.
+// A pool keeps servers started without extra arguments for later tests, each as good as new.
 type pool struct {
 	mu      sync.Mutex
 	on      bool
 	servers []*pooledServer
 }
 
-// A pooledServer is a server with what it must still be to be given to another test.
+// A pooledServer is a server with the state that it must have to be reused by another test.
 type pooledServer struct {
 	server   Server
 	settings map[string]string
@@ -60,7 +60,7 @@ func (p *pool) close() {
 	p.on, p.servers = false, nil
 }
 
-// start starts a server for a test, or takes one that a test has left.
+// start starts a server for a test, or reuses one of an earlier test.
 func (p *pool) start(t testing.TB) *Server {
 	t.Helper()
 	s := p.take()
@@ -108,8 +108,8 @@ func (p *pool) give(s *pooledServer) {
 	p.servers = append(p.servers, s)
 }
 
-// reset makes a server as good as new. It reports whether that worked, and the test has left the
-// settings and the users as they were.
+// reset makes a server as good as new. It reports whether that succeeded, and the test has left the
+// settings and the users unchanged.
 func (s *pooledServer) reset() bool {
 	if s.server.process.ended() || s.server.process.suspended {
 		return false
@@ -142,7 +142,7 @@ func (s *pooledServer) state(ctx context.Context) (map[string]string, []string, 
 	return settings, users, err
 }
 
-// isOpen reports whether the tests of the package go by Main.
+// isOpen reports whether the package's TestMain calls Main.
 func (p *pool) isOpen() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// twice runs something on a server of a pool, and returns that and the next server of the pool.
+// twice runs use on a server of a pool, and returns that server and the pool's next one.
 func twice(t *testing.T, use func(t *testing.T, s *Server)) (first, second *Server) {
 	t.Helper()
 	var p pool

@@ -46,7 +46,7 @@ func startProcess(log *serverLog, binary string, args ...string) (*process, erro
 	}
 }
 
-// signal does nothing when the process has ended.
+// signal sends a signal, unless the process has ended.
 func (p *process) signal(signal syscall.Signal) {
 	_ = p.command.Process.Signal(signal)
 }
@@ -79,7 +79,7 @@ func (p *process) terminate() bool {
 	}
 }
 
-// suspend returns when the process has stopped: the signal alone only asks for it.
+// suspend stops the process, and waits until it has stopped: the signal alone only requests it.
 func (p *process) suspend() {
 	if p.suspended {
 		return

@@ -9,12 +9,10 @@ import (
 	"testing"
 )
 
-// Proxy stands between clients and a server, and cuts connections, or lets them go silent, when a
-// test wants it.
+// Proxy sits between clients and a server, and cuts or silences connections when a test wants it.
 //
-// It looks at requests in the chunks in which they arrive. A client that waits for each
-// reply sends a request, or a pipeline of them, in one chunk, unless it is large. Texts
-// are looked for regardless of case.
+// It examines requests in the chunks in which they arrive. A client that waits for each reply sends
+// a request or a pipeline in one chunk, unless it is large. Texts are matched regardless of case.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -23,19 +21,19 @@ type Proxy struct {
 	mu     sync.Mutex
 	closed bool
 	links  map[*link]bool
-	most   atomic.Int64 // how many bytes a reply may have, or 0
+	most   atomic.Int64 // the maximum number of bytes of a reply, or 0
 	seen   [][]byte
 	cuts   []cut
 }
 
-// cut is what to do, once, to the connection of a request that contains a text.
+// cut is a disturbance, for use once, of the connection of a request that contains a text.
 type cut struct {
 	text    []byte
-	forward bool // let the server have the request, and keep its reply
+	forward bool // pass on the request, and hold back its reply
 	hold    *gate
 }
 
-// NewProxy starts a proxy before the server at an address. It ends with the test.
+// NewProxy starts a proxy in front of the server at an address. It ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,32 +51,32 @@ func (p *Proxy) Addr() string {
 	return p.listener.Addr().String()
 }
 
-// CutAfterRequest makes the proxy swallow the next request that contains a text, and
-// close its connection: the server never sees it.
+// CutAfterRequest makes the proxy drop the next request that contains a text, and close its
+// connection: the server never sees the request.
 func (p *Proxy) CutAfterRequest(text string) {
 	p.arm(cut{text: lower(text)})
 }
 
-// CutBeforeReply makes the proxy pass on the next request that contains a text, wait for
-// the server's reply, keep that, and close the connection: the server has executed it.
+// CutBeforeReply makes the proxy pass on the next request that contains a text, wait for the
+// server's reply, drop it, and close the connection: the server has executed the request.
 func (p *Proxy) CutBeforeReply(text string) {
 	p.arm(cut{text: lower(text), forward: true})
 }
 
-// HoldReply makes the proxy pass on the next request that contains a text, and keep the server's
-// reply and all that follows it until the returned function is called, or the test ends.
+// HoldReply makes the proxy pass on the next request that contains a text, and hold back the
+// server's reply and everything after it until the returned function is called, or the test ends.
 func (p *Proxy) HoldReply(text string) (release func()) {
 	hold := newGate()
 	p.arm(cut{text: lower(text), forward: true, hold: hold})
 	return hold.open
 }
 
-// LimitReplies makes the proxy close a connection instead of passing on more bytes than this since
-// the last request. 0 ends that.
+// LimitReplies makes the proxy close a connection instead of passing on more than that many bytes
+// since the last request. 0 removes the limit.
 func (p *Proxy) LimitReplies(bytes int) { p.most.Store(int64(bytes)) }
 
-// GoSilent makes every present connection silent, in both directions, without closing it: what
-// either side sends is taken and never arrives. Later connections work.
+// GoSilent makes every present connection silent, in both directions, without closing it: data from
+// either side is accepted but never arrives. Later connections work.
 func (p *Proxy) GoSilent() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +94,7 @@ func (p *Proxy) CutAll() {
 	}
 }
 
-// Seen returns how many requests that contain a text have arrived.
+// Seen returns the number of requests with a text that have arrived.
 func (p *Proxy) Seen(text string) int {
 	wanted := lower(text)
 	p.mu.Lock()
@@ -120,7 +118,7 @@ func (p *Proxy) arm(c cut) {
 	p.cuts = append(p.cuts, c)
 }
 
-// arrived takes note of a request, and returns the cut that it sets off, if any.
+// arrived records a request, and returns the cut that it triggers, if any.
 func (p *Proxy) arrived(request []byte) *cut {
 	request = bytes.ToLower(request) // a copy
 	p.mu.Lock()
@@ -145,7 +143,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve carries one connection until either side ends it.
+// serve serves a connection until either side ends it.
 func (p *Proxy) serve(client net.Conn) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
@@ -162,7 +160,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.remove(l)
 }
 
-// add reports whether the proxy still takes connections.
+// add adds a link, and reports whether the proxy still accepts connections.
 func (p *Proxy) add(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Seed returns a seed for what a test draws at random, and prints it. The environment variable
-// QLESS_SEED repeats one.
+// Seed returns and prints a seed for a test's random numbers. The environment variable QLESS_SEED
+// sets it.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// StartSentinel starts a sentinel for a test, and stops it when the test ends. It looks after the
-// master at an address, which is down when two sentinels agree. The sentinel is at addr, or on a
-// free loopback port if that is empty, and program comes before it, as in [LaunchUnder].
-// StartSentinel returns its address.
+// StartSentinel starts a sentinel for a test, and stops it when the test ends. The sentinel
+// monitors the master at an address, which counts as down when two sentinels agree. The sentinel
+// listens on addr, or on a free loopback port if addr is empty, and runs under program, as in
+// [LaunchUnder]. StartSentinel returns its address.
 func StartSentinel(t testing.TB, program []string, addr, master string) string {
 	t.Helper()
 	fail := func(err error) {
@@ -48,5 +48,5 @@ sentinel failover-timeout %[3]s 5000
 	return addr
 }
 
-// MasterName is the name of the master that sentinels look after.
+// MasterName is the name of the master that sentinels monitor.
 const MasterName = "jobs"

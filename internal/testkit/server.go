@@ -1,8 +1,8 @@
-// Package testkit gives tests Redis servers of their own, and ways to disturb them.
+// Package testkit provides tests with Redis servers of their own, and with ways to disturb them.
 //
-// The server program is redis-server from PATH, or the one that the environment variable
-// QLESS_REDIS_SERVER names, so that one run of the tests can be against another version.
-// QLESS_RESP=2 makes clients speak the older protocol, RESP2, instead of RESP3.
+// The server program is redis-server from PATH, or the one named by the environment variable
+// QLESS_REDIS_SERVER, so that tests can run against another version. QLESS_RESP=2 makes clients
+// speak the older protocol, RESP2, instead of RESP3.
 package testkit
 
 import (
@@ -19,8 +19,8 @@ import (
 
 // Server is a Redis server on a loopback port, with a folder of its own.
 //
-// Its methods may be used from any goroutine, except that the server is started, ended and
-// suspended from one at a time.
+// Its methods may be called from any goroutine, but only one goroutine at a time may start, end or
+// suspend the server.
 type Server struct {
 	command []string
 	args    []string
@@ -31,12 +31,12 @@ type Server struct {
 	fatal   func(args ...any)
 }
 
-// Start starts a server for a test and stops it when the test ends. It keeps nothing on disk unless
-// the arguments, which are redis-server's own, request it. When the test has failed, the server's
-// log is in the test's.
+// Start starts a server for a test, and stops it when the test ends. The server keeps nothing on
+// disk unless the arguments, which are redis-server's own, request it. If the test fails, the
+// server's log is added to the test's.
 //
-// In a package whose TestMain calls [Main], a server without arguments may be one that an
-// earlier test has left as it was: it is empty, and knows no scripts.
+// In a package whose TestMain calls [Main], a server without arguments may be reused from an
+// earlier test. It is then empty, without scripts, and unchanged otherwise.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	if len(args) == 0 && idle.isOpen() {
@@ -56,18 +56,17 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// patience is how long a server may take to start or to end. It is far more than a
-// healthy one needs: it turns a hang into a failure.
+// patience limits how long a server may take to start or end. It is far more than a healthy server
+// needs, and turns a hang into a failure.
 const patience = 30 * time.Second
 
-// Launch is Start for code that has no test at hand, such as TestMain: the caller has to
-// call Stop.
+// Launch is Start for code without a test, such as TestMain: the caller must call Stop.
 func Launch(args ...string) (*Server, error) {
 	return LaunchUnder(nil, args...)
 }
 
-// LaunchUnder is Launch with a program that runs the server, such as a profiler: the words that
-// come before the server's path.
+// LaunchUnder is Launch with a program that runs the server, such as a profiler: the words precede
+// the server's path.
 func LaunchUnder(program []string, args ...string) (*Server, error) {
 	binary, err := findBinary()
 	if err != nil {
@@ -105,7 +104,8 @@ func findBinary() (string, error) {
 	return path, nil
 }
 
-// launch starts the server on a free port, and on another one if another process takes that first.
+// launch starts the server on a free port, or on another one if another process takes that port
+// first.
 func (s *Server) launch() error {
 	var err error
 	for range 10 {
@@ -140,12 +140,12 @@ func (s *Server) run() error {
 	return err
 }
 
-// Addr returns the server's host:port. It stays the same over a Restart.
+// Addr returns the server's host:port, which survives a Restart.
 func (s *Server) Addr() string {
 	return s.addr
 }
 
-// Client returns a client of the server, which is closed when the test ends.
+// Client returns a client for the server, which is closed when the test ends.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(Options(s.addr))
@@ -153,7 +153,7 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return client
 }
 
-// Options returns what connects to an address, in the protocol that the tests are run with.
+// Options returns the options for connecting to an address, with the tests' protocol.
 func Options(addr string) *redis.Options {
 	options := &redis.Options{Addr: addr}
 	if os.Getenv("QLESS_RESP") == "2" {
@@ -162,14 +162,14 @@ func Options(addr string) *redis.Options {
 	return options
 }
 
-// Kill ends the server at once, as a crash does, and returns when it has ended.
+// Kill ends the server at once, like a crash, and waits until it has ended.
 func (s *Server) Kill() {
 	s.process.kill()
 }
 
-// Restart ends the server in an orderly way, unless it has ended already, and starts it
-// again with the same address, arguments and folder. When that does not work, the test
-// of Start fails; without one, Restart panics.
+// Restart stops the server gracefully, unless it has ended already, and starts it again with the
+// same address, arguments and folder. If that does not work, the test of Start fails; without one,
+// Restart panics.
 func (s *Server) Restart() {
 	if !s.process.terminate() {
 		s.fatal("the Redis server did not end within ", patience)
@@ -179,8 +179,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Suspend makes the server hang: connections stay open and nothing answers. It returns
-// when the server has come to a halt.
+// Suspend makes the server hang: connections stay open and nothing answers. It waits until the
+// server has stopped.
 func (s *Server) Suspend() {
 	s.process.suspend()
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Quiet returns a logger that discards what tests expect.
+// Quiet returns a logger that discards everything, for expected messages.
 func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// Silence keeps what go-redis logs out of the output of a package's tests, to which servers that
-// are gone belong. It is for TestMain.
+// Silence keeps go-redis's log out of the output of a package's tests, which lose servers on
+// purpose. It is for TestMain.
 func Silence() { redis.SetLogger(&overheard) }
 
-// overheard is what go-redis logs while a test listens.
+// overheard records go-redis's log while a test listens.
 var overheard recorder
 
 type recorder struct {
@@ -35,8 +35,8 @@ func (r *recorder) Printf(_ context.Context, format string, args ...any) {
 	}
 }
 
-// Overhear returns a function that returns what go-redis has logged since. Silence has to have
-// been called, and no other test may run at the same time.
+// Overhear returns a function that returns the text that go-redis has logged since. Silence must
+// have been called, and no other test may run at the same time.
 func Overhear(t testing.TB) func() string {
 	t.Helper()
 	r := &overheard

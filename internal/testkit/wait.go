@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what has to happen. It is far more than that takes, and
-// less than the minute for which jobs are locked by default: it turns a hang into a failure.
+// Patience limits how long a test waits for an event. It is far more than any event takes, and less
+// than the minute for which jobs are locked by default: it turns a hang into a failure.
 const Patience = 40 * time.Second
 
-// Soon returns what a channel gives, or fails the test when it gives nothing.
+// Soon returns a value from a channel, or fails the test if none arrives.
 func Soon[T any](t testing.TB, what string, channel <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(Patience)
@@ -23,8 +23,7 @@ func Soon[T any](t testing.TB, what string, channel <-chan T) T {
 	}
 }
 
-// Until returns when a condition holds that no event announces. It asks again and again, every
-// millisecond.
+// Until waits until a condition holds that no event announces. It polls every millisecond.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)

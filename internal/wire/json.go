@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Unreadable returns what our scripts, or those of other clients, can't read in valid JSON, or the
-// empty string if they can read it. It saves the server that check.
+// Unreadable describes the part of valid JSON that the scripts of this or other clients can't read.
+// It returns the empty string if there is none. It saves the server that check.
 func Unreadable(raw []byte) string {
 	if !utf8.Valid(raw) {
 		return "is not UTF-8"

@@ -41,7 +41,7 @@ func TestValuesInAnyFormThatScriptsGiveThem(t *testing.T) {
 	}
 }
 
-// A value that is read into again does not keep what it was.
+// A value that is read into again loses its old contents.
 func TestValuesAreReplaced(t *testing.T) {
 	value := reply{List: wire.List[wire.Text]{"a"}, Text: "t", Number: 1}
 	require.NoError(t, json.Unmarshal([]byte(`{"List":{},"Text":false,"Number":false}`), &value))

@@ -27,7 +27,7 @@ func (e *env) fill(queue string, count int, options ...qless.PutOption) []string
 	return e.putInOrder(queue, specs)
 }
 
-// putInOrder puts jobs in their order, with a script for each few hundred of them at another time.
+// putInOrder puts jobs in order, with one script per few hundred, each at a different time.
 func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
 	e.T.Helper()
 	for some := range slices.Chunk(specs, 200) {
@@ -39,7 +39,7 @@ func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
 	return all
 }
 
-// between returns a client that runs a function after its first call, and how often it calls.
+// between returns a client that runs a function after its first call, and the number of its calls.
 func (e *env) between(run func()) (client *qless.Client, calls *int) {
 	calls = new(int)
 	return e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
@@ -70,8 +70,8 @@ func TestTheJobsOfAWorkerAreReadInSteps(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// Jobs that are renewed, ended and taken while they are read. Locks that are renewed for a short
-// time come before long ones.
+// Jobs are renewed, ended and taken while they are read. Locks renewed for a short time move ahead
+// of long ones.
 func TestTheJobsOfAWorkerChangeWhileTheyAreRead(t *testing.T) {
 	e := newEnv(t)
 	short, long := e.fill("a", 600, qless.LockTime(time.Minute)), e.fill("b", 600, qless.LockTime(time.Hour))
@@ -106,7 +106,7 @@ func TestAPeekOfManyGoesInSteps(t *testing.T) {
 			require.NoError(t, err)
 			return jids(jobs)
 		}
-		// Of the jobs that are due, the ones that fell due first are moved.
+		// The due jobs that fell due first are moved.
 		require.ElementsMatch(t, lost, read(300))
 		require.Equal(t, 701, e.Counts("q").Waiting-400)
 		all := read(5000)
@@ -150,7 +150,7 @@ func TestAPeekPassesOverFewJobsInAStep(t *testing.T) {
 	require.EqualValues(t, 1830, e.Redis.ZCard(t.Context(), "ql:q:q-work").Val())
 }
 
-// Jobs that leave, move or come while others are read.
+// Jobs leave, move and arrive while others are read.
 func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 	e := newEnv(t)
 	e.Set(qless.ConfigGracePeriod, 0)
@@ -176,7 +176,7 @@ func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 	require.Subset(t, append(lost, waiting...), got)
 }
 
-// Lost jobs are popped before all others, however many steps that takes.
+// Lost jobs are popped before all others, however many steps it takes.
 func TestAPopOfManyLostJobsHasThemFirst(t *testing.T) {
 	for _, lost := range []int{30, 80, 120} {
 		e := newEnv(t)
@@ -191,7 +191,7 @@ func TestAPopOfManyLostJobsHasThemFirst(t *testing.T) {
 	}
 }
 
-// A job that was seen, and then moved behind ones not read yet, comes once.
+// A job that was read, and then moved behind unread ones, is returned once.
 func TestAPeekHasEachJobOnce(t *testing.T) {
 	e := newEnv(t)
 	waiting := e.fill("q", 700)
@@ -205,7 +205,8 @@ func TestAPeekHasEachJobOnce(t *testing.T) {
 	require.Equal(t, waiting, jids(jobs))
 }
 
-// textOf returns how many bytes of JSON and of data beside it the replies of a client had at most.
+// textOf returns the largest numbers of bytes of JSON, and of data beside it, in a client's
+// replies.
 func (e *env) textOf(run func(client *qless.Client)) (text, data int) {
 	e.T.Helper()
 	spy := &replySpy{}
@@ -251,8 +252,8 @@ func (s *replySpy) measure(reply any) {
 	s.data = max(s.data, bytes)
 }
 
-// Jobs with much to read: data that is just not large, long histories, or large data that is lost
-// or recurs.
+// The jobs have much to read: data that is just not large, long histories, or large data of lost or
+// recurring jobs.
 func TestARepliesTextIsBounded(t *testing.T) {
 	read := map[string]func(client *qless.Client) []*qless.Job{
 		"peek": func(client *qless.Client) []*qless.Job {
@@ -327,14 +328,14 @@ func TestAPopOfLargeJobsThatAreDueIsBounded(t *testing.T) {
 	}
 }
 
-// unique returns texts, each once.
+// unique returns the texts without duplicates.
 func unique(texts []string) []string {
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }
 
-// Data is read as a whole to be searched, or to show its beginning.
+// To search data, or to show its beginning, all of it is read.
 func TestLargeDataIsSearchedAndShownInSteps(t *testing.T) {
 	e := newEnv(t)
 	var want []string

@@ -14,10 +14,11 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Client.Cancel of several jobs, which it cancels in steps.
+// These tests cancel several jobs by Client.Cancel, which proceeds in steps.
 
-// canceledAtOnce is how many jobs a script cancels, and cancelCost how many commands it runs for
-// that many that have not failed and do not depend on others, and for each of 500 to check them.
+// canceledAtOnce is the number of jobs that a script cancels. cancelCost is the number of its
+// commands, for jobs that have not failed and do not depend on others, including the check of each
+// of 500 jobs.
 const (
 	canceledAtOnce = 100
 	cancelCost     = canceledAtOnce*15 + 500 + 20
@@ -39,7 +40,7 @@ func (e *env) putAll(count int, options ...qless.PutOption) []string {
 	return all
 }
 
-// putChain puts jobs each of which waits for the one before it.
+// putChain puts jobs that each wait for the one before.
 func (e *env) putChain(count int) []string {
 	e.T.Helper()
 	specs := make([]qless.JobSpec, count)
@@ -83,7 +84,7 @@ func TestACancelOfJobsInLongGroupsGoesInSteps(t *testing.T) {
 	const length = 100_000
 	e := newEnv(t)
 	failed := e.failGroup(60, "g")
-	e.lengthen("g", length) // by jobs that are gone, so that those others are searched for
+	e.lengthen("g", length) // with jobs that are gone, so that the others are searched for
 	scripts := e.scriptsOf(func() { require.NoError(t, e.Cancel(t.Context(), failed...)) })
 	require.Equal(t, 30, len(scripts))
 	for _, script := range scripts {
@@ -117,7 +118,7 @@ func TestACancelOfHundredsIgnoresWhatIsGoneOrComplete(t *testing.T) {
 	require.Zero(t, e.Counts("q").Waiting)
 }
 
-// The check of all would take too long. Dependents can be canceled first.
+// Checking all dependencies would take too long. Dependents can be canceled first.
 func TestACancelOfJobsWithVeryManyDependencies(t *testing.T) {
 	e := newEnv(t)
 	var all []string
@@ -138,7 +139,7 @@ func TestACancelOfJobsWithVeryManyDependencies(t *testing.T) {
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 }
 
-// However the jids are ordered, no job ever waits for one that is gone.
+// Whatever the order of the jids, no job ever waits for one that is gone.
 func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 	for what, arrange := range map[string]func(all []string){
 		"the first comes first": func([]string) {},
@@ -166,7 +167,7 @@ func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 	}
 }
 
-// Jobs that wait for each other can't be ordered. They are canceled anyway.
+// Jobs that wait for each other can't be ordered, but are canceled anyway.
 func TestJobsThatWaitForEachOtherAreCanceled(t *testing.T) {
 	e := newEnv(t)
 	all := e.putChain(300)
@@ -179,7 +180,7 @@ func TestJobsThatWaitForEachOtherAreCanceled(t *testing.T) {
 	require.Empty(t, e.Read(first).Dependents)
 }
 
-// A job that comes between two steps and depends on one that is still there keeps it there.
+// A job that is put between two steps, and depends on one not canceled yet, keeps that one.
 func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 	e := newEnv(t)
 	all := e.putAll(400)
@@ -201,7 +202,8 @@ func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 	require.Equal(t, 300, e.Counts("q").Waiting)
 }
 
-// A batch of 12,000 members, canceled in steps: no job of it runs, whatever happens in between.
+// A batch of 12,000 members is canceled in steps. None of its jobs runs, whatever happens in
+// between.
 func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 	e := newEnv(t)
 	batch, err := e.NewBatch(t.Context(), "q", "K", nil)
@@ -234,7 +236,7 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 	require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*").Val())
 }
 
-// requirePages requires that all members of a batch are found, in steps.
+// requirePages requires that all members of a batch are found in pages.
 func (e *env) requirePages(batch *qless.Batch, members int) {
 	e.T.Helper()
 	for _, script := range e.scriptsOf(func() {
@@ -246,7 +248,7 @@ func (e *env) requirePages(batch *qless.Batch, members int) {
 	}
 }
 
-// make1000 returns what puts 1000 jobs.
+// make1000 returns specs for 1000 jobs.
 func make1000() []qless.JobSpec {
 	specs := make([]qless.JobSpec, 1000)
 	for i := range specs {
@@ -255,7 +257,7 @@ func make1000() []qless.JobSpec {
 	return specs
 }
 
-// singleCancelers are the ways in which Go cancels a single job that waits for others.
+// singleCancelers are the ways to cancel a single job that waits for others in Go.
 var singleCancelers = map[string]func(ctx context.Context, client *qless.Client, jid string) error{
 	"cancel": func(ctx context.Context, client *qless.Client, jid string) error {
 		return client.Cancel(ctx, jid)
@@ -325,7 +327,7 @@ func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-				if call.Command != "cancel" { // which has changed nothing
+				if call.Command != "cancel" { // a refused cancel has changed nothing
 					stop()
 				}
 			}})
@@ -351,7 +353,7 @@ func TestManyWorkersAreDeregisteredInSteps(t *testing.T) {
 	require.Zero(t, e.Redis.Exists(t.Context(), "ql:workers").Val())
 }
 
-// A single job is canceled by the command that all clients have.
+// A single job is canceled by the command that other clients use.
 func TestASingleJobIsCanceledAsByOtherClients(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")

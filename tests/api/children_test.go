@@ -74,7 +74,7 @@ func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
 			e := newEnv(t)
 			e.recur(every)
 			count := len(e.Pops("q", 10))
-			for range 240 { // a minute, in steps that no interval is a multiple of
+			for range 240 { // a minute, in steps that divide no interval
 				e.Clock.Advance(250 * time.Millisecond)
 				count += len(e.Pops("q", 1000))
 			}

@@ -36,7 +36,7 @@ var states = map[qless.State]func(t *testing.T, e *env){
 	},
 }
 
-// conditions are the options that refuse puts, with the states in which they do.
+// conditions are the options that refuse puts, with the states in which they refuse.
 var conditions = map[string]struct {
 	option  qless.If
 	refuses func(state qless.State) bool

@@ -9,12 +9,12 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// The commands that the scripts run are what a job costs the server, so they are counted
-// here to the last one: with the env's clock, and with the server's, which is one more.
+// The cost of a job to the server is the number of commands that scripts run, so they are all
+// counted here, both with the env's clock and with the server's, which takes one more.
 var costs = []struct {
 	what  string
-	exact int // its cost with the server's clock
-	limit int // an upper limit of its cost
+	exact int // the cost with the server's clock
+	limit int // an upper limit of the cost
 	set   func(t *testing.T, q *qless.Queue) *qless.Job
 	run   func(t *testing.T, q *qless.Queue, job *qless.Job)
 }{
@@ -37,7 +37,7 @@ func putOne(t *testing.T, q *qless.Queue, _ *qless.Job) {
 
 func putSome(count int) func(t *testing.T, q *qless.Queue) *qless.Job {
 	return func(t *testing.T, q *qless.Queue) *qless.Job {
-		for i := range count { // one random jid in sixteen would cost two commands more
+		for i := range count { // one random jid in sixteen would cost two more commands
 			_, err := q.Put(t.Context(), "K", nil, qless.JID(fmt.Sprint(q.Name(), i, "j")))
 			require.NoError(t, err)
 		}
@@ -83,7 +83,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 	}
 }
 
-// The costs of workers with many queues in docs/scaling.md.
+// These are the costs of workers with many queues in docs/scaling.md.
 func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 	e := newEnv(t)
 	reserve := func(queues int) int {
@@ -97,7 +97,7 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 		}))
 	}
 	for _, queues := range []int{1, 10, 110, 1000} {
-		reserve(queues) // the first one of a list of queues enters it in each
+		reserve(queues) // the first call with a list of queues enters the worker in each
 	}
 	few, some, many := reserve(10), reserve(110), reserve(1000)
 	require.LessOrEqual(t, few, 40)

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// places has a way to bring the job j, of the queue q, into each state from which it can be ended.
-// The job has the worker w1, if any.
+// places has a function for each state from which a job can be ended, which brings the job j of the
+// queue q into it. The job's worker, if any, is w1.
 var places = map[string]struct {
 	bring func(e *env, options ...qless.PutOption)
 	state qless.State

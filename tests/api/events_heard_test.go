@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// publishes puts and completes n jobs, each with one call, and returns how many messages the server
-// is given.
+// publishes puts and completes n jobs, each with one call, and returns the number of published
+// messages.
 func (e *env) publishes(n int) int {
 	e.T.Helper()
 	jobs := make([]qless.JobSpec, n)
@@ -38,7 +38,7 @@ func TestManyEventsAreSentOnlyIfAClientListens(t *testing.T) {
 		require.NoError(t, err)
 		return sub
 	}
-	e.publishes(1) // so that the queue is known
+	e.publishes(1) // makes the queue known
 
 	require.Zero(t, e.publishes(5))
 	require.Equal(t, 8, e.publishes(4), "so few are sent without a question")
@@ -70,7 +70,7 @@ func TestManyEventsAreSentOnlyIfAClientListens(t *testing.T) {
 	require.NoError(t, replica.ReplicaOf(ctx, "no", "one").Err())
 }
 
-// anys returns a list of any elements.
+// anys converts a list to a list of any.
 func anys[T any](list []T) []any {
 	all := make([]any, len(list))
 	for i, element := range list {

@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// The costs in the first table of docs/extensions.md that the tests of an option don't check. No
-// jid ends in 0, because one jid in sixteen costs two commands more to pop.
+// These are the costs in the first table of docs/extensions.md that the tests of an option don't
+// check. No jid ends in 0, because one jid in sixteen costs two more commands to pop.
 
 func TestCommandsThatAPolicyCosts(t *testing.T) {
 	e := newEnv(t)
@@ -179,7 +179,7 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	require.Equal(t, before+6, count(func() { e.swept("q", "p") }))
 }
 
-// A limit costs a call that takes or ends jobs the same for one job as for eight.
+// A limit costs a call that takes or ends jobs as much for one job as for eight.
 func TestCommandsThatALimitCosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		config    qless.LimitConfig

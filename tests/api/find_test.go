@@ -34,7 +34,7 @@ func selections(e *env) map[string]inspect.Selection {
 	return all
 }
 
-// where returns the jobs of a selection that match a filter, or all if it is empty.
+// where returns the jobs of a selection that match a filter, or all if the filter is empty.
 func where(s inspect.Selection, f inspect.Filter) inspect.Selection {
 	if f == (inspect.Filter{}) {
 		return s
@@ -42,7 +42,7 @@ func where(s inspect.Selection, f inspect.Filter) inspect.Selection {
 	return s.Where(f)
 }
 
-// walk finds everything, in steps of a number of jobs, and calls between after each step.
+// walk finds all matches, in steps of a number of jobs, and calls between after each step.
 func walk(t *testing.T, s inspect.Selection, between func(found inspect.Finding)) []string {
 	t.Helper()
 	all := []string{}
@@ -149,7 +149,7 @@ func TestFindLooksAtABoundedNumberOfJobs(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes, also among thousands of jobs with one score, what stays is found once.
+// Whichever jobs come and go, even among thousands with one score, the others are found once.
 func TestFindMissesNothingThatStays(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -182,7 +182,7 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 						require.NoError(t, e.Redis.ZRem(t.Context(), c.key, gone.Member).Err())
 					}
 					if last := found.Items[len(found.Items)-1].JID; !slices.Contains(stays, last) {
-						require.NoError(t, e.Redis.ZRem(t.Context(), c.key, last).Err()) // the cursor's own
+						require.NoError(t, e.Redis.ZRem(t.Context(), c.key, last).Err()) // the cursor's job
 					}
 				})
 				require.Subset(t, got, stays)

@@ -11,7 +11,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// FuzzPut puts a job of anything: it is refused, and nothing written, or it reads back equal.
+// FuzzPut puts a job with any values: it is refused without writing anything, or it reads back
+// equal.
 func FuzzPut(f *testing.F) {
 	f.Add("q", "K", "j", `{"a": 1}`, int64(0), 0, 5, "a,b")
 	f.Add("", "", "", "", int64(-1), -1, -1, "")

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// noon is when the clocks of the tests begin.
+// noon is the time at which the tests' clocks start.
 var noon = testkit.Noon
 
 // patience turns a hang into a failure.
@@ -56,13 +56,13 @@ func newEnvWith(t testing.TB, config qless.ClientConfig) *env {
 	return e
 }
 
-// onEach runs a test on a real server and on miniredis, where the env has no server.
+// onEach runs a test on a real server, and on miniredis, where the env has no server.
 func onEach(t *testing.T, test func(t *testing.T, e *env)) {
 	t.Run("a server", func(t *testing.T) { test(t, newEnv(t)) })
 	t.Run("miniredis", func(t *testing.T) { test(t, &env{testbed.NewFor(t, memory.Client(t))}) })
 }
 
-// pending returns the jids of the members for which the callback of a batch waits, sorted.
+// pending returns the sorted jids of the members that the callback of a batch waits for.
 func pending(ctx context.Context, b *qless.Batch) ([]string, error) {
 	all := []string{}
 	for jid, err := range b.Pending(ctx) {

@@ -12,14 +12,14 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// staying are the keys, after the prefix ql:, that may stay without an end when all jobs have ended
-// and all workers are gone. None has a name of a queue, a job, a tenant, a key or a worker in it.
+// staying are the keys, after the prefix ql:, that may exist forever after all jobs have ended and
+// all workers are gone. None contains the name of a queue, a job, a tenant, a key or a worker.
 var staying = map[string]bool{
 	"completed": true, "config": true, "queues": true, "x:limits": true, "x:until": true,
 	"x:schedule-ids": true, "x:schedules": true, "x:schedule:nightly": true,
 }
 
-// Queues, tenants, limits, unique keys and workers come and go, whatever ends their jobs.
+// Queues, tenants, limits, unique keys and workers come and go, however their jobs end.
 func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 	e, ctx := newEnv(t), t.Context()
 	e.Set("jobs-history", 0)
@@ -59,7 +59,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 		}
 		for n, jid := range all {
 			if i%4 == 3 && n > 0 {
-				break // one sweep ends the lives of all
+				break // one sweep ends all lives
 			}
 			require.NoError(t, ends[i%4](c, jid))
 		}
@@ -76,7 +76,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 	}
 }
 
-// difference returns the names without one.
+// difference returns the other names.
 func difference(names []string, name string) (others []string) {
 	for _, other := range names {
 		if other != name {

@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// many is more than a server's Lua can take for the arguments of one call.
+// many is more arguments than a server's Lua can pass in one call.
 const many = 10_000
 
 // newLargeEnv returns an env that gives the server time for long scripts.
@@ -28,8 +28,8 @@ func newLargeEnv(t *testing.T) *env {
 	return e
 }
 
-// putMany puts many jobs into a queue, by a recurring job that was behind, and returns
-// their jids.
+// putMany puts many jobs into a queue, through a recurring job that is behind, and returns their
+// jids.
 func (e *env) putMany(queue string) []string {
 	e.T.Helper()
 	_, err := e.Queue(queue).Recur(e.T.Context(), "K", nil, time.Second, qless.JID(queue))
@@ -46,7 +46,7 @@ func (e *env) putMany(queue string) []string {
 	return all
 }
 
-// runMany pops many jobs, without a look at them.
+// runMany pops many jobs without reading them.
 func (e *env) runMany(queue string) {
 	e.T.Helper()
 	_, err := e.Run(e.T.Context(), "pop", "", queue, "w1", many)
@@ -205,8 +205,8 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 	require.Empty(t, workers, "they are forgotten by the thousand")
 }
 
-// Each job of a full limit that stands before others is parked once, in bounded calls, and then
-// they stand there no more.
+// Each job with a full limit that is ahead of others is parked once, in bounded calls, and is then
+// out of their way.
 func TestAHundredThousandJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	const blocked = 100_000
 	e := newEnv(t)

@@ -13,10 +13,10 @@ import (
 	"github.com/qless/qless-go/internal/testkit/memory"
 )
 
-// waking begins a message of a script that also wakes a worker.
+// waking is the beginning of a message that also wakes a worker.
 const waking = `{"queue":`
 
-// heard subscribes to a channel until the test ends, and returns a function that waits for the next
+// heard subscribes to a channel until the test ends, and returns a function that waits for its next
 // message.
 func heard(t *testing.T, rdb *redis.Client, channel string) func() string {
 	t.Helper()
@@ -40,11 +40,11 @@ func TestMessagesOfReadyJobsShowThatTheScriptWakes(t *testing.T) {
 	require.Equal(t, `{"queue":"q","event":"put","jid":"k"}`, message())
 }
 
-// To others, its messages are those of their own script, unless there is a worker to be woken.
+// Its messages are the same as those of other clients' scripts, unless there is a worker to wake.
 func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	e := newEnv(t)
 	message, wake := heard(t, e.Redis, "ql:log"), heard(t, e.Redis, "ql:x:wake:w1")
-	isUnmarked := func(want string) { // cjson decides the order, which not all servers share
+	isUnmarked := func(want string) { // cjson determines the order, which differs between servers
 		got := message()
 		require.JSONEq(t, want, got)
 		require.False(t, strings.HasPrefix(got, waking), got)
@@ -70,8 +70,8 @@ func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	require.Equal(t, "idle", wake())
 }
 
-// Other scripts publish what cjson makes of a table. Wherever the fields stand in their source, the
-// text does not begin as ours.
+// Other scripts publish tables encoded by cjson. Whatever the order of fields in their source, the
+// text does not begin like ours.
 func TestMessagesOfOtherScriptsAreNotTakenForOurs(t *testing.T) {
 	for name, rdb := range map[string]*redis.Client{
 		"a server":  testkit.Start(t).Client(t),
@@ -105,7 +105,7 @@ func orders(texts ...string) [][]string {
 	return all
 }
 
-// A subscriber to a pattern receives only the messages of other clients' script about a new queue,
+// A subscriber to a pattern receives only the messages of other clients' scripts about a new queue,
 // unless there is a subscriber to new queues.
 func TestDropInPublishesNewQueuesOnlyToListeners(t *testing.T) {
 	e := newEnv(t)
@@ -124,7 +124,7 @@ func TestDropInPublishesNewQueuesOnlyToListeners(t *testing.T) {
 	require.Equal(t, "q2", queue())
 }
 
-// A dropped list is empty, in the reply of a single command and of the drop-in.
+// A dropped list is empty in the replies of a single command and of the drop-in.
 func TestOnlyTheDropInHasObjectsForEmptyLists(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("j"))

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// everything calls every method once, each of which must succeed.
+// everything calls every method once. Each call must succeed.
 func everything(t *testing.T, e *env, before func()) {
 	t.Helper()
 	ctx := t.Context()

@@ -13,12 +13,12 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// oddData is data that Lua takes and Go does not: what other clients may put.
+// oddData is data that Lua accepts and Go does not. Other clients may put it.
 var oddData = []string{
 	`{"a": NaN}`, `{"a": [-Infinity, 0x10]}`, "{\"a\": \"x\ny\x01\"}",
 }
 
-// oddJob returns a running job with data of another client.
+// oddJob returns a running job with data from another client.
 func (e *env) oddJob(data string) *qless.Job {
 	e.T.Helper()
 	jid := e.Put("q")
@@ -29,7 +29,7 @@ func (e *env) oddJob(data string) *qless.Job {
 	return job
 }
 
-// TestOddData changes jobs in every way, and finds their data as it was.
+// Jobs are changed in every way, and their data stays the same.
 func TestOddData(t *testing.T) {
 	e := newEnv(t)
 	for name, change := range map[string]func(ctx context.Context, job *qless.Job) error{
@@ -78,7 +78,7 @@ func TestOddDataOfOurs(t *testing.T) {
 	e := newEnv(t)
 	for _, data := range oddData {
 		job := e.oddJob(`{"a": NaN}`)
-		job.Data = json.RawMessage(data + " ") // other than what was read
+		job.Data = json.RawMessage(data + " ") // differs from the data that was read
 		requireCode(t, qless.ErrInvalid, job.Complete(t.Context()))
 		requireCode(t, qless.ErrInvalid, job.Move(t.Context(), "r"))
 		require.IsType(t, json.RawMessage{}, job.Spec().Data)

@@ -12,14 +12,14 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// oddNames are unusual, and can be names of anything.
+// oddNames are unusual, but valid as names of anything.
 var oddNames = []string{
 	" ", "a b", "a:b", ":", "é中😀", "a\nb\r\n", "a\x00b", "\x00", "%s%d%n", "*", "[a-z]?", "{tag}", "}{", `"quoted"`, `back\slash`,
 	"a/b", "it's", "-work", "q-work", "null", "false", "0", "-1", "nan", "all", "\u2028", "\ufeff", "\ufffd", "<&>", "]]", "--",
 	"..", "\t", strings.Repeat("long ", 2000), "$(x)", "`x`", "a\u0301",
 }
 
-// TestOddNames takes jobs whose every name is odd through their lives.
+// Jobs whose names are all odd go through their whole lives.
 func TestOddNames(t *testing.T) {
 	e := newEnv(t)
 	for i, name := range oddNames {
@@ -102,7 +102,7 @@ func TestOddNames(t *testing.T) {
 	require.ElementsMatch(t, oddNames, completed.Items)
 }
 
-// The key of such a job would be that of another job's list.
+// The key of such a job would be the key of another job's list.
 func TestJIDsThatAreKeysOfOtherJobs(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("a"))

@@ -61,7 +61,7 @@ func TestADelayThatIsSetAgainCountsAgain(t *testing.T) {
 	require.NotContains(t, fields, "x:undelayed")
 }
 
-// Other clients' scripts do the same: the worker that is timed out was warned, and the next one
+// Other clients' scripts do the same: a worker is warned before it is timed out, and the next one
 // counts as warned.
 func TestTheNextHolderOfATimedOutJobHasNoGracePeriod(t *testing.T) {
 	for name, between := range map[string]func(job *qless.Job) error{

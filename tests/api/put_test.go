@@ -226,7 +226,7 @@ func TestMoveOfAnyJob(t *testing.T) {
 	require.Equal(t, jid, requireCode(t, qless.ErrNotFound, err).JID)
 }
 
-// A handler that runs again puts its follow-up again: that moves the one that still waits.
+// A handler that runs again puts its follow-up again, which moves the waiting one.
 func TestAFollowUpThatDependsOnItsJobBeginsOnce(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("j"))

@@ -108,7 +108,7 @@ func TestDueJobsAreCountedAsWaiting(t *testing.T) {
 
 	e.Put("q2", qless.JID("b"), qless.Delay(time.Minute))
 	e.Clock.Advance(time.Minute)
-	scheduled, err := e.Do(t.Context(), "jobs", "scheduled", "q2") // as clients of other languages do
+	scheduled, err := e.Do(t.Context(), "jobs", "scheduled", "q2") // like clients in other languages
 	require.NoError(t, err)
 	require.Empty(t, scheduled)
 	require.Equal(t, qless.StateWaiting, e.Read("b").State)

@@ -10,9 +10,9 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// calls are commands that succeed on a stage. The first sign of an argument says what it
-// must be: # a number, % an integer, + one that is not negative, @ an array of names, $ JSON,
-// ~ a name, which is not empty.
+// calls are commands that succeed on a stage. The first character of an argument gives its kind: #
+// a number, % an integer, + a non-negative integer, @ an array of names, $ JSON, ~ a name that is
+// not empty.
 var calls = []string{
 	"put|w1|~q|~new|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
 	"put|w1|~q|~running|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
@@ -93,7 +93,7 @@ var calls = []string{
 	"config.unset|heartbeat",
 }
 
-// badBySign is what an argument of each kind can't be.
+// badBySign has invalid values for arguments of each kind.
 var badBySign = map[byte][]string{
 	'#': {"", "x", "nan", "NaN", "-nan", "inf", "-inf", "infinity", "1e400", "-1e400", "1,5", "1 2", "{}", "\x00"},
 	'%': {"", "x", "nan", "inf", "1e400", "1.5", "4294967296", "-4294967296", "1e300"},
@@ -103,7 +103,7 @@ var badBySign = map[byte][]string{
 	'~': {""},
 }
 
-// split returns a call's line without signs, and the signs of its arguments.
+// split returns a call's words without the signs, and the signs of its arguments.
 func split(call string) (words []string, signs []byte) {
 	for _, word := range strings.Split(call, "|") {
 		sign := byte(0)
@@ -115,8 +115,8 @@ func split(call string) (words []string, signs []byte) {
 	return words, signs
 }
 
-// refused requires that a line is refused by both surfaces for a reason that the scripts
-// give, and changes nothing.
+// refused requires that both surfaces refuse a line, for a reason given by the scripts, and that it
+// changes nothing.
 func (e *env) refused(line string) {
 	e.T.Helper()
 	e.Unchanged(func() {
@@ -154,7 +154,7 @@ func TestTheCallsSucceedAsTheyAre(t *testing.T) {
 	}
 }
 
-// Whatever is missing at the end of a call: it is refused, or it was optional.
+// A call whose last arguments are missing is refused, unless they are optional.
 func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
 	e := newEnv(t)
 	for _, call := range calls {
@@ -176,7 +176,7 @@ func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
 	}
 }
 
-// drain pops a queue until it is empty: nothing wedges it.
+// drain pops a queue until it is empty, which shows that nothing blocks it.
 func (e *env) drain(queue string) {
 	e.T.Helper()
 	for {

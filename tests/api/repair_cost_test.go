@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// The costs in the table of docs/inspecting.md.
+// These are the costs in the table of docs/inspecting.md.
 func TestCommandsThatLookingCosts(t *testing.T) {
 	e := newEnv(t)
 	const jobs = 20
@@ -41,7 +41,7 @@ func TestCommandsThatLookingCosts(t *testing.T) {
 		"failures": {2 + jobs, func() error { return errOf(inspect.New(e.Client).Failures(ctx, "g", 0)) }},
 	} {
 		var err error
-		// The script's own EVALSHA is counted too.
+		// The script's own EVALSHA is counted, too.
 		require.InDelta(t, c.want, len(e.Server.Commands(t, func() { err = c.run() })), 1, name)
 		require.NoError(t, err)
 	}

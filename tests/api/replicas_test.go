@@ -78,7 +78,7 @@ func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 	require.NotErrorIs(t, err, qless.ErrNotReplicated)
 }
 
-// A slow replica is waited for longer than the client waits for other replies.
+// The client waits longer for a slow replica than for other replies.
 func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	e := newEnv(t)
 	options := testkit.Options(e.Server.Addr())
@@ -105,7 +105,8 @@ func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 	requireCode(t, qless.ErrInvalid, err)
 }
 
-// A put that is refused because the job is there says so alone only if replicas have the job.
+// A put that is refused because the job exists returns just that error only if replicas have the
+// job.
 func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()

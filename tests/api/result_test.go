@@ -204,7 +204,7 @@ func TestADamagedResultCountsAsNone(t *testing.T) {
 	})
 }
 
-// Storing a result takes the commands that ending a job takes anyway.
+// Storing a result takes no commands beyond those for ending a job.
 func TestAResultCostsNoCommand(t *testing.T) {
 	e := newEnv(t)
 	cost := func(set bool, end func(job *qless.Job) error) int {

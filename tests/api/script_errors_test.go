@@ -17,15 +17,15 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// A refusal is a command with its arguments after NOW, parted by bars, and the error that it
-// gives in the keyspace of stage.
+// A refusal is a command with its arguments after NOW, separated by bars, and the error that it
+// returns in the keyspace of stage.
 type refusal struct {
 	line string
 	text string
-	kind error // ErrInvalid when nil
+	kind error // nil means ErrInvalid
 }
 
-// thousandAndOne returns a part of a line so many times, each with a number of its own.
+// thousandAndOne repeats a part of a line that many times, each with a number of its own.
 func thousandAndOne(part string) string {
 	var line strings.Builder
 	for i := range 1001 {
@@ -459,14 +459,14 @@ var refusals = []refusal{
 	{"schedules|0|-1", `Schedules(): Arg "limit" is negative: -1`, nil},
 }
 
-// stage returns an env with the jobs that the refusals name, each in the state of its name.
+// stage returns an env with the jobs that the refusals name, each in the state that its name says.
 func stage(t *testing.T) *env {
 	e := newEnv(t)
 	e.stage()
 	return e
 }
 
-// stage empties the server, and makes the jobs that the refusals name.
+// stage empties the server, and creates the jobs that the refusals name.
 func (e *env) stage() {
 	e.T.Helper()
 	ctx := e.T.Context()
@@ -500,7 +500,7 @@ func arguments(line string) (command string, args []any) {
 	return words[0], args
 }
 
-// dropIn runs a line the way that clients of other languages do.
+// dropIn runs a line like clients in other languages.
 func (e *env) dropIn(line string) error {
 	e.T.Helper()
 	_, err := e.dropInReply(line)
@@ -541,8 +541,8 @@ func TestEveryScriptErrorHasItsCodeAndChangesNothing(t *testing.T) {
 	}
 }
 
-// Calls of the checks in the sources, what they say about the argument that they name, and
-// errors that are written out.
+// Patterns of calls of checks in the sources, of the texts in these checks, and of errors that are
+// written out.
 var (
 	checkCall = regexp.MustCompile(`\b(required|named|number|integer|whole|json|names|options)\('([^']+)'(?:, '([^']+)')?`)
 	written   = regexp.MustCompile(`(?m)\breject\('([^']+)', ('.*)\)$`)
@@ -558,8 +558,8 @@ var (
 	}
 )
 
-// raisable returns patterns of all errors that the sources can raise, by where they are. Of
-// checks that say several things, one is enough: how they say it is the same code.
+// raisable returns patterns of all errors that the sources can raise, by place. For a check with
+// several texts, one is enough: the same code raises them all.
 func raisable(t *testing.T) map[string]*regexp.Regexp {
 	all := map[string]*regexp.Regexp{}
 	add := func(where, pattern string) { all[where] = regexp.MustCompile(pattern) }
@@ -576,7 +576,7 @@ func raisable(t *testing.T) map[string]*regexp.Regexp {
 				switch {
 				case m[1] == "options":
 					add(where, area+"Odd number of additional args")
-				case m[3] != "": // else the name is a variable
+				case m[3] != "": // otherwise the name is a variable
 					add(where, area+`(Arg "`+m[3]+"("+strings.Join(complaint[m[1]], "|")+")|no .* provided)")
 				}
 			}
@@ -597,10 +597,10 @@ func TestNoScriptErrorIsLeftOut(t *testing.T) {
 	require.Greater(t, len(all), 100, "the sources' checks are found")
 	for where, pattern := range all {
 		if strings.Contains(where, "'Finish', 'jid'") || strings.Contains(where, "'Finish', 'queue'") {
-			continue // the data, which comes after them, is looked at first
+			continue // the data, which comes after them, is checked first
 		}
 		if strings.Contains(where, "MAX_DEPENDENTS") {
-			continue // see TestACancelOfJobsWithVeryManyDependencies
+			continue // TestACancelOfJobsWithVeryManyDependencies has this
 		}
 		covered := slices.ContainsFunc(refusals, func(c refusal) bool { return pattern.MatchString(c.text) })
 		require.True(t, covered, "no refusal for %s: %s", where, pattern)

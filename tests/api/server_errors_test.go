@@ -41,7 +41,7 @@ func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
 	})
 }
 
-// The caller's own context is one of the reasons for which no answer comes.
+// The end of the caller's own context is one of the reasons for a missing reply.
 func TestAnEndedContextIsUnavailable(t *testing.T) {
 	e := newEnv(t)
 	canceled, cancel := context.WithCancel(t.Context())

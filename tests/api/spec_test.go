@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// optionsOfJobs has every option of a put that a job keeps.
+// optionsOfJobs has every put option that a job keeps.
 var optionsOfJobs = map[string][]qless.PutOption{
 	"none":            {},
 	"all at once":     {qless.Priority(-7), qless.Tags{"b", "a"}, qless.Retries(0), qless.Delay(time.Hour)},
@@ -43,7 +43,7 @@ var optionsOfJobs = map[string][]qless.PutOption{
 	"a heavy tenant":  {qless.Fair("bob", qless.Weight(2.5)), qless.Priority(3)},
 }
 
-// putNeeded puts the jobs that others of a test wait for.
+// putNeeded puts the jobs that other jobs of a test wait for.
 func (e *env) putNeeded() {
 	e.Put("q", qless.JID("waiting"))
 	e.Put("done", qless.JID("complete"))
@@ -52,7 +52,7 @@ func (e *env) putNeeded() {
 	require.NoError(e.T, e.Pop("done").Fail(e.T.Context(), "g", "m"))
 }
 
-// putAgain cancels a job and puts it from the JSON of it.
+// putAgain cancels a job, and puts it again from its JSON.
 func (e *env) putAgain(job *qless.Job) {
 	e.T.Helper()
 	receipt, err := json.Marshal(job)
@@ -93,7 +93,7 @@ func shown(t testing.TB, job *qless.Job) string {
 	return string(text)
 }
 
-// withoutPutTime returns options as they are stored, except for when their lifetimes were put.
+// withoutPutTime returns stored options without the times at which their lifetimes were put.
 func withoutPutTime(t *testing.T, stored string) map[string]any {
 	t.Helper()
 	if stored == "" {

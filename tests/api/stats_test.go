@@ -20,7 +20,7 @@ func (e *env) stats(queue string, at time.Time) qless.Stats {
 	return stats
 }
 
-// work puts a job and lets it wait and run for a time.
+// work puts a job, and lets it wait and run for given times.
 func (e *env) work(queue string, waits, runs time.Duration) {
 	e.T.Helper()
 	e.Put(queue)

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Keys that the stock scripts write are read like our own.
+// Keys written by the stock scripts are read like our own.
 func TestJobsOfTheStockScriptsAreRead(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:old", map[string]any{

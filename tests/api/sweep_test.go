@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// swept sweeps, and returns how many jobs that concerned.
+// swept sweeps, and returns the number of jobs that it changed.
 func (e *env) swept(queues ...string) int {
 	e.T.Helper()
 	n, err := e.Sweep(e.T.Context(), queues...)
@@ -25,7 +25,7 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 		after time.Duration
 		moves int
 		state qless.State
-		left  int // retries
+		left  int // retries left
 	}{
 		"scheduled": {func(e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Minute)) }, time.Minute, 1, qless.StateWaiting, 5},
 		"not due":   {func(e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)) }, time.Minute, 0, qless.StateScheduled, 5},

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// commands are calls that write, each on the scene.
+// commands are calls that write, each run on the scene.
 var commands = []string{
 	"put|30|w1|a|new|K|{}|0",
 	"put|30|w1|a|new|K|{}|10|priority|3|tags|[\"red\", \"green\"]",
@@ -191,10 +191,10 @@ var commands = []string{
 	`repair|30|move|b|failed|group||9|0|0|worker|w1|delay|10`,
 }
 
-// A damage is done to a key that is there, or would be.
+// A damage is done to a key that exists or would exist.
 type damage struct {
 	key   string
-	field string // empty when the key holds a string in place of what it should
+	field string // empty if the key holds a string instead of its proper type
 }
 
 func (d damage) String() string {
@@ -213,7 +213,7 @@ func (d damage) do(t *testing.T, b *bench) {
 	require.NoError(t, b.rdb.Set(t.Context(), d.key, "damaged", 0).Err())
 }
 
-// damages returns one of each kind for each key of a keyspace that a command can meet.
+// damages returns one damage of each kind for each key of a keyspace that a command can use.
 func damages(keys []storedKey) []damage {
 	var all []damage
 	for _, key := range keys {
@@ -227,7 +227,7 @@ func damages(keys []storedKey) []damage {
 	return all
 }
 
-// A trial is one command on a damaged scene, beside the same command on the whole one.
+// A trial is a command on a damaged scene, compared with the same command on the whole scene.
 type trial struct {
 	line          string
 	damage        damage
@@ -254,7 +254,7 @@ func TestCommandsAreDoneAsAWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// used runs a line and returns the keys that it reads or writes.
+// used runs a line, and returns the keys that it reads or writes.
 func (b *bench) used(t *testing.T, line string) map[string]bool {
 	t.Helper()
 	words := map[string]bool{}
@@ -271,7 +271,7 @@ func (b *bench) used(t *testing.T, line string) map[string]bool {
 	return words
 }
 
-// union returns the keys of one keyspace and the ones that are only in another.
+// union returns the keys of one keyspace, and those only in another.
 func union(some, more []storedKey) []storedKey {
 	known := map[string]bool{}
 	for _, key := range some {
@@ -280,9 +280,9 @@ func union(some, more []storedKey) []storedKey {
 	return slices.Concat(some, slices.DeleteFunc(slices.Clone(more), func(k storedKey) bool { return known[k.name] }))
 }
 
-// try runs a command on a damaged scene and checks what it has done. Most trials end as their
-// digests say: before the command as after it when it is refused, else except for the damage like
-// the whole one.
+// try runs a command on a damaged scene, and checks its effects. Digests decide most trials: after
+// a refusal, the scene equals the one before, and otherwise it equals the whole one, except for the
+// damage.
 func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey, digests map[string]string) {
 	t.Helper()
 	b.restore(t)
@@ -304,7 +304,7 @@ func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey, dige
 	b.tryAgain(t, line, d, whole)
 }
 
-// tryAgain is try with a look at all that there is.
+// tryAgain is try with a comparison of all keys.
 func (b *bench) tryAgain(t *testing.T, line string, d damage, whole []storedKey) {
 	t.Helper()
 	b.restore(t)
@@ -328,7 +328,7 @@ func (b *bench) tryAgain(t *testing.T, line string, d damage, whole []storedKey)
 	}.check(t)
 }
 
-// refusedBy returns the jobs of a batch that the reply says could not be dealt with.
+// refusedBy returns the jobs of a batch that are refused in the reply.
 func refusedBy(line string, reply any) map[string]bool {
 	refused := map[string]bool{}
 	answers, ok := reply.([]any)
@@ -352,8 +352,8 @@ func refusedBy(line string, reply any) map[string]bool {
 	return refused
 }
 
-// check requires that each job, and all that is about no job, is as before the command or as the
-// command leaves it when nothing is damaged.
+// check requires that each job, and everything that concerns no job, is either as before the
+// command, or as the command leaves it if nothing is damaged.
 func (tr trial) check(t *testing.T) {
 	t.Helper()
 	for _, about := range slices.Sorted(maps.Keys(joined(tr.before, tr.after, tr.whole))) {
@@ -374,7 +374,7 @@ func (tr trial) excused(about string) bool {
 	owner, relation := ownerOf(tr.damage.key)
 	isHash := owner != "" && relation == ""
 	switch {
-	case strings.HasPrefix(about, "key ql:x:"): // who waits for what is found out again
+	case strings.HasPrefix(about, "key ql:x:"): // these keys are rebuilt later
 		return true
 	case strings.HasPrefix(about, "key ql:"): // counts follow from the actions
 		return isHash || len(tr.refused) > 0 || strings.HasPrefix(tr.damage.key, "ql:t:")
@@ -384,22 +384,22 @@ func (tr trial) excused(about string) bool {
 		return true
 	case tr.replacesNone(owner):
 		return true
-	case strings.HasPrefix(owner, "r-"): // a taken number: the children have others
+	case strings.HasPrefix(owner, "r-"): // a number was taken, so the children have others
 		return strings.HasPrefix(about, "job r")
-	case tr.damage.field == "state": // for its dependents, it is no job
+	case tr.damage.field == "state": // its dependents do not consider it a job
 		return strings.Contains(tr.line, `"`+owner+`"`) || strings.Contains(tr.line, "|on|")
 	}
 	return tr.poppedInstead(about)
 }
 
-// replacesNone reports whether a put replaces no job because the damage hides who has its key: the
-// claim, or the job itself.
+// replacesNone reports whether a put replaces no job because the damage hides the holder of its
+// key: the claim, or the job itself.
 func (tr trial) replacesNone(owner string) bool {
 	hidden := strings.HasPrefix(tr.damage.key, "ql:x:unique:") || owner == "unique" || owner == "other parent"
 	return hidden && strings.Contains(tr.line, "|replace|")
 }
 
-// poppedInstead reports whether a job was popped as a whole, in place of one that is damaged.
+// poppedInstead reports whether a job was completely popped instead of a damaged one.
 func (tr trial) poppedInstead(about string) bool {
 	pops := strings.HasPrefix(tr.line, "pop|") || strings.HasPrefix(tr.line, "reserve|")
 	jid, _ := strings.CutPrefix(about, "job ")
@@ -411,8 +411,8 @@ func (tr trial) poppedInstead(about string) bool {
 		after["ql:q:"+queue+"-work "+jid] == ""
 }
 
-// mustBeDone reports whether the command named a job and did not say that it could not deal with
-// it: then it has.
+// mustBeDone reports whether the command named a job without refusing it, so that it must have been
+// done.
 func (tr trial) mustBeDone(jid string) bool {
 	refused, named := tr.refused[jid]
 	return named && !refused

@@ -1,4 +1,4 @@
-// Package atomic shows that a command of qless is done as a whole or not at all: when one of the
-// keys that it needs is damaged, it refuses and changes nothing, or does everything but what
-// concerns that key. An item of a batch that can't be done leaves the others whole.
+// Package atomic shows that a command of qless is done as a whole or not at all: if a key that it
+// needs is damaged, it is refused and changes nothing, or it does everything that does not concern
+// the key. An item of a batch that can't be done does not affect the others.
 package atomic

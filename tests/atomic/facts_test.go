@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Facts are all that a server holds, by what each is about: a job, or a key that is about no single
-// job. So the effects of a command on one job can be distinguished from its effects on others.
+// Facts are the contents of a server, grouped by the job that they concern, or by key if they
+// concern no single job. This separates the effects of a command on one job from its effects on
+// others.
 type facts map[string]map[string]string
 
 const factsScript = `
@@ -68,8 +69,8 @@ for _, key in ipairs(redis.call('keys', '*')) do
 end
 return all`
 
-// digests returns a digest of each key. Those of equal keys may differ, by the order of their
-// members.
+// digests returns a digest of each key. Digests of equal keys may differ if their members have
+// different orders.
 func (b *bench) digests(t *testing.T) map[string]string {
 	t.Helper()
 	reply, err := b.rdb.Eval(t.Context(), digestScript, nil).StringSlice()
@@ -81,7 +82,8 @@ func (b *bench) digests(t *testing.T) map[string]string {
 	return digests
 }
 
-// facts sorts what keys hold, without the damaged key, by what it is about.
+// factsOf groups the contents of keys, without the damaged key, by the job or key that they
+// concern.
 func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 	all := facts{}
 	add := func(about, what, value string) {
@@ -91,7 +93,7 @@ func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 		all[about][what] = value
 	}
 	about := func(key, member string) string {
-		if jids[member] && key != "ql:x:until" { // which says when to look at a job
+		if jids[member] && key != "ql:x:until" { // that key has the time to check a job
 			return "job " + member
 		}
 		return "key " + key
@@ -100,7 +102,7 @@ func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 		switch owner, relation := ownerOf(key.name); {
 		case key.name == damaged:
 		case relation == "-dependents":
-			for _, member := range key.values { // a tie between two jobs is about the one that waits
+			for _, member := range key.values { // a dependency concerns the job that waits
 				add("job "+member, "waits for "+owner+" by "+key.name, "")
 			}
 		case owner != "":
@@ -130,7 +132,7 @@ func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 	return all
 }
 
-// ownerOf returns the job that a key belongs to, and which of the job's keys it is.
+// ownerOf returns the job that a key belongs to, and the key's role.
 func ownerOf(key string) (jid, relation string) {
 	jid, ok := strings.CutPrefix(key, "ql:j:")
 	if !ok {
@@ -147,7 +149,7 @@ func ownerOf(key string) (jid, relation string) {
 	return jid, ""
 }
 
-// jidsOf returns the jobs, recurring ones among them, that have a hash in any of the keyspaces.
+// jidsOf returns the jobs, including recurring ones, that have a hash in any of the keyspaces.
 func jidsOf(keyspaces ...[]storedKey) map[string]bool {
 	jids := map[string]bool{}
 	for _, key := range slices.Concat(keyspaces...) {

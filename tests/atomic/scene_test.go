@@ -15,14 +15,14 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// start is when the scene begins, in seconds.
+// start is the time at which the scene starts, in seconds.
 const start = 1_700_000_000
 
-// A bench is a server with a scene on it that can be set up again at once.
+// A bench is a server with a scene that can be restored quickly.
 type bench struct {
 	server *testkit.Server
 	rdb    *redis.Client
-	saved  []any // the keys of the scene, and what they hold
+	saved  []any // the keys of the scene and their contents
 }
 
 func newBench(t *testing.T) *bench {
@@ -33,16 +33,15 @@ func newBench(t *testing.T) *bench {
 		_, err := b.run(t.Context(), line)
 		require.NoError(t, err, line)
 	}
-	// The knowledge that reserves have of empty queues ends, but not as long as the scene is the
-	// same.
+	// Reserves remember empty queues for a while, which must not end while the scene is the same.
 	require.NoError(t, b.rdb.HSet(t.Context(), "ql:x:empty", "a\x00nowhere", "01").Err())
 	require.NoError(t, b.rdb.SAdd(t.Context(), "ql:x:filled", "another").Err())
 	b.saved = b.save(t)
 	return b
 }
 
-// scene has jobs in every state, in two queues, of two workers: each line is a command, the time
-// after the start, and arguments.
+// scene creates jobs in every state, in two queues, for two workers. Each line is a command, the
+// time after the start, and arguments.
 var scene = []string{
 	"config.set|0|grace-period|10",
 	"config.set|0|b-max-concurrency|5",

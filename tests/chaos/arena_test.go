@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// lockTime is how long a lock lasts.
+	// lockTime is the duration of a lock.
 	lockTime = 2 * time.Second
 
-	// limit bounds a whole test.
+	// limit limits the duration of a test.
 	limit = 2 * time.Minute
 
 	queueName  = "work"
 	processes  = 4
 	putAtOnce  = 50
 	lastJobs   = 200
-	jobRetries = 40 // more than there are disturbances: a job that takes long may see many
+	jobRetries = 40 // more than the disturbances that a long job may see
 )
 
-// plan is what a test is about.
+// plan has the parameters of a test.
 type plan struct {
-	jobs        int           // how many jobs
-	work        time.Duration // how long a usual job takes at most
-	longest     time.Duration // how long one takes that outlasts its lock; defaults to 1.5 lock times
+	jobs        int           // the number of jobs
+	work        time.Duration // the longest time that a usual job takes
+	longest     time.Duration // the time of a job that outlasts its lock; defaults to 1.5 lock times
 	grace       time.Duration // the grace period
 	shutdown    time.Duration // the workers' ShutdownTimeout
 	redis       []string      // arguments of the server
@@ -41,7 +41,7 @@ type plan struct {
 	receive     bool          // the processes have no workers, but receive jobs
 }
 
-// arena is where a test takes place: a server, jobs, and processes that work them.
+// arena has the server, the jobs and the worker processes of a test.
 type arena struct {
 	*fleet
 	plan
@@ -55,7 +55,7 @@ type arena struct {
 	jids   []string
 
 	completed map[string]bool
-	wanted    chan struct{} // a token for each putAtOnce more jobs to be put
+	wanted    chan struct{} // a token for each putAtOnce jobs to put
 	away      sync.RWMutex  // held while the server is away
 }
 
@@ -95,7 +95,7 @@ func newArena(t *testing.T, p plan) *arena {
 	return a
 }
 
-// makeJobs makes the jobs. A few of them take longer than a lock lasts.
+// makeJobs creates the jobs. A few of them take longer than their locks last.
 func (a *arena) makeJobs(random *rand.Rand) {
 	for i := range a.jobs {
 		task := work{Micros: random.IntN(int(a.work.Microseconds()))}
@@ -110,7 +110,7 @@ func (a *arena) makeJobs(random *rand.Rand) {
 	}
 }
 
-// worker returns the settings of a worker process that finds the server at an address.
+// worker returns the settings of a worker process for the server at an address.
 func (a *arena) worker(addr string) settings {
 	return settings{
 		Addr: addr, ServerAddr: a.server.Addr(), Queue: queueName, Concurrency: a.concurrency,
@@ -118,8 +118,8 @@ func (a *arena) worker(addr string) settings {
 	}
 }
 
-// begin puts half of the jobs, starts the processes, and has the others but the last ones put
-// as jobs are completed.
+// begin puts half of the jobs and starts the processes. The other jobs, except for the last ones,
+// are put as jobs are completed.
 func (a *arena) begin(addrs ...string) {
 	a.t.Helper()
 	half := a.jobs / 2
@@ -147,7 +147,7 @@ func (a *arena) begin(addrs ...string) {
 	a.start(all...)
 }
 
-// put puts jobs. When the server goes away meanwhile, it looks which of them it has.
+// put puts jobs. If the server goes away meanwhile, it checks which of them the server has.
 func (a *arena) put(from, to int) error {
 	for {
 		_, err := a.client.Queue(queueName).PutMany(a.ctx, a.tasks[from:to])
@@ -162,14 +162,14 @@ func (a *arena) put(from, to int) error {
 	}
 }
 
-// whenBack does something when the server is not away.
+// whenBack calls do while the server is not away.
 func (a *arena) whenBack(do func()) {
 	a.away.RLock()
 	defer a.away.RUnlock()
 	do()
 }
 
-// until waits until so many jobs are complete.
+// until waits until that many jobs are complete.
 func (a *arena) until(count int) {
 	a.t.Helper()
 	for len(a.completed) < count {
@@ -189,7 +189,7 @@ func (a *arena) until(count int) {
 	}
 }
 
-// giveUp fails the test, and logs what is known about the incomplete jobs.
+// giveUp fails the test, and logs the incomplete jobs.
 func (a *arena) giveUp(count int) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -209,7 +209,7 @@ func (a *arena) giveUp(count int) {
 	a.t.Fatalf("only %d of %d jobs were completed, %d are awaited", len(a.completed), a.jobs, count)
 }
 
-// complete notes a completed job, and wants another one to be put.
+// complete notes a completed job, and requests another put.
 func (a *arena) complete(jid string) {
 	if !a.completed[jid] {
 		a.completed[jid] = true
@@ -219,7 +219,7 @@ func (a *arena) complete(jid string) {
 	}
 }
 
-// readCompleted notes the jobs whose completion was not reported.
+// readCompleted notes the completed jobs that were not reported.
 func (a *arena) readCompleted() {
 	jids, err := a.rdb.ZRange(a.ctx, "ql:completed", 0, -1).Result()
 	require.NoError(a.t, err)
@@ -228,9 +228,9 @@ func (a *arena) readCompleted() {
 	}
 }
 
-// disturb does something to the workers several times, spread over the run at random. The
-// last jobs, which are short, are put when all others are complete, and the last time is in
-// their midst: they are complete within two lock times.
+// disturb disturbs the workers several times, at random points of the run. The last jobs, which are
+// short, are put when all others are complete. The last disturbance comes in their midst, and they
+// are complete within two lock times.
 func (a *arena) disturb(times int, disturb func(i int)) {
 	a.t.Helper()
 	if testing.Short() {

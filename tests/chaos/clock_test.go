@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// The clock jumps back and forth, by as much as an hour, while jobs are put, delayed and worked.
-// Locks end early or late then, so that jobs may run again, but none is lost or left.
+// The clock jumps back and forth, by up to an hour, while jobs are put, delayed and run. Locks then
+// end early or late, so jobs may run again, but none is lost or left over.
 func TestAClockThatJumps(t *testing.T) {
 	server := testkit.Start(t)
 	var ahead atomic.Int64
@@ -61,7 +61,7 @@ func TestAClockThatJumps(t *testing.T) {
 		time.Hour, -time.Hour, -30 * time.Second, -time.Hour, time.Hour, 30 * time.Second,
 	} {
 		put(0, 100*time.Millisecond)
-		if jump < 0 { // delayed jobs would be due that much later
+		if jump < 0 { // delayed jobs would become due that much later
 			testkit.Until(t, "all are complete before the jump", done)
 			put(0)
 		}

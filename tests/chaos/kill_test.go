@@ -7,19 +7,19 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Killed processes do not live on while their locks end, so that no grace period is needed.
+// Killed processes do not outlive their locks, so no grace period is needed.
 func TestKilledWorkers(t *testing.T) {
 	const kills = 25
 	a := newArena(t, plan{jobs: 20_000, work: 20 * time.Millisecond, concurrency: 10, shutdown: 5 * time.Second})
 	a.begin(a.server.Addr())
 	a.disturb(kills, func(int) { a.replaceAny(a.kill) })
 	cost := a.verify()
-	// A killed process holds no more jobs than it runs, is about to run, or has just ended.
+	// A killed process holds only jobs that it runs, is about to run, or has just ended.
 	assert.LessOrEqual(t, cost.timedOut, kills*3*a.concurrency, "locks that ended")
 	assert.Positive(t, cost.timedOut, "locks that ended")
 }
 
-// The same of processes that receive their jobs, and renew the locks themselves.
+// The same holds for processes that receive their jobs and renew the locks themselves.
 func TestKilledReceivers(t *testing.T) {
 	const kills = 10
 	a := newArena(t, plan{jobs: 4_000, work: 20 * time.Millisecond, concurrency: 10, shutdown: 5 * time.Second, receive: true})
@@ -29,7 +29,7 @@ func TestKilledReceivers(t *testing.T) {
 	assert.LessOrEqual(t, cost.timedOut, kills*3*a.concurrency, "locks that ended")
 }
 
-// Stopped processes finish what they run, or give it back, and nothing is lost.
+// Stopped processes finish or release their running jobs, and nothing is lost.
 func TestTerminatedWorkers(t *testing.T) {
 	a := newArena(t, plan{jobs: 5_000, work: 60 * time.Millisecond, concurrency: 10, shutdown: 200 * time.Millisecond})
 	a.begin(a.server.Addr())
@@ -39,7 +39,7 @@ func TestTerminatedWorkers(t *testing.T) {
 	assert.Greater(t, cost.popped, a.jobs, "long jobs are given back and popped again")
 }
 
-// A process that was stopped for longer than its locks last can't know that it lost them. Its later
+// A process that was halted for longer than its locks last can't know that it lost them. Its later
 // reports about the jobs have no effect.
 func TestHaltedWorkers(t *testing.T) {
 	a := newArena(t, plan{jobs: 3_000, work: 60 * time.Millisecond, concurrency: 10, grace: time.Second, shutdown: 5 * time.Second})

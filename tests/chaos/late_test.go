@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// slow keeps the first answer to a reservation for a time.
+// slow delays the first answer to a reservation.
 type slow struct {
 	once sync.Once
 	time time.Duration
@@ -36,8 +36,8 @@ func (s *slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// A job whose reservation is answered when its lock may have ended is not run, but released. It
-// runs when it has been taken in time.
+// If a reservation is answered when a job's lock may have ended, the job is not run, but released.
+// It runs once it has been taken in time.
 func TestLateReservation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -19,7 +19,7 @@ func TestCutConnections(t *testing.T) {
 	}
 	a.begin(addrs...)
 	a.disturb(40, func(i int) {
-		at := i % processes // not the same one time and again, which would make its locks end
+		at := i % processes // in turn: cutting off the same one repeatedly would make its locks end
 		switch a.random.IntN(3) {
 		case 0:
 			proxies[at].CutAll()

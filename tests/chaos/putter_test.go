@@ -11,16 +11,16 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// putting says which jobs a process puts, if it is no worker.
+// putting describes the jobs that a process puts, if it is not a worker.
 type putting struct {
 	From, To, Step int
-	Every          time.Duration // between two
-	Micros         int           // how long a usual job takes
+	Every          time.Duration // the interval between puts
+	Micros         int           // the duration of a usual job
 	Options        bool          // jobs have options of all kinds
 }
 
-// each calls put for each job, at its time. A process that takes the place of one that was killed
-// leaves out the jobs that are there.
+// each calls put for each job, at its time. A process that replaces a killed one skips jobs that
+// exist.
 func (p *putting) each(ctx context.Context, put func(i int, jid string, task work) error) error {
 	ticker := time.NewTicker(p.Every)
 	defer ticker.Stop()

@@ -11,12 +11,12 @@ import (
 type record struct {
 	Kind    kind   `json:"k"`
 	Worker  string `json:"w"`
-	At      int64  `json:"t"`           // when, in nanoseconds since 1970
-	Run     int64  `json:"r,omitempty"` // which run of its process
+	At      int64  `json:"t"`           // the time in nanoseconds since 1970
+	Run     int64  `json:"r,omitempty"` // the number of the run in its process
 	JID     string `json:"j,omitempty"`
 	Attempt int    `json:"a,omitempty"` // the job's, as the worker received it
-	Live    bool   `json:"l,omitempty"` // a run returned while its context lasted
-	Holder  string `json:"h,omitempty"` // who the server says has the job
+	Live    bool   `json:"l,omitempty"` // a run returned before its context ended
+	Holder  string `json:"h,omitempty"` // the holder of the job according to the server
 }
 
 type kind string
@@ -26,24 +26,24 @@ const (
 	started  kind = "started"  // a run began
 	canceled kind = "canceled" // its context ended
 	returned kind = "returned" // it returned
-	foreign  kind = "foreign"  // while its context lasted, the server named another holder
+	foreign  kind = "foreign"  // the server named another holder before its context ended
 )
 
-// as returns a record of what happens now to the same run.
+// as returns a record of a new event of the same run.
 func (r record) as(k kind) record {
 	r.Kind, r.At = k, time.Now().UnixNano()
 	return r
 }
 
-// lateness is the delay with which the end of a context may be printed: a goroutine of its own
-// prints it. Whether a run returned live is known exactly.
+// lateness is the longest delay with which the end of a context is printed, by a goroutine of its
+// own. Whether a run returned live is known exactly.
 const lateness = 100 * time.Millisecond
 
 // life is one run of a handler, as recorded.
 type life struct {
-	record       // of its start
-	until  int64 // when it ceased to be live
-	sure   bool  // it returned live, so that until is exact
+	record       // the record of its start
+	until  int64 // when it stopped being live
+	sure   bool  // it returned live, so until is exact
 }
 
 func (l *life) String() string {
@@ -51,12 +51,12 @@ func (l *life) String() string {
 		l.Worker, l.Run, l.Attempt, l.At, l.until, l.sure)
 }
 
-// ends returns the times when each worker's process was suspended or ended.
+// ends holds the times at which each worker's process was suspended or ended.
 type ends map[string][]span
 
 type span struct{ from, to int64 }
 
-// after returns when the process of a worker first ceased to be live after a time.
+// after returns the first time after at when the worker's process stopped being live.
 func (e ends) after(worker string, at int64) int64 {
 	first := int64(math.MaxInt64)
 	for _, end := range e[worker] {

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// whileAway does something that takes the server away and brings it back.
+// whileAway calls do, which takes the server away and brings it back.
 func (a *arena) whileAway(do func()) {
 	a.away.Lock()
 	defer a.away.Unlock()
 	do()
 }
 
-// elapse lets a time pass, however the test continues.
+// elapse waits for a time, even if the test ends.
 func (a *arena) elapse(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -24,8 +24,8 @@ func (a *arena) elapse(d time.Duration) {
 	}
 }
 
-// lapse is how long a disturbance lasts: the odd ones outlast locks and the grace period,
-// and go-redis's patience with a silent server; the even ones do not.
+// lapse returns the duration of a disturbance. Odd ones outlast locks, the grace period, and
+// go-redis's timeouts for a silent server; even ones do not.
 func (a *arena) lapse(i int) time.Duration {
 	if i%2 == 1 {
 		return lockTime + a.grace + time.Duration(a.random.Int64N(int64(lockTime/2)))

@@ -13,12 +13,12 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// keyed puts job after job of one unique key, and waits for each.
+// keyed puts jobs with one unique key, and waits for each.
 type keyed struct {
 	*arena
 	key  int
 	mu   *sync.Mutex
-	keys map[string]int // of the jobs that were put, by jid
+	keys map[string]int // the keys of jobs, by jid
 }
 
 // put puts a job. The key must be free.
@@ -57,8 +57,8 @@ func (k keyed) round(micros int) {
 	k.wait(jid)
 }
 
-// Jobs that claim unique keys, and for which others wait, run at workers that are killed. Each key
-// is free when its job is complete, never before, and each wait is answered.
+// Jobs with unique keys, for which clients wait, run at workers that are killed. Each key becomes
+// free when its job is complete, never before, and each wait is answered.
 func TestKeysAndWaitsOfKilledWorkers(t *testing.T) {
 	const keys, rounds, kills = 20, 20, 10
 	a := newArena(t, plan{concurrency: 10, shutdown: 5 * time.Second})

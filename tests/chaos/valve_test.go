@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// valve stands between a worker process and the server. While it is shut, connections stay open,
-// new ones are accepted, and nothing passes. Data that passes arrives after the delay.
+// valve sits between a worker process and the server. While it is shut, connections stay open, new
+// ones are accepted, and nothing passes. Data that passes arrives after a delay.
 type valve struct {
 	listener net.Listener
 	target   string
@@ -53,7 +53,7 @@ func (v *valve) accept() {
 	}
 }
 
-// keep notes connections to be closed in the end; it closes them when that has come.
+// keep notes connections to close in the end, or closes them if the end has come.
 func (v *valve) keep(conns ...net.Conn) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -64,7 +64,7 @@ func (v *valve) keep(conns ...net.Conn) bool {
 	return !v.closed
 }
 
-// carry passes on what one side says, as long as both sides are there.
+// carry passes on the data of one side, as long as both sides are connected.
 func (v *valve) carry(from, to net.Conn) {
 	defer closeAll([]net.Conn{from, to})
 	buffer := make([]byte, 1<<16)
@@ -86,7 +86,7 @@ func (v *valve) pass(to net.Conn, data []byte) bool {
 	return err == nil
 }
 
-// block shuts the valve while something is done.
+// block shuts the valve while do runs.
 func (v *valve) block(do func()) {
 	v.shut.Lock()
 	defer v.shut.Unlock()

@@ -14,15 +14,15 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// toll is what the disturbances cost.
+// toll is the cost of the disturbances.
 type toll struct {
-	runs     int // of handlers
-	popped   int // jobs handed to workers
+	runs     int // runs of handlers
+	popped   int // jobs given to workers
 	timedOut int // locks that ended
 	done     int // jobs completed
 }
 
-// verify checks all that must hold when the jobs are complete and the workers have stopped.
+// verify checks all invariants when the jobs are complete and the workers have stopped.
 func (a *arena) verify() toll {
 	a.t.Helper()
 	a.verifyCounts()
@@ -41,7 +41,7 @@ func (a *arena) verify() toll {
 	return cost
 }
 
-// verifyCounts checks that all jobs are complete, and none is anything else.
+// verifyCounts checks that all jobs are complete, and none is in another state.
 func (a *arena) verifyCounts() {
 	a.t.Helper()
 	counts, err := a.client.Queue(queueName).Counts(a.ctx)
@@ -55,7 +55,7 @@ func (a *arena) verifyCounts() {
 	assert.EqualValues(a.t, a.jobs, complete)
 }
 
-// verifyHistories checks each job, and sums up what happened to them.
+// verifyHistories checks each job, and sums up their events.
 func (a *arena) verifyHistories() toll {
 	a.t.Helper()
 	const page = 500
@@ -82,7 +82,7 @@ func (a *arena) verifyHistories() toll {
 	return sum
 }
 
-// verifyStats checks that the statistics of the days agree with the histories.
+// verifyStats checks that the daily statistics agree with the histories.
 func (a *arena) verifyStats(cost toll) {
 	a.t.Helper()
 	days := []time.Time{a.began}
@@ -120,9 +120,9 @@ func requireWell(t testing.TB, rdb *redis.Client) {
 	t.Log("left over: ", leftovers)
 }
 
-// left matches the keys that may be there in the end: completed jobs and their histories,
-// settings, statistics, known queues and workers, marks of workers that were idle, and the lease of
-// a relay, which a killed one leaves until it ends.
+// left matches the keys that may exist in the end: completed jobs and their histories, settings,
+// statistics, known queues and workers, marks of idle workers, and the lease of a relay, which
+// lasts for a while after the relay is killed.
 var left = regexp.MustCompile(`^ql:(completed|config|queues|workers|s:(wait|run|stats):\d+:work|` +
 	`j:job-\d+(-history)?|x:idle(:work)?|x:due:work|x:rates:.+|x:relay|x:unrelayed|x:worker:.+)$`)
 

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/tests/tour"
 )
 
-// The permissions that docs/security.md adds for a cluster, and for the wait for replicas, are
+// The permissions that docs/security.md adds for clusters, and for waiting for replicas, are
 // enough.
 func TestUsersOfACluster(t *testing.T) {
 	c := startNodes(t, true)

@@ -15,8 +15,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// BenchmarkTenants measures the puts of 1,000 tenants with ten queues each, and what their idle
-// workers need, on one server and on a cluster of three.
+// BenchmarkTenants measures the puts of 1,000 tenants with ten queues each, and the resources of
+// their idle workers, on one server and on a cluster of three.
 func BenchmarkTenants(b *testing.B) {
 	b.Run("one server", func(b *testing.B) {
 		server := testkit.Start(b)
@@ -58,7 +58,7 @@ func benchmarkTenants(b *testing.B, rdb redis.UniversalClient, servers []*redis.
 	}
 	until(b, "all are idle", idle)
 	before := cpuOf(b, servers)
-	time.Sleep(watched) // is what is measured
+	time.Sleep(watched) // the measured time
 	resting := (cpuOf(b, servers) - before) / watched.Seconds()
 	used := heapInUse() - heap
 
@@ -82,7 +82,7 @@ func benchmarkTenants(b *testing.B, rdb redis.UniversalClient, servers []*redis.
 	b.ReportMetric(sumOf(b, servers, "clients", "connected_clients"), "connections")
 }
 
-// heapInUse returns the bytes of the heap that are in use, after the garbage was collected.
+// heapInUse returns the bytes of the heap in use after a garbage collection.
 func heapInUse() float64 {
 	runtime.GC()
 	var stats runtime.MemStats
@@ -90,13 +90,13 @@ func heapInUse() float64 {
 	return float64(stats.HeapAlloc)
 }
 
-// cpuOf returns the CPU time of some servers, in seconds.
+// cpuOf returns the CPU time of servers, in seconds.
 func cpuOf(t testing.TB, servers []*redis.Client) float64 {
 	t.Helper()
 	return sumOf(t, servers, "cpu", "used_cpu_user") + sumOf(t, servers, "cpu", "used_cpu_sys")
 }
 
-// sumOf returns the sum of a number that each server tells.
+// sumOf returns the sum of a number in each server's INFO.
 func sumOf(t testing.TB, servers []*redis.Client, section, field string) (sum float64) {
 	t.Helper()
 	for _, server := range servers {

@@ -32,7 +32,7 @@ func TestEveryCommandWorksOnACluster(t *testing.T) {
 	require.Empty(t, guide.Missing(t), "scripts that did not run")
 }
 
-// runForOthers runs the commands that only clients of other languages use.
+// runForOthers runs the commands that only clients in other languages use.
 func runForOthers(t *testing.T, rdb redis.Scripter, namespace string) {
 	script := redis.NewScript(scripts.Text())
 	for command, args := range map[string][]any{

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// The doctor asks the master that has the namespace, and touches no other namespace there.
+// The doctor asks the master of the namespace, and touches no other namespace there.
 func TestDamageOnAClusterIsFoundAndRepaired(t *testing.T) {
 	c := startNodes(t, false)
 	ctx := t.Context()

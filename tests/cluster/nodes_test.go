@@ -14,24 +14,24 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// slots is how many slots a cluster has.
+// slots is the number of slots of a cluster.
 const slots = 16384
 
 // A node is one server of a cluster.
 type node struct {
 	*testkit.Server
 	id  string
-	rdb *redis.Client // to this node alone
+	rdb *redis.Client // connected to this node only
 }
 
 // nodes is a cluster of real servers.
 type nodes struct {
 	t   testing.TB
-	all []*node // masters first, then a replica of each, if there are any
+	all []*node // masters first, then their replicas, if any
 }
 
-// startNodes starts a cluster of three masters, with a replica each when asked for, and waits
-// until all of them agree on it. It ends with the test.
+// startNodes starts a cluster of three masters, with a replica each if requested, and waits until
+// all nodes agree. The cluster ends with the test.
 func startNodes(t testing.TB, replicas bool, arguments ...string) *nodes {
 	t.Helper()
 	const masters = 3
@@ -70,8 +70,8 @@ func startNodes(t testing.TB, replicas bool, arguments ...string) *nodes {
 	return c
 }
 
-// startNode starts a server in cluster mode. It fails when the port of the cluster bus, 10000 above
-// its own, is none or is taken; then there is another try.
+// startNode starts a server in cluster mode. It retries if the port of the cluster bus, 10000 above
+// the server's own, is invalid or taken.
 func startNode(t testing.TB, arguments []string) *node {
 	t.Helper()
 	arguments = append([]string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
@@ -88,7 +88,7 @@ func startNode(t testing.TB, arguments []string) *node {
 	return nil
 }
 
-// settled waits until every node that lives serves all slots, and every replica follows.
+// settled waits until every live node serves all slots, and every replica follows.
 func (c *nodes) settled() {
 	c.t.Helper()
 	until(c.t, "a cluster that is well", func(ctx context.Context) bool {
@@ -114,7 +114,7 @@ func (c *nodes) client() *redis.ClusterClient {
 	return c.clientThatWaits(0)
 }
 
-// clientThatWaits is client with a time for which it waits for answers, or 0 for the default.
+// clientThatWaits is client with a limit on the wait for replies, or 0 for the default.
 func (c *nodes) clientThatWaits(answers time.Duration) *redis.ClusterClient {
 	c.t.Helper()
 	var addrs []string
@@ -133,11 +133,12 @@ func (c *nodes) slotOf(key string) int {
 	return int(slot)
 }
 
-// masterOf returns the node that has a slot, as the first node that lives sees it.
+// masterOf returns the node that has a slot, as seen by the first live node.
 func (c *nodes) masterOf(slot int) *node {
 	c.t.Helper()
 	for _, n := range c.all {
-		// A line: id, address, flags, master, two times, epoch, link, and the slots: 7 or 0-5460.
+		// A line has id, address, flags, master, two times, epoch, link, and slots such as 7 or
+		// 0-5460.
 		for line := range strings.Lines(n.rdb.ClusterNodes(c.t.Context()).Val()) {
 			fields := strings.Fields(line)
 			for _, part := range fields[min(8, len(fields)):] {
@@ -190,7 +191,7 @@ func (c *nodes) replicaOf(master *node) *node {
 	return nil
 }
 
-// failOver makes the replica of a master the master, in an orderly way.
+// failOver gracefully replaces a master by its replica.
 func (c *nodes) failOver(master *node) *node {
 	c.t.Helper()
 	replica := c.replicaOf(master)
@@ -207,8 +208,8 @@ func (c *nodes) promoted(replica *node) {
 	})
 }
 
-// moveSlot moves a slot and its keys to another master, as an operator's tool does. The given
-// function is called in the middle of it, with half of the keys here and half there.
+// moveSlot moves a slot and its keys to another master, like an operator's tool. It calls midway
+// when half of the keys have moved.
 func (c *nodes) moveSlot(slot int, to *node, midway func()) {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -245,7 +246,7 @@ func (c *nodes) moveSlot(slot int, to *node, midway func()) {
 	}
 }
 
-// tag returns the nth of the hash tags whose slots a node has.
+// tag returns the nth hash tag whose slot a node has.
 func (c *nodes) tag(n *node, nth int) string {
 	for i := 0; ; i++ {
 		tag := fmt.Sprintf("t%d", i)

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A crew puts and works jobs of a namespace without a pause, and knows what was acknowledged.
+// A crew continuously puts and runs jobs of a namespace, and keeps track of acknowledged ones.
 type crew struct {
 	t      testing.TB
 	client *qless.Client
@@ -24,10 +24,10 @@ type crew struct {
 	mu     sync.Mutex
 	acked  []string
 	worked map[string]int
-	signal chan struct{} // closed when something changed
+	signal chan struct{} // closed when something changes
 }
 
-// startCrew starts putting and working.
+// startCrew starts putting and running jobs.
 func startCrew(t testing.TB, client *qless.Client) *crew {
 	t.Helper()
 	k := &crew{t: t, client: client, worked: map[string]int{}, signal: make(chan struct{})}
@@ -60,8 +60,8 @@ func (k *crew) change(do func()) {
 	k.signal = make(chan struct{})
 }
 
-// put puts one job after the other. A put that fails is repeated with the same jid, for the first
-// try may have succeeded. A job that no replica has is put, but not acknowledged.
+// put puts jobs one by one. A put that fails is repeated with the same jid, because the first try
+// may have succeeded. A job that no replica has is put, but not acknowledged.
 func (k *crew) put(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		jid := strconv.Itoa(i)
@@ -77,7 +77,7 @@ func (k *crew) put(ctx context.Context) {
 	}
 }
 
-// await waits until so many more jobs are worked.
+// await waits until that many more jobs have run.
 func (k *crew) await(more int) {
 	k.t.Helper()
 	k.mu.Lock()
@@ -108,7 +108,7 @@ func (k *crew) until(what string, condition func() bool) {
 	}
 }
 
-// done stops putting, and requires that every job that was acknowledged is worked and complete.
+// done stops putting, and requires that every acknowledged job has run and is complete.
 func (k *crew) done() {
 	k.t.Helper()
 	k.cancel()
@@ -160,8 +160,8 @@ func TestMovingASlotLosesNothing(t *testing.T) {
 	k.done()
 }
 
-// A put that waits for replicas goes where its slot is, as others do, even if the client last knew
-// another master.
+// A put that waits for replicas goes to the master of its slot like any other, even if the client
+// last knew a different master.
 func TestPutsThatWaitForReplicasFollowASlot(t *testing.T) {
 	c := startNodes(t, true)
 	rdb := c.client()
@@ -170,7 +170,7 @@ func TestPutsThatWaitForReplicasFollowASlot(t *testing.T) {
 	for range 5 {
 		_, err := ql.Queue("q").Put(t.Context(), "K", nil)
 		require.NoError(t, err)
-		rdb.ReloadState(t.Context()) // the next one waits for a moment
+		rdb.ReloadState(t.Context()) // the next reload waits for a moment
 		c.moveSlot(slot, c.otherMaster(slot), func() {})
 	}
 	_, err := ql.Queue("q").Put(t.Context(), "K", nil)

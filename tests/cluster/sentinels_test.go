@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// guarded is a master and its replica, and three sentinels that look after them.
+// guarded is a master with a replica, and three sentinels that monitor them.
 type guarded struct {
 	t         testing.TB
 	master    *testkit.Server

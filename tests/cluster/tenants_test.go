@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Fifty tenants live on all masters, and one group of workers serves them, each tenant by itself.
+// Fifty tenants are spread over all masters. One group of workers serves each of them separately.
 func TestAGroupServesManyTenants(t *testing.T) {
 	c := startNodes(t, false)
 	const tenants, jobs = 50, 20
@@ -52,8 +52,7 @@ func TestAGroupServesManyTenants(t *testing.T) {
 	}
 }
 
-// A queue is spread over all masters, and keeps working while one of its shards is moved to
-// another.
+// A queue spread over all masters keeps working while one of its shards is moved to another master.
 func TestAQueueSpreadOverAllMasters(t *testing.T) {
 	c := startNodes(t, false)
 	rdb := c.client()

@@ -1,11 +1,11 @@
-// Package conformance holds tests that replay recorded traces of the stock qless script
-// against the scripts of this module.
+// Package conformance replays recorded traces of the stock qless script against the scripts of this
+// module. It contains only tests.
 //
 // The drop-in has to be exact: its replies and messages are the same, except for the order of
-// fields and of members of sets in replies. The traces have only the areas of errors; the words are
-// in a table.
+// fields and of members of sets in replies. The traces contain only the areas of errors; a table
+// has the words.
 //
-// For the single commands, and for the keys, two things are equal when no client can rely on their
+// For the single commands, and for the keys, two values are equal if no client can rely on their
 // difference:
 //   - Replies and stored values that are JSON are compared as JSON; {} and [] are the same,
 //     and dependents and dependencies are sets.
@@ -15,13 +15,12 @@
 //   - The events of a step are the same, in any order.
 //   - The keys are the same after the last step, whatever their expiry. A tag that no job
 //     has may stay in ql:tags with the score 0, or go.
-//   - Extensions are not looked at: keys and channels under ql:x:, and fields under x:.
+//   - Extensions are ignored: keys and channels under ql:x:, and fields under x:.
 //
-// On purpose, the drop-in differs where no trace looks: jobs complete takes the name of a queue, as
-// clients in PHP send it; numbers that make no sense are refused, or, as a setting, count as not
-// set. docs/sharing.md lists these.
+// The drop-in differs on purpose in cases that no trace covers: jobs complete takes the name of a
+// queue, as sent by PHP clients, and meaningless numbers are refused or, as settings, count as not
+// set. docs/sharing.md lists the differences.
 //
-// The traces of the script of qless-php also leave out the keys that only it keeps, and the ones
-// that a trace names as free. Replies of tags, and the lists in those of subscription all, are
-// sets.
+// The traces of qless-php's script also omit the keys that only it keeps, and the keys that a trace
+// lists as free. Replies of tags, and the lists in the replies of subscription all, are sets.
 package conformance

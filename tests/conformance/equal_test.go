@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// same reports whether two replies, or stored values, or parts of them are equal.
+// same reports whether two replies or stored values, or parts of them, are equal.
 func same(want, got any) bool {
 	want, got = decoded(want), decoded(got)
 	if empty(want) && empty(got) {
@@ -61,7 +61,7 @@ func inOrder(field string, value any) any {
 	return members
 }
 
-// decoded returns what a text holds that is a JSON object or array; other values as they are.
+// decoded decodes a text that is a JSON object or array. It returns other values unchanged.
 func decoded(value any) any {
 	text, ok := value.(string)
 	if !ok || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {

@@ -15,15 +15,15 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A keyspace is what a database holds, by the names that the keys have under "ql:".
+// A keyspace holds the contents of a database, by the names of the keys under "ql:".
 type keyspace map[string]key
 
-// A key is a key's type and what it holds: the field that the type uses.
+// A key has the type of a key, and its contents in the field that the type uses.
 type key struct {
 	Type   string
-	Fields map[string]string  // of a hash
-	Items  []string           // of a list or, sorted, of a set
-	Scores map[string]float64 // of a sorted set
+	Fields map[string]string  // for a hash
+	Items  []string           // for a list or, sorted, for a set
+	Scores map[string]float64 // for a sorted set
 }
 
 // UnmarshalJSON reads a key of a trace: {"type": , "value": }.
@@ -59,7 +59,7 @@ func (k *key) UnmarshalJSON(text []byte) error {
 	return fmt.Errorf("a key of type %q", raw.Type)
 }
 
-// readKeyspace reads a whole database, whose keys have a prefix.
+// readKeyspace reads a whole database whose keys have a prefix.
 func readKeyspace(ctx context.Context, client *redis.Client, prefix string) (keyspace, error) {
 	names, err := client.Keys(ctx, "*").Result()
 	if err != nil {
@@ -101,7 +101,7 @@ func readKeyspace(ctx context.Context, client *redis.Client, prefix string) (key
 	return keys, nil
 }
 
-// stockName returns what a key or channel is called when the prefix is "ql:".
+// stockName returns the name that a key or channel has under the prefix "ql:".
 func stockName(name, prefix string) string {
 	rest, ok := strings.CutPrefix(name, prefix)
 	if !ok {
@@ -130,12 +130,12 @@ func keyOf(kind string, reply redis.Cmder) key {
 	return k
 }
 
-// ours reports whether a key or channel is an extension, which stock clients don't know.
+// ours reports whether a key or channel is an extension, unknown to stock clients.
 func ours(name string) bool {
 	return strings.HasPrefix(name, "ql:x:")
 }
 
-// relevant drops in place what may differ, and returns the rest.
+// relevant removes the keys that may differ, in place, and returns the rest.
 func (keys keyspace) relevant() keyspace {
 	for name, k := range keys {
 		if ours(name) {
@@ -152,7 +152,7 @@ func (keys keyspace) relevant() keyspace {
 	return keys
 }
 
-// differences describes what is not as wanted, in the order of the names.
+// differences describes the deviations from want, in the order of the names.
 func differences(want, got keyspace) []string {
 	return eachDifference("key", want.relevant(), got.relevant(), func(want, got key) string {
 		if want.Type != got.Type {
@@ -172,8 +172,8 @@ func differences(want, got keyspace) []string {
 	})
 }
 
-// eachDifference compares the entries of two maps. The function describes the difference of two
-// values that both maps have; it returns nothing if they are equal.
+// eachDifference compares the entries of two maps. compare describes the difference between the
+// values for a key that both maps have, or returns the empty string if they are equal.
 func eachDifference[V any](noun string, want, got map[string]V, compare func(want, got V) string) []string {
 	names := slices.Collect(maps.Keys(want))
 	for name := range got {

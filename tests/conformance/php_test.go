@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// The drop-in has the additions of the script of qless-php too.
+// The drop-in also has the additions of qless-php's script.
 func TestDropInServesPHP(t *testing.T) {
 	t.Parallel()
 	newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn).replayAll(t, readFile(t, "testdata/php.jsonl.gz"))
@@ -28,7 +28,8 @@ func TestMiniredisServesPHP(t *testing.T) {
 	newTarget(t, miniredis.RunT(t).Addr(), "ql:", dropIn).replayAll(t, readFile(t, "testdata/php.jsonl.gz"))
 }
 
-// keyless drops the traces in which a reply names a key, whose prefix is always "ql:" there.
+// keyless removes the traces in which a reply contains the name of a key, because its prefix is
+// always "ql:".
 func keyless(traces []trace) []trace {
 	return slices.DeleteFunc(traces, func(tr trace) bool {
 		return slices.ContainsFunc(tr.Steps, func(s step) bool {
@@ -37,10 +38,10 @@ func keyless(traces []trace) []trace {
 	})
 }
 
-// phpOnly are the keys that the script of qless-php keeps, and ours need not.
+// phpOnly are the keys that qless-php's script keeps and ours does not need.
 var phpOnly = []string{"ql:failed-jobs-list", "ql:q:*-completed"}
 
-// dropFree drops the keys that are not compared in a trace.
+// dropFree removes the keys that are not compared in a trace.
 func (tr trace) dropFree(keys keyspace) {
 	if tr.PHP == nil {
 		return

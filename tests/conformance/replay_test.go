@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A deviation is something that did not come out as in the trace.
+// A deviation is a difference from the trace.
 type deviation struct {
-	step int // past the last step: the keyspace after it
+	step int // the number of steps stands for the keyspace after the last one
 	text string
 }
 
@@ -25,7 +25,7 @@ func (g *target) replay(ctx context.Context, tr trace) ([]deviation, error) {
 	return g.replayBy(ctx, tr, outcome.deviations)
 }
 
-// replayExactly does the same, and finds more deviations: see exactDeviations.
+// replayExactly is replay, but finds more deviations: see exactDeviations.
 func (g *target) replayExactly(ctx context.Context, tr trace) ([]deviation, error) {
 	return g.replayBy(ctx, tr, outcome.exactDeviations)
 }
@@ -80,7 +80,7 @@ func (want outcome) deviations(got outcome) []string {
 	return found
 }
 
-// canonical writes events so that they can be compared: their JSON in one form, in order.
+// canonical returns events in a comparable form: sorted, with canonical JSON.
 func canonical(events []event) []event {
 	var list []event
 	for _, e := range events {
@@ -92,7 +92,7 @@ func canonical(events []event) []event {
 	return list
 }
 
-// canonicalText writes JSON with its fields in order; other text as it is.
+// canonicalText returns JSON with its fields in order, and any other text unchanged.
 func canonicalText(text string) string {
 	var written bytes.Buffer
 	encoder := json.NewEncoder(&written)
@@ -103,7 +103,7 @@ func canonicalText(text string) string {
 	return strings.TrimSuffix(written.String(), "\n")
 }
 
-// replayAll has a subtest for each trace.
+// replayAll runs a subtest for each trace.
 func (g *target) replayAll(t *testing.T, traces []trace) {
 	for _, tr := range traces {
 		t.Run(tr.Name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func (g *target) replayAll(t *testing.T, traces []trace) {
 	}
 }
 
-// report fails the test for the first deviations; the others follow from them, mostly.
+// report fails the test with the first deviations, from which the others mostly follow.
 func report(t *testing.T, found []deviation) {
 	t.Helper()
 	const enough = 3

@@ -13,8 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// The replies and messages of the drop-in are exactly those of the stock script. There are no
-// exceptions.
+// The replies and messages of the drop-in are exactly the stock script's, without exception.
 func TestTheDropInIsExact(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn)
@@ -27,9 +26,9 @@ func TestTheDropInIsExact(t *testing.T) {
 	}
 }
 
-// exactDeviations describes how an outcome differs from the trace, if {} and [] are not the same,
-// nor numbers of another value or type, and if the events, extensions among them, have an order and
-// an exact text.
+// exactDeviations describes how an outcome differs from the trace. It distinguishes {} from [], and
+// numbers by value and type, and compares the order and the exact text of events, including
+// extensions.
 func (want outcome) exactDeviations(got outcome) []string {
 	var found []string
 	if want.Area != got.Area && (want.Area != "?" || got.Area == "") {
@@ -44,8 +43,8 @@ func (want outcome) exactDeviations(got outcome) []string {
 	return found
 }
 
-// exact returns the value of a field so that it can be compared: JSON decoded, except for data,
-// which clients read as text, and with sets in order.
+// exact returns the value of a field in a comparable form: decoded JSON with sets in order, except
+// for data, which clients read as text.
 func exact(field string, value any) any {
 	if field == "data" {
 		return value

@@ -19,7 +19,7 @@ import (
 // sources is the folder of the Lua sources.
 const sources = "../../lua"
 
-// A target runs qless commands on a server, and receives the events.
+// A target runs qless commands on a server, and receives their events.
 type target struct {
 	client *redis.Client
 	events *redis.PubSub
@@ -27,7 +27,7 @@ type target struct {
 	call   calling
 }
 
-// A calling makes a Redis command of a qless command, or nil when there is no such.
+// A calling turns a qless command into a Redis command, or nil if there is none.
 type calling func(command []string) []any
 
 // newTarget prepares a server for commands under a prefix.
@@ -56,7 +56,7 @@ func dropIn(t *testing.T, client *redis.Client, _ string) calling {
 	}
 }
 
-// classic calls the script that has only what clients of other languages send.
+// classic calls the script that has only the commands of clients in other languages.
 func classic(t *testing.T, client *redis.Client, _ string) calling {
 	t.Helper()
 	script, err := luasrc.BuildClassic(os.DirFS(sources))
@@ -67,7 +67,7 @@ func classic(t *testing.T, client *redis.Client, _ string) calling {
 	}
 }
 
-// scripts calls the same script as Go does: with the prefix as its key.
+// scripts calls the scripts as Go does, with the prefix as their key.
 func scripts(t *testing.T, client *redis.Client, prefix string) calling {
 	t.Helper()
 	script, err := fs.ReadFile(os.DirFS(sources), luasrc.DropInName)
@@ -93,7 +93,7 @@ func anys(texts []string) []any {
 	return list
 }
 
-// mark is the channel of the message that follows the events of a command.
+// mark is the channel of the message that marks the end of a command's events.
 const mark = "end of step"
 
 // run runs one command.
@@ -105,7 +105,7 @@ func (g *target) run(ctx context.Context, command []string) (outcome, error) {
 	pipe := g.client.Pipeline()
 	reply := pipe.Do(ctx, request...)
 	marked := pipe.Publish(ctx, mark, "")
-	_, _ = pipe.Exec(ctx) // fails when either does, and either is looked at
+	_, _ = pipe.Exec(ctx) // fails if either command does, and both are checked
 	if err := marked.Err(); err != nil {
 		return outcome{}, err
 	}
@@ -125,8 +125,8 @@ func (g *target) run(ctx context.Context, command []string) (outcome, error) {
 	}
 }
 
-// outcomeOf returns a command's reply, or the error that the server replied with. Its own
-// error is that there was no reply.
+// outcomeOf returns a command's reply, or the error in the server's reply. It returns an error of
+// its own if there was no reply.
 func outcomeOf(reply *redis.Cmd) (outcome, error) {
 	value, err := reply.Result()
 	var refusal redis.Error

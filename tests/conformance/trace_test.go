@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A trace is a sequence of commands with all that came of them.
+// A trace is a sequence of commands with their outcomes.
 type trace struct {
 	Name  string
-	PHP   []string // what it is about, if it is of the script of qless-php
+	PHP   []string // the subjects, if the trace is of qless-php's script
 	Free  []string // patterns of keys that are not compared
 	Steps []step
 	Keys  keyspace
@@ -27,10 +27,10 @@ type step struct {
 	outcome
 }
 
-// An outcome is what a client sees of a command.
+// An outcome is the effect of a command as a client sees it.
 type outcome struct {
 	Reply   any
-	Area    string `json:"error"` // empty when there was no error
+	Area    string `json:"error"` // empty if there was no error
 	Message string
 	Events  []event
 }
@@ -38,7 +38,7 @@ type outcome struct {
 // An event is a channel and its payload.
 type event [2]string
 
-// String returns a step's command, so much of it that one recognizes it.
+// String returns enough of a step's command to recognize it.
 func (s step) String() string {
 	const enough = 160
 	text := strings.Join(s.Command, " ")
@@ -54,7 +54,7 @@ func readTraces(t *testing.T) []trace {
 	return readFile(t, "testdata/fuzz.jsonl.gz")
 }
 
-// readFile reads all traces of a file.
+// readFile reads all traces from a file.
 func readFile(t *testing.T, name string) []trace {
 	t.Helper()
 	file, err := os.Open(name)

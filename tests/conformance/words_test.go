@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// stage makes the jobs that the commands below name, each in the state of its name.
+// stage creates the jobs that the commands below name, each in the state that its name says.
 var stage = []string{
 	"put 1 w q running K {} 0", "pop 1 q w 1",
 	"put 1 w q theirs K {} 0", "pop 1 q w2 1",
@@ -21,8 +21,8 @@ var stage = []string{
 	"put 1 w q canceled K {} 0", "track 1 track canceled", "cancel 1 canceled",
 }
 
-// words holds the errors of the stock script, which clients and their tests look for. The traces
-// only have their areas.
+// words holds the errors of the stock script, on which clients and their tests rely. The traces
+// contain only their areas.
 var words = map[string]string{
 	"cancel 2 parent":                      "Cancel(): parent is a dependency of child but is not mentioned to be canceled",
 	"complete 2 gone w q {}":               "Complete(): Job gone does not exist",
@@ -81,7 +81,7 @@ var words = map[string]string{
 	"queues now":                           `Arg "now" missing or not a number: now`,
 }
 
-// theirWords matches what a server adds to an error of a script.
+// theirWords matches an error of a script with the text that a server adds.
 var theirWords = regexp.MustCompile(`^(?:ERR )?(?:user_script:\d+: )?(.*?)(?: script: .*)?$`)
 
 func TestTheWordsOfErrors(t *testing.T) {

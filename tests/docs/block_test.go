@@ -8,7 +8,7 @@ import (
 // A block is a piece of code of a page.
 type block struct {
 	page     string
-	line     int // of its first line of code
+	line     int // the number of its first line of code
 	language string
 	code     string
 	stubs    string // the declarations in the comment before it

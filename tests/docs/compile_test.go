@@ -35,8 +35,8 @@ var blockImports = []string{
 	"github.com/qless/qless-go/web",
 }
 
-// moduleImports are the packages that blocks may import from other modules, by their folders. Such
-// a block is a whole file, with its package clause.
+// moduleImports are the packages that blocks may import from other modules, by folder. Such a block
+// is a whole file, with its package clause.
 var moduleImports = map[string][]string{
 	"outbox": {"database/sql", "github.com/qless/qless-go/outbox", "github.com/jackc/pgx/v5"},
 	"qlessotel": {
@@ -114,8 +114,8 @@ var newImporter = sync.OnceValues(func() (types.Importer, error) {
 	}), nil
 })
 
-// addExports adds the files of compiled packages, and of the ones that they need, by path. Present
-// entries stay.
+// addExports adds the files of compiled packages and their dependencies, by path. It keeps existing
+// entries.
 func addExports(exports map[string]string, folder string, paths []string) error {
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)
 	command := exec.Command("go", args...)
@@ -136,8 +136,7 @@ func addExports(exports map[string]string, folder string, paths []string) error 
 	return nil
 }
 
-// check type-checks a block and returns what is wrong. That imports and variables are not used is
-// not wrong.
+// check type-checks a block, and returns the errors. Unused imports and variables are allowed.
 func (b block) check(imports types.Importer) []error {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", b.source(), parser.SkipObjectResolution)
@@ -155,7 +154,7 @@ func (b block) check(imports types.Importer) []error {
 	return problems
 }
 
-// source returns a file with the block in it.
+// source returns the source of a file that contains the block.
 func (b block) source() string {
 	if strings.HasPrefix(b.code, "package ") {
 		return b.at() + b.code
@@ -180,10 +179,11 @@ func (b block) source() string {
 	return source.String() + b.stubs + "\n" + code
 }
 
-// at returns a line that says where the next one is from.
+// at returns a line directive for the position of the block.
 func (b block) at() string { return fmt.Sprintf("//line %s:%d\n", b.page, b.line) }
 
-// names returns what declarations declare. It fails for code that is no list of declarations.
+// names returns the names that declarations declare. It fails if the code is not a list of
+// declarations.
 func names(code string) (map[string]bool, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), "", "package docs\n"+code, parser.SkipObjectResolution)
 	if err != nil {

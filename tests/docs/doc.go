@@ -1,5 +1,5 @@
-// Package docs tests the documentation: its Go code compiles, its first program does what it says,
-// its links lead somewhere, and comments are plain and not too wide.
+// Package docs tests the documentation: its Go code compiles, its first program works as described,
+// its links have targets, and comments are plain and not too wide.
 //
 // Whole programs are built. Other blocks of code are type-checked, as declarations or as the body
 // of a function, with the packages of blockImports imported and the variables of commonVars

@@ -41,7 +41,7 @@ func read(t *testing.T, page string) string {
 	return string(text)
 }
 
-// maxColumns is how long a line may be, except in a table, which can't be wrapped.
+// maxColumns is the maximum length of a line, except in a table, which can't be wrapped.
 const maxColumns = 100
 
 func TestLinesAreNotTooLong(t *testing.T) {

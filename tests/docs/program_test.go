@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// build builds a program and returns its path.
+// build builds a program, and returns its path.
 func build(t *testing.T, code string) string {
 	t.Helper()
 	folder := t.TempDir()

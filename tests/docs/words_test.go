@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// checked are the extensions of the files whose words are checked.
+// checked are the extensions of the files that are checked.
 var checked = []string{".go", ".lua", ".md"}
 
-// readers return the lines of prose of a file's text, by its extension.
+// readers return the lines of prose in a file's text, by extension.
 var readers = map[string]func(text string) []proseLine{
 	".go":  goProse,
 	".lua": luaProse,
@@ -92,7 +92,7 @@ func longLines(path, text string) []int {
 	return long
 }
 
-// files returns the paths of all files whose words are checked, from the root.
+// files returns the paths of all files to check, from the root.
 func files(t *testing.T) []string {
 	t.Helper()
 	var paths []string
@@ -117,7 +117,7 @@ func files(t *testing.T) []string {
 type proseLine struct {
 	number  int
 	text    string
-	columns int // of the whole line, in Go; 0 if it also has code
+	columns int // the length of the whole line, in Go; 0 if it also has code
 }
 
 // wordProblems returns the places of a file's text that match a rule, with the rule's advice.
@@ -137,7 +137,7 @@ func wordProblems(path, text string) []string {
 // paragraphs joins adjacent lines. An empty line separates paragraphs.
 func paragraphs(lines []proseLine) []proseLine {
 	var joined []proseLine
-	last := -1 // the line before is part of the last paragraph if it has this number
+	last := -1 // the number of the last line of the last paragraph
 	for _, line := range lines {
 		line.text = strings.TrimSpace(line.text)
 		switch {

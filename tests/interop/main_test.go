@@ -13,11 +13,11 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// patience is how long a test waits for what has to happen. It is far more than that takes:
-// it turns a hang into a failure.
+// patience limits how long a test waits for an event. It is far more than any event takes: it turns
+// a hang into a failure.
 const patience = testkit.Patience
 
-// clients is where the install script puts the clients of other languages.
+// clients is the folder into which the install script puts clients in other languages.
 const clients = "../../.cache/interop/"
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// others are what shares Redis with this package: clients of other languages that run our script,
-// and a script that is not ours.
+// others share Redis with this package: clients in other languages that run our script, and a
+// script that is not ours.
 var others = []struct {
 	name  string
 	start func(t *testing.T, server *testkit.Server) side
@@ -41,7 +41,7 @@ var others = []struct {
 	{"stock script", startStock},
 }
 
-// withOthers has a subtest for each of the others, on a server of its own.
+// withOthers runs a subtest for each of the others, on a server of its own.
 func withOthers(t *testing.T, run func(t *testing.T, server *testkit.Server, them side)) {
 	for _, other := range others {
 		t.Run(other.name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func withOthers(t *testing.T, run func(t *testing.T, server *testkit.Server, the
 	}
 }
 
-// must runs an operation that must not fail.
+// must runs an operation, which must not fail.
 func must(t *testing.T, s side, op string, args args) any {
 	t.Helper()
 	reply, err := s.do(t.Context(), op, args)

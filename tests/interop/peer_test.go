@@ -24,10 +24,10 @@ type peer struct {
 	requests io.Writer
 	answers  *bufio.Scanner
 	workers  []string // the names of its workers
-	worker   []string // the program that is one of them, given its name and the URL
+	worker   []string // the command of a worker, which is given its name and the URL
 }
 
-// startPeer starts the program of python/, or another one that QLESS_PEER names.
+// startPeer starts the program in python/, or the one named by QLESS_PEER.
 func startPeer(t *testing.T, server *testkit.Server) side {
 	command := strings.Fields(os.Getenv("QLESS_PEER"))
 	if len(command) == 0 {
@@ -39,7 +39,7 @@ func startPeer(t *testing.T, server *testkit.Server) side {
 	return p
 }
 
-// startPHP starts the program of php/.
+// startPHP starts the program in php/.
 func startPHP(t *testing.T, server *testkit.Server) side {
 	lacking := "PHP shares no Redis here: please install what Debian calls php-cli and php-predis"
 	if client := os.Getenv("QLESS_PHP"); client == "" {
@@ -52,7 +52,7 @@ func startPHP(t *testing.T, server *testkit.Server) side {
 	return p
 }
 
-// inFolder returns the whole path of a file of this folder.
+// inFolder returns the absolute path of a file in this folder.
 func inFolder(t *testing.T, name string) string {
 	path, err := filepath.Abs(name)
 	require.NoError(t, err)
@@ -69,13 +69,13 @@ func runPeer(t *testing.T, server *testkit.Server, command []string) *peer {
 	require.NoError(t, err)
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
-		_ = requests.Close() // which ends it
+		_ = requests.Close() // ends the program
 		_ = process.Wait()
 	})
 	return &peer{requests: requests, answers: bufio.NewScanner(answers)}
 }
 
-// venv returns the Python that has the client.
+// venv returns the Python of the environment with the client.
 func venv(t *testing.T) string {
 	path, err := filepath.Abs(clients + "venv/bin/python")
 	require.NoError(t, err)

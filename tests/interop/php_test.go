@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// PHP takes one chosen job of ours, once.
+// PHP takes one of our jobs by its jid, once.
 func TestPHPTakesAJobByItsID(t *testing.T) {
 	server := testkit.Start(t)
 	us, them := &ours{rdb: server.Client(t)}, startPHP(t, server)
@@ -30,7 +30,7 @@ func TestPHPTakesAJobByItsID(t *testing.T) {
 	require.True(t, within(decode(`[{"jid": "first"}]`), popped), popped)
 }
 
-// A worker of ours keeps to the backoff that PHP put a job with.
+// Our worker respects the backoff with which PHP has put a job.
 func TestOurWorkerKeepsToABackoffOfPHP(t *testing.T) {
 	server := testkit.Start(t)
 	us, them := &ours{rdb: server.Client(t)}, startPHP(t, server)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A side is one of the two that share a Redis. It does what README.md lists, each in its own way,
-// and reports it in the same words: JSON, as encoding/json decodes it.
+// A side is one of the two parties that share a Redis. Each runs the operations in README.md in its
+// own way, and reports the results in the same form: JSON, as decoded by encoding/json.
 type side interface {
 	fmt.Stringer
 	do(ctx context.Context, op string, args args) (any, error)
@@ -46,7 +46,7 @@ func (a args) seconds(name string) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
-// json returns an argument as JSON, an empty object when there is none.
+// json returns an argument as JSON, or an empty object if there is none.
 func (a args) json(name string) json.RawMessage {
 	value, ok := a[name]
 	if !ok {
@@ -54,12 +54,12 @@ func (a args) json(name string) json.RawMessage {
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // the value came from JSON
 	}
 	return text
 }
 
-// plain turns a value into what encoding/json decodes of its JSON.
+// plain encodes a value as JSON and decodes it again.
 func plain(value any) any {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -72,13 +72,12 @@ func plain(value any) any {
 	return decoded
 }
 
-// A refusal is an error that the other side had: the words of the script, or what its client
-// made of them.
+// A refusal is an error of the other side: the script's words, or its client's.
 type refusal struct{ class, text string }
 
 func (r refusal) Error() string { return r.class + ": " + r.text }
 
-// refusals holds the words by which the other side recognizes each kind of error.
+// refusals has the words by which the other side reports each kind of error.
 var refusals = map[string]*regexp.Regexp{
 	"lock_lost":      regexp.MustCompile(`(handed|given) out to another worker|running with another worker|LostLockException`),
 	"not_found":      regexp.MustCompile(`does not exist|LostLockException`),
@@ -88,8 +87,9 @@ var refusals = map[string]*regexp.Regexp{
 	"invalid":        regexp.MustCompile(`Put\(\)|Recur\(\)`),
 }
 
-// until runs a function again and again until it returns nil, or patience ends. It is for what
-// ends by time alone, such as a lock; what the function asks for takes time enough.
+// until calls a function repeatedly until it returns nil, or patience ends. It waits for events
+// that only time brings, such as the end of a lock. The calls themselves take long enough to need
+// no pause.
 func until(attempt func() error) error {
 	deadline := time.Now().Add(patience)
 	for {

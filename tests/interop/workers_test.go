@@ -22,7 +22,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// manyJobs is how many jobs the workers of both sides share.
+// manyJobs is the number of jobs that the workers of both sides share.
 const manyJobs = 2000
 
 // qless-py fails on a heartbeat that is not in whole seconds.
@@ -62,7 +62,7 @@ func TestWorkersShareAQueue(t *testing.T) {
 		require.NoError(t, err)
 		worker.Handle("work.Count", func(ctx context.Context, job *qless.Job) error {
 			select {
-			case <-met: // their workers get their share too
+			case <-met: // their workers get a share, too
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -102,7 +102,7 @@ func TestWorkersShareAQueue(t *testing.T) {
 	})
 }
 
-// putMany puts half of the jobs by each side.
+// putMany puts half of the jobs on each side.
 func putMany(t *testing.T, sides ...side) {
 	var putting sync.WaitGroup
 	for _, s := range sides {
@@ -119,13 +119,13 @@ func putMany(t *testing.T, sides ...side) {
 	require.False(t, t.Failed())
 }
 
-// count counts a run, as python/work.py does.
+// count counts a run, like python/work.py.
 func count(ctx context.Context, rdb *redis.Client, jid string) error {
 	return rdb.HIncrBy(ctx, "runs", jid, 1).Err()
 }
 
-// startTheirs starts workers of the other side. The channel is closed when each of them has run
-// a job.
+// startTheirs starts workers of the other side. The channel is closed once each of them has run a
+// job.
 func startTheirs(t *testing.T, server *testkit.Server, them side) <-chan struct{} {
 	if s, ok := them.(*stock); ok {
 		names := []string{"one", "another"}
@@ -146,8 +146,7 @@ func startTheirs(t *testing.T, server *testkit.Server, them side) <-chan struct{
 	return met
 }
 
-// meet returns a channel that is closed when workers of all these names have reported a run of a
-// job.
+// meet returns a channel that is closed once workers with all these names have reported a run.
 func meet(t *testing.T, rdb *redis.Client, names []string) <-chan struct{} {
 	missing := map[string]bool{}
 	for _, name := range names {
@@ -175,14 +174,14 @@ func meet(t *testing.T, rdb *redis.Client, names []string) <-chan struct{} {
 func startWorker(t *testing.T, server *testkit.Server, command []string, name string) {
 	args := append(slices.Clone(command[1:]), name, "redis://"+server.Addr())
 	process := exec.Command(command[0], args...)
-	process.Dir = t.TempDir() // they make folders where they are
+	process.Dir = t.TempDir() // they create folders in their working folder
 	process.Env = append(os.Environ(), "PYTHONPATH="+inFolder(t, "python"), "PYTHONDONTWRITEBYTECODE=1")
 	var printed strings.Builder
 	process.Stdout, process.Stderr = &printed, &printed
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
-		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // with its forked ones
+		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // including forked processes
 		_ = process.Wait()
 		if t.Failed() {
 			t.Logf("%s printed:\n%s", name, printed.String())
@@ -190,7 +189,7 @@ func startWorker(t *testing.T, server *testkit.Server, command []string, name st
 	})
 }
 
-// work runs jobs by the script until there are none.
+// work runs jobs through the script until there are none.
 func (s *stock) work(t *testing.T) {
 	ctx := t.Context()
 	for {

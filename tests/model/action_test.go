@@ -7,11 +7,11 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// An action is one kind of step: how one is drawn, what is called, and what the model expects
-// of the call.
+// An action is a kind of step: how a step is drawn, the call that it makes, and the outcome that
+// the model predicts.
 type action struct {
 	name    string
-	weight  int // how often it is drawn; 0 for never
+	weight  int // the relative frequency; 0 for never
 	draw    func(d *dice) step
 	play    func(w *world, s step) outcome
 	predict func(m *queues, s step) outcome
@@ -33,7 +33,7 @@ func actionOf(s step) *action {
 	panic("no action " + s.Do)
 }
 
-// onJob is how a call on a job is played: by the handle that the step names.
+// onJob plays a call on a job, with the handle that the step names.
 func onJob(call func(w *world, j *qless.Job, s step) outcome) func(*world, step) outcome {
 	return func(w *world, s step) outcome {
 		j, err := w.handle(s)
@@ -47,7 +47,7 @@ func onJob(call func(w *world, j *qless.Job, s step) outcome) func(*world, step)
 	}
 }
 
-// onHandle is how the model answers to such a call. A job that is gone is nil.
+// onHandle predicts such a call in the model. A job that is gone is nil.
 func onHandle(call func(m *queues, h *handle, j *job, s step) outcome) func(*queues, step) outcome {
 	return func(m *queues, s step) outcome {
 		if s.Read {
@@ -71,7 +71,7 @@ func onHandle(call func(m *queues, h *handle, j *job, s step) outcome) func(*que
 	}
 }
 
-// existing is the same for calls that any job takes that exists.
+// existing is the same for calls that any existing job accepts.
 func existing(call func(m *queues, j *job, s step) outcome) func(*queues, step) outcome {
 	return onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
 		if j == nil {
@@ -81,7 +81,7 @@ func existing(call func(m *queues, j *job, s step) outcome) func(*queues, step) 
 	})
 }
 
-// notOwned returns the reason why a job is not a worker's to end or to renew; empty when it is.
+// notOwned returns the reason why a worker may not end or renew a job; empty if it may.
 func notOwned(j *job, worker string) outcome {
 	switch {
 	case j == nil:
@@ -94,7 +94,7 @@ func notOwned(j *job, worker string) outcome {
 	return ""
 }
 
-// notRun is the same for a call that knows when its worker popped the job.
+// notRun is the same for a call that knows the time at which its worker popped the job.
 func notRun(h *handle, j *job, worker string) outcome {
 	if problem := notOwned(j, worker); problem != "" {
 		return problem
@@ -105,7 +105,7 @@ func notRun(h *handle, j *job, worker string) outcome {
 	return ""
 }
 
-// notHeld is the same for one that also knows in which queue.
+// notHeld is the same for a call that also knows the job's queue.
 func notHeld(h *handle, j *job, worker string) outcome {
 	if problem := notRun(h, j, worker); problem != "" {
 		return problem
@@ -119,7 +119,7 @@ func notHeld(h *handle, j *job, worker string) outcome {
 // by returns the client of a step's worker.
 func (w *world) by(s step) *qless.Client { return w.clients[s.Worker] }
 
-// handle returns the job that a step names, nil when the worker never got it.
+// handle returns the job that a step names, or nil if the worker never got it.
 func (w *world) handle(s step) (*qless.Job, error) {
 	key := handleKey{s.Worker, s.JID}
 	if s.Read {
@@ -135,7 +135,7 @@ func (w *world) handle(s step) (*qless.Job, error) {
 	return w.handles[key][s.Handle], nil
 }
 
-// give keeps a job that a worker got.
+// give stores a job that a worker got.
 func (w *world) give(worker string, j *qless.Job) {
 	key := handleKey{worker, j.JID}
 	w.handles[key] = first(append([]*qless.Job{j}, w.handles[key]...), kept)

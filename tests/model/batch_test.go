@@ -8,11 +8,11 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// openBatch is what the job of a batch waits for, besides its members, until it is committed.
+// openBatch is a pseudo member, for which the job of a batch waits until the batch is committed.
 const openBatch = "x:open"
 
-// batchActions are what is done to batches. Members may be anything but a conflict over a unique
-// key, which PutMany draws.
+// batchActions are the actions on batches. Members never conflict over a unique key; PutMany draws
+// that.
 var batchActions = []action{
 	{
 		name: "NewBatch", weight: 3,
@@ -85,7 +85,7 @@ var batchActions = []action{
 	},
 }
 
-// A batch is what a job says about its members.
+// A batch is a job's information about its members.
 type batch struct {
 	Total int `json:"n"`
 }
@@ -97,7 +97,7 @@ func shownBatch(state string, isOpen bool, total, pending int, failed map[string
 	return fmt.Sprintf("%s, open %t, %d of %d, failed %v", state, isOpen, pending, total, failed)
 }
 
-// drawNewBatch draws a batch with a jid that mostly no job has.
+// drawNewBatch draws a batch, mostly with a new jid.
 func drawNewBatch(d *dice) step {
 	s := d.putting(step{Do: "NewBatch", Queue: d.queue(), JID: d.jid()})
 	s.Depends, s.OnFailure = nil, ""
@@ -108,7 +108,7 @@ func drawNewBatch(d *dice) step {
 	return s
 }
 
-// drawAdd draws jobs that mostly become members of a batch that is open or waits.
+// drawAdd draws jobs that mostly become members of an open or waiting batch.
 func drawAdd(d *dice) step {
 	s := drawPutMany(d)
 	s.Do, s.JID = "Batch.Add", d.batch()
@@ -124,7 +124,7 @@ func drawAdd(d *dice) step {
 	return s
 }
 
-// batch draws the jid of a batch, mostly of one that waits.
+// batch draws the jid of a batch, mostly a waiting one.
 func (d *dice) batch() string {
 	isBatch := func(j *job) bool { return j.options.batch != nil }
 	waits := d.existing(func(j *job) bool { return isBatch(j) && j.state == qless.StateDepends })
@@ -137,7 +137,7 @@ func (d *dice) batch() string {
 	return d.jid()
 }
 
-// onBatch is how the model answers to a call on a batch.
+// onBatch predicts a call on a batch in the model.
 func onBatch(call func(m *queues, j *job) outcome) func(*queues, step) outcome {
 	return func(m *queues, s step) outcome {
 		j := m.jobs[s.JID]
@@ -188,7 +188,7 @@ func predictAdd(m *queues, s step) outcome {
 	return m.putMany(s, j)
 }
 
-// join makes jobs that were just put members of a batch.
+// join makes newly put jobs members of a batch.
 func (m *queues) join(j *job, members []*job) {
 	var jids []string
 	for _, member := range members {

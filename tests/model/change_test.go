@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Actions of any client on any job.
+// changeActions are actions of any client on any job.
 var changeActions = []action{
 	{
 		name: "Cancel", weight: 4,
@@ -149,7 +149,7 @@ var changeActions = []action{
 	},
 }
 
-// depending is how the model answers to a call that a job takes while it waits for others.
+// depending predicts, in the model, a call that a job accepts while it waits for others.
 func depending(call func(m *queues, j *job, s step)) func(*queues, step) outcome {
 	return onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
 		switch {
@@ -165,7 +165,7 @@ func depending(call func(m *queues, j *job, s step)) func(*queues, step) outcome
 	})
 }
 
-// cancel deletes jobs unless another one depends on one of them.
+// cancel deletes jobs, unless another job depends on one of them.
 func (m *queues) cancel(jids []string) outcome {
 	for _, jid := range jids {
 		if j := m.jobs[jid]; j != nil {
@@ -186,7 +186,8 @@ func (m *queues) cancel(jids []string) outcome {
 	return done
 }
 
-// dependentsFirst returns the jids in such an order that all dependents of a job come before it.
+// dependentsFirst returns the jids in an order in which dependents come before the jobs they depend
+// on.
 func (m *queues) dependentsFirst(jids []string) []string {
 	var order []string
 	looked := map[string]bool{}
@@ -209,7 +210,7 @@ func (m *queues) dependentsFirst(jids []string) []string {
 	return order
 }
 
-// withTags returns the tags with those of extra that are new.
+// withTags returns the tags with the new ones of extra.
 func withTags(tags, extra []string) []string {
 	tags = slices.Clone(tags)
 	for _, tag := range extra {
@@ -220,7 +221,7 @@ func withTags(tags, extra []string) []string {
 	return tags
 }
 
-// withoutTags returns the tags without those of extra.
+// withoutTags returns the tags that are not in extra.
 func withoutTags(tags, extra []string) []string {
 	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool {
 		return slices.Contains(extra, tag)

@@ -9,12 +9,12 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// problems collects how the server differs from the model.
+// problems collects the differences between the server and the model.
 type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
-// String returns the problems in order, so that the same fault has the same message.
+// String returns the problems in order, so that a fault always has the same message.
 func (p problems) String() string {
 	slices.Sort(p)
 	return strings.Join(p, "\n")
@@ -33,7 +33,7 @@ func (m *queues) compare(p *problems, k *keyspace) {
 	compareScores(p, "lives to be looked at", in(k.ours, "until").scores, m.until)
 }
 
-// near reports whether two numbers are the same except for rounding, or for a slack.
+// near reports whether two numbers are equal except for rounding or a slack.
 func near(a, b, slack float64) bool {
 	if a == b {
 		return true
@@ -41,10 +41,10 @@ func near(a, b, slack float64) bool {
 	return math.Abs(a-b) <= slack+4*ulp(math.Max(math.Abs(a), math.Abs(b)))
 }
 
-// ulp returns how far the next number is from a number that is not negative.
+// ulp returns the distance from a non-negative number to the next one.
 func ulp(n float64) float64 { return math.Nextafter(n, math.Inf(1)) - n }
 
-// resolution is how far the jobs of one call are apart in their queue at most.
+// resolution is the largest distance in the queue between the jobs of one call.
 func resolution(priority int) float64 {
 	return 2e-16 + 4*ulp(math.Abs(float64(priority))+1)
 }
@@ -64,7 +64,7 @@ func (m *queues) compareJobs(p *problems, k *keyspace) {
 	}
 	var waiting []*job
 	for _, jid := range m.inOrder {
-		if j := m.jobs[jid]; j != nil && j.state == qless.StateWaiting { // its life is not over
+		if j := m.jobs[jid]; j != nil && j.state == qless.StateWaiting { // the job's life is not over
 			waiting = append(waiting, j)
 		}
 	}
@@ -73,7 +73,7 @@ func (m *queues) compareJobs(p *problems, k *keyspace) {
 	}
 }
 
-// compareOrder: of jobs that one call puts with the same priority, the first one is popped first.
+// compareOrder checks that jobs put by one call with the same priority are popped in order.
 func (m *queues) compareOrder(p *problems, k *keyspace, earlier, later *job) {
 	scores := k.of(later.queue, "work").scores
 	if earlier.priority == later.priority && scores[earlier.jid] <= scores[later.jid] {
@@ -120,7 +120,7 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	}
 }
 
-// compareResult: a result says to which end it belongs.
+// compareResult checks that a result tells which end it belongs to.
 func compareResult(p *problems, j *job, text string) {
 	if text == "" && j.result.data == "" {
 		return
@@ -132,7 +132,8 @@ func compareResult(p *problems, j *job, text string) {
 	}
 }
 
-// compareClaims: each unique key names the job that claimed it last, unless that has given it up.
+// compareClaims checks that each unique key names the job that claimed it last, unless that job has
+// given it up.
 func (m *queues) compareClaims(p *problems, k *keyspace) {
 	found := map[string]bool{}
 	for name, e := range k.ours {
@@ -178,10 +179,10 @@ func compareSet(p *problems, what, of string, e *entry, want map[string]bool) {
 	}
 }
 
-// score returns where a job is in the set that the model's state names.
+// score returns a job's score in the set for its state in the model.
 func (k *keyspace) score(j *job) (float64, bool) {
 	if j.state == qless.StateFailed {
-		return j.score, true // a list has no scores
+		return j.score, true // lists have no scores
 	}
 	set := k.at("completed")
 	if j.state != qless.StateComplete {
@@ -214,7 +215,7 @@ func (m *queues) compareRecurring(p *problems, k *keyspace) {
 	}
 }
 
-// dueSlack is what adding an interval again and again may lose.
+// dueSlack is the largest error of adding an interval repeatedly.
 const dueSlack = 1e-5
 
 func (m *queues) compareGroups(p *problems, k *keyspace) {
@@ -232,7 +233,7 @@ func (m *queues) compareGroups(p *problems, k *keyspace) {
 	}
 }
 
-// compareWorkers: a list may lack what is left in it.
+// compareWorkers compares the lists of workers, in which leftovers may be missing.
 func (m *queues) compareWorkers(p *problems, k *keyspace) {
 	compareScores(p, "workers", k.at("workers").scores, m.seen)
 	for worker, e := range k.workers {
@@ -272,7 +273,7 @@ func (m *queues) compareQueues(p *problems, k *keyspace) {
 	}
 	tracked := map[string]float64{}
 	for jid, since := range m.tracked {
-		// Jobs that are gone need not be tracked any more.
+		// Jobs that are gone need not be tracked anymore.
 		if _, ok := k.at("tracked").scores[jid]; ok || m.jobs[jid] != nil {
 			tracked[jid] = since
 		}
@@ -285,7 +286,7 @@ func (m *queues) compareQueues(p *problems, k *keyspace) {
 	}
 }
 
-// isListed reports whether a queue is named by a key that no other client knows.
+// isListed reports whether a key that other clients do not know names a queue.
 func (k *keyspace) isListed(queue string) bool {
 	for _, e := range k.ours {
 		if slices.Contains(e.names, queue) {
@@ -321,8 +322,8 @@ func (m *queues) compareStats(p *problems, k *keyspace) {
 	}
 }
 
-// adopt takes over what the model knows to within a rounding error, so that errors don't add up,
-// and what the server may do in either way.
+// adopt copies values from the server: values that differ by rounding, so that errors do not add
+// up, and values that the server may choose.
 func (m *queues) adopt(k *keyspace) {
 	for _, j := range m.jobs {
 		j.score, _ = k.score(j)

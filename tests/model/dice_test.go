@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// The names that steps are made of: few, so that they meet.
+// The names used in steps. There are few, so that steps affect each other.
 var (
 	workerNames = []string{"a", "b", "c"}
 	queueNames  = []string{"q1", "q2", "q3"}
@@ -20,17 +20,17 @@ var (
 	groupNames  = []string{"oops", "bad", "failed-retries-q1"}
 )
 
-// strangeQueue is one that few jobs come to.
+// strangeQueue is a queue that few jobs enter.
 const strangeQueue = "q4"
 
-// crowd is how many jobs there may be before some are cleared away.
+// crowd is the number of jobs above which some are cleared away.
 const crowd = 30
 
 // dice draw steps. They know the model, so that most steps can do something.
 type dice struct {
 	*rand.Rand
 	m    *queues
-	back bool // whether the clock goes back, too
+	back bool // the clock may go back, too
 }
 
 func newDice(seed uint64, m *queues, back bool) *dice {
@@ -68,7 +68,7 @@ func (d *dice) action() *action {
 	panic("no action")
 }
 
-// clearing draws a step that makes jobs fewer.
+// clearing draws a step that reduces the number of jobs.
 func (d *dice) clearing() step {
 	if len(d.m.completed()) > crowd/2 {
 		if d.m.setting(qless.ConfigJobsHistoryCount, crowd) > 5 {
@@ -103,7 +103,7 @@ func (d *dice) busyQueue() string {
 	return d.m.jobs[pick(d, all)].queue
 }
 
-// existing returns the jids of the jobs that a function takes, in order.
+// existing returns the jids of the jobs that a function accepts, in order.
 func (d *dice) existing(takes func(*job) bool) []string {
 	jids := []string{}
 	for jid, j := range d.m.jobs {
@@ -115,7 +115,7 @@ func (d *dice) existing(takes func(*job) bool) []string {
 	return jids
 }
 
-// jid draws a job's id, which mostly exists.
+// jid draws a jid, mostly of an existing job.
 func (d *dice) jid() string {
 	all := d.existing(func(*job) bool { return true })
 	if len(all) > 0 && d.chance(60) {
@@ -132,7 +132,7 @@ func (d *dice) jids(n int) []string {
 	return jids
 }
 
-// running draws jobs that mostly run.
+// running draws mostly running jobs.
 func (d *dice) running(n int) []string {
 	all := d.existing(func(j *job) bool { return j.state == qless.StateRunning })
 	jids := []string{}
@@ -146,7 +146,7 @@ func (d *dice) running(n int) []string {
 	return jids
 }
 
-// cancelable draws jobs, mostly with all that depend on them.
+// cancelable draws jobs, mostly with all of their dependents.
 func (d *dice) cancelable() []string {
 	jids := d.jids(1 + d.IntN(3))
 	if d.chance(60) {
@@ -168,7 +168,7 @@ func (d *dice) withDependents(jids []string) []string {
 	return jids
 }
 
-// onHeld lets a step be about a job that its worker has, or had.
+// onHeld draws, for a step, a job that its worker has or had.
 func (d *dice) onHeld(s step) step {
 	all := d.existing(func(j *job) bool { return j.state == qless.StateRunning })
 	if len(all) == 0 || d.chance(15) {
@@ -182,7 +182,7 @@ func (d *dice) onHeld(s step) step {
 	return s
 }
 
-// onDepending lets a step be about a job that mostly waits for others.
+// onDepending draws, for a step, a job that mostly waits for others.
 func (d *dice) onDepending(s step) step {
 	all := d.existing(func(j *job) bool { return j.state == qless.StateDepends })
 	s = d.onAny(s)
@@ -192,7 +192,7 @@ func (d *dice) onDepending(s step) step {
 	return s
 }
 
-// onAny lets a step be about any job.
+// onAny draws any job for a step.
 func (d *dice) onAny(s step) step {
 	if d.chance(20) {
 		return d.byOldHandle(s, func(handleKey) bool { return true })
@@ -201,8 +201,7 @@ func (d *dice) onAny(s step) step {
 	return s
 }
 
-// byOldHandle lets a step use a handle that a worker was given earlier, among the ones that a
-// function accepts.
+// byOldHandle draws, for a step, an earlier handle of a worker that a function accepts.
 func (d *dice) byOldHandle(s step, takes func(handleKey) bool) step {
 	var all []handleKey
 	for key := range d.m.handles {
@@ -222,7 +221,7 @@ func (d *dice) byOldHandle(s step, takes func(handleKey) bool) step {
 	return s
 }
 
-// putting draws what a put says of a job.
+// putting draws the arguments of a put.
 func (d *dice) putting(s step) step {
 	s.Data, s.Priority, s.Retries, s.Tags = d.data(), d.priority(), d.retries(), d.tags(0)
 	s.Delay, s.Depends = d.delay(), d.depends()
@@ -266,7 +265,7 @@ func (d *dice) retries() *int {
 	return ptr(d.IntN(3))
 }
 
-// tags draws different tags, at least some; nil when a put is to leave them as they are.
+// tags draws at least some distinct tags, or nil to leave a job's tags unchanged.
 func (d *dice) tags(least int) []string {
 	if least == 0 && d.chance(60) {
 		return nil
@@ -294,8 +293,8 @@ func (d *dice) depends() []string {
 	return d.toWaitFor(d.jids(1 + d.IntN(2)))
 }
 
-// toWaitFor returns jobs without all failed ones but the first: of several, it is not known of
-// which one a job is notified first.
+// toWaitFor returns jobs without all but the first failed one: with several, the order of the
+// notifications would be unknown.
 func (d *dice) toWaitFor(jids []string) []string {
 	failed := 0
 	return slices.DeleteFunc(jids, func(jid string) bool {
@@ -330,7 +329,7 @@ func (d *dice) interval() time.Duration {
 	})
 }
 
-// leap draws how far the clock moves: often to the very moment when something is due.
+// leap draws the distance that the clock moves: often to exactly the time when something is due.
 func (d *dice) leap() time.Duration {
 	leaps := []time.Duration{
 		500 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second,
@@ -348,7 +347,7 @@ func (d *dice) leap() time.Duration {
 	return pick(d, leaps)
 }
 
-// due returns how long it is until something that is drawn falls due; 0 when that is past.
+// due returns the time until a drawn event is due, or 0 if it has passed.
 func (d *dice) due() time.Duration {
 	all := d.existing(func(j *job) bool {
 		return j.state == qless.StateRunning || j.state == qless.StateScheduled
@@ -381,7 +380,7 @@ func (d *dice) setting() (option, value string) {
 	}
 	drawn := pick(d, values)
 	option, value = drawn[0], pick(d, drawn[1:])
-	if d.m.hasPolicies() { // see drawPolicy
+	if d.m.hasPolicies() { // drawPolicy has the reason
 		switch option {
 		case qless.ConfigJobsFailedHistory:
 			value = "60"

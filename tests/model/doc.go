@@ -1,8 +1,8 @@
 // Package model tests the queue against a model of it.
 //
-// Random steps of three workers on a few queues and jobs go to a real Redis server by the public
-// API of package qless, and to a model in Go that knows nothing of scripts or keys. After every
-// step the test reads all keys of the namespace, and checks
+// Random steps of three workers on a few queues and jobs are run on a real Redis server, through
+// the public API of package qless, and on a model in Go that knows nothing of scripts or keys.
+// After every step, the test reads all keys of the namespace, and checks
 //
 //   - the reply, or the code of the error, against the model's;
 //   - what must hold of the keys whatever happened: a job is in the sets that its state names and
@@ -11,17 +11,17 @@
 //     purpose is in pinned_test.go);
 //   - every job, lock, list and count against the model's (compare_test.go).
 //
-// A Worker takes no part: how it overlaps its calls can't be followed in step. Its scripts are made
-// of the pieces that these calls are made of.
+// No Worker is involved, because a model can't follow its overlapping calls. Its scripts consist of
+// the same pieces as these calls.
 //
-// Steps of another kind are any commands with any options, by our scripts and by the drop-in as
-// other clients call it. No model predicts them, but rules state the invariants of the keys after
-// each (rules_test.go), and in the end all jobs are worked off, so that none may wait for ever, and
-// no useless key may stay (mixed_test.go). Fuzz tests give the same commands arguments of all sorts
-// and damaged options: they are done, or refused as a whole (arguments_test.go).
+// Steps of another kind are any commands with any options, through our scripts and through the
+// drop-in as other clients call it. No model predicts them, but rules state the invariants of the
+// keys after each step (rules_test.go). In the end all jobs are run, so that none may wait forever,
+// and no useless key may stay (mixed_test.go). Fuzz tests give the same commands arbitrary
+// arguments and damaged options: each is done or refused as a whole (arguments_test.go).
 //
-// When a check fails, that is printed at once with the seed. Then the steps are reduced to a
-// minimal list that still fails in the same way, as far as that goes in less than a minute.
+// A failed check is printed at once, with the seed. Then the steps are reduced, for up to a minute,
+// to a minimal list that still fails in the same way.
 //
 //	go test -race ./tests/model                                   20 000 steps
 //	make model                                                    200 000, or MODEL_STEPS
@@ -30,5 +30,5 @@
 //	go test ./tests/model -model.back                             the clock goes back in all runs
 //
 // Steps come in runs of 2000, each on an empty server. The first run has the given seed, the next
-// one the seed after that, and so on; a failure names the seed of its run.
+// one the following seed, and so on. A failure includes the seed of its run.
 package model

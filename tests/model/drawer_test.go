@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A drawer draws lines: commands as scripts take them, of jobs as they are on the server.
+// A drawer draws lines: commands in the form that scripts take, for jobs as they are on the server.
 type drawer struct {
 	*rand.Rand
 	x     *mix
-	put   int                 // how many new jobs there were
-	setup int                 // how many limits are set to begin with
-	waits map[string][]string // for whom jobs are to wait from this line on
+	put   int                 // the number of new jobs so far
+	setup int                 // the number of limits set at the beginning
+	waits map[string][]string // the jobs that jobs wait for from this line on
 }
 
 func newDrawer(seed uint64, x *mix) *drawer {
@@ -86,7 +86,7 @@ func (d *drawer) chance(percent int) bool { return d.IntN(100) < percent }
 func (d *drawer) queue() string  { return one(d, queueNames...) }
 func (d *drawer) worker() string { return one(d, workerNames...) }
 
-// in returns the jids of the jobs in some states, in order; of all without any state.
+// in returns the jids of the jobs in some states, in order, or of all jobs if there are no states.
 func (d *drawer) in(states ...string) []string {
 	var jids []string
 	for jid, h := range d.x.k.jobs {
@@ -98,7 +98,7 @@ func (d *drawer) in(states ...string) []string {
 	return jids
 }
 
-// job draws a job that is mostly in one of some states.
+// job draws a job, mostly in one of some states.
 func (d *drawer) job(states ...string) string {
 	if jids := d.in(states...); len(jids) > 0 && d.chance(90) {
 		return one(d, jids...)
@@ -126,14 +126,14 @@ func (d *drawer) newJID() string {
 }
 
 // others draws jobs that a job can wait for without waiting for itself. Nothing frees jobs that
-// wait for each other, which a line of several jobs could make.
+// wait for each other, which a line with several jobs could put.
 func (d *drawer) others(jid string) []string {
 	on := slices.DeleteFunc(d.some(1+d.IntN(2)), func(other string) bool { return d.needs(other, jid, 0) })
 	d.waits[jid] = append(d.waits[jid], on...)
 	return on
 }
 
-// needs reports whether a job is another one, or waits for it, or will after this line.
+// needs reports whether a job is another one, or waits for it, now or after this line.
 func (d *drawer) needs(jid, other string, depth int) bool {
 	if jid == other || depth > len(d.x.k.jobs) {
 		return true
@@ -145,7 +145,7 @@ func (d *drawer) needs(jid, other string, depth int) bool {
 
 func (d *drawer) told(jid string) told { return in(d.x.k.jobs, jid).job }
 
-// held draws a running job with its worker and its queue, mostly rightly.
+// held draws a running job with its worker and its queue, which are mostly right.
 func (d *drawer) held() (jid, worker, queue string) {
 	jid = d.job("running")
 	t := d.told(jid)
@@ -177,7 +177,7 @@ func (d *drawer) limits() []string {
 	return names[:1+d.IntN(2)]
 }
 
-// options draws a text of options. unique says whether a key may be among them.
+// options draws a text of options. With unique, a key may be among them.
 func (d *drawer) options(unique bool) (letters string, values map[string]any) {
 	values = map[string]any{}
 	add := func(percent int, letter string, value any) {
@@ -201,7 +201,7 @@ func (d *drawer) options(unique bool) (letters string, values map[string]any) {
 	return strings.Join(slices.Sorted(maps.Keys(values)), ""), values
 }
 
-// claim draws a unique key: "x" is claimed in one way only.
+// claim draws a unique key. "x" is claimed in only one way.
 func (d *drawer) claim() map[string]any {
 	switch {
 	case d.chance(60):
@@ -214,7 +214,7 @@ func (d *drawer) claim() map[string]any {
 	return map[string]any{"k": `["z"]`, "m": "for", "d": 3600}
 }
 
-// pairs draws what a put says of a job, except for its dependencies.
+// pairs draws the arguments of a put, except for dependencies.
 func (d *drawer) pairs(replace bool) []string {
 	var pairs []string
 	if d.chance(30) {
@@ -249,7 +249,7 @@ func (d *drawer) pairs(replace bool) []string {
 	return pairs
 }
 
-// depends draws jobs for one to wait for, and what is to happen when they fail.
+// depends draws dependencies for a job, and the policy for their failures.
 func (d *drawer) depends(jid string, pairs []string) []string {
 	at := slices.Index(pairs, "o")
 	if at >= 0 && strings.Contains(strings.SplitN(pairs[at+1], "|", 2)[0], "f") {
@@ -268,7 +268,7 @@ func (d *drawer) depends(jid string, pairs []string) []string {
 	return append(pairs, "depends", jsonOf(on))
 }
 
-// putting draws jid, klass, data, delay and pairs of a put.
+// putting draws the jid, klass, data, delay and pairs of a put.
 func (d *drawer) putting() (first []string, pairs []string) {
 	jid, delay := d.newJID(), d.delay()
 	switch {
@@ -297,7 +297,7 @@ func (d *drawer) putting() (first []string, pairs []string) {
 	return []string{jid, "K", d.data(), delay}, pairs
 }
 
-// batch draws a batch that mostly is one.
+// batch draws a jid, mostly of a batch.
 func (d *drawer) batch() string {
 	var all []string
 	for _, jid := range d.in("depends") {
@@ -429,7 +429,7 @@ func (d *drawer) drawFinish() []string {
 			if d.chance(50) {
 				rest = d.next(jid)
 				if at := slices.Index(rest, "depends"); at >= 0 && d.chance(60) && i+1 < len(mine) {
-					rest[at+1] = jsonOf(mine[i+1 : i+2]) // another one of this exchange
+					rest[at+1] = jsonOf(mine[i+1 : i+2]) // another job of this exchange
 					d.waits[jid] = append(d.waits[jid], mine[i+1])
 				}
 			}
@@ -614,7 +614,7 @@ func (d *drawer) drawReschedule() []string {
 	return []string{"reschedule", d.job("waiting", "scheduled"), one(d, "0", "5", "60")}
 }
 
-// repairOf returns the command that repairs jobs that are named.
+// repairOf returns the command that repairs the named jobs.
 func repairOf(action, value string, jids []string, pairs ...string) []string {
 	text, err := json.Marshal(jids)
 	if err != nil {

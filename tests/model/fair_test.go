@@ -12,13 +12,13 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A share is what a job says about its turns in a queue.
+// A share describes a job's turns in a queue.
 type share struct {
 	Tenant string  `json:"t"`
 	Weight float64 `json:"w,omitempty"`
 }
 
-// share returns what the step says, or nil.
+// share returns the step's share, or nil.
 func (s step) share() *share {
 	tenant, weight, ok := strings.Cut(s.Fair, " ")
 	if tenant == "" {
@@ -31,7 +31,7 @@ func (s step) share() *share {
 	return own
 }
 
-// option returns a share as an option of a put.
+// option returns a share as a put option.
 func (s *share) option() qless.PutOption {
 	if s.Weight == 0 {
 		return qless.Fair(s.Tenant)
@@ -39,23 +39,23 @@ func (s *share) option() qless.PutOption {
 	return qless.Fair(s.Tenant, qless.Weight(s.Weight))
 }
 
-// drawShare draws a tenant, mostly none, and maybe a weight.
+// drawShare draws a tenant, mostly none, and perhaps a weight.
 func (d *dice) drawShare(s *step) {
 	if d.chance(12) {
 		s.Fair = pick(d, []string{"x", "y", "z", "x 2", "y 0.5"})
 	}
 }
 
-// turns names the jobs of a priority in a queue, of which the tenants take turns.
+// turns identifies the jobs of a priority in a queue, among which tenants take turns.
 type turns struct {
 	priority int
 	queue    string
 }
 
-// key returns the name of the key that the server keeps, after that of all that is ours.
+// key returns the name of the server's key for the turns, without our prefix.
 func (t turns) key() string { return fmt.Sprintf("fair:%d:%s", t.priority, t.queue) }
 
-// takeTurns gives jobs that begin to wait together their places among the jobs that take turns.
+// takeTurns gives jobs that begin to wait together their places among the jobs with turns.
 func (m *queues) takeTurns(jobs ...*job) {
 	before := map[turns]float64{}
 	for _, j := range jobs {
@@ -65,7 +65,7 @@ func (m *queues) takeTurns(jobs ...*job) {
 	}
 }
 
-// fairScore returns where a job is to wait, and notes when the next turn of its tenant begins.
+// fairScore returns the score with which a job waits, and notes when its tenant's next turn begins.
 // before has the first turns of the queues before the call.
 func (m *queues) fairScore(j *job, before map[turns]float64) float64 {
 	own, tenant := turns{j.priority, j.queue}, j.options.share.Tenant
@@ -90,14 +90,14 @@ func (m *queues) fairScore(j *job, before map[turns]float64) float64 {
 	return float64(j.priority) - 0.5 - turn
 }
 
-// passed returns the tenants whose turns are over by a turn, in their order.
+// passed returns the tenants whose turns are over before a turn, in order.
 func (m *queues) passed(own turns, turn float64) []string {
 	return slices.DeleteFunc(byTime(m.fair[own]), func(tenant string) bool {
 		return m.fair[own][tenant] > turn
 	})
 }
 
-// firstTurn returns the turn of the first job that waits for its own; false if none does.
+// firstTurn returns the turn of the first waiting job with one, or false if there is none.
 func (m *queues) firstTurn(own turns) (float64, bool) {
 	base := float64(own.priority) - 0.5
 	for _, j := range m.work(own.queue) {
@@ -108,7 +108,7 @@ func (m *queues) firstTurn(own turns) (float64, bool) {
 	return 0, false
 }
 
-// compareTurns compares when the turns of tenants end.
+// compareTurns compares the ends of tenants' turns.
 func (m *queues) compareTurns(p *problems, k *keyspace) {
 	names := map[string]bool{}
 	for own, ends := range m.fair {
@@ -126,7 +126,7 @@ func (m *queues) compareTurns(p *problems, k *keyspace) {
 	}
 }
 
-// tenant returns whose turn a job takes; empty for none.
+// tenant returns the tenant whose turn a job takes; empty for none.
 func (o *options) tenant() string {
 	if o.share == nil {
 		return ""
@@ -134,8 +134,8 @@ func (o *options) tenant() string {
 	return o.share.Tenant
 }
 
-// checkShares: jobs that take turns wait behind all others of their priority, and before those of
-// the next one. No other job is among them.
+// checkShares checks that jobs with turns wait behind all others of their priority, before the jobs
+// of the next priority, and with no other jobs among them.
 func checkShares(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		t := &h.job

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// Actions of a worker on jobs that it has, or believes that it has.
+// holdActions are actions of a worker on jobs that it has, or believes it has.
 var holdActions = []action{
 	{
 		name: "Complete", weight: 12,
@@ -113,7 +113,7 @@ var holdActions = []action{
 			j.worker, j.expires, j.data = "", 0, h.data
 			m.place(j, s.seconds())
 			if j.state == qless.StateWaiting {
-				j.score = float64(j.priority) // before others that have it
+				j.score = float64(j.priority) // before other jobs of that priority
 			}
 			return done
 		}),
@@ -183,7 +183,7 @@ func predictComplete(m *queues, h *handle, j *job, s step) outcome {
 	return done
 }
 
-// setResult gives a job the result that a step says.
+// setResult sets a job's result to the step's.
 func setResult(j *qless.Job, s step) error {
 	if s.Result == "" {
 		return nil
@@ -193,20 +193,20 @@ func setResult(j *qless.Job, s step) error {
 
 func lockedUntil(second int64) string { return fmt.Sprintf("locked until %d", second) }
 
-// drop takes a running job from its worker.
+// drop removes a running job from its worker.
 func (m *queues) drop(j *job) {
 	j.grace = false
 	m.letGo(j.worker, j.jid)
 }
 
-// advance puts a job into its next queue.
+// advance moves a job into its next queue.
 func (m *queues) advance(j *job, h *handle, s step) {
 	m.record(j, "put", m.now)
 	m.know(s.Next)
 	m.dependOn(j, s.Depends)
 	delay := s.seconds()
 	if len(s.Depends) > 0 && len(j.dependencies) == 0 {
-		delay = 0 // its new dependencies are complete
+		delay = 0 // the new dependencies are complete
 	}
 	m.place(j, delay)
 	m.takeTurns(j)
@@ -218,7 +218,7 @@ func (m *queues) advance(j *job, h *handle, s step) {
 	m.watch(j)
 }
 
-// finish ends a complete job, deletes old ones, and lets its dependents go.
+// finish completes a job, deletes old ones, and releases its dependents.
 func (m *queues) finish(j *job, h *handle) {
 	j.state, j.score = qless.StateComplete, m.now
 	j.store(h)
@@ -237,7 +237,7 @@ func (m *queues) finish(j *job, h *handle) {
 	j.dependents = map[string]bool{}
 }
 
-// pruned is how many jobs one call deletes.
+// pruned is the maximum number of jobs that one call deletes.
 const pruned = 101
 
 func (m *queues) prune() {
@@ -292,8 +292,8 @@ func predictRetry(m *queues, h *handle, j *job, s step) outcome {
 	return outcome(fmt.Sprintf("%d left", max(j.remaining, -1)))
 }
 
-// timeout takes jobs from their workers, to be popped before all others. That they had them
-// is kept, in the job and in the list of the worker.
+// timeout takes jobs from their workers, so that they are popped before all others. The job and the
+// list of the worker still name each other.
 func (m *queues) timeout(jids []string) outcome {
 	for _, jid := range jids {
 		switch j := m.jobs[jid]; {

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A job is what the model knows of a job.
+// A job is a job in the model.
 type job struct {
 	jid, klass, data, queue, worker, spawnedFrom string
 
@@ -19,13 +19,13 @@ type job struct {
 	retries   int
 	remaining int
 	tags      []string
-	expires   float64 // when the lock ends, by the job's hash
+	expires   float64 // the end of the lock, by the job's hash
 	score     float64 // its place in the set of its state
-	slack     float64 // how far from its score the server's may be
+	slack     float64 // how far the server's score may be off
 	time      float64
-	delayed   float64 // when it falls due after its dependencies; 0 for at once
+	delayed   float64 // when it falls due after its dependencies; 0 means at once
 	grace     bool
-	placed    float64 // when it was put, if it goes back there after a lost lock
+	placed    float64 // when it was put, if it returns to that place after a lost lock
 	failure   failure
 	options   options
 	result    result
@@ -35,7 +35,7 @@ type job struct {
 	dependencies, dependents map[string]bool
 }
 
-// A failure is why a job failed.
+// A failure is the reason for which a job failed.
 type failure struct {
 	group, message, worker string
 	when                   float64
@@ -47,7 +47,7 @@ type event struct {
 	when int64
 }
 
-// A recurring is what the model knows of a recurring job.
+// A recurring is a recurring job in the model.
 type recurring struct {
 	jid, klass, data, queue string
 
@@ -64,14 +64,14 @@ func (r *recurring) copy() *recurring {
 	return &copied
 }
 
-// A handle is what a *qless.Job holds that matters to later calls.
+// A handle holds the parts of a *qless.Job that matter to later calls.
 type handle struct {
 	jid, klass, queue, data, result string
 
-	since float64 // when it was popped; 0 when it was only read
+	since float64 // when it was popped; 0 if it was only read
 }
 
-// part returns the set of a queue that holds the jobs of a state; empty when none does.
+// part returns the set of a queue that holds the jobs of a state; empty if none does.
 func part(state qless.State) string {
 	switch state {
 	case qless.StateWaiting, timedOut:
@@ -86,12 +86,12 @@ func part(state qless.State) string {
 	return ""
 }
 
-// byScore orders jobs as a sorted set does.
+// byScore orders jobs like a sorted set.
 func byScore(a, b *job) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.jid, b.jid))
 }
 
-// jidsOf returns the ids of jobs, in their order.
+// jidsOf returns the jids of jobs, in order.
 func jidsOf(jobs []*job) []string {
 	jids := []string{}
 	for _, j := range jobs {
@@ -103,7 +103,7 @@ func jidsOf(jobs []*job) []string {
 // sorted returns the names in a set, in order.
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// view shows a job as in a reply of the server: times have 14 digits there.
+// view shows a job as in a reply of the server, with times of 14 digits.
 func (j *job) view(tracked bool, until float64) string {
 	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
 		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v, "+
@@ -115,7 +115,7 @@ func (j *job) view(tracked bool, until float64) string {
 		j.shownProgress(), j.options.tenant())
 }
 
-// viewOf shows a job that the API returned in the same way.
+// viewOf shows a job returned by the API in the same way.
 func viewOf(j *qless.Job) string {
 	told := job{
 		jid: j.JID, klass: j.Klass, data: string(j.Data), queue: j.Queue, worker: j.Worker,
@@ -145,7 +145,7 @@ func viewOf(j *qless.Job) string {
 	return told.view(j.Tracked, secondsUntil(j.Until))
 }
 
-// secondsUntil returns a time in seconds; 0 for none.
+// secondsUntil returns a time in seconds, or 0 for none.
 func secondsUntil(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -172,7 +172,7 @@ func (r *recurring) view() string {
 		r.jid, r.klass, r.queue, r.interval, r.count, r.priority, r.retries, r.backlog, r.data, r.tags)
 }
 
-// viewOfRecurring shows a recurring job that the API returned in the same way.
+// viewOfRecurring shows a recurring job returned by the API in the same way.
 func viewOfRecurring(r *qless.RecurringJob) string {
 	told := recurring{
 		jid: r.JID, klass: r.Klass, data: string(r.Data), queue: r.Queue, priority: r.Priority,
@@ -182,7 +182,7 @@ func viewOfRecurring(r *qless.RecurringJob) string {
 	return told.view()
 }
 
-// onServer returns a state as the server says it.
+// onServer returns the server's name of a state.
 func onServer(state qless.State) qless.State {
 	if state == qless.StateTimedOut {
 		return timedOut

@@ -17,8 +17,9 @@ import (
 const prefix = qless.DefaultNamespace
 
 // changes returns the keys that changed since the last call: the name of each, its type, whether it
-// expires, and its values as one text. A key that is gone has no type. They are known by their
-// dumps, which are kept in another database: it takes much longer to read and to send all values.
+// expires, and its values as one text. A key that is gone has no type. Changes are detected by the
+// keys' dumps, which are kept in another database: reading and sending all values would take much
+// longer.
 var changes = redis.NewScript(`
 local dumps = {}
 for _, key in ipairs(redis.call('keys', '*')) do
@@ -58,16 +59,16 @@ for key, _ in pairs(dumps) do
 end
 return all`)
 
-// An entry is what a key holds. It never changes: a key that does gets another one.
+// An entry holds the contents of a key. Entries are immutable: a key that changes gets a new one.
 type entry struct {
 	kind, text string
 	expires    bool
-	members    []string           // of a list or a set
-	fields     map[string]string  // of a hash
-	scores     map[string]float64 // of a sorted set
+	members    []string           // for a list or a set
+	fields     map[string]string  // for a hash
+	scores     map[string]float64 // for a sorted set
 	names      []string           // the members of any kind of set or list, in order
 	history    []event            // of a job's list
-	job        told               // of a hash
+	job        told               // for the hash of a job
 }
 
 // told has the fields of the hash of a job.
@@ -86,18 +87,18 @@ type told struct {
 
 	tags    []string
 	failure failure
-	place   string // the name of the set that the job belongs into
+	place   string // the name of the set that the job belongs in
 }
 
 var nothing = &entry{}
 
-// A keyspace is all that the server holds: the keys of jobs and queues by their names, and all of
-// them.
+// A keyspace holds the contents of the server: all keys, and those of jobs and queues by their
+// names.
 type keyspace struct {
 	entries map[string]*entry
 	changed map[string]bool   // keys that the last step changed
 	was     map[string]*entry // their earlier values
-	jobs    map[string]*entry // by jid, as all of a job
+	jobs    map[string]*entry // by jid
 	recurs  map[string]*entry
 	queues  map[string]map[string]*entry // by queue and part
 	holders map[string]*entry            // the sets of jobs, except for the lists of workers
@@ -105,9 +106,9 @@ type keyspace struct {
 	groups  map[string]*entry
 	tags    map[string]*entry
 	stats   map[string]map[statKey]*entry // by kind
-	ours    map[string]*entry             // values that no other client knows
-	expired map[statKey]*entry            // of these, the statistics
-	unknown map[string]*entry             // keys of no known layout
+	ours    map[string]*entry             // values unknown to other clients
+	expired map[statKey]*entry            // our statistics
+	unknown map[string]*entry             // keys of an unknown layout
 
 	histories, dependents, dependencies map[string]*entry
 }
@@ -124,7 +125,7 @@ func newKeyspace() *keyspace {
 	}
 }
 
-// update reads what a step changed.
+// update reads the changes of a step.
 func (w *world) update() {
 	reply, err := changes.Run(w.ctx, w.rdb, nil).Slice()
 	require.NoError(w.t, err)
@@ -138,7 +139,7 @@ func (w *world) update() {
 	}
 }
 
-// change files what a key holds now; nil when it is gone.
+// change files the new contents of a key, or nil if it is gone.
 func (k *keyspace) change(key string, e *entry) {
 	k.changed[key], k.was[key] = true, k.entries[key]
 	file(k.entries, key, e)
@@ -148,7 +149,7 @@ func (k *keyspace) change(key string, e *entry) {
 	file(k.unknown, key, e)
 }
 
-// file keeps an entry, or deletes what was there.
+// file stores an entry, or deletes the old one.
 func file[K comparable](all map[K]*entry, key K, e *entry) {
 	if e == nil {
 		delete(all, key)
@@ -157,7 +158,7 @@ func file[K comparable](all map[K]*entry, key K, e *entry) {
 	}
 }
 
-// parse reads the values of a key; one of no type is gone.
+// parse parses the values of a key. A key without a type is gone.
 func parse(kind string, expires bool, text string) *entry {
 	if kind == "" {
 		return nil
@@ -188,7 +189,7 @@ func parse(kind string, expires bool, text string) *entry {
 	return e
 }
 
-// parseJob reads the fields of a job.
+// parseJob parses the fields of a job.
 func parseJob(fields map[string]string) told {
 	t := told{
 		jid: fields["jid"], klass: fields["klass"], data: fields["data"], queue: fields["queue"],
@@ -205,7 +206,7 @@ func parseJob(fields map[string]string) told {
 	return t
 }
 
-// place returns the name of the set that a job belongs into.
+// place returns the name of the set that a job belongs in.
 func place(t told) string {
 	queue := "q:" + t.queue
 	switch t.state {
@@ -225,7 +226,7 @@ func place(t told) string {
 	return "no state"
 }
 
-// amount reads a number of a job, where an empty field counts as 0.
+// amount parses a number of a job. An empty field counts as 0.
 func amount(text string) float64 {
 	if text == "" {
 		return 0
@@ -233,7 +234,7 @@ func amount(text string) float64 {
 	return number(text)
 }
 
-// number reads a number; what is none is not equal to any.
+// number parses a number. Any other text is not equal to any number.
 func number(text string) float64 {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -244,7 +245,7 @@ func number(text string) float64 {
 
 func parseTags(text string) []string {
 	var tags []string
-	_ = json.Unmarshal([]byte(text), &tags) // {} is none
+	_ = json.Unmarshal([]byte(text), &tags) // {} means none
 	return tags
 }
 
@@ -253,11 +254,11 @@ func parseFailure(text string) failure {
 		Group, Message, Worker string
 		When                   float64
 	}
-	_ = json.Unmarshal([]byte(text), &told) // empty is none
+	_ = json.Unmarshal([]byte(text), &told) // empty if there is none
 	return failure{group: told.Group, message: told.Message, worker: told.Worker, when: told.When}
 }
 
-// parseHistory reads entries such as [1704196800,"put",{"q":"q1"}].
+// parseHistory parses entries such as [1704196800,"put",{"q":"q1"}].
 func parseHistory(values []string) []event {
 	var history []event
 	for _, value := range values {
@@ -265,15 +266,15 @@ func parseHistory(values []string) []event {
 		what, err := strconv.QuotedPrefix(rest)
 		second, err2 := strconv.ParseInt(when, 10, 64)
 		if err != nil || err2 != nil {
-			return nil // a list of something else
+			return nil // another kind of list
 		}
 		history = append(history, event{what: strings.Trim(what, `"`), when: second})
 	}
 	return history
 }
 
-// place files an entry by the name of its key, nil for one that is gone; false when the layout has
-// no such key.
+// place files an entry by the name of its key, nil for one that is gone. It returns false if the
+// layout has no such key.
 func (k *keyspace) place(key string, e *entry) bool {
 	area, name, _ := strings.Cut(strings.TrimPrefix(key, prefix), ":")
 	switch area {
@@ -312,7 +313,7 @@ func (k *keyspace) place(key string, e *entry) bool {
 	return false
 }
 
-// is reports whether an entry is of a type, if there is one.
+// is reports whether an entry is missing or of a type.
 func (e *entry) is(kind string) bool { return e == nil || e.kind == kind }
 
 func (k *keyspace) placeJob(name string, e *entry) bool {
@@ -346,7 +347,7 @@ func (k *keyspace) placeQueue(name string, e *entry) bool {
 	return e.is("zset") && slices.Contains(parts, part)
 }
 
-// placeOurs files what no other client knows.
+// placeOurs files an entry unknown to other clients.
 func (k *keyspace) placeOurs(name string, e *entry) bool {
 	rest, ok := strings.CutPrefix(name, "stats:")
 	if !ok {
@@ -368,7 +369,7 @@ func (k *keyspace) placeStats(name string, e *entry) bool {
 	return err == nil && e.is("hash")
 }
 
-// at returns what a key holds, nothing when there is none.
+// at returns the contents of a key, empty if it does not exist.
 func (k *keyspace) at(key string) *entry { return in(k.entries, prefix+key) }
 
 // of returns a part of a queue.
@@ -377,7 +378,7 @@ func (k *keyspace) of(queue, part string) *entry { return in(k.queues[queue], pa
 // worker returns the list of a worker's jobs.
 func (k *keyspace) worker(name string) *entry { return in(k.workers, name) }
 
-// in returns one of some entries, nothing when it is not among them.
+// in returns one of some entries, empty if it does not exist.
 func in[K comparable](all map[K]*entry, key K) *entry {
 	if e := all[key]; e != nil {
 		return e
@@ -385,8 +386,8 @@ func in[K comparable](all map[K]*entry, key K) *entry {
 	return nothing
 }
 
-// field returns a count in a hash, 0 when there is none.
+// field returns a count in a hash, or 0 if there is none.
 func (e *entry) field(name string) int {
-	n, _ := strconv.Atoi(e.fields[name]) // other values count nothing
+	n, _ := strconv.Atoi(e.fields[name]) // other values count as 0
 	return n
 }

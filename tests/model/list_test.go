@@ -13,10 +13,10 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// all is a page that no list of the test is longer than.
+// all is a range that covers every list of the test.
 var all = inspect.Range{Limit: -1}
 
-// Calls that only read; some of them move jobs that have fallen due.
+// listActions only read, but some of them move jobs that have fallen due.
 var listActions = []action{
 	{
 		name: "Counts", weight: 2,
@@ -118,7 +118,7 @@ var listActions = []action{
 		draw: func(d *dice) step { return step{Do: "Tagged", Group: d.tags(1)[0]} },
 		play: func(w *world, s step) outcome {
 			jobs, err := inspect.New(w.by(s)).Tagged(s.Group).JIDs(w.ctx, all)
-			slices.Sort(jobs.Items) // jobs of one call are tagged at one time
+			slices.Sort(jobs.Items) // jobs of one call are tagged at the same time
 			return outcomeOf(err, func() string { return fmt.Sprint(jobs.Total, jobs.Items) })
 		},
 		predict: func(m *queues, s step) outcome {
@@ -185,10 +185,10 @@ var listActions = []action{
 	},
 }
 
-// listedOfQueue returns the outcome of the command jobs, which clients of other languages use: it
-// moves the jobs that are due.
+// listedOfQueue returns the outcome of the command jobs, which clients in other languages use. It
+// moves due jobs.
 func listedOfQueue(w *world, s step) outcome {
-	if s.State == qless.StateComplete { // of which queues have no list
+	if s.State == qless.StateComplete { // queues have no list of these
 		return listed(inspect.New(w.by(s)).Queue(s.Queue, inspect.List(s.State)).JIDs(w.ctx, all))
 	}
 	reply, err := w.by(s).Do(w.ctx, "jobs", s.State, s.Queue, 0, 1000)
@@ -201,14 +201,14 @@ func listedOfQueue(w *world, s step) outcome {
 	})
 }
 
-// listed returns the outcome of a call that returned a list.
+// listed returns the outcome of a call that returns a list.
 func listed(page inspect.Page[string], err error) outcome {
 	return outcomeOf(err, func() string { return string(lists(page.Items)) })
 }
 
 func lists(jids []string) outcome { return outcome(fmt.Sprintf("[%s]", strings.Join(jids, " "))) }
 
-// byTime returns the names in a set that is ordered by time.
+// byTime returns the names in a set, ordered by time.
 func byTime(times map[string]float64) []string {
 	return slices.SortedFunc(maps.Keys(times), func(a, b string) int {
 		return cmp.Or(cmp.Compare(times[a], times[b]), cmp.Compare(a, b))
@@ -236,7 +236,7 @@ func predictJobs(m *queues, s step) outcome {
 	switch s.State {
 	case qless.StateWaiting:
 		return lists(jidsOf(m.work(s.Queue)))
-	case qless.StateRunning: // a lock that ends now is in both lists
+	case qless.StateRunning: // a job whose lock ends now is in both lists
 		return lists(jidsOf(slices.DeleteFunc(locks, func(j *job) bool { return j.score < m.now })))
 	case timedOut:
 		return lists(jidsOf(until(locks, m.now)))
@@ -278,7 +278,7 @@ func predictTags(m *queues, _ step) outcome {
 	return lists(tags)
 }
 
-// forgetWorkers drops workers that were not seen for long, and the lists of their jobs.
+// forgetWorkers removes workers that have not been seen for long, and the lists of their jobs.
 func (m *queues) forgetWorkers() {
 	for worker, seen := range m.seen {
 		if seen <= m.now-m.setting("max-worker-age", 86400) {
@@ -291,7 +291,7 @@ func (m *queues) forgetWorkers() {
 	}
 }
 
-// predictWorker returns the jobs that a worker has by a lock that lasts, and by one that ended.
+// predictWorker returns a worker's jobs: those with valid locks, and those with expired ones.
 func predictWorker(m *queues, s step) outcome {
 	var held []string
 	for jid := range m.held[s.Worker] {

@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A progress is how far a job was when its worker said so last.
+// A progress is the progress of a job that its worker reported last.
 type progress struct {
 	done, total, attempt int
 	time                 float64
@@ -22,7 +22,7 @@ func (p progress) String() string {
 		p.done, p.total, p.attempt, p.time, p.note)
 }
 
-// shownProgress returns the progress of a job that its readers see: a put ends what was before.
+// shownProgress returns the progress of a job as readers see it: a put resets it.
 func (j *job) shownProgress() progress {
 	if !j.options.progressed {
 		return progress{}
@@ -30,7 +30,7 @@ func (j *job) shownProgress() progress {
 	return j.progress
 }
 
-// progressOf returns the progress of a job that the API returned.
+// progressOf returns the progress of a job returned by the API.
 func progressOf(j *qless.Job) progress {
 	if j.Progress == nil {
 		return progress{}
@@ -41,7 +41,7 @@ func progressOf(j *qless.Job) progress {
 	}
 }
 
-// parseProgress reads what the server keeps.
+// parseProgress parses the server's representation.
 func parseProgress(text string) progress {
 	words := strings.SplitN(text, "|", 5)
 	if len(words) < 5 {

@@ -68,13 +68,13 @@ func drawPutMany(d *dice) step {
 			s.Many[i].Depends = without(s.Many[i].Depends, later.JID)
 		}
 	}
-	// Of jobs that change what they claim in one call, the keys of before the call count.
+	// For jobs that change their claims in one call, the keys before the call count.
 	if slices.ContainsFunc(s.Many, func(one step) bool { return d.m.jobs[one.JID].isHolder() }) {
 		for i := range s.Many {
 			s.Many[i].Unique = ""
 		}
 	}
-	if d.chance(50) { // jobs to be popped in order
+	if d.chance(50) { // jobs with a known order of popping
 		for i := range s.Many {
 			s.Many[i].Priority, s.Many[i].Delay, s.Many[i].Depends = s.Many[0].Priority, nil, nil
 		}
@@ -143,13 +143,13 @@ func (m *queues) put(s step) outcome {
 	if reply == done {
 		j := m.jobs[s.JID]
 		m.takeTurns(j)
-		m.watch(j) // it may fail at once, and be forgotten
+		m.watch(j) // the job may fail at once, and be forgotten
 		m.enterLives([]*job{j})
 	}
 	return reply
 }
 
-// write writes a job, or moves the one that exists: what the step does not say stays as it was.
+// write writes a job, or moves the existing one. Values that the step omits stay unchanged.
 func (m *queues) write(s step) outcome {
 	if slices.Contains(s.Depends, s.JID) || s.outlived(m.wait(s)) {
 		return refused(qless.ErrInvalid)
@@ -214,7 +214,7 @@ func (m *queues) write(s step) outcome {
 	return done
 }
 
-// placeInTime gives a job whose time is over when it is put a place by that time, if it keeps its
+// placeInTime places a job by its due time if that has passed at the put, and the job keeps its
 // place.
 func (m *queues) placeInTime(s step, j *job) {
 	if s.At == nil || j.state != qless.StateWaiting || j.options.onLost != "place" || j.options.share != nil {
@@ -235,7 +235,7 @@ func (m *queues) isTaken(s step) bool {
 	return other != nil && other.jid != s.JID
 }
 
-// leave takes a job out of everything that its state put it into.
+// leave removes a job from everything that its state put it into.
 func (m *queues) leave(j *job) {
 	if j.worker != "" {
 		m.letGo(j.worker, j.jid)

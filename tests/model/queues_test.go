@@ -8,41 +8,41 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// queues is the model: what a namespace holds, and what every call does to it.
+// queues is the model: the contents of a namespace, and the effects of every call.
 type queues struct {
-	now   float64 // of the call
-	stamp string  // as the scripts get it
+	now   float64 // the time of the call
+	stamp string  // the time as scripts get it
 
 	jobs     map[string]*job
 	recurs   map[string]*recurring
 	groups   map[string][]string           // the failed jobs of a group, the latest first
-	filed    map[string]float64            // failed jobs with an age limit: when they failed
-	held     map[string]map[string]float64 // by worker and jid: when the lock ends
-	seen     map[string]float64            // when a worker last asked for jobs
-	known    map[string]float64            // when a queue was first seen
+	filed    map[string]float64            // when failed jobs with an age limit failed
+	held     map[string]map[string]float64 // when locks end, by worker and jid
+	seen     map[string]float64            // when workers last asked for jobs
+	known    map[string]float64            // when queues were first seen
 	tracked  map[string]float64
 	paused   map[string]bool
 	config   map[string]string
 	claims   map[string]storedClaim       // by unique key
-	followed map[string]string            // by unique key: the job that the last one was put to follow
-	sharing  map[string]bool              // jobs that continue although another one has their key
-	until    map[string]float64           // when jobs are looked at because their lives may be over
-	fair     map[turns]map[string]float64 // when the last turn of a tenant ends
-	server   *keyspace                    // before the call
+	followed map[string]string            // by unique key: the job that the last put follows
+	sharing  map[string]bool              // jobs that continue although another job has their key
+	until    map[string]float64           // when jobs are checked because their lives may be over
+	fair     map[turns]map[string]float64 // when tenants' last turns end
+	server   *keyspace                    // the keyspace before the call
 
-	vanished int // jobs whose lives were over before they had ended
+	vanished int // the number of jobs whose lives were over before they had ended
 
 	stats map[statKey]*stats
 
 	handles      map[handleKey][]*handle // the latest first
-	recurHandles map[string]*recurring   // recurring jobs as they were read last
-	inOrder      []string                // jobs of the last call, to be popped in this order
-	madeLast     int                     // how many lost jobs the last call has made the last ones
+	recurHandles map[string]*recurring   // recurring jobs as last read
+	inOrder      []string                // jobs of the last call, which must be popped in this order
+	madeLast     int                     // the number of lost jobs that the last call has put last
 	anyOrder     bool                    // the last call notified several jobs in an unknown order
-	linked       map[string]bool         // jobs that the last call has made dependents
-	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
-	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
-	forgotten    map[handleKey]bool      // jobs that went with the list of a worker
+	linked       map[string]bool         // jobs that the last call made dependents
+	unlisted     map[string]float64      // when queues got jobs by unfail, which does not list them
+	left         map[handleKey]bool      // jobs in the list of a timed-out worker
+	forgotten    map[handleKey]bool      // jobs whose worker's list was forgotten
 	changed      map[string]float64      // limits: until when parked jobs may not have noticed a change
 }
 
@@ -51,7 +51,7 @@ type statKey struct {
 	queue string
 }
 
-// stats is what is counted for a queue and a day.
+// stats holds the counts for a queue and a day.
 type stats struct {
 	retries, failures, failed, waits, runs, expired int
 }
@@ -72,7 +72,7 @@ func newQueues() *queues {
 	}
 }
 
-// setting returns a number that is set, or its default.
+// setting returns a numeric setting, or its default.
 func (m *queues) setting(option string, otherwise float64) float64 {
 	n, err := strconv.ParseFloat(m.config[option], 64)
 	if err != nil {
@@ -113,7 +113,7 @@ func (m *queues) work(queue string) []*job {
 	return jobs
 }
 
-// until returns the jobs that are not after a time, in the order of their scores.
+// until returns the jobs up to a time, in the order of their scores.
 func until(jobs []*job, time float64) []*job {
 	for i, j := range jobs {
 		if j.score > time {
@@ -125,7 +125,7 @@ func until(jobs []*job, time float64) []*job {
 
 func first[T any](list []T, n int) []T { return list[:max(0, min(n, len(list)))] }
 
-// record adds an entry to a job's history: the first one and the newest are kept.
+// record adds an entry to a job's history, of which the first and the newest entries are kept.
 func (m *queues) record(j *job, what string, at float64) {
 	j.history = append(j.history, event{what: what, when: int64(math.Floor(at))})
 	limit := int(m.setting("max-job-history", 100))
@@ -142,7 +142,7 @@ func (m *queues) know(queue string) {
 	delete(m.unlisted, queue)
 }
 
-// knowUnlisted is the same for a queue that gets jobs by unfail: only our own list has it.
+// knowUnlisted is the same for a queue that gets jobs by unfail, which is only in our own list.
 func (m *queues) knowUnlisted(queue string) {
 	_, known := m.known[queue]
 	if _, unlisted := m.unlisted[queue]; !known && !unlisted {
@@ -150,7 +150,7 @@ func (m *queues) knowUnlisted(queue string) {
 	}
 }
 
-// workScore is higher for jobs to pop earlier.
+// workScore returns a job's score, which is higher for jobs to pop earlier.
 func workScore(at float64, priority int) float64 { return float64(priority) - at/1e10 }
 
 // enqueue makes a job wait in its queue for its turn.
@@ -161,7 +161,7 @@ func (m *queues) enqueue(j *job, at float64) {
 // delay makes a job wait for a time.
 func (m *queues) delay(j *job, due float64) { j.state, j.score = qless.StateScheduled, due }
 
-// place puts a job where its dependencies and its delay let it go.
+// place puts a job where its dependencies and its delay allow.
 func (m *queues) place(j *job, delay float64) {
 	j.delayed = 0
 	switch {
@@ -177,7 +177,7 @@ func (m *queues) place(j *job, delay float64) {
 	}
 }
 
-// dependOn makes a job wait for the ones that exist and are not complete.
+// dependOn makes a job wait for the jobs that exist and are not complete.
 func (m *queues) dependOn(j *job, jids []string) {
 	for _, jid := range jids {
 		other := m.jobs[jid]
@@ -196,7 +196,7 @@ func (m *queues) undepend(j *job, jid string) {
 	}
 }
 
-// free lets a job go that waits for nothing any more.
+// free releases a job that no longer waits for anything.
 func (m *queues) free(j *job, keepDelay bool) {
 	if keepDelay && j.delayed > 0 {
 		m.delay(j, j.delayed)
@@ -217,14 +217,14 @@ func (m *queues) hold(worker, jid string, until float64) {
 	delete(m.forgotten, handleKey{worker, jid})
 }
 
-// letGo takes a job off the list of a worker.
+// letGo removes a job from the list of a worker.
 func (m *queues) letGo(worker, jid string) {
 	delete(m.held[worker], jid)
 	delete(m.left, handleKey{worker, jid})
 	delete(m.forgotten, handleKey{worker, jid})
 }
 
-// unfile takes a failed job out of its group and its statistics.
+// unfile removes a failed job from its group and its statistics.
 func (m *queues) unfile(j *job) {
 	group := j.failure.group
 	m.setGroup(group, without(m.groups[group], j.jid))
@@ -249,15 +249,15 @@ func (m *queues) file(j *job, why failure) {
 	today.failed++
 }
 
-// failureLimits returns for how many seconds failed jobs are kept, and how many of a group; below 0
-// for no limit.
+// failureLimits returns the seconds for which failed jobs are kept, and the number kept of a group;
+// below 0 for no limit.
 func (m *queues) failureLimits() (seconds, count float64) {
 	seconds = m.setting(qless.ConfigJobsFailedHistory, -1)
 	return seconds, m.setting(qless.ConfigJobsFailedHistoryCount, -1)
 }
 
-// limitFailures notes when a job failed, and deletes jobs that failed too long ago, and too many of
-// its group, if there are limits.
+// limitFailures applies the limits, if there are any: it notes when a job failed, and deletes jobs
+// that failed too long ago, and excess jobs of its group.
 func (m *queues) limitFailures(j *job) {
 	seconds, count := m.failureLimits()
 	if seconds >= 0 {
@@ -269,8 +269,8 @@ func (m *queues) limitFailures(j *job) {
 	m.limitGroup(j.failure.group, seconds, count, 10)
 }
 
-// limitGroup looks at some of the oldest jobs of a group, deletes the ones that are too old or too
-// many, and returns their number. One that others depend on, or that has its own time, is kept.
+// limitGroup checks some of the oldest jobs of a group, deletes old and excess ones, and returns
+// their number. A job that others depend on, or that has a time of its own, is kept.
 func (m *queues) limitGroup(group string, seconds, count float64, limit int) int {
 	all := slices.Clone(m.groups[group])
 	excess, deleted := -1, 0
@@ -292,8 +292,8 @@ func (m *queues) limitGroup(group string, seconds, count float64, limit int) int
 	return deleted
 }
 
-// clearOld deletes jobs that failed too long ago, and returns how many. One that others depend on
-// is kept for that time again.
+// clearOld deletes jobs that failed too long ago, and returns their number. A job that others
+// depend on is kept for another such period.
 func (m *queues) clearOld(limit float64) int {
 	deleted := 0
 	for jid, when := range m.filed {
@@ -309,7 +309,7 @@ func (m *queues) clearOld(limit float64) int {
 	return deleted
 }
 
-// remove deletes a job. Clients that track it, or were given it once, are not notified.
+// remove deletes a job. Clients that track it, or once had it, are not notified.
 func (m *queues) remove(j *job) {
 	for jid := range j.dependencies {
 		m.undepend(j, jid)
@@ -317,7 +317,7 @@ func (m *queues) remove(j *job) {
 	delete(m.jobs, j.jid)
 }
 
-// kept bounds how many handles of a worker on a job there are.
+// kept limits the number of a worker's handles of a job.
 const kept = 3
 
 // give hands a worker a job, as it is now.

@@ -59,7 +59,7 @@ var recurActions = []action{
 		}),
 		predict: func(m *queues, s step) outcome {
 			if m.recurs[s.JID] == nil && m.recurHandles[s.JID] != nil && !s.Read {
-				return done // by an old handle: it is gone, as was asked for
+				return done // through an old handle: it is gone, as requested
 			}
 			return ofRecurring(func(m *queues, r *recurring, _ step) outcome {
 				delete(m.recurs, r.jid)
@@ -88,7 +88,7 @@ var recurActions = []action{
 	},
 }
 
-// drawRecurring draws a step on a recurring job, mostly by a handle that is read first.
+// drawRecurring draws a step on a recurring job, mostly with a handle that is read first.
 func drawRecurring(name string, fill func(d *dice, s *step)) func(*dice) step {
 	return func(d *dice) step {
 		s := step{Do: name, JID: d.recurring(), Read: d.chance(70)}
@@ -114,7 +114,7 @@ func onRecurring(call func(*world, *qless.RecurringJob, step) outcome) func(*wor
 	}
 }
 
-// ofRecurring is how the model answers to it.
+// ofRecurring predicts such a call in the model.
 func ofRecurring(call func(m *queues, r *recurring, s step) outcome) func(*queues, step) outcome {
 	return func(m *queues, s step) outcome {
 		r := m.recurs[s.JID]
@@ -149,7 +149,7 @@ func predictRecur(m *queues, s step) outcome {
 	if old := m.recurs[s.JID]; old != nil {
 		r.count = old.count
 		if old.queue == r.queue && old.interval == r.interval {
-			r.due = old.due // it continues as before
+			r.due = old.due // keep the old due time
 		}
 	}
 	m.recurs[s.JID] = r
@@ -157,7 +157,7 @@ func predictRecur(m *queues, s step) outcome {
 	return done
 }
 
-// updateRecurring changes a copy of the handle, which is the handle once that is written.
+// updateRecurring changes a copy of the handle, which becomes the handle once it is written.
 func updateRecurring(w *world, r *qless.RecurringJob, s step) outcome {
 	changed := *r
 	if s.Every > 0 {
@@ -189,7 +189,8 @@ func setIf[T any](field, value *T) {
 	}
 }
 
-// predictUpdate writes what the step changes in the handle, whatever the recurring job is now.
+// predictUpdate writes the step's changes to the handle, whatever the present state of the
+// recurring job.
 func predictUpdate(m *queues, s step) outcome {
 	now := m.recurs[s.JID]
 	if s.Read && now == nil {
@@ -235,5 +236,5 @@ func predictUpdate(m *queues, s step) outcome {
 	return done
 }
 
-// differs reports whether there is a value, and it is another one than a field has.
+// differs reports whether there is a value that differs from a field.
 func differs(value *int, field int) bool { return value != nil && *value != field }

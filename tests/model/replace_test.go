@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// Puts that replace the job with their unique key. The library gives them random jids, so these go
-// to the script itself.
+// replaceActions are puts that replace the job with their unique key. The library would give them
+// random jids, so they call the script directly.
 var replaceActions = []action{
 	{
 		name: "Replace", weight: 5,
@@ -45,8 +45,8 @@ var replaceActions = []action{
 	},
 }
 
-// drawReplaceMany draws puts with different keys, and without lifetimes: when the call ends the
-// lives of other jobs, it has read these before.
+// drawReplaceMany draws puts with different keys and without lifetimes, because the call reads
+// these jobs before it ends the lives of others.
 func drawReplaceMany(d *dice) step {
 	s := step{Do: "ReplaceMany", Worker: d.worker()}
 	for _, key := range uniqueNames {
@@ -61,8 +61,8 @@ func drawReplaceMany(d *dice) step {
 	return s
 }
 
-// predictReplaceMany expects what the same puts do one by one. Only puts that have left a job as it
-// is, or replaced one, are named in the reply; the states of others are those before the call.
+// predictReplaceMany predicts the effects of the same puts one by one. The reply names only puts
+// that have left a job unchanged, or replaced one. The states of others are those before the call.
 func predictReplaceMany(m *queues, s step) outcome {
 	if m.putsTwice(s.Many) {
 		return refused(qless.ErrInvalid)
@@ -73,7 +73,7 @@ func predictReplaceMany(m *queues, s step) outcome {
 		reply := string(predictReplace(m, one))
 		if of, what, ok := strings.Cut(strings.Trim(reply, "[]"), " "); ok && !isKnown {
 			if before[of] == nil {
-				what = "" // it had the key for some time, and was gone
+				what = "" // it had a temporary claim on the key, and is gone
 			}
 			found = append(found, []any{i, of, what})
 		}
@@ -100,7 +100,7 @@ func (m *queues) putsTwice(steps []step) bool {
 	return false
 }
 
-// replaced returns the jid of the job that a step puts; empty if it leaves one as it is.
+// replaced returns the jid of the job that a step puts, or empty if it leaves a job unchanged.
 func (m *queues) replaced(s step) string {
 	key := s.claim().Key
 	other := m.holder(key)
@@ -134,8 +134,8 @@ func drawReplace(d *dice) step {
 	return s
 }
 
-// replaceArgs returns the arguments of the script put: five that name the worker and the job, its
-// delay, and pairs.
+// replaceArgs returns the arguments of the command put: five for the worker, the job and its delay,
+// followed by pairs.
 func (s step) replaceArgs() []any {
 	var o options
 	o.merge(s)
@@ -187,7 +187,7 @@ func predictReplace(m *queues, s step) outcome {
 	return outcome(fmt.Sprintf("[%s replaced]", other.jid))
 }
 
-// replace makes a waiting job the one that a step says.
+// replace turns a waiting job into the step's.
 func (m *queues) replace(s step, j *job) {
 	old := j.options
 	began := j.time
@@ -231,13 +231,13 @@ func (m *queues) replace(s step, j *job) {
 	}
 	if m.claims[c.Key].jid == j.jid {
 		m.claim(j, nil)
-	} // else it has the key again because the life of its follower is over, which is found out each time
+	} // otherwise it has the key again, because its follower's life is over, which is found out each time
 	m.watch(j)
 	m.enterLives([]*job{j})
 }
 
-// dueOf returns when a waiting job that is replaced is due, and the score that it keeps if it takes
-// its turn.
+// dueOf returns the due time of a waiting job that is replaced, and the score that it keeps if it
+// has a turn.
 func (m *queues) dueOf(s step, j *job, began float64) (due, turn float64) {
 	switch {
 	case j.state == qless.StateScheduled:
@@ -265,5 +265,5 @@ func (m *queues) dueOf(s step, j *job, began float64) (due, turn float64) {
 	return m.now, 0
 }
 
-// exact writes a number as the scripts do.
+// exact formats a number like the scripts.
 func exact(n float64) string { return strconv.FormatFloat(n, 'g', 17, 64) }

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// Changes of queues, settings, workers and the clock.
+// settingActions change queues, settings, workers and the clock.
 var settingActions = []action{
 	{
 		name: "Clock", weight: 10,
@@ -120,7 +120,7 @@ var settingActions = []action{
 func predictUnfail(m *queues, s step) outcome {
 	group := m.groups[s.Group]
 	staying := max(0, len(group)-s.Count)
-	var back []*job // oldest failure first
+	var back []*job // the oldest failure first
 	for _, jid := range slices.Backward(group[staying:]) {
 		at := m.now
 		if s.Queue == "" { // into their own queues, each a microsecond after the one before

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// shrinkTime bounds how long a failure is reduced, however slow the machine is.
+// shrinkTime limits how long a failure is reduced, however slow the machine is.
 const shrinkTime = 45 * time.Second
 
-// shrink reduces steps that fail to a list that fails in the same way, and of which no step can be
-// left out: by delta debugging, from large pieces to single steps. When the context ends, the list
-// is as short as it got until then.
+// shrink reduces failing steps to a list that fails in the same way, and in which every step is
+// needed. It uses delta debugging, from large pieces to single steps. When the context ends, it
+// returns the shortest list so far.
 func shrink(ctx context.Context, steps []step, fails func([]step) bool) []step {
 	for size := len(steps) / 2; size > 0; {
 		shorter := withoutPieces(ctx, steps, size, fails)
@@ -25,8 +25,8 @@ func shrink(ctx context.Context, steps []step, fails func([]step) bool) []step {
 	return steps
 }
 
-// withoutPieces returns the steps without those pieces of a size that the failure does not need.
-// The last ones are tried first.
+// withoutPieces returns the steps without the pieces of a size that the failure does not need. It
+// tries the last ones first.
 func withoutPieces(
 	ctx context.Context, steps []step, size int, fails func([]step) bool,
 ) []step {
@@ -39,7 +39,7 @@ func withoutPieces(
 	return steps
 }
 
-// shrinkArguments takes from the steps the jobs and the jids that the failure does not need.
+// shrinkArguments removes jobs and jids from the steps that the failure does not need.
 func shrinkArguments(ctx context.Context, steps []step, fails func([]step) bool) []step {
 	try := func(i int, shorter step) bool {
 		if ctx.Err() != nil {
@@ -72,8 +72,8 @@ func shrinkArguments(ctx context.Context, steps []step, fails func([]step) bool)
 	return steps
 }
 
-// minimal returns the shortest steps that are found to fail as these do until the context ends,
-// and how they fail.
+// minimal returns the shortest list of steps found, until the context ends, that fails in the same
+// way, and its violation.
 func (w *world) minimal(ctx context.Context, steps []step, v *violation) ([]step, *violation) {
 	fails := func(some []step) bool {
 		got := w.playAll(ctx, some)
@@ -87,7 +87,7 @@ func (w *world) minimal(ctx context.Context, steps []step, v *violation) ([]step
 	return shrinkArguments(ctx, steps, fails), v
 }
 
-// report prints a failure and the steps that lead to it.
+// report formats a failure and the steps that lead to it.
 func report(v *violation, steps []step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\nafter these steps:\n", v.class, v.text)

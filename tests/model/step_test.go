@@ -11,18 +11,18 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A step is one call, and all that it needs: played again, alone or after other steps, it does the
-// same. Zero and nil values are not given.
+// A step is one call with everything that it needs, so that it can be played again, alone or after
+// other steps. Zero and nil values are not given.
 type step struct {
 	Do   string        // the name of an action
-	Tick time.Duration // how far the clock moves before the call
+	Tick time.Duration // the advance of the clock before the call
 
 	Worker string
 	Queue  string
 	Count  int
 
 	// A call on a job uses a handle that the worker got before: the latest one of the jid, or an
-	// older one. Read reads the job first. Without any such handle nothing is called.
+	// older one. With Read, the job is read first. Without a handle, no call is made.
 	JID    string
 	Handle int
 	Read   bool
@@ -44,7 +44,7 @@ type step struct {
 	Option   string
 	Value    string
 	Many     []step // the jobs of a PutMany
-	Opens    bool   // the job is that of a new batch
+	Opens    bool   // the job is a new batch's
 
 	Header    string
 	LockTime  *time.Duration
@@ -52,7 +52,7 @@ type step struct {
 	OnFailure string
 	Unique    string // a key, a space, and the mode of the claim
 	Replace   string // delay or due
-	After     string // the running job that it follows, as the model finds out
+	After     string // the running job that it follows, as found by the model
 	Within    time.Duration
 	Result    string
 
@@ -60,10 +60,10 @@ type step struct {
 
 	At *time.Duration // since noon
 
-	Fair        string // a tenant, and maybe a space and a weight
-	Done, Total int    // of progress
+	Fair        string // a tenant, perhaps with a space and a weight
+	Done, Total int    // the progress
 
-	Raw []string // a command for the server itself
+	Raw []string // a raw command for the server
 }
 
 // String writes the step as one readable line.
@@ -88,7 +88,7 @@ func (s step) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-// putOptions returns what the step says as options of a put. The jid is not among them.
+// putOptions returns the step's put options, without the jid.
 func (s step) putOptions() []qless.PutOption {
 	var options []qless.PutOption
 	if s.Priority != nil {
@@ -123,12 +123,12 @@ func (s step) specs() []qless.JobSpec {
 	return jobs
 }
 
-// conditions are the options that refuse a put, by the names that steps have for them.
+// conditions are the options that refuse a put, by their names in steps.
 var conditions = map[string]qless.If{
 	"absent": qless.IfAbsent, "finished": qless.IfFinished, "idle": qless.IfNotRunning,
 }
 
-// leaves reports whether the step's condition keeps it from putting a job that exists.
+// leaves reports whether the step's condition prevents it from putting an existing job.
 func (s step) leaves(j *job) bool {
 	switch s.If {
 	case "absent":
@@ -152,20 +152,20 @@ func (s step) delay() time.Duration {
 	return *s.Delay
 }
 
-// An outcome is what a call returned, written so that it can be compared.
+// An outcome is the result of a call in a comparable form.
 type outcome string
 
 const (
 	done    outcome = "done"
-	skipped outcome = "skipped" // there is no such handle
+	skipped outcome = "skipped" // the handle does not exist
 )
 
 func refused(code qless.Code) outcome { return outcome("error: " + string(code)) }
 
-// ended returns the outcome of a call that returns an error only.
+// ended returns the outcome of a call that returns only an error.
 func ended(err error) outcome { return outcomeOf(err, func() string { return string(done) }) }
 
-// outcomeOf returns the outcome of a call that returned an error, or what show says.
+// outcomeOf returns the outcome of a call: its error or, without one, the result of show.
 func outcomeOf(err error, show func() string) outcome {
 	if err == nil {
 		return outcome(show())

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Takes of jobs, and looks at some.
+// takeActions take or peek jobs.
 var takeActions = []action{
 	{
 		name: "Pop", weight: 26,
@@ -66,7 +66,7 @@ var takeActions = []action{
 	},
 }
 
-// got keeps the jobs that a worker got, and shows them.
+// got stores the jobs that a worker got, and shows them.
 func (w *world) got(s step, jobs []*qless.Job, err error) outcome {
 	return outcomeOf(err, func() string {
 		var all []string
@@ -78,11 +78,11 @@ func (w *world) got(s step, jobs []*qless.Job, err error) outcome {
 	})
 }
 
-// neededBy is the part of a view that says which jobs depend on the job.
+// neededBy matches the part of a view with the job's dependents.
 var neededBy = regexp.MustCompile(`needed by \[[^]]*\], `)
 
-// shown shows jobs that a call returned. A pop shows jobs before it comes across one whose life is
-// over, so that others which depend on these may fail after that.
+// shown shows the jobs that a call returned. A pop may show jobs before it finds one whose life is
+// over, so their dependents may fail after that.
 func (s step) shown(jobs []string) string {
 	text := fmt.Sprintf("%d jobs: %s", len(jobs), strings.Join(jobs, " "))
 	if s.Do == "Pop" {
@@ -91,7 +91,7 @@ func (s step) shown(jobs []string) string {
 	return text
 }
 
-// gives is what the model expects of got.
+// gives predicts got.
 func (m *queues) gives(s step, jobs []*job) outcome {
 	var all []string
 	for _, j := range jobs {
@@ -104,7 +104,7 @@ func (m *queues) gives(s step, jobs []*job) outcome {
 	return outcome(s.shown(all))
 }
 
-// pop locks jobs for a worker: the ones whose locks have ended, then waiting ones.
+// pop locks jobs for a worker: first those with expired locks, then waiting ones.
 func (m *queues) pop(s step) []*job {
 	queue, worker, count := s.Queue, s.Worker, s.Count
 	if m.paused[queue] {
@@ -121,7 +121,7 @@ func (m *queues) pop(s step) []*job {
 		m.lock(j, s)
 	}
 	m.spawnDue(queue, count-len(taken))
-	if isDue { // else one that a lost job lets go with a delay that is over is for the next pop
+	if isDue { // otherwise a job released by a lost one, with a delay that is over, is left for the next pop
 		m.moveDue(queue, count-len(taken))
 	}
 	for len(taken) < count {
@@ -139,7 +139,7 @@ func (m *queues) pop(s step) []*job {
 	return taken
 }
 
-// allowed returns how many more jobs a queue may run.
+// allowed returns the number of further jobs that a queue may run.
 func (m *queues) allowed(queue string, wanted int) int {
 	limit := int(m.setting(queue+"-max-concurrency", 0))
 	if limit <= 0 {
@@ -153,14 +153,15 @@ func (m *queues) allowed(queue string, wanted int) int {
 	return min(wanted, max(0, limit))
 }
 
-// dropDead ends the life of a job about to be handed out, or running, if it is over in a state.
+// dropDead ends the life of a job that is running or about to be handed out, if it is over in a
+// state.
 func (m *queues) dropDead(j *job, state qless.State) bool {
 	return m.isDead(j, state) && m.endLife(j.jid, state)
 }
 
-// expire deals with at most limit locks that have ended, besides those of jobs whose lives are
-// over, and returns the jobs to be handed out. A worker that lost its lock first gets the grace
-// period; then the job loses a retry.
+// expire handles up to limit expired locks, besides those of jobs whose lives are over, and returns
+// the jobs to hand out. A worker that lost its lock first gets the grace period; then the job loses
+// a retry.
 func (m *queues) expire(queue string, limit int) []*job {
 	grace := m.setting("grace-period", 10)
 	var taken []*job
@@ -205,7 +206,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 	return taken
 }
 
-// exhausted is the failure of a job that has no retries left.
+// exhausted returns the failure of a job that has no retries left.
 func (m *queues) exhausted(j *job) failure {
 	return failure{
 		group: "failed-retries-" + j.queue, when: inJSON(m.now),
@@ -213,7 +214,7 @@ func (m *queues) exhausted(j *job) failure {
 	}
 }
 
-// putBack puts a lost job where its options say.
+// putBack puts a lost job back, to the place given by its options.
 func (m *queues) putBack(j *job) {
 	at := m.now + float64(m.madeLast)*1e-6
 	switch {
@@ -227,7 +228,7 @@ func (m *queues) putBack(j *job) {
 	j.worker, j.expires, j.time = "", 0, at
 }
 
-// lockTime is how long a lock on a job lasts that is renewed.
+// lockTime returns the duration of a renewed lock on a job.
 func (m *queues) lockTime(j *job) float64 {
 	if j.options.lockTime > 0 {
 		return j.options.lockTime
@@ -248,7 +249,7 @@ func (m *queues) lock(j *job, s step) {
 	m.count(j.queue, m.now).waits++
 }
 
-// spawnDue puts at most limit jobs of recurring ones.
+// spawnDue puts up to limit due jobs of recurring ones.
 func (m *queues) spawnDue(queue string, limit int) {
 	var due []*recurring
 	for _, r := range m.recurring(queue) {
@@ -275,8 +276,8 @@ func (m *queues) recurring(queue string) []*recurring {
 	return all
 }
 
-// spawn puts at most limit due jobs of a recurring one, and returns how many. Those of whole
-// seconds fall due on whole seconds.
+// spawn puts up to limit due jobs of a recurring one, and returns their number. With an interval of
+// whole seconds, they fall due on whole seconds.
 func (m *queues) spawn(r *recurring, limit int) int {
 	at := r.due
 	if r.interval == math.Floor(r.interval) {
@@ -297,7 +298,7 @@ func (m *queues) spawn(r *recurring, limit int) int {
 	return spawned
 }
 
-// putChild puts one job of a recurring one. A number that another job has is left out.
+// putChild puts one job of a recurring one. It skips numbers that other jobs have.
 func (m *queues) putChild(r *recurring, at float64) {
 	jid := ""
 	for jid == "" || m.jobs[jid] != nil {
@@ -314,7 +315,7 @@ func (m *queues) putChild(r *recurring, at float64) {
 	m.enqueue(j, at)
 }
 
-// moveDue lets at most limit jobs go whose delay is over.
+// moveDue moves up to limit jobs whose delay is over.
 func (m *queues) moveDue(queue string, limit int) {
 	due := first(until(m.in(queue, "scheduled"), m.now), limit)
 	for n, j := range due {
@@ -328,7 +329,7 @@ func (m *queues) moveDue(queue string, limit int) {
 	m.takeTurns(due...)
 }
 
-// peek returns the jobs whose locks have ended, and waiting ones.
+// peek returns the jobs with expired locks, and waiting ones.
 func (m *queues) peek(queue string, count int) []*job {
 	shown := m.alive(first(until(m.in(queue, "locks"), m.now), count))
 	m.spawnDue(queue, count-len(shown))

@@ -17,10 +17,10 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// noon is when the clock of a run begins.
+// noon is the time at which the clock of a run starts.
 var noon = time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// A world is a server and the model of it, which take the same steps.
+// A world has a server and its model, which take the same steps.
 type world struct {
 	t       testing.TB
 	ctx     context.Context
@@ -31,7 +31,7 @@ type world struct {
 	handles map[handleKey][]*qless.Job // the latest first
 	recurs  map[string]*qless.RecurringJob
 	m       *queues
-	k       *keyspace // after the last step
+	k       *keyspace // the keys after the last step
 }
 
 // newWorld starts a server for a test.
@@ -52,7 +52,8 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// patient lets a client wait for a slow machine: a call that is sent twice would be no single step.
+// patient makes a client wait for a slow machine: a call that is sent twice would not be a single
+// step.
 func patient(options *redis.Options) *redis.Options {
 	options.MaxRetries = -1
 	options.ReadTimeout, options.WriteTimeout = time.Minute, time.Minute
@@ -60,7 +61,7 @@ func patient(options *redis.Options) *redis.Options {
 	return options
 }
 
-// examine returns what a look at the whole namespace finds broken.
+// examine returns the doctor's findings in the whole namespace.
 func (w *world) examine() []doctor.Finding {
 	w.t.Helper()
 	report, err := doctor.Examine(w.ctx, w.rdb, doctor.Options{
@@ -78,14 +79,14 @@ func (w *world) reset() {
 	w.m, w.k = newQueues(), newKeyspace()
 }
 
-// A violation is a check that failed.
+// A violation is a failed check.
 type violation struct {
-	class string // which one
-	kind  string // of what: the field that differs from the model, or the action with a wrong reply
+	class string // the check
+	kind  string // the field that differs from the model, or the action with a wrong reply
 	text  string
 }
 
-// play takes one step, and returns what is wrong after it, or nil.
+// play takes one step, and returns the violation after it, or nil.
 func (w *world) play(s step) *violation {
 	w.micros += s.Tick.Microseconds()
 	w.m.begin(w.micros)
@@ -110,14 +111,14 @@ func (m *queues) begin(micros int64) {
 	m.inOrder, m.anyOrder, m.madeLast, m.linked = nil, false, 0, map[string]bool{}
 }
 
-// secondsOf returns a time as the scripts read it.
+// secondsOf returns a time in the form for scripts.
 func secondsOf(micros int64) float64 {
 	seconds, _ := strconv.ParseFloat(fmt.Sprintf("%d.%06d", micros/1e6, micros%1e6), 64)
 	return seconds
 }
 
-// check checks the keys by themselves, then against the model. The model takes over what it can't
-// know exactly.
+// check checks the keys by themselves, then against the model, which adopts the values that it
+// can't know exactly.
 func (w *world) check() *violation {
 	for _, i := range invariants {
 		var p problems
@@ -134,7 +135,7 @@ func (w *world) check() *violation {
 	return nil
 }
 
-// playAll takes steps from the beginning, and returns the first violation; nil when there is none
+// playAll plays steps from the beginning, and returns the first violation, or nil if there is none
 // until the context ends.
 func (w *world) playAll(ctx context.Context, steps []step) *violation {
 	w.reset()

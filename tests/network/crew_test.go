@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A crew is a worker at each end of a cable, and what they did.
+// A crew is a worker at each end of a cable, with a record of their runs.
 type crew struct {
 	t      testing.TB
 	lab    *lab
@@ -37,7 +37,7 @@ const (
 	beyond = "beyond the cable"
 )
 
-// startCrew starts the workers, whose locks last for 2 s and are given to others 1 s later.
+// startCrew starts the workers. Their locks last for 2 s, and their jobs go to others 1 s later.
 func startCrew(t testing.TB, l *lab) *crew {
 	t.Helper()
 	k := &crew{t: t, lab: l, steady: l.client(l.here), runs: map[string][]*run{}}
@@ -83,7 +83,7 @@ func (k *crew) handle(worker string, works time.Duration) qless.Handler {
 	}
 }
 
-// put puts jobs by the steady client, and returns their jids.
+// put puts jobs with the steady client, and returns their jids.
 func (k *crew) put(klass string, count int) []string {
 	k.t.Helper()
 	jobs := make([]qless.JobSpec, count)
@@ -95,7 +95,7 @@ func (k *crew) put(klass string, count int) []string {
 	return jids
 }
 
-// runningAt returns how many runs of a worker have not ended.
+// runningAt returns the number of a worker's runs that have not ended.
 func (k *crew) runningAt(worker string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,7 +110,8 @@ func (k *crew) runningAt(worker string) int {
 	return running
 }
 
-// complete waits until jobs are complete, and requires that no two runs of one were live at once.
+// complete waits until jobs are complete, and requires that no two runs of a job were live at the
+// same time.
 func (k *crew) complete(jids []string) {
 	k.t.Helper()
 	testkit.Until(k.t, "all jobs are complete", func() bool {

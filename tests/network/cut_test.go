@@ -42,7 +42,7 @@ func TestAWorkerThatIsCutOff(t *testing.T) {
 	}
 }
 
-// Bursts of packets are lost, in either direction, while jobs are put and worked.
+// Bursts of packets are lost, in either direction, while jobs are put and run.
 func TestLostPackets(t *testing.T) {
 	random := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	l := newLab(t)
@@ -60,7 +60,7 @@ func TestLostPackets(t *testing.T) {
 		put <- answered
 	}()
 	all := []cut{{toServer: true}, {fromServer: true}, {true, true}}
-	ticker := time.NewTicker(50 * time.Millisecond) // a burst, and what arrives between two
+	ticker := time.NewTicker(50 * time.Millisecond) // alternates bursts and pauses
 	defer ticker.Stop()
 	for range 60 {
 		l.cut(all[random.IntN(len(all))])

@@ -1,8 +1,8 @@
-// Package network tests workers on a bad network: one that loses what is sent, in one direction or
-// in both, in bursts or all the time, that delays it, or that cuts a master off. It has tests only,
-// which make network namespaces of the machine's own, with a server in one and a worker in the
-// other, and are skipped without the right to do so.
+// Package network tests workers on a bad network, which loses packets in one direction or in both,
+// in bursts or all the time, delays them, or cuts off a master. It contains only tests. They create
+// network namespaces, with a server in one and a worker in the other, and are skipped without the
+// right to do so.
 //
-// The invariants: every job whose put was answered is completed, and no job has two live runs: one
-// that has neither returned nor lost its context when another one starts.
+// The invariants are that every job whose put was answered is completed, and that no job has two
+// live runs. A run is live until it returns or its context ends.
 package network

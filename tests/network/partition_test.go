@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A guarded lab has a master here and its replica beyond, with a sentinel here and two beyond.
+// A guarded lab has a master here and its replica beyond, and a sentinel here and two beyond.
 type guarded struct {
 	*lab
 	sentinels []string // beyond
@@ -70,9 +70,9 @@ func (g *guarded) follower() *qless.Client {
 	return c
 }
 
-// A master is cut off with some of its clients, and the other side promotes its replica: there are
-// two masters until the cable is mended. Only the jobs of the old one are lost then. A put that
-// waits for the replica fails at once.
+// A master is cut off with some of its clients, and the other side promotes the replica, so that
+// there are two masters until the cable is mended. Then only jobs of the old one are lost. A put
+// that waits for the replica fails at once.
 func TestASplitBrain(t *testing.T) {
 	t.Parallel()
 	g := newGuardedLab(t)

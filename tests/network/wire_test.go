@@ -23,20 +23,20 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A wire carries packets between the two ends of a lab as a bad network does: it loses some, and
-// keeps each for a time of its own, so that they overtake each other.
+// A wire carries packets between the two ends of a lab like a bad network: it loses some, and
+// delays each for a different time, so that they overtake each other.
 type wire struct {
-	loss          float64 // the share of packets
+	loss          float64 // the share of packets lost
 	delay, jitter time.Duration
 
 	mu     sync.Mutex
 	random *rand.Rand
-	silent map[uint16]bool // the ports of connections of which nothing is carried
+	silent map[uint16]bool // the ports of silenced connections
 
 	carried, lost atomic.Int64
 }
 
-// newWiredLab makes a lab with a wire between its ends.
+// newWiredLab creates a lab with a wire between its ends.
 func newWiredLab(t testing.TB, w *wire) *lab {
 	t.Helper()
 	l := newNamespaces(t)
@@ -62,13 +62,13 @@ func newWiredLab(t testing.TB, w *wire) *lab {
 	return l
 }
 
-// How Linux makes a device of which a program reads the packets.
+// Constants for creating a device whose packets a program reads and writes on Linux.
 const (
 	setDevice   = 0x400454ca
-	justPackets = 0x1001 // of IP, and without a header before them
+	justPackets = 0x1001 // IP packets without a header before them
 )
 
-// plug makes the device of an end, and returns what reads and writes its packets.
+// plug creates the device of an end, and returns the file to read and write its packets.
 func (e end) plug() (plug *os.File, err error) {
 	failed := e.within(func() error {
 		fd, err := syscall.Open("/dev/net/tun", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
@@ -84,7 +84,7 @@ func (e end) plug() (plug *os.File, err error) {
 		request.flags = justPackets
 		_, _, problem := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), setDevice, uintptr(unsafe.Pointer(&request)))
 		if problem == 0 {
-			err = syscall.SetNonblock(fd, true) // so that closing it ends a read
+			err = syscall.SetNonblock(fd, true) // closing it then ends a read
 		} else {
 			err = problem
 		}
@@ -117,7 +117,7 @@ func (w *wire) carry(from, to *os.File) {
 	}
 }
 
-// fate returns how long a packet takes, and whether it arrives.
+// fate returns the delay of a packet, and whether it arrives.
 func (w *wire) fate(packet []byte) (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +130,7 @@ func (w *wire) fate(packet []byte) (time.Duration, bool) {
 	return w.delay + time.Duration(w.random.Int64N(int64(w.jitter)+1)), true
 }
 
-// ports returns the ports of a packet of TCP.
+// ports returns the ports of a TCP packet.
 func ports(packet []byte) (from, to uint16, ok bool) {
 	if len(packet) < 20 || packet[0]>>4 != 4 || packet[9] != syscall.IPPROTO_TCP {
 		return 0, 0, false
@@ -149,7 +149,7 @@ func (w *wire) silence(port uint16) {
 	w.mu.Unlock()
 }
 
-// Packets are lost, late and out of order all the time, while jobs are put and worked.
+// Packets are lost, late and out of order all the time, while jobs are put and run.
 func TestALossyWire(t *testing.T) {
 	t.Parallel()
 	w := &wire{loss: 0.03, delay: 20 * time.Millisecond, jitter: 20 * time.Millisecond}
@@ -169,8 +169,8 @@ func TestALossyWire(t *testing.T) {
 	require.NotZero(t, w.lost.Load())
 }
 
-// Only the connection of a worker's subscription falls silent. The worker notices, and subscribes
-// by another one.
+// Only the connection of a worker's subscription becomes silent. The worker notices, and subscribes
+// on another one.
 func TestASilentSubscription(t *testing.T) {
 	t.Parallel()
 	w := &wire{}

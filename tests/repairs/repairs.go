@@ -1,5 +1,5 @@
-// Package repairs has calls that several suites of tests make: commands for which the public API
-// has another form, and selections in short.
+// Package repairs has helpers for several test suites: commands that the public API offers in
+// another form, and short forms of selections.
 package repairs
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// TimeOut takes running jobs from their workers, all or none, as clients of other languages do.
+// TimeOut takes running jobs from their workers, all or none, like clients in other languages.
 func TimeOut(ctx context.Context, client *qless.Client, jids ...string) error {
 	args := make([]any, len(jids))
 	for i, jid := range jids {
@@ -19,7 +19,7 @@ func TimeOut(ctx context.Context, client *qless.Client, jids ...string) error {
 	return err
 }
 
-// UnfailInto puts failed jobs of a group into a queue, as clients of other languages do. It returns
+// UnfailInto puts failed jobs of a group into a queue, like clients in other languages. It returns
 // their number.
 func UnfailInto(
 	ctx context.Context, client *qless.Client, queue, group string, count int,
@@ -29,7 +29,7 @@ func UnfailInto(
 	return int(n), err
 }
 
-// Unfail puts failed jobs of a group into their queues and returns their number.
+// Unfail puts failed jobs of a group into their queues, and returns their number.
 func Unfail(
 	ctx context.Context, client *qless.Client, group string, count int, options ...qless.UnfailOption,
 ) (int, error) {
@@ -37,7 +37,7 @@ func Unfail(
 	return done.Changed, err
 }
 
-// HeldBy returns the jids of the jobs that a worker holds, by the end of the lock.
+// HeldBy returns the jids of the jobs that a worker holds, ordered by the ends of their locks.
 func HeldBy(ctx context.Context, client *qless.Client, worker string) ([]string, error) {
 	page, err := inspect.New(client).HeldBy(worker).JIDs(ctx, inspect.Range{Limit: -1})
 	return page.Items, err

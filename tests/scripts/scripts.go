@@ -1,5 +1,4 @@
-// Package scripts lets tests run the Lua scripts of this module without the library, with any
-// arguments.
+// Package scripts lets tests run this module's Lua scripts without the library, with any arguments.
 package scripts
 
 import (
@@ -46,7 +45,7 @@ func Text() string { return qless.DropInScript() }
 // SHA returns the digest by which a server knows the script.
 func SHA() string { return script().Hash() }
 
-// CommandOf returns the command that the arguments of a Redis command run, or nothing.
+// CommandOf returns the command of ours that a Redis command runs, or the empty string.
 func CommandOf(args []any) string {
 	if len(args) < 4 || args[1] != SHA() && args[1] != Text() {
 		return ""
@@ -59,12 +58,12 @@ func CommandOf(args []any) string {
 	return name
 }
 
-// Sent returns how a command of this project is written on a connection, for a [testkit.Proxy].
+// Sent returns the text of one of our commands on a connection, for a [testkit.Proxy].
 func Sent(command string) string {
 	return fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(command), command)
 }
 
-// RunDropIn runs a command, NOW and arguments as clients of other languages do.
+// RunDropIn runs a command with NOW and arguments, like clients in other languages.
 func RunDropIn(ctx context.Context, rdb *redis.Client, line ...any) (any, error) {
 	reply, err := script().Run(ctx, rdb, nil, line...).Result()
 	if errors.Is(err, redis.Nil) {
@@ -73,13 +72,13 @@ func RunDropIn(ctx context.Context, rdb *redis.Client, line ...any) (any, error)
 	return reply, err
 }
 
-// Time writes a time as the scripts read it.
+// Time formats a time for scripts.
 func Time(t time.Time) string {
 	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
 }
 
-// Run runs a command for a namespace at a time, the server's if that is zero. It returns the
-// server's own error.
+// Run runs a command for a namespace at a time, or at the server's time if that is zero. It returns
+// the server's own error.
 func Run(ctx context.Context, rdb *redis.Client, namespace string, at time.Time, command string,
 	args ...any) (any, error) {
 	now := ""
@@ -89,7 +88,7 @@ func Run(ctx context.Context, rdb *redis.Client, namespace string, at time.Time,
 	return RunAt(ctx, rdb, namespace, now, command, args...)
 }
 
-// RunAt is Run with the text of a time.
+// RunAt is Run with a time as text.
 func RunAt(
 	ctx context.Context, rdb *redis.Client, namespace, at, command string, args ...any,
 ) (any, error) {
@@ -101,8 +100,7 @@ func RunAt(
 	return reply, err
 }
 
-// Error returns the error that a client makes of what a server has answered to a call that
-// changes a job.
+// Error returns the client's error for a server's answer to a call that changes a job.
 func Error(ctx context.Context, answer error, jid string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer rdb.Close()
@@ -114,7 +112,7 @@ func Error(ctx context.Context, answer error, jid string) error {
 	return client.Cancel(ctx, jid)
 }
 
-// answers is a server that answers everything by one error.
+// answers is a server that answers everything with one error.
 type answers struct{ err error }
 
 func (a answers) DialHook(next redis.DialHook) redis.DialHook { return next }

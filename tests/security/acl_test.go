@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// Which scripts the users of the page run.
+// The scripts that the users of the page run.
 var (
 	looking = []string{
 		"config.get", "failed", "failures", "find", "get", "holder", "jobs", "latency", "length",
@@ -35,7 +35,7 @@ var (
 		"schedule.last", "wake", "worker.register", "find", "schedule.leave",
 		"schedule.register",
 	}
-	// Actions of handlers on their jobs.
+	// The actions of handlers on their jobs.
 	handling = []string{
 		"await", "batch.commit", "batch.status", "cancel", "cancel.all", "complete", "depends",
 		"fail", "get", "heartbeat", "limit.hold", "log", "priority", "progress", "put",
@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// user makes a user of a server with rules, and returns a client that logs in as that one.
+// user creates a user with rules on a server, and returns a client that logs in as that user.
 func user(t testing.TB, server *testkit.Server, name string, rules []string) *redis.Client {
 	t.Helper()
 	admin := server.Client(t)
@@ -58,7 +58,7 @@ func user(t testing.TB, server *testkit.Server, name string, rules []string) *re
 	return rdb
 }
 
-// rules returns those of a user of the page, without the password.
+// rules returns the rules of a user of the page, without the password.
 func rules(t testing.TB, name string) []string {
 	return slices.DeleteFunc(tour.Rules(t, name), func(rule string) bool { return rule[0] == '>' })
 }
@@ -82,7 +82,7 @@ func newClient(t testing.TB, rdb *redis.Client) *qless.Client {
 	return c
 }
 
-// refusals returns what the server refused, for the want of which permission.
+// refusals returns the commands that the server refused, with the missing permissions.
 func refusals(t testing.TB, server *testkit.Server) []string {
 	t.Helper()
 	entries, err := server.Client(t).ACLLog(t.Context(), 100).Result()
@@ -103,7 +103,7 @@ func TestAnApplicationNeedsNoMore(t *testing.T) {
 	require.Empty(t, refusals(t, server))
 }
 
-// A URL with the number of a database needs a command more, which the page names.
+// A URL with the number of a database needs one more command, which the page names.
 func TestADatabaseWithANumberNeedsSelect(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestAWorkerNeedsNoMore(t *testing.T) {
 	require.Empty(t, refusals(t, server))
 }
 
-// A dashboard sees what is due, and can't move it.
+// A dashboard sees due jobs, and can't move them.
 func TestADashboardNeedsNoMore(t *testing.T) {
 	server := testkit.Start(t)
 	admin := server.Client(t)
@@ -156,7 +156,7 @@ func TestADashboardNeedsNoMore(t *testing.T) {
 	require.Empty(t, refusals(t, server))
 }
 
-// The page grants what the headers of the scripts need, and not a command more.
+// The page grants exactly the commands that the scripts need by their headers.
 func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 	admin := testkit.Start(t).Client(t)
 	infos, err := admin.Command(t.Context()).Result()
@@ -175,7 +175,7 @@ func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 		"dashboard": slices.DeleteFunc(needsOf(t, looking...), writes),
 	} {
 		needed = append(needed, basic...)
-		if name != "dashboard" { // which waits for no job
+		if name != "dashboard" { // the dashboard never waits for jobs
 			needed = append(needed, "unsubscribe")
 		}
 		slices.Sort(needed)
@@ -183,7 +183,7 @@ func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 	}
 }
 
-// Commands that are not granted are refused, by themselves and from inside of scripts.
+// Commands that are not granted are refused, by themselves and inside scripts.
 func TestRulesReachNoFurther(t *testing.T) {
 	server := testkit.Start(t)
 	ctx := t.Context()

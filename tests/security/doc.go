@@ -1,5 +1,5 @@
-// Package security tests what docs/security.md says: connections by TLS, and users who may do what
-// they need and nothing more. It has tests only.
+// Package security tests the claims of docs/security.md: connections with TLS, and users with
+// exactly the rights that they need. It contains only tests.
 //
 // The rules of the users are read from the page itself.
 package security

@@ -15,7 +15,7 @@ import (
 
 const root = "../.."
 
-// needsOf returns the commands that some scripts need by their headers, as rules name them.
+// needsOf returns the commands that scripts need by their headers, as named in rules.
 func needsOf(t testing.TB, scripts ...string) []string {
 	t.Helper()
 	facts, err := luasrc.FactsOf(os.DirFS(filepath.Join(root, "lua")))
@@ -29,8 +29,8 @@ func needsOf(t testing.TB, scripts ...string) []string {
 	return slices.Compact(names)
 }
 
-// forbidden finds commands whose cost has no bound, or that reach beyond a namespace. HSCAN and
-// SSCAN read a part of one key.
+// forbidden matches commands with unbounded cost, or with effects beyond a namespace. HSCAN and
+// SSCAN read part of a key.
 var forbidden = regexp.MustCompile(`(?i)(call\(|pcall\(|NewCmd\(ctx, |\.Do\(ctx, )["'](keys|scan|zscan|flushall|` +
 	`flushdb|swapdb|sort|randomkey|debug|config|shutdown|save|bgsave|monitor|eval)["']|` +
 	`\.(Keys|Scan|ZScan|FlushAll|FlushDB|Sort|RandomKey|ConfigSet|Monitor)\(ctx`)

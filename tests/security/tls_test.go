@@ -38,7 +38,7 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// sign makes a certificate, and writes it and its key to files.
+// sign creates a certificate, and writes it and its key to files.
 func (a *authority) sign(name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -80,7 +80,7 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// The server takes connections by TLS only, from clients with a certificate of its authority.
+// The server accepts only TLS connections from clients with a certificate of its authority.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})

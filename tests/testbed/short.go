@@ -25,7 +25,7 @@ func Offline(t testing.TB) *qless.Client {
 	return client
 }
 
-// RequireCode requires an error of a kind, as both errors.Is and errors.As see it.
+// RequireCode requires an error of a kind, for both errors.Is and errors.As.
 func RequireCode(t testing.TB, code, err error) *qless.Error {
 	t.Helper()
 	require.ErrorIs(t, err, code)
@@ -37,7 +37,7 @@ func RequireCode(t testing.TB, code, err error) *qless.Error {
 	return own
 }
 
-// JIDs returns the ids of jobs, in their order.
+// JIDs returns the jids of jobs, in order.
 func JIDs(jobs []*qless.Job) []string {
 	var all []string
 	for _, job := range jobs {
@@ -46,7 +46,7 @@ func JIDs(jobs []*qless.Job) []string {
 	return all
 }
 
-// Whats returns the names of the entries of a history, in their order.
+// Whats returns the names of the entries of a history, in order.
 func Whats(history []qless.HistoryEntry) []string {
 	var all []string
 	for _, entry := range history {
@@ -58,7 +58,7 @@ func Whats(history []qless.HistoryEntry) []string {
 // Member returns a member of a sorted set.
 func Member(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }
 
-// Raw returns data that is JSON as it is written.
+// Raw returns JSON data unchanged.
 func Raw(text string) json.RawMessage { return json.RawMessage(text) }
 
 // JSONOf returns a value as JSON.

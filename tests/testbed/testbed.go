@@ -1,5 +1,5 @@
-// Package testbed is the environment of tests that work with clients: a server, a client, and
-// short ways to use them.
+// Package testbed provides the environment of tests with clients: a server, a client, and short
+// ways to use them.
 package testbed
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// An Env is the environment of a test: a real server of its own, and a client of it whose worker
-// is called w1 and whose clock only the test moves.
+// An Env is the environment of a test: a real server of its own, and a client whose worker is
+// called w1 and whose clock only the test moves.
 type Env struct {
 	*qless.Client
 	T      testing.TB
@@ -25,8 +25,8 @@ type Env struct {
 	Redis  *redis.Client
 	Clock  *testkit.Clock
 
-	Live   bool     // the server's clock counts
-	Ignore []string // keys that Dump leaves out
+	Live   bool     // use the server's clock
+	Ignore []string // keys that Dump skips
 }
 
 // New returns an environment with a server of its own.
@@ -51,7 +51,7 @@ func NewFor(t testing.TB, rdb *redis.Client) *Env {
 	return e
 }
 
-// NewClient makes another client with the environment's clock, for any connection.
+// NewClient creates another client with the environment's clock, for any connection.
 func (e *Env) NewClient(rdb *redis.Client, config qless.ClientConfig) *qless.Client {
 	e.T.Helper()
 	config.Clock = e.Clock.Now
@@ -68,13 +68,13 @@ func (e *Env) NewLiveClient(rdb *redis.Client, config qless.ClientConfig) *qless
 	return client
 }
 
-// As makes a client of another worker.
+// As creates a client with another worker's name.
 func (e *Env) As(worker string) *qless.Client {
 	e.T.Helper()
 	return e.NewClient(e.Redis, qless.ClientConfig{WorkerName: worker})
 }
 
-// Put puts a job of klass K without data and returns its jid.
+// Put puts a job of klass K without data, and returns its jid.
 func (e *Env) Put(queue string, options ...qless.PutOption) string {
 	e.T.Helper()
 	jid, err := e.Queue(queue).Put(e.T.Context(), "K", nil, options...)
@@ -82,7 +82,7 @@ func (e *Env) Put(queue string, options ...qless.PutOption) string {
 	return jid
 }
 
-// Pops returns the jobs of a pop of at most count jobs.
+// Pops pops up to count jobs.
 func (e *Env) Pops(queue string, count int) []*qless.Job {
 	e.T.Helper()
 	jobs, err := e.Queue(queue).Pop(e.T.Context(), count)
@@ -90,7 +90,7 @@ func (e *Env) Pops(queue string, count int) []*qless.Job {
 	return jobs
 }
 
-// Pop returns the next job of a queue, which must have one.
+// Pop pops the next job of a queue, which must have one.
 func (e *Env) Pop(queue string) *qless.Job {
 	e.T.Helper()
 	jobs := e.Pops(queue, 1)
@@ -120,7 +120,7 @@ func (e *Env) Set(option string, value any) {
 	require.NoError(e.T, e.Config().Set(e.T.Context(), option, value))
 }
 
-// Dump reads the keyspace, to be compared with another dump.
+// Dump reads the keyspace, for comparison with another dump.
 func (e *Env) Dump() testkit.Keyspace {
 	e.T.Helper()
 	all := testkit.Dump(e.T, e.Redis, "*")
@@ -130,7 +130,7 @@ func (e *Env) Dump() testkit.Keyspace {
 	return all
 }
 
-// Unchanged requires that a function leaves the keyspace as it was.
+// Unchanged requires that a function does not change the keyspace.
 func (e *Env) Unchanged(run func()) {
 	e.T.Helper()
 	before := e.Dump()
@@ -138,7 +138,7 @@ func (e *Env) Unchanged(run func()) {
 	require.Equal(e.T, before, e.Dump(), "the keyspace")
 }
 
-// Run runs a script with any arguments. Its error is the one that a client makes of the answer.
+// Run runs a script with any arguments, and returns the client's error for the answer.
 func (e *Env) Run(ctx context.Context, command, jid string, args ...any) (any, error) {
 	reply, err := scripts.Run(ctx, e.Redis, e.Namespace(), e.Now(), command, args...)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// Client uses every method of the API but the worker.
+// Client uses every method of the API except for the worker's.
 func Client(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -67,7 +67,7 @@ func Client(t testing.TB, c *qless.Client) {
 	do(errOf(job.Heartbeat(ctx)))
 	require.Len(t, queue.CompleteMany(ctx, "missing"), 1)
 	completeTogether(t, c)
-	do(job.Next(ctx, "tour", qless.Headers{"trace": "t"})) // as NextHeaders does
+	do(job.Next(ctx, "tour", qless.Headers{"trace": "t"})) // like NextHeaders
 	job = pop()
 	do(job.Release(ctx, 0))
 	job = pop()
@@ -84,7 +84,7 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	require.Equal(t, 1, moved.Changed)
 	do(errOf(inspect.New(c).JIDs(pop().JID).Timeout(ctx)))
-	do(repairs.TimeOut(ctx, c, pop().JID)) // and commands that only other clients use
+	do(repairs.TimeOut(ctx, c, pop().JID)) // as commands that only other clients use
 	do(errOf(repairs.UnfailInto(ctx, c, "tour", "no-group", 1)))
 	do(errOf(c.Do(ctx, "jobs", "scheduled", "tour")))
 	do(pop().Complete(ctx))
@@ -93,12 +93,12 @@ func Client(t testing.TB, c *qless.Client) {
 
 	jid, err := queue.Recur(ctx, "K", nil, time.Hour, qless.Tags{"red"})
 	do(err)
-	do(pop().Complete(ctx)) // or the child of that
+	do(pop().Complete(ctx)) // or its child
 	recurring, err := c.RecurringJob(ctx, jid)
 	do(err)
 	recurring.Priority, recurring.Queue, recurring.Tags = 4, "elsewhere", []string{"blue"}
 	do(recurring.Update(ctx))
-	do(errOf(c.Do(ctx, "recur.tag", jid, "green"))) // as clients of other languages do
+	do(errOf(c.Do(ctx, "recur.tag", jid, "green"))) // like clients in other languages
 	do(errOf(c.Do(ctx, "recur.untag", jid, "green")))
 	do(recurring.Cancel(ctx))
 
@@ -125,7 +125,7 @@ func Client(t testing.TB, c *qless.Client) {
 			do(c.Forget(ctx, "ended"))
 		}
 	}
-	t.Cleanup(func() { _ = c.Close() }) // which ends the subscription of the waits
+	t.Cleanup(func() { _ = c.Close() }) // ends the subscription of the waits
 
 	batch, err := c.NewBatch(ctx, "batches", "K", nil, qless.OnFailureRun)
 	do(err)
@@ -173,7 +173,7 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	holder, err := c.Holder(ctx, "tour")
 	do(err)
-	for range 2 { // the second follows the first, which is running by then
+	for range 2 { // the second follows the first, which is then running
 		do(errOf(queue.Put(ctx, "K", nil, qless.Unique("tour").Replace(), qless.Priority(100))))
 		pop()
 	}
@@ -192,7 +192,7 @@ func Client(t testing.TB, c *qless.Client) {
 	do(inspect.New(c).ForgetWorkers(ctx, c.WorkerName()))
 }
 
-// repair looks at jobs and repairs them, many at once.
+// repair reads and repairs many jobs at once.
 func repair(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -235,7 +235,7 @@ func repair(t testing.TB, c *qless.Client) {
 	did(waiting.Cancel(ctx))
 }
 
-// lostLock pops a job, and again when its lock has ended.
+// lostLock pops a job, and pops it again when its lock has ended.
 func lostLock(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -253,7 +253,7 @@ func lostLock(t testing.TB, c *qless.Client) {
 // errOf returns the error of a call that also returns a value.
 func errOf[T any](_ T, err error) error { return err }
 
-// completeTogether completes jobs of several calls, which go together.
+// completeTogether completes jobs in concurrent calls, which share a round trip.
 func completeTogether(t testing.TB, c *qless.Client) {
 	t.Helper()
 	queue := c.Queue("together")

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// Furnish puts something of each kind into a namespace, for Dashboard to look at: jobs in every
-// state, one that is due, a recurring one, workers that were not seen for long.
+// Furnish fills a namespace for Dashboard: jobs in every state, a due job, a recurring one, and
+// workers that have not been seen for long.
 func Furnish(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -47,10 +47,10 @@ func Furnish(t testing.TB, c *qless.Client) {
 	do(c.Config().Set(ctx, qless.ConfigMaxWorkerAge, time.Nanosecond))
 }
 
-// dependents is how many jobs wait for one: too many for a script to read at once.
+// dependents is the number of jobs that wait for one: too many for a script to read at once.
 const dependents = 5000
 
-// Dashboard uses every method that only looks, after Furnish.
+// Dashboard uses every method that only reads, after Furnish.
 func Dashboard(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()

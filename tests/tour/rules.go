@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// Rules returns the rules of a user, as docs/security.md gives them: what stands after its name.
+// Rules returns the rules of a user in docs/security.md: the words after its name.
 func Rules(t testing.TB, user string) []string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(scripts.Root, "docs", "security.md"))

@@ -15,13 +15,13 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// A Guide notes which scripts the clients run that have it as a hook.
+// A Guide is a hook that notes the scripts that its clients run.
 type Guide struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// NewGuide returns a guide who has seen nothing.
+// NewGuide returns a guide that has seen no scripts.
 func NewGuide(t testing.TB) *Guide {
 	t.Helper()
 	return &Guide{seen: map[string]bool{}}

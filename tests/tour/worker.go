@@ -13,14 +13,14 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// Worker runs a worker through all that it asks a server for: reservations with patterns, every
-// outcome, renewals, a schedule, wake-ups, a lock of another worker that has ended. Other makes the
-// jobs; it may be the same client.
+// Worker makes a worker send every kind of request: reservations with patterns, every outcome,
+// renewals, a schedule, wake-ups, and another worker's expired lock. Other puts the jobs; it may be
+// the same client.
 func Worker(t testing.TB, c, other *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
 	receive(t, c, other)
-	const lock = 500 * time.Millisecond // a busy machine may lose it: the job is worked again then
+	const lock = 500 * time.Millisecond // on a busy machine it may end early: then the job runs again
 	require.NoError(t, other.Config().Set(ctx, "work-a-heartbeat", lock))
 	require.NoError(t, other.Config().Set(ctx, "work-a-max-concurrency", 50))
 	require.NoError(t, other.Config().Set(ctx, qless.ConfigGracePeriod, 0))
@@ -104,7 +104,7 @@ func crowd(t testing.TB, c, other *qless.Client) {
 	require.NoError(t, w.Stop(ctx))
 }
 
-// outcome ends a job in the way that its klass says.
+// outcome ends a job in the way given by its klass.
 func outcome(ctx context.Context, job *qless.Job, w *qless.Worker, lock time.Duration) error {
 	switch job.Klass {
 	case "Next":
@@ -120,7 +120,7 @@ func outcome(ctx context.Context, job *qless.Job, w *qless.Worker, lock time.Dur
 			return qless.Snooze(time.Millisecond)
 		}
 	case "Slow":
-		timer := time.NewTimer(2 * lock) // its lock is renewed meanwhile
+		timer := time.NewTimer(2 * lock) // the lock is renewed meanwhile
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -138,7 +138,7 @@ func outcome(ctx context.Context, job *qless.Job, w *qless.Worker, lock time.Dur
 	return nil
 }
 
-// receive receives a job that waits, one that comes while the call waits, and gives up another
+// receive receives a waiting job, and one that arrives while the call waits, and cancels another
 // call.
 func receive(t testing.TB, c, other *qless.Client) {
 	t.Helper()

@@ -1,4 +1,4 @@
-// Package tracing checks traces that cross modules, which their own tests can't import.
+// Package tracing tests traces that cross modules, which the modules' own tests can't import.
 package tracing
 
 import (
@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// publish publishes a job over HTTP, as a client in any language does that is traced.
+// publish publishes a job over HTTP, like a traced client in any language.
 func publish(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("ann"))
 	if err != nil {
@@ -56,7 +56,7 @@ func one(t *testing.T, spans *tracetest.InMemoryExporter, name string) (found tr
 	return found
 }
 
-// A handler publishes a job by the lmstfy gateway, and a worker works it.
+// A handler publishes a job through the lmstfy gateway, and a worker runs it.
 func TestATraceGoesThroughAnotherProtocol(t *testing.T) {
 	for name, parent := range map[string]bool{"linked": false, "one trace": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// brief asks for jobs as a worker that has counted the relays lately. It returns how many there
-// are, by the reply, and how many jobs.
+// brief asks for jobs as a worker that has recently counted the relays. It returns the reply's
+// numbers of relays and of jobs.
 func (e *env) brief(worker, count string, queues ...string) (listeners int64, jobs int) {
 	e.T.Helper()
 	args := []any{worker, count, "10", "2", "brief", "1"}
@@ -24,7 +24,8 @@ func (e *env) brief(worker, count string, queues ...string) (listeners int64, jo
 	return items[3].(int64), max(0, len(items)-5)
 }
 
-// A brief reserve counts nobody, until a relay departs: then all do, and this one does not listen.
+// A brief reserve counts no relays, until one departs: then all reserves count them, and this one
+// does not listen.
 func TestABriefReserveCountsAfterARelayDeparts(t *testing.T) {
 	for _, queues := range [][]string{{"q"}, many(5), many(40)} {
 		e := newEnv(t, testkit.Start(t), "ql:")
@@ -44,7 +45,7 @@ func TestABriefReserveCountsAfterARelayDeparts(t *testing.T) {
 	}
 }
 
-// With nothing in the queue but work, a reserve and a put look for little else.
+// If a queue has only waiting jobs, a reserve and a put check for little else.
 func TestTheUsualStateOfAQueueCostsFewCommands(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	listens := e.Redis.Subscribe(t.Context(), "ql:x:wake:w")
@@ -67,7 +68,7 @@ func TestTheUsualStateOfAQueueCostsFewCommands(t *testing.T) {
 	}
 }
 
-// A put that meets the entry of a worker that is busy takes it out, and wakes the next one.
+// A put that finds the entry of a busy worker removes it, and wakes the next worker.
 func TestEntriesOfBusyWorkersArePassedOver(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()
@@ -90,7 +91,7 @@ func TestEntriesOfBusyWorkersArePassedOver(t *testing.T) {
 	}
 }
 
-// A lock that ends before the worker asks again is claimed, also in a queue that has nothing else.
+// A lock that ends before the worker asks again is claimed, even in a queue that has nothing else.
 func TestAQuietQueueWithShortLocks(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	require.NoError(t, e.Redis.HSet(t.Context(), "ql:config", "q-heartbeat", "5").Err())

@@ -20,20 +20,20 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// poll is how long a worker sleeps when nothing wakes it: far longer than patience.
+	// poll is the time that a worker sleeps if nothing wakes it: far longer than patience.
 	poll = 10 * time.Minute
 
 	// patience turns a wake-up that never comes into a failure. A healthy one takes milliseconds.
 	patience = testkit.Patience
 )
 
-// An env is a namespace with a client, and what its workers have run.
+// An env is a namespace with a client, and a record of its workers' jobs.
 type env struct {
 	*testbed.Env
 	ran chan string
 }
 
-// newEnv makes an env on a server that all scenarios of a test share, in a namespace of its own.
+// newEnv creates an env in a namespace of its own, on a server that all scenarios of a test share.
 func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	t.Helper()
 	e := &env{testbed.NewOn(t, server), make(chan string, 100)}
@@ -42,7 +42,7 @@ func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	return e
 }
 
-// client makes a client of the env's namespace, with connections of its own.
+// client creates a client for a namespace, with connections of its own.
 func (e *env) client(namespace string) *qless.Client {
 	e.T.Helper()
 	client, err := qless.New(e.Server.Client(e.T), &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: namespace})
@@ -50,14 +50,14 @@ func (e *env) client(namespace string) *qless.Client {
 	return client
 }
 
-// worker starts a worker that notes what it runs, and waits until it is idle. It is stopped with
-// the test.
+// worker starts a worker that records its jobs, and waits until it is idle. It is stopped with the
+// test.
 func (e *env) worker(config qless.WorkerConfig) *qless.Worker {
 	e.T.Helper()
 	return e.workerThat(config, func(context.Context) {})
 }
 
-// workerThat starts a worker that does something with each job after it has noted it.
+// workerThat starts a worker that calls do for each job after recording it.
 func (e *env) workerThat(config qless.WorkerConfig, do func(ctx context.Context)) *qless.Worker {
 	e.T.Helper()
 	config.PollInterval = poll
@@ -78,7 +78,7 @@ func (e *env) workerThat(config qless.WorkerConfig, do func(ctx context.Context)
 	return w
 }
 
-// idle waits until a worker sleeps: the server counts it among the idle ones, and it is subscribed.
+// idle waits until a worker sleeps: the server counts it as idle, and it is subscribed.
 func (e *env) idle(w *qless.Worker) {
 	e.T.Helper()
 	until(e.T, "the worker is idle", func() bool {
@@ -114,7 +114,7 @@ func (e *env) put(queue, jid string, options ...qless.PutOption) {
 	e.Put(queue, append(options, qless.JID(jid))...)
 }
 
-// pop locks a job for the env's own client, which is no worker.
+// pop locks a job for the env's own client, which is not a worker.
 func (e *env) pop(queue, jid string) *qless.Job {
 	e.T.Helper()
 	job := e.Pop(queue)
@@ -124,7 +124,7 @@ func (e *env) pop(queue, jid string) *qless.Job {
 
 var until = testkit.Until
 
-// foreignPut does what the script of another client does, which wakes no worker.
+// foreignPut puts a job like another client's script, which wakes no worker.
 func (e *env) foreignPut(queue, jid string) {
 	e.T.Helper()
 	e.silentPut(queue, jid)
@@ -132,8 +132,8 @@ func (e *env) foreignPut(queue, jid string) {
 	require.NoError(e.T, e.Redis.Publish(e.T.Context(), e.Namespace()+"log", told).Err())
 }
 
-// silentPut makes a job ready without publishing anything, and perhaps others, at once: more has
-// their queues and jids.
+// silentPut makes a job ready without publishing anything. It may make others ready at the same
+// time: more has their queues and jids.
 func (e *env) silentPut(queue, jid string, more ...string) {
 	e.T.Helper()
 	ns, ctx := e.Namespace(), e.T.Context()

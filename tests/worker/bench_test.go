@@ -15,8 +15,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// BenchmarkPickUp measures how long a job waits from its put to its handler when workers are
-// idle: go test -run - -bench PickUp -benchtime 2000x
+// BenchmarkPickUp measures the time from a put to the handler while workers are idle:
+// go test -run - -bench PickUp -benchtime 2000x
 func BenchmarkPickUp(b *testing.B) {
 	for _, idle := range []int{1, 16} {
 		b.Run(fmt.Sprintf("idle=%d", idle), func(b *testing.B) { benchmarkPickUp(b, idle) })
@@ -50,7 +50,7 @@ func benchmarkPickUp(b *testing.B, idle int) {
 	b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds()), "p99-us")
 }
 
-// BenchmarkWork measures what the worker's process spends on a job:
+// BenchmarkWork measures the cost of a job in the worker's process:
 // go test -run - -bench Work -benchtime 20000x -benchmem
 func BenchmarkWork(b *testing.B) {
 	for _, concurrency := range []int{1, 16, 100} {

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// noon is when the clocks of the tests begin.
+// noon is the time at which the tests' clocks start.
 var noon = testkit.Noon
 
 // patience turns a hang into a failure.
@@ -34,7 +34,7 @@ var (
 // errOf returns the error of a call that also returns a value.
 func errOf[T any](_ T, err error) error { return err }
 
-// soon returns what a channel gives, or fails the test when it gives nothing.
+// soon returns a value from a channel, or fails the test if none arrives.
 func soon[T any](t testing.TB, what string, channel <-chan T) T {
 	t.Helper()
 	return testkit.Soon(t, what, channel)
@@ -51,7 +51,7 @@ func newEnv(t testing.TB) *env {
 func newEnvOn(t testing.TB, server *testkit.Server) *env {
 	t.Helper()
 	e := &env{testbed.NewOn(t, server)}
-	e.Ignore = []string{"ql:x:relay"} // which a worker holds while it begins to relay
+	e.Ignore = []string{"ql:x:relay"} // a worker holds it while it begins to relay
 	return e
 }
 
@@ -61,6 +61,6 @@ func newLiveEnv(t testing.TB, arguments ...string) *env {
 	e := newEnvOn(t, testkit.Start(t, arguments...))
 	e.Live = true
 	e.Client = e.NewLiveClient(e.Redis, qless.ClientConfig{})
-	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err()) // one trip, not two
+	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err()) // one round trip, not two
 	return e
 }

@@ -17,7 +17,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// putLarge puts a job whose data has so many bytes of JSON.
+// putLarge puts a job with size bytes of JSON data.
 func (e *env) putLarge(queue, jid string, size int) {
 	e.T.Helper()
 	client := e.NewClient(e.Redis, qless.ClientConfig{MaxData: 2 * size})
@@ -25,7 +25,7 @@ func (e *env) putLarge(queue, jid string, size int) {
 	require.NoError(e.T, err)
 }
 
-// A reply has a bounded number of bytes, whatever the worker has room for, and at least one job.
+// A reply has a bounded number of bytes, however many slots the worker has, but at least one job.
 func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	wanted := map[string][][]string{
 		"ordered":     {{"j0", "j1"}, {"j2"}, {"j3"}, {"j4", "j5"}, {"r"}},
@@ -60,7 +60,7 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	}
 }
 
-// Small jobs don't overtake lost ones that have no room.
+// Small jobs do not overtake lost ones that do not fit.
 func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
@@ -82,7 +82,7 @@ func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 	}
 }
 
-// So has one with children of a recurring job.
+// The same holds for a reply with children of a recurring job.
 func TestReserveOfRecurringJobsStopsAtTwoMebibytes(t *testing.T) {
 	e := newEnv(t)
 	data := strings.Repeat("x", mebibyte-2)
@@ -96,7 +96,7 @@ func TestReserveOfRecurringJobsStopsAtTwoMebibytes(t *testing.T) {
 	require.Equal(t, []int{2, 2, 1}, sizes)
 }
 
-// A queue costs more than a job, so a reply has jobs of a bounded number of queues.
+// A queue costs more than a job, so a reply has jobs from a bounded number of queues.
 func TestAReserveTakesJobsOfSixtyQueues(t *testing.T) {
 	const queues = 150
 	names := make([]string, queues)
@@ -137,8 +137,8 @@ func TestAReserveTakesJobsOfSixtyQueues(t *testing.T) {
 	}
 }
 
-// reserveAll reserves jobs of queues, or else of q and r, until there are no more, and returns
-// those of each reply.
+// reserveAll reserves jobs of queues, by default q and r, until there are no more, and returns the
+// jids of each reply.
 func (e *env) reserveAll(order string, queues ...string) (replies [][]string) {
 	e.T.Helper()
 	count, cursor := 250, "0"
@@ -152,7 +152,7 @@ func (e *env) reserveAll(order string, queues ...string) (replies [][]string) {
 	return replies
 }
 
-// A worker asks for the rest at once.
+// The worker asks for the rest at once.
 func TestAWorkerRunsMoreThanFitsIntoAReply(t *testing.T) {
 	e := newLiveEnv(t)
 	const jobs = 7
@@ -175,14 +175,14 @@ func TestAWorkerRunsMoreThanFitsIntoAReply(t *testing.T) {
 	until(t, "they run side by side", func() bool { return running.Load() == jobs })
 }
 
-// Outcomes go in steps, too, if jobs change large data.
+// Outcomes are sent in steps, too, if jobs change large data.
 func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 5})
 	w.Handle("K", func(_ context.Context, job *qless.Job) error {
 		return job.SetData(strings.Repeat("y", 900<<10))
 	})
-	w.instead("finish", func(func() error) error { // until all wait to be reported
+	w.instead("finish", func(func() error) error { // until all outcomes wait
 		until(t, "no job runs", func() bool {
 			s := w.Stats()
 			return w.count(of("reserve")) > 0 && len(s.Running) == 0 && e.Counts("q").Waiting == 0

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// The smallest limit holds: the job's own, or that of the klass or the worker.
+// The smallest limit applies: the job's, the klass's or the worker's.
 func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		worker, klass, job, want time.Duration
@@ -87,7 +87,7 @@ func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 	until(t, "it counts", func() bool { return w.Stats().Canceled == 1 })
 }
 
-// A worker that met nothing but jobs whose lives had ended asks again at once.
+// A worker that has found only jobs whose lives have ended asks again at once.
 func TestAWorkerIsNotHeldUpByJobsWhoseLivesHaveEnded(t *testing.T) {
 	e := newLiveEnv(t)
 	specs := make([]qless.JobSpec, 1000)

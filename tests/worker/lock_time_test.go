@@ -25,7 +25,8 @@ func TestLocksWithATimeOfTheirOwnAreRenewedInTime(t *testing.T) {
 	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read("short").History))
 }
 
-// Two locks that end at different times: the shorter one is not renewed with the longer one.
+// Of two locks that end at different times, the longer one is not renewed whenever the shorter one
+// is.
 func TestALongLockTimeIsRenewedSeldom(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set(qless.ConfigHeartbeat, "0.6")

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// An askingLogger asks the worker about itself, to add that to what it says.
+// An askingLogger asks the worker about its state, to add that to messages.
 type askingLogger struct {
 	*journal
 	worker atomic.Pointer[qless.Worker]
@@ -29,7 +29,7 @@ func (l *askingLogger) Handle(ctx context.Context, record slog.Record) error {
 	return l.journal.Handle(ctx, record)
 }
 
-// askedWorker makes a worker whose logger asks it.
+// askedWorker creates a worker whose logger asks it.
 func (e *env) askedWorker(config qless.WorkerConfig) *testWorker {
 	e.T.Helper()
 	logger := &askingLogger{journal: newJournal()}

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// heap returns how much of the heap is in use.
+// heap returns the size of the heap in use.
 func heap() int {
 	var stats runtime.MemStats
 	for range 3 { // pools are emptied in two steps
@@ -38,7 +38,7 @@ func TestAnIdleWorkerTakesLittleMemory(t *testing.T) {
 		require.NoError(t, w.Start(t.Context()))
 		t.Cleanup(func() { _ = w.Stop(t.Context()) })
 	}
-	for range warm { // they make what all share
+	for range warm { // creates shared objects
 		start()
 	}
 	until(t, "they are idle", idle(warm))

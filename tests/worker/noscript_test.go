@@ -8,7 +8,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// With one slot in the queue, a reserve that overtakes an outcome finds nothing.
+// If the queue runs one job at a time, a reserve that overtakes an outcome finds nothing.
 func TestOutcomesAreSentFirstAfterScriptsWereFlushed(t *testing.T) {
 	for _, when := range []string{"before its start", "idle", "busy"} {
 		t.Run(when, func(t *testing.T) {

@@ -48,8 +48,8 @@ func kinds(events []qless.JobEvent) []qless.JobEventKind {
 	return all
 }
 
-// ends waits until a job has ended, and returns that event. The events before it must be as
-// wanted.
+// ends waits until a job has ended, and returns that event. The events before it must be the given
+// ones.
 func (o *witness) ends(t *testing.T, jid string, before ...qless.JobEventKind) qless.JobEvent {
 	t.Helper()
 	until(t, "the end of "+jid, func() bool {
@@ -61,7 +61,7 @@ func (o *witness) ends(t *testing.T, jid string, before ...qless.JobEventKind) q
 	return events[len(events)-1]
 }
 
-// watched makes a worker with an observer.
+// watched creates a worker with an observer.
 func (e *env) watched(config qless.WorkerConfig) (*testWorker, *witness) {
 	e.T.Helper()
 	o := &witness{}
@@ -184,7 +184,7 @@ func TestAnObserverSeesACancel(t *testing.T) {
 	require.Equal(t, 1, w.log.count("level="))
 }
 
-// The handler has returned when the job is canceled, and the server says so.
+// The job is canceled after the handler has returned, and the server reports that.
 func TestACancelBeforeTheOutcomeIsOne(t *testing.T) {
 	e := newLiveEnv(t)
 	w, o := e.watched(qless.WorkerConfig{})
@@ -253,7 +253,8 @@ func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
 	require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
 }
 
-// The lock ends while the server is away, and the same worker takes the job again when it is back.
+// The lock ends while the server is away, and the same worker takes the job again when the server
+// is back.
 func TestAnObserverSeesTheEndOfEachRun(t *testing.T) {
 	e := newLiveEnv(t)
 	o := &witness{}

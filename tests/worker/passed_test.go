@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A reserve finds the first of its queues empty. In the last one, it finds a job whose lock has
-// ended and that has no retries left, for which a job of the first one waits.
+// A reserve finds the first of its queues empty. In the last queue, it finds a job without retries
+// whose lock has ended, for which a job of the first queue waits.
 func TestReserveThatFailsAJobFindsItsOnFailureRun(t *testing.T) {
 	for _, order := range []qless.Order{qless.OrderStrict, qless.OrderRoundRobin, qless.OrderShuffled} {
 		for _, between := range []int{0, 300} {

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// know has the server know queues without jobs.
+// know makes queues without jobs known to the server.
 func (e *env) know(queues int) {
 	e.T.Helper()
 	p := e.Redis.Pipeline()
@@ -25,7 +25,7 @@ func (e *env) know(queues int) {
 	require.NoError(e.T, errOf(p.Exec(e.T.Context())))
 }
 
-// reserves returns how often workers have asked for jobs.
+// reserves returns the number of workers' requests for jobs.
 func reserves(workers []*testWorker) int {
 	sum := 0
 	for _, w := range workers {
@@ -46,14 +46,14 @@ func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
 	for i := range 30 {
 		e.Put(fmt.Sprint("new", i))
 	}
-	for _, w := range all { // which each receives after that
+	for _, w := range all { // each worker receives this after that
 		require.NoError(t, e.Redis.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
 	}
 	until(t, "each has asked", func() bool { return reserves(all) >= before+len(all) })
 	require.LessOrEqual(t, reserves(all), before+2*len(all), "two may have begun to relay")
 }
 
-// sent returns how many bytes the server has sent.
+// sent returns the number of bytes that the server has sent.
 func (e *env) sent() int {
 	e.T.Helper()
 	bytes, err := strconv.Atoi(e.Redis.InfoMap(e.T.Context(), "stats").Item("Stats", "total_net_output_bytes"))
@@ -92,10 +92,10 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	t.Logf("%d bytes a worker and queue", (e.sent()-before)/workers/appear)
 }
 
-// settle has workers look for what they missed before they listened.
+// settle makes workers check for messages missed before they listened.
 func (e *env) settle(workers ...*testWorker) {
 	e.T.Helper()
-	for range 2 { // the first may be a look that was under way
+	for range 2 { // the first check may have been under way
 		for _, w := range workers {
 			asked := w.count(of("reserve"))
 			require.NoError(e.T, e.Redis.Publish(e.T.Context(), "ql:x:wake:"+w.Name(), "").Err())
@@ -104,7 +104,8 @@ func (e *env) settle(workers ...*testWorker) {
 	}
 }
 
-// One of the workers that are notified of a new queue polls all of theirs, and the others trust it.
+// Of the workers that are notified of a new queue, one polls all of their queues, and the others
+// rely on it.
 func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "new-*"}})
@@ -117,7 +118,7 @@ func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
 	require.Contains(t, first.args, "polls")
 }
 
-// unannouncedPut does what a client does that does not announce a new queue.
+// unannouncedPut puts a job like a client that does not announce new queues.
 func (e *env) unannouncedPut(queue, jid string) {
 	e.T.Helper()
 	e.quietPut(queue, jid)
@@ -139,7 +140,7 @@ func TestANewQueueOfAnotherClientIsFoundByThePoll(t *testing.T) {
 	until(t, "it is no longer asked", func() bool { return len(w.Stats().Queues) == 2 })
 }
 
-// A worker waits for queues of its last turn, too: it is woken for them, and asks them.
+// A worker also waits for the queues of its last turn: it is woken for them, and asks them.
 func TestAWorkerThatIsWokenForAQueueAsksIt(t *testing.T) {
 	e := newLiveEnv(t)
 	e.know(1500)

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// A reservation is what the script reserve answers.
+// A reservation is the reply of the command reserve.
 type reservation struct {
 	cursor string
 	wait   float64
@@ -25,7 +25,7 @@ type reservation struct {
 	jids   []string
 }
 
-// reserve calls the script for a worker.
+// reserve calls the command for a worker.
 func (e *env) reserve(worker string, count int, order, cursor, claim string, queues ...string) reservation {
 	e.T.Helper()
 	args := []any{worker, strconv.Itoa(count), "3600", "6", "order", order, "cursor", cursor, "claim", claim}
@@ -42,7 +42,7 @@ func (e *env) reserve(worker string, count int, order, cursor, claim string, que
 	return r
 }
 
-// reservedJIDs returns the jids in a reply of the script reserve.
+// reservedJIDs returns the jids in a reply of the command reserve.
 func reservedJIDs(reply any) (all []string) {
 	items := reply.([]any)
 	if len(items) == 4 {
@@ -96,7 +96,8 @@ func TestReserveKeepsTheOrderWhateverTheCount(t *testing.T) {
 	}
 }
 
-// worksInOrder has one worker work all of abc, and returns the jids in the order of work.
+// worksInOrder lets one worker run all jobs of abc, and returns the jids in the order of their
+// runs.
 func worksInOrder(t *testing.T, config qless.WorkerConfig) []string {
 	e := newLiveEnv(t)
 	e.fill(abc)
@@ -132,7 +133,7 @@ func TestAShuffledWorkerTakesAllInAnyOrder(t *testing.T) {
 	require.Len(t, firsts, 3, "each queue is the first at times")
 }
 
-// Round robin against a plain model of it.
+// Round robin is compared with a simple model.
 func TestRoundRobinIsFair(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -237,7 +238,7 @@ func TestMaxConcurrencyHoldsForAllWorkersTogether(t *testing.T) {
 	}
 }
 
-// A jid in work whose job is gone, as other clients leave it behind, is passed over.
+// A waiting jid whose job is gone, as other clients may leave behind, is skipped.
 func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
@@ -258,7 +259,7 @@ func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// Queues whose turn does not come cost nothing.
+// Queues that get no turn cost nothing.
 func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
@@ -269,7 +270,7 @@ func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 				e.Put(queues[i], qless.JID(fmt.Sprintf("%s.%d.", queues[i], n)))
 			}
 		}
-		e.reserve("w", 50, "round-robin", "0", "", queues...) // the first of a day costs more
+		e.reserve("w", 50, "round-robin", "0", "", queues...) // the first call of a day costs more
 		for _, count := range []int{1, 2} {
 			reserve := func(from int, queues []string) int {
 				return len(e.Server.Commands(t, func() {
@@ -358,8 +359,8 @@ func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	end <- nil
 }
 
-// holdLookUp returns the config of a client that holds up the next look-up of the queues when it
-// has been answered. Once armed, it reports the call, and continues when proceed is called.
+// holdLookUp returns the config of a client that can hold back the answer to the next look-up of
+// the queues. Once armed, it reports the call, and continues when proceed is called.
 func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool, proceed func()) {
 	var armed atomic.Bool
 	looked, opened := make(chan bool, 1), make(chan struct{})
@@ -403,7 +404,7 @@ func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
-	// A queue appears. The worker has received it when it receives the cancel after it.
+	// A queue appears. When the worker receives the cancel after it, it has received that as well.
 	moved, err := repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5)
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
@@ -420,7 +421,7 @@ func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
 			e.Put("q\x01", qless.JID("plain"))
 			jid, err := e.Queue("q\x01").Put(t.Context(), "K", data, qless.Tags{"a", "b"}, qless.JID("j\x01"))
 			require.NoError(t, err)
-			if name == "separator" { // as JSON never has, but a client may have put
+			if name == "separator" { // never in JSON, but a client may have put it
 				e.Redis.HSet(t.Context(), "ql:j:"+jid, "data", "a\x01b")
 			}
 			e.Redis.HDel(t.Context(), "ql:j:plain", "tags")

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// resultOf makes a handler that sets a result and returns an error.
+// resultOf returns a handler that sets a result and returns an error.
 func resultOf(result any, err error) qless.Handler {
 	return func(_ context.Context, job *qless.Job) error {
 		if problem := job.SetResult(result); problem != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Nothing shows that a silent connection is gone: no end, and no reset.
+// Nothing reveals that a silent connection is gone: it has no end, and no reset.
 func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)

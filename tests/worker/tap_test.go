@@ -22,24 +22,24 @@ import (
 type tapped struct {
 	script string
 	trip   string   // the names of all scripts that went in the same round trip
-	args   []string // after the namespace and the time
+	args   []string // the arguments after the namespace and the time
 	reply  any
 	err    error
-	idle   bool // a reserve after which the worker is idle, and listens
+	idle   bool // a reserve after which the worker is idle and listens
 	at     time.Time
 }
 
 // A tap sees, and may disturb, every script that a client runs.
 type tap struct {
-	observer *redis.Client // which the tap does not see
+	observer *redis.Client // hidden from the tap
 
 	mu      sync.Mutex
 	calls   []tapped
 	changed chan struct{} // closed at the next call
 	around  map[string]func(send func() error) error
-	refuse  func(script string, args []any) error // an error is the server's answer; nil: none
+	refuse  func(script string, args []any) error // an error becomes the server's answer
 
-	offline atomic.Bool // no connection can be opened
+	offline atomic.Bool // connections can't be opened
 }
 
 var errOffline = errors.New("offline")
@@ -52,29 +52,28 @@ func newTap(observer *redis.Client) *tap {
 	}
 }
 
-// instead has a function run instead of sending a script, or a pipeline with it. It may call
-// send, before or after something else, and an error that it returns is what the client gets
-// for an answer; nil ends that.
+// instead calls run instead of sending a script, or a pipeline with it. run may call send, and the
+// client gets its error as the answer. A nil run ends that.
 func (p *tap) instead(script string, run func(send func() error) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.around[script] = run
 }
 
-// A serverError is what a server answers.
+// A serverError is an error in a server's answer.
 type serverError string
 
 func (s serverError) Error() string { return string(s) }
 func (serverError) RedisError()     {}
 
-// refuseWith answers the calls for which a function returns an error by that, and sends the others.
+// refuseWith answers calls with the error that a function returns for them, and sends the others.
 func (p *tap) refuseWith(refuse func(script string, args []any) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = refuse
 }
 
-// refuseOutcome answers every script that ends the hold on a job by an error.
+// refuseOutcome answers every script that ends the hold on a job with an error.
 func (p *tap) refuseOutcome(jid string, answer error) {
 	p.refuseWith(func(script string, args []any) error {
 		if script == "finish" && slices.Contains(args, any(jid)) {
@@ -145,7 +144,7 @@ func (p *tap) String() string {
 	return all.String()
 }
 
-// count returns how many calls match.
+// count returns the number of matching calls.
 func (p *tap) count(match func(tapped) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +157,7 @@ func (p *tap) count(match func(tapped) bool) int {
 	return n
 }
 
-// of matches the calls of a script that were answered.
+// of matches the answered calls of a script.
 func of(script string) func(tapped) bool {
 	return func(c tapped) bool { return c.script == script && c.err == nil }
 }
@@ -175,7 +174,7 @@ func (c tapped) outcomes() map[string]reported {
 	}
 	n := 0
 	add := func(jid, action string) {
-		answer := "complete" // the script says nothing if all are
+		answer := "complete" // the script returns nothing if all are
 		if len(answers) > 0 {
 			answer = fmt.Sprint(answers[n])
 		}
@@ -232,7 +231,7 @@ func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// pass sends commands, or leaves that to around, and notes the scripts among them.
+// pass sends commands, or lets around do so, and records the scripts among them.
 func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 	var around func(func() error) error
 	var trip []string
@@ -295,5 +294,5 @@ func (p *tap) note(cmd redis.Cmder, trip string) {
 	p.changed = make(chan struct{})
 }
 
-// scriptName returns which command of ours a Redis command runs, if any.
+// scriptName returns the command of ours that a Redis command runs, if any.
 func scriptName(cmd redis.Cmder) string { return scripts.CommandOf(cmd.Args()) }

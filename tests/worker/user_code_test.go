@@ -29,7 +29,7 @@ func (hostileCodec) Encode(string, []byte) ([]byte, string, error) { return []by
 
 func (hostileCodec) Decode(string, []byte) ([]byte, error) { panic("Decode") }
 
-// Functions of the user may panic in the worker's own goroutines.
+// Users' functions may panic in the worker's own goroutines.
 func TestNoCodeOfAUserEndsTheProgram(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// reserveWeighted reserves jobs with the weights 6, 3 and 1 of the queues a, b and c, and counts
+// reserveWeighted reserves jobs from the queues a, b and c with the weights 6, 3 and 1, and counts
 // them by queue. The jids begin with the name of the queue.
 func (e *env) reserveWeighted(count, cursor int) map[string]int {
 	e.T.Helper()
@@ -36,7 +36,7 @@ func (e *env) putInto(queue string, count int) {
 	require.NoError(e.T, err)
 }
 
-// The cursors are fixed, and with them what is drawn.
+// The cursors are fixed, and thus the draws.
 func TestQueuesGiveJobsByTheirWeights(t *testing.T) {
 	for _, count := range []int{1, 7, 50} {
 		e := newEnv(t)
@@ -91,7 +91,7 @@ func TestAReserveRefusesWeightsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// While a and b-1 have jobs, a gives nineteen of twenty.
+// While a and b-1 have jobs, nineteen of twenty come from a.
 func TestAWorkerDrawsQueuesByWeight(t *testing.T) {
 	e := newLiveEnv(t)
 	e.putInto("a", 400)
@@ -115,12 +115,12 @@ func TestAWorkerDrawsQueuesByWeight(t *testing.T) {
 	w.start()
 	testkit.Soon(t, "200 jobs", full)
 	mu.Lock()
-	require.Less(t, first["b-1"], 60, "%v", first) // 10 are expected; 60 come once in 10^25 runs
+	require.Less(t, first["b-1"], 60, "%v", first) // 10 are expected; 60 occur once in 10^25 runs
 	mu.Unlock()
 	until(t, "all are complete", func() bool { return w.Stats().Completed == 800 })
 }
 
-// A worker of its own keeps slots for a queue, while the other is full.
+// A worker of its own keeps slots for a queue while the other worker is full.
 func TestAGroupKeepsSlotsForAQueue(t *testing.T) {
 	e := newLiveEnv(t)
 	var group qless.WorkerGroup

@@ -19,27 +19,27 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A testWorker is a worker with a connection of its own, whose scripts and log the test sees.
+// A testWorker is a worker with a connection of its own. The test sees its scripts and log.
 type testWorker struct {
 	*qless.Worker
 	*tap
-	handles bool // it has a handler
+	handles bool // a handler is registered
 	t       testing.TB
 	log     *journal
 	rdb     *redis.Client
 }
 
-// workersMade counts the workers of all tests: each has a name on the server.
+// workersMade counts the workers of all tests, which need distinct names on the server.
 var workersMade atomic.Int32
 
-// worker makes a worker of the server. Only wake-ups can make it ask again: its poll interval
-// is an hour unless the config says otherwise. It is stopped with the test.
+// worker creates a worker of the server. Its poll interval is an hour unless the config sets it, so
+// only wake-ups make it ask again. It is stopped with the test.
 func (e *env) worker(config qless.WorkerConfig) *testWorker {
 	e.T.Helper()
 	return e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
 }
 
-// workerAt makes a worker that reaches the server at an address. Its clock is the server's unless
+// workerAt creates a worker that reaches the server at an address. Its clock is the server's unless
 // the client's config has one.
 func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.ClientConfig) *testWorker {
 	e.T.Helper()
@@ -62,7 +62,7 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.Clie
 	return w
 }
 
-// newWorker makes a worker, which must be possible.
+// newWorker creates a worker, which must succeed.
 func newWorker(t testing.TB, client *qless.Client, config qless.WorkerConfig) *qless.Worker {
 	t.Helper()
 	w, err := qless.NewWorker(client, config)
@@ -83,7 +83,7 @@ func (w *testWorker) needsHandler() {
 	}
 }
 
-// Start starts the worker. One that the test gave no handler has one for a klass that no job has.
+// Start starts the worker. Without a handler from the test, it has one for a klass that no job has.
 func (w *testWorker) Start(ctx context.Context) error {
 	w.needsHandler()
 	return w.Worker.Start(ctx)
@@ -128,8 +128,8 @@ func (w *testWorker) stopLate(jids ...string) {
 
 var stopped = qless.ErrStopped
 
-// gate holds up every call of a script: before it is sent, or before its answer comes. It reports
-// each, until open is called.
+// gate holds back every call of a script until open is called, either before it is sent, or before
+// its answer arrives. It reports each.
 func (w *testWorker) gate(script string, answered bool) (arrived <-chan bool, open func()) {
 	seen, opened := make(chan bool, 1000), make(chan struct{})
 	open = sync.OnceFunc(func() { close(opened) })
@@ -161,15 +161,15 @@ func (w *testWorker) outcome(jid string) reported {
 	return w.await(w.t, "the outcome of "+jid, 1, has).outcomes()[jid]
 }
 
-// ends waits until the worker has completed a job, whatever it reported before.
+// ends waits until the worker has completed a job, whatever it has reported before.
 func (w *testWorker) ends(jid string) reported {
 	w.t.Helper()
 	completed := func(c tapped) bool { return c.outcomes()[jid].action == "complete" }
 	return w.await(w.t, "the end of "+jid, 1, completed).outcomes()[jid]
 }
 
-// works runs one job through a worker with a handler, and returns the job as it is after
-// that, and what the worker reported.
+// works runs one job at a worker with a handler, and returns the job after that, and the worker's
+// report.
 func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ...qless.PutOption) (*qless.Job, reported) {
 	e.T.Helper()
 	w := e.worker(config)
@@ -181,7 +181,7 @@ func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ..
 	return e.Read(jid), got
 }
 
-// A journal keeps what is logged.
+// A journal records a log.
 type journal struct {
 	mu      sync.Mutex
 	lines   []string
@@ -205,7 +205,7 @@ func (j *journal) Handle(ctx context.Context, record slog.Record) error {
 	return nil
 }
 
-// count returns how many lines contain a text.
+// count returns the number of lines that contain a text.
 func (j *journal) count(text string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -253,5 +253,5 @@ func hold() (handler qless.Handler, running chan *qless.Job, end chan error) {
 	}, running, end
 }
 
-// nothing is a handler that has nothing to do.
+// nothing is a handler that does nothing.
 func nothing(context.Context, *qless.Job) error { return nil }

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// A trial is an action, where its button is, what its form says, and what the page says after it.
+// A trial is an action with the page of its button, its form, and the text of the page after it.
 type trial struct {
 	action web.Action
 	path   string
@@ -34,7 +34,7 @@ func inForms(action web.Action) (button, form string) {
 	return button, form
 }
 
-// act does an action as a user does it: with the button on a page, and on the page that asks.
+// act does an action like a user: with the button on a page, and on the page with the question.
 func (p *tab) act(try trial) {
 	p.t.Helper()
 	button, form := inForms(try.action)
@@ -56,7 +56,7 @@ func (p *tab) act(try trial) {
 	require.Contains(p.t, note, try.says, try.action)
 }
 
-// fillIn types into those fields that a form has.
+// fillIn types into the fields that the form has.
 func (p *tab) fillIn(form string, fields []string) {
 	p.t.Helper()
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -76,7 +76,7 @@ func ofJob(action web.Action, jid, says string, fields ...string) trial {
 	return trial{action, "/jobs/" + jid, fields, says}
 }
 
-// trials puts what the actions need, and returns all of them, in an order in which they can be
+// trials prepares the namespace for all actions, and returns them in an order in which they can be
 // done.
 func trials(b *board) []trial {
 	ctx := context.Background()
@@ -150,7 +150,7 @@ func trials(b *board) []trial {
 	}
 }
 
-// worker returns the name of a worker that is listed.
+// worker returns the name of a listed worker.
 func (b *board) worker() string {
 	b.t.Helper()
 	workers, err := inspect.New(b.Client).Workers(b.t.Context())
@@ -177,7 +177,7 @@ func (b *board) follow(schedule qless.Schedule) {
 
 func TestEachActionCanBeDone(t *testing.T) {
 	t.Parallel()
-	b := newBoard(t, web.Options{Interval: time.Hour}) // an update would take a field from the typist
+	b := newBoard(t, web.Options{Interval: time.Hour}) // an update would replace a field during typing
 	all := trials(b)
 	var names []web.Action
 	for _, try := range all {

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tools has what .ci/install browser puts there by npm.
+// tools is the folder of the packages that .ci/install browser installs with npm.
 const tools = root + "/.cache/browser/node_modules/"
 
-// barriers are what keeps people from using a page, as axe-core finds them.
+// barriers are the problems of accessibility that axe-core finds.
 type barriers struct {
 	axe   string // its source, or empty if it is not installed
 	found []barrier
@@ -36,14 +36,14 @@ func newBarriers(t *testing.T) *barriers {
 	return &barriers{axe: string(source)}
 }
 
-// runAxe is what axe-core says of a page.
+// runAxe returns the findings of axe-core on a page.
 const runAxe = `axe.run(document, OPTIONS).then(({ violations }) => JSON.stringify(
 	violations.map((v) => ({
 		id: v.id, impact: v.impact, help: v.help,
 		nodes: v.nodes.slice(0, 4).map((n) => n.html + " " + n.failureSummary),
 	}))))`
 
-// find looks for barriers on the page that a tab shows, by its colours in the dark as well.
+// find looks for barriers on the page in a tab, also with dark colours.
 func (b *barriers) find(p *tab, path string) {
 	p.t.Helper()
 	if b.axe == "" {

@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// root is the folder of the repository.
+// root is the root of the repository.
 const root = "../.."
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// chromium is the browser of all tests. Each test has a tab of its own, and cookies of its own.
+// chromium is the browser of all tests. Each test has its own tab and its own cookies.
 var chromium browser
 
 type browser struct {
@@ -39,7 +39,7 @@ type browser struct {
 	err    error
 }
 
-// findChromium returns its path.
+// findChromium returns the path of Chromium.
 func findChromium() (string, error) {
 	for _, name := range []string{os.Getenv("QLESS_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -70,17 +70,17 @@ func (b *browser) close() {
 	}
 }
 
-// A tab is a tab of the browser, in front of which a test sits.
+// A tab is a tab of the browser that a test controls.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
 	base string // the address of the dashboard's server
 
 	mu     sync.Mutex
-	faults []string // what the browser complained about
+	faults []string // complaints of the browser
 }
 
-// newTab opens a tab for the dashboard that a server has.
+// newTab opens a tab for the dashboard of a server.
 func newTab(t *testing.T, base string) *tab {
 	t.Helper()
 	chromium.once.Do(chromium.start)
@@ -122,7 +122,7 @@ func (p *tab) hear(event any) {
 	}
 }
 
-// faultless fails the test if the browser has complained about something.
+// faultless fails the test if the browser has complained.
 func (p *tab) faultless() {
 	p.t.Helper()
 	p.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// A board is a dashboard that is served, of a server of its own.
+// A board is a running dashboard with its own Redis server.
 type board struct {
 	*qless.Client
 	t   *testing.T
@@ -33,7 +33,7 @@ func newBoard(t *testing.T, options web.Options) *board {
 	return b
 }
 
-// serve serves a dashboard with some options, instead of the one before.
+// serve replaces the dashboard by one with other options.
 func (b *board) serve(options web.Options, sources ...web.Source) {
 	b.t.Helper()
 	if options.Logger == nil {

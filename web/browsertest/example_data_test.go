@@ -14,14 +14,14 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// An example fills a namespace with what a shop might have: jobs that were worked off, that failed,
-// that wait for others or for their time, workers that run some.
+// An example fills a namespace with the jobs of a shop: completed, failed, dependent, scheduled and
+// running ones.
 type example struct {
 	t   *testing.T
 	now *qless.Client
 	b   *board
 
-	every int // minutes between two in which jobs were run
+	every int // the interval between minutes with runs
 }
 
 // fill puts the example data into a dashboard's namespace. Its workers run until the test ends.
@@ -49,7 +49,7 @@ func (e *example) must(err error) {
 	require.NoError(e.t, err)
 }
 
-// ago returns a client in whose opinion it is earlier.
+// ago returns a client whose clock is behind.
 func (e *example) ago(d time.Duration, worker string) *qless.Client {
 	e.t.Helper()
 	client, err := qless.New(e.b.rdb, &qless.ClientConfig{
@@ -68,7 +68,7 @@ func (e *example) put(c *qless.Client, queue, klass string, data any, options ..
 	return jid
 }
 
-// pop takes the one job that a queue has.
+// pop takes the only job of a queue.
 func (e *example) pop(c *qless.Client, queue string) *qless.Job {
 	e.t.Helper()
 	jobs, err := c.Queue(queue).Pop(e.t.Context(), 1)
@@ -181,7 +181,7 @@ func (e *example) failures() {
 	}
 }
 
-// order is the job whose way is shown: through four queues, with a retry, a failure and notes.
+// order puts the job whose way is shown: through four queues, with a retry, a failure and notes.
 func (e *example) order() {
 	ctx := e.t.Context()
 	at := func(minutes, seconds int, worker string) *qless.Client {
@@ -206,7 +206,7 @@ func (e *example) order() {
 	e.must(e.jobAt(at(2, 0, "shop-3"), job).Next(ctx, "shipping"))
 }
 
-// jobAt returns the same job in the hands of an earlier client.
+// jobAt returns the same job, taken by an earlier client.
 func (e *example) jobAt(c *qless.Client, job *qless.Job) *qless.Job {
 	e.t.Helper()
 	same, err := c.Job(e.t.Context(), job.JID)
@@ -323,7 +323,7 @@ func (e *example) workers() {
 	}
 }
 
-// schedules are due at no time while a test runs.
+// schedules are never due while a test runs.
 var schedules = []qless.Schedule{
 	{ID: "digests", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "digests", Klass: "SendDigests"},
 	{ID: "close-the-month", Spec: "0 2 1 * *", Queue: "billing", Klass: "CloseMonth"},

@@ -72,7 +72,7 @@ func TestTheDashboardWorksByKeysAlone(t *testing.T) {
 	t.Run("a slash finds a job", func(t *testing.T) {
 		p.press("/")
 		require.Equal(t, "go", value[string](p, `document.activeElement.id`))
-		// chromedp sends the character in spite of the script.
+		// chromedp sends the character although the script prevents it.
 		p.do(chromedp.Evaluate[chromedp.Void](`void (document.getElementById("go").value = "")`))
 		p.press("gfjx?")
 		require.Equal(t, "gfjx?", value[string](p, `document.getElementById("go").value`))

@@ -14,7 +14,7 @@ import (
 
 // A markup keeps the HTML of pages for the Nu checker.
 type markup struct {
-	jar   string // of the checker, or empty if it can't be had
+	jar   string // of the checker, or empty if it is not installed
 	dir   string
 	paths []string
 }
@@ -62,7 +62,7 @@ func (m *markup) check(t *testing.T) {
 	t.Errorf("the pages are not valid: %s", said)
 }
 
-// fetch returns a page, and the response that brought it.
+// fetch returns a page and its response.
 func fetch(t *testing.T, url string) ([]byte, *http.Response) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// shapeOf distinguishes pages, but not those of two jobs.
+// shapeOf distinguishes kinds of pages, but not those of two jobs.
 func shapeOf(t *testing.T, path string) string {
 	t.Helper()
 	where, err := url.Parse(path)
@@ -35,8 +35,8 @@ func shapeOf(t *testing.T, path string) string {
 	return strings.Join(parts, "/") + "?" + strings.Join(parameters, "&")
 }
 
-// crawl visits the pages that links lead to from the first one: so many of each shape, since a job
-// is like another. Those with several parameters are like those with one.
+// crawl visits the pages that are linked from the first one, up to perShape of each shape. Pages
+// with several parameters count like those with one.
 func (p *tab) crawl(prefix string, perShape int, visit func(path string), also ...string) {
 	p.t.Helper()
 	visited, shapes := map[string]bool{}, map[string]int{}
@@ -59,7 +59,7 @@ func (p *tab) crawl(prefix string, perShape int, visit func(path string), also .
 	}
 }
 
-// links are the paths of the pages that the page leads to.
+// links returns the paths of the pages that the page links to.
 func (p *tab) links(prefix string) []string {
 	p.t.Helper()
 	hrefs := value[[]string](p, `[...document.querySelectorAll("a[href]:not([download])")]
@@ -78,13 +78,13 @@ func (p *tab) links(prefix string) []string {
 	return paths
 }
 
-// jsonPath matches what is not HTML.
+// jsonPath matches paths that are not HTML.
 var jsonPath = regexp.MustCompile(`\.json(\?|$)|[?&]format=|/receipts/`)
 
-// tooWide is how many pixels of the page are beyond the right of the window.
+// tooWide is the number of pixels by which the page is wider than the window.
 const tooWide = `Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)`
 
-// inTheDark are the pages that are looked at with dark colours, too.
+// inTheDark are the pages that are also checked with dark colours.
 var inTheDark = []string{
 	"/ops/queues/", "/ops/queues/jobs/order-81723", "/ops/queues/workers", "/ops/queues/failures",
 }
@@ -125,7 +125,7 @@ func TestAllPagesLoadWithoutFaults(t *testing.T) {
 	}
 }
 
-// ask selects a job of a queue, and asks for an action that asks back.
+// ask selects a job of a queue, and requests an action that asks a question.
 func (p *tab) ask(prefix string) {
 	p.t.Helper()
 	p.open(prefix + "/queues/exports")
@@ -135,10 +135,10 @@ func (p *tab) ask(prefix string) {
 	})()`))
 }
 
-// wideWidth is how wide a page is at least for its tables not to scroll on their own: 75rem.
+// wideWidth is the minimum width of a page at which tables do not scroll on their own: 75rem.
 const wideWidth = 1200
 
-// check looks at a page that was loaded: wide and narrow.
+// check checks a loaded page, wide and narrow.
 func (p *tab) check(path string) {
 	p.t.Helper()
 	if over := value[int](p, tooWide); over != 0 {
@@ -152,7 +152,7 @@ func (p *tab) check(path string) {
 // The size of a phone.
 const phoneWidth, phoneHeight = 390, 844
 
-// checkNarrow looks at a page that was loaded on a phone.
+// checkNarrow checks a page that was loaded on a phone.
 func (p *tab) checkNarrow(path string) {
 	p.t.Helper()
 	require.True(p.t, value[bool](p, `Boolean(document.querySelector("h1")?.textContent.trim())`), path)
@@ -169,7 +169,7 @@ func (p *tab) checkNarrow(path string) {
 	p.faults = nil
 }
 
-// hostile are names that a page may not stumble over.
+// hostile are names that a page must not interpret.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, strings.Repeat("long", 40), "a/b?c#d%e", "..", "ünï cödé 🙂",
 }

@@ -22,7 +22,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// again does something, and again if an update of the page has replaced what it had found.
+// again calls do, and once more if an update of the page has replaced an element.
 func again(do func() error) error {
 	for {
 		err := do()
@@ -32,13 +32,13 @@ func again(do func() error) error {
 	}
 }
 
-// open loads a page by its path, and follows what is loaded on it.
+// open loads a page by its path, and waits for everything that it loads.
 func (p *tab) open(path string) {
 	p.t.Helper()
 	p.do(chromedp.Navigate(p.base + path))
 }
 
-// path is that of the page which the tab shows, with the query.
+// path returns the path and query of the page in the tab.
 func (p *tab) path() string {
 	p.t.Helper()
 	here, err := url.Parse(value[string](p, `location.href`))
@@ -46,7 +46,7 @@ func (p *tab) path() string {
 	return here.RequestURI()
 }
 
-// value returns what an expression is on the page.
+// value returns the value of an expression on the page.
 func value[T any](p *tab, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
@@ -56,8 +56,7 @@ func value[T any](p *tab, expression string) T {
 	return got
 }
 
-// until returns when an expression is true on the page. A page that is just being left has no
-// value.
+// until waits until an expression is true on the page. It has no value while another page loads.
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	testkit.Until(p.t, expression, func() bool {
@@ -68,7 +67,7 @@ func (p *tab) until(expression string) {
 	})
 }
 
-// leave does something that loads another page, and waits for it.
+// leave does a step that loads another page, and waits for that.
 func (p *tab) leave(step chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
@@ -79,19 +78,19 @@ func (p *tab) leave(step chromedp.Action[chromedp.Void]) {
 	}))
 }
 
-// press types keys, one after the other.
+// press types keys, one after another.
 func (p *tab) press(keys string, options ...chromedp.KeyOption) {
 	p.t.Helper()
 	p.do(chromedp.KeyEvent(keys, options...))
 }
 
-// size makes the page as large as a window of some size would.
+// size sets the size of the window.
 func (p *tab) size(width, height int64) {
 	p.t.Helper()
 	p.do(chromedp.EmulateViewport(width, height))
 }
 
-// scheme is "light" or "dark".
+// scheme sets the colour scheme, "light" or "dark".
 func (p *tab) scheme(scheme string) {
 	p.t.Helper()
 	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

@@ -1,5 +1,5 @@
-// Package connect connects the examples to Redis: to the server at REDIS_URL, or to one in memory
-// when that is not set.
+// Package connect connects the examples to Redis: to the server at REDIS_URL or, if that is not
+// set, to one in memory.
 package connect
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 // Client returns a qless client with a namespace of its own, and a function that removes all keys
-// of the namespace and disconnects. It says on out which Redis it uses.
+// of the namespace and disconnects. It writes to out which Redis it uses.
 func Client(
 	ctx context.Context, out io.Writer, namespace string,
 ) (*qless.Client, func(), error) {
@@ -48,7 +48,7 @@ func Client(
 	return client, func() { _ = client.Close(); leave(rdb, namespace+"*") }, nil
 }
 
-// Redis is like Client, and returns a go-redis client. The keys that match the patterns are removed
+// Redis is like Client, but returns a go-redis client. The keys that match the patterns are removed
 // in the end.
 func Redis(out io.Writer, patterns ...string) (*redis.Client, func(), error) {
 	address := os.Getenv("REDIS_URL")
@@ -70,7 +70,7 @@ func Redis(out io.Writer, patterns ...string) (*redis.Client, func(), error) {
 func dial(address string) (*redis.Client, error) {
 	options, err := redis.ParseURL(address)
 	if err != nil {
-		return nil, errors.New("REDIS_URL is not a Redis URL") // err may hold the password
+		return nil, errors.New("REDIS_URL is not a Redis URL") // err may contain the password
 	}
 	return redis.NewClient(options), nil
 }

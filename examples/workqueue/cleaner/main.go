@@ -4,10 +4,10 @@
 //	go run ./examples/workqueue/cleaner [-light 1m] [-deep 6h] prefix...
 //	go run ./examples/workqueue/cleaner -stdin [host]
 //
-// It uses the Redis server at REDIS_URL, redis://localhost:6379 by default. With -stdin it cleans
-// on request, by lines "light:PREFIX" and "deep:PREFIX", as the protocol's test suite sends them.
-// The server may then be an argument: a host, with or without a port, as that suite passes it, or a
-// URL. The suite starts a program with nothing but the host, so give it a script:
+// It uses the Redis server at REDIS_URL, redis://localhost:6379 by default. With -stdin, it cleans
+// on request: it reads lines "light:PREFIX" and "deep:PREFIX", as the protocol's test suite sends
+// them. The server may then be an argument: a host, with or without a port, as the suite passes it,
+// or a URL. The suite starts a program with only the host as an argument, so give it a script:
 //
 //	#!/bin/sh
 //	exec cleaner -stdin "$@"
@@ -43,10 +43,10 @@ func main() {
 	}
 }
 
-// errUsage is returned for arguments that make no sense, after the usage has been written.
+// errUsage is returned for invalid arguments, after the usage has been written.
 var errUsage = errors.New("wrong arguments")
 
-// run does what the command line asks for.
+// run runs the command line.
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	var config workqueue.CleanerConfig
 	flags := flag.NewFlagSet("cleaner", flag.ContinueOnError)
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	return clean(ctx, config, flags.Args())
 }
 
-// serve cleans the queues that are named in the input.
+// serve cleans the queues named in the input.
 func serve(ctx context.Context, host string, in io.Reader, out io.Writer) error {
 	rdb, err := connect(host)
 	if err != nil {
@@ -95,7 +95,7 @@ func clean(ctx context.Context, config workqueue.CleanerConfig, prefixes []strin
 	return workqueue.NewCleaner(rdb, config, queues...).Run(ctx)
 }
 
-// connect returns a client of the server at a host or URL. If it is empty, REDIS_URL has the
+// connect returns a client for the server at a host or URL. If host is empty, REDIS_URL has the
 // address.
 func connect(host string) (*redis.Client, error) {
 	url := cmp.Or(host, os.Getenv("REDIS_URL"), "localhost")

@@ -1,5 +1,5 @@
-// Package keepalive closes connections whose other side has vanished without a word, as a host does
-// that loses its power or its network.
+// Package keepalive closes connections whose other side has vanished silently, like a host that has
+// lost its power or its network.
 package keepalive
 
 import (
@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Listener returns a listener whose TCP connections fail when the other host is silent for that
-// long: a silent one is probed, after half of the time for the first time. Written data may stay
-// unacknowledged for that long too, or for the time for writing if that is longer; if that is 0, as
-// long as the system likes. Other systems than Linux do not know such a limit.
+// Listener returns a listener whose TCP connections fail once the other host has been silent for
+// that long. The first probe is sent after half that time. Written data may stay unacknowledged for
+// the longer of silence and writing, or as long as the system likes if writing is 0. Only Linux has
+// such a limit.
 //
-// With a silence of 0 or less, the connections are as the listener returns them. Connections that
-// are not of TCP always are.
+// If silence is 0 or less, or a connection is not TCP, connections are returned unchanged.
 func Listener(l net.Listener, silence, writing time.Duration) net.Listener {
 	if silence <= 0 {
 		return l
@@ -25,7 +24,7 @@ func Listener(l net.Listener, silence, writing time.Duration) net.Listener {
 	return &listener{l, silence, unacknowledged}
 }
 
-// probes is how many probes are sent, one after the other, before a connection is given up.
+// probes is the number of unanswered probes after which a connection is given up.
 const probes = 3
 
 type listener struct {
@@ -42,7 +41,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return connection, err
 }
 
-// set sets the options of a connection. One that is broken by now fails without them.
+// set sets the options of a connection. Errors are ignored: a broken connection fails anyway.
 func (l *listener) set(tcp *net.TCPConn) {
 	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
 		Enable: true, Idle: l.silence / 2, Interval: l.silence / (2 * probes), Count: probes,

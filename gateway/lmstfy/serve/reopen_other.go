@@ -2,5 +2,5 @@
 
 package serve
 
-// ignoreReopen does nothing: there is no such signal.
+// ignoreReopen does nothing: this system has no such signal.
 func ignoreReopen() (stop func()) { return func() {} }

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// ignoreReopen ignores the signal by which the other server reopens its logs: there are no files.
+// ignoreReopen ignores the signal on which the other server reopens its log files. This one has
+// none.
 func ignoreReopen() (stop func()) {
 	reopen := make(chan os.Signal, 1)
 	signal.Notify(reopen, syscall.SIGUSR1)

@@ -19,54 +19,54 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// shutdownTimeout is how long requests may take that are being answered when the program is to end.
+// shutdownTimeout limits how long open requests may take when the program shuts down.
 const shutdownTimeout = 30 * time.Second
 
 // defaultFile is the configuration file that lmstfy's own server reads if none is named.
 const defaultFile = "conf/config.toml"
 
-// Options are the addresses of the server and of the Redis server of its jobs.
+// Options configure the server.
 type Options struct {
-	// AdminHosts are names by which the admin API may be asked, beside addresses, localhost and those
-	// of the file.
+	// AdminHosts are host names under which the admin API may be requested, beside addresses,
+	// localhost and those in the file.
 	AdminHosts []string
 
-	// AdminListen is the address of the admin API, instead of that of the file. Defaults to
+	// AdminListen is the address of the admin API. It overrides the file. Defaults to
 	// 127.0.0.1:7778.
 	AdminListen string
 
-	// ConfigFile is a configuration file of lmstfy's own server. Defaults to conf/config.toml, if
-	// there is that file, and Redis is not named.
+	// ConfigFile is a configuration file of lmstfy's own server. Defaults to conf/config.toml if
+	// that file exists and Redis is empty.
 	ConfigFile string
 
-	// Listen is the address of the API, instead of that of the file. Defaults to 127.0.0.1:7777.
+	// Listen is the address of the API. It overrides the file. Defaults to 127.0.0.1:7777.
 	Listen string
 
-	// MaxConnections is how many connections each of the two may have, as in [lmstfy.Config].
+	// MaxConnections limits the connections of each of the two APIs, as in [lmstfy.Config].
 	MaxConnections int
 
-	// Namespace is the namespace of qless, with Redis. Defaults to "ql:".
+	// Namespace is the qless namespace in Redis. Defaults to "ql:".
 	Namespace string
 
-	// PIDFile is where the id of the process is written.
+	// PIDFile is the file to which the id of the process is written.
 	PIDFile string
 
-	// Redis is the URL of the Redis server, instead of that of the file. Without either, jobs are
-	// kept in memory, and lost at the end.
+	// Redis is the URL of the Redis server. It overrides the file. Without either, jobs are kept in
+	// memory and lost at the end.
 	Redis string
 
-	// SkipTokens has requests taken without looking at their tokens.
+	// SkipTokens accepts requests without checking their tokens.
 	SkipTokens bool
 }
 
-// A setup is what the program serves, and where.
+// A setup holds the server and its addresses.
 type setup struct {
 	config              lmstfy.Config
 	listen, adminListen string
 	close               func()
 }
 
-// Run serves until the context ends. It prints its addresses when it listens.
+// Run serves until the context ends. It prints its addresses once it listens.
 func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	s, err := o.setUp(ctx, stdout, stderr)
 	if err != nil {
@@ -118,7 +118,7 @@ func shutDown(server *lmstfy.Server, logger *slog.Logger) {
 	}
 }
 
-// setUp connects to what the options, or the file, say.
+// setUp connects to Redis as the options or the file say.
 func (o Options) setUp(ctx context.Context, stdout, stderr io.Writer) (*setup, error) {
 	s := &setup{listen: "127.0.0.1:7777", adminListen: "127.0.0.1:7778", close: func() {}}
 	logger := slog.New(slog.NewTextHandler(stderr, nil))

@@ -14,29 +14,29 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// shutdownTimeout is how long the commands that are under way may take when the program ends.
+// shutdownTimeout limits how long commands under way may take when the program ends.
 const shutdownTimeout = 10 * time.Second
 
-// DefaultListen is the address that Workq's own server listens on.
+// DefaultListen is the default address of Workq's own server.
 const DefaultListen = "127.0.0.1:9922"
 
-// Options are the addresses of the server and of the Redis server of its jobs.
+// Options configure the server.
 type Options struct {
 	// Listen is the address to listen on. Port 0 chooses a free one.
 	Listen string
 
-	// MaxConnections is how many connections there may be, as in [workq.Config].
+	// MaxConnections limits the number of connections, as in [workq.Config].
 	MaxConnections int
 
 	// Namespace is the namespace of qless. Defaults to "ql:".
 	Namespace string
 
-	// Redis is the URL of the Redis server. Jobs are kept in memory without one, and lost at the
+	// Redis is the URL of the Redis server. If it is empty, jobs are kept in memory and lost at the
 	// end.
 	Redis string
 }
 
-// Run serves until the context ends. It prints its address when it listens.
+// Run serves until the context ends. It prints its address once it listens.
 func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	client, closeClient, err := o.connect(ctx, log, stdout)
@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	return serve(ctx, server, listener)
 }
 
-// connect returns a client of the server that the options name, or of one in memory.
+// connect returns a client for the server in the options, or for one in memory.
 func (o Options) connect(
 	ctx context.Context, log *slog.Logger, stdout io.Writer,
 ) (client *qless.Client, closeClient func(), err error) {

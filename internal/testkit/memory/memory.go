@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Client returns a client of a miniredis of its own, which is patient: on a busy machine, miniredis
-// takes seconds for a long script.
+// Client returns a client for a miniredis of its own. Its timeouts are long: on a busy machine,
+// miniredis takes seconds for a long script.
 func Client(t testing.TB) *redis.Client {
 	t.Helper()
 	options := testkit.Options(miniredis.RunT(t).Addr())

@@ -7,9 +7,9 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A History has the last runs of a dashboard.
+// A History holds the last runs of a dashboard.
 type History struct {
-	// MaxReceipt is the largest size of a receipt.
+	// MaxReceipt is the maximum size of a receipt.
 	MaxReceipt ReceiptSize
 
 	mu       sync.Mutex
@@ -18,7 +18,7 @@ type History struct {
 	underWay sync.WaitGroup
 }
 
-// The number of runs that are remembered, and of long ones under way at a time.
+// The maximum numbers of runs that are remembered, and of long ones under way.
 const (
 	maxRuns     = 200
 	maxLongRuns = 4
@@ -29,8 +29,8 @@ func NewHistory() *History {
 	return &History{MaxReceipt: ReceiptSize{Jobs: 100_000, Bytes: 64 << 20}}
 }
 
-// Start starts a run, and returns it, or the one that the same form has started before. A form that
-// has done nothing may be sent again.
+// Start starts a run and returns it, or returns the run that the same form has started before. A
+// form whose run has done nothing may be sent again.
 func (h *History) Start(r *Run) (*Run, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *History) Outcome(s *Space, id string) *Outcome {
 	return run.done
 }
 
-// Close stops all runs after the step that they are at, and waits for that.
+// Close stops all runs after their current steps, and waits for them.
 func (h *History) Close() {
 	h.mu.Lock()
 	for _, run := range h.runs {

@@ -10,15 +10,15 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// An Outcome is what a run has done.
+// An Outcome is the outcome of a run.
 type Outcome struct {
 	ID      string            `json:"id"`
 	Action  string            `json:"action"`
 	Time    time.Time         `json:"time"`
-	Count   int               `json:"count"`               // of the jobs that were changed
-	Left    int               `json:"left"`                // of those left as they were
-	Why     map[string]string `json:"why,omitempty"`       // they were left, by jid
-	Error   string            `json:"error,omitempty"`     // what has ended it early
+	Count   int               `json:"count"`               // of changed jobs
+	Left    int               `json:"left"`                // of unchanged jobs
+	Why     map[string]string `json:"why,omitempty"`       // the reasons for unchanged jobs, by jid
+	Error   string            `json:"error,omitempty"`     // the error that ended it early
 	JIDs    []string          `json:"jids,omitempty"`      // of new jobs
 	Recur   string            `json:"recurring,omitempty"` // the jid of a new recurring job
 	Receipt string            `json:"receipt,omitempty"`   // the ID of the receipt of canceled jobs
@@ -29,8 +29,8 @@ type Outcome struct {
 }
 
 const (
-	maxReasons = 100 // the largest number of jobs with a reason
-	maxNewJobs = 20  // the largest number of new jobs that are named
+	maxReasons = 100 // the maximum number of jobs with a reason
+	maxNewJobs = 20  // the maximum number of new jobs that are named
 )
 
 func (o *Outcome) add(done inspect.Result) {
@@ -42,7 +42,7 @@ func (o *Outcome) add(done inspect.Result) {
 	o.Left = before + done.Left
 }
 
-// leave notes that a job was left as it is.
+// leave records that a job was not changed.
 func (o *Outcome) leave(jid string, why error) {
 	o.Left++
 	if o.Why == nil {
@@ -53,7 +53,7 @@ func (o *Outcome) leave(jid string, why error) {
 	}
 }
 
-// forgive forgets that jobs were left.
+// forgive forgets that jobs were not changed.
 func (o *Outcome) forgive(jids []string) {
 	o.Left -= len(jids)
 	for _, jid := range jids {
@@ -61,14 +61,14 @@ func (o *Outcome) forgive(jids []string) {
 	}
 }
 
-// put notes that a job was put.
+// put records that a job was put.
 func (o *Outcome) put(jid string) {
 	if len(o.JIDs) < maxNewJobs {
 		o.JIDs = append(o.JIDs, jid)
 	}
 }
 
-// Sentence describes the outcome, or is empty if nothing was done.
+// Sentence describes the outcome. It is empty if nothing was done.
 func (o *Outcome) Sentence() string {
 	switch {
 	case o.Count == 0 && (o.Left > 0 || o.Err != nil):
@@ -79,7 +79,7 @@ func (o *Outcome) Sentence() string {
 	return words.Plural(o.Count, "job") + " " + o.info.Done + "."
 }
 
-// Kept says how many jobs were left as they were: "3 jobs not canceled".
+// Kept tells how many jobs were not changed: "3 jobs not canceled".
 func (o *Outcome) Kept() string {
 	if strings.HasSuffix(o.info.Done, ".") {
 		return words.Plural(o.Left, "job") + " not changed"
@@ -87,7 +87,7 @@ func (o *Outcome) Kept() string {
 	return words.Plural(o.Left, "job") + " not " + o.info.Done
 }
 
-// reasonOf returns the reason why a run has ended early, or is empty.
+// reasonOf returns the reason why a run ended early, or "".
 func reasonOf(err error) string {
 	switch {
 	case err == nil:

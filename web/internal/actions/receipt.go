@@ -32,13 +32,13 @@ type Receipt struct {
 // A ReceiptSize is the size of a receipt.
 type ReceiptSize struct{ Jobs, Bytes int }
 
-// The number of receipts that are kept, and how many of them may have the greatest size.
+// The maximum number of receipts, and the number of them that may have the maximum size.
 const (
 	maxReceipts  = 20
 	fullReceipts = 4
 )
 
-// newReceipt keeps the receipt of a run, and drops the oldest ones if there is too much.
+// newReceipt returns a new receipt of a run, and drops the oldest ones if there are too many.
 func (h *History) newReceipt(r *Run) *Receipt {
 	receipt := &Receipt{ID: r.ID, Began: r.now.Began, space: r.Space, most: h.MaxReceipt}
 	h.mu.Lock()
@@ -68,7 +68,7 @@ func (h *History) Receipt(s *Space, id string) (*Receipt, error) {
 	return nil, notFound("there is no such receipt: only the last %d are kept", maxReceipts)
 }
 
-// checkRoom returns an error if jobs that are about to be canceled are too many.
+// checkRoom returns an error if the receipt has no room for jobs that are about to be canceled.
 func (p *Receipt) checkRoom(jobs []*qless.Job) error {
 	sum, err := sizeOf(jobs)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Receipt) all() []*qless.Job {
 	return slices.Clone(p.jobs)
 }
 
-// Write writes the jobs as lines of JSON, which "qless job put --from" takes.
+// Write writes the jobs as lines of JSON, which "qless job put --from" accepts.
 func (p *Receipt) Write(w io.Writer) error {
 	for _, job := range p.all() {
 		line, err := lineOf(job)
@@ -143,14 +143,14 @@ func lineOf(job *qless.Job) ([]byte, error) {
 	return line.Bytes(), err
 }
 
-// isLongReceipt reports whether it takes long to put the jobs of a receipt again.
+// isLongReceipt reports whether putting the jobs of a receipt again may take long.
 func isLongReceipt(s *Space, f *Form) bool {
 	p, err := s.History.Receipt(s, f.Get("receipt"))
 	return err == nil && p.size().Jobs > doneAtOnce
 }
 
-// A restore puts the jobs of a receipt again, each after the jobs that it waits for. Jobs that are
-// there are left alone.
+// A restore puts the jobs of a receipt again, each after the jobs that it waits for. Existing jobs
+// are not changed.
 type restore struct{}
 
 func (restore) Check(*Form) {}
@@ -177,11 +177,11 @@ func (restore) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Result, 
 type restoring struct {
 	run    *Run
 	jobs   map[string]*qless.Job
-	levels map[string]int  // one more than those of the jobs that a job waits for
+	levels map[string]int  // of jobs, higher than those of the jobs they wait for
 	left   map[string]bool // jobs that could not be put
 }
 
-// level returns the level of a job. It is 0 while it is looked for, which ends cycles.
+// level returns the level of a job. While it is being determined, it is 0, which ends cycles.
 func (t *restoring) level(jid string) int {
 	job, level := t.jobs[jid], t.levels[jid]
 	if _, isKnown := t.levels[jid]; isKnown || job == nil {
@@ -200,7 +200,8 @@ func waitsFor(job *qless.Job) []string {
 	return slices.Concat(job.Options.Parents, job.Dependencies)
 }
 
-// putAll puts the jobs page by page. A page has jobs of one queue, none of which waits for another.
+// putAll puts the jobs page by page. The jobs of a page are for one queue and do not wait for each
+// other.
 func (t *restoring) putAll(ctx context.Context, jobs []*qless.Job) error {
 	compare := func(a, b *qless.Job) int {
 		return cmp.Or(t.level(a.JID)-t.level(b.JID), cmp.Compare(a.Queue, b.Queue))
@@ -222,7 +223,7 @@ func (t *restoring) putAll(ctx context.Context, jobs []*qless.Job) error {
 	return nil
 }
 
-// putPage puts jobs of one queue, except for jobs that can't be put any more.
+// putPage puts jobs of one queue, except for jobs that can no longer be put.
 func (t *restoring) putPage(ctx context.Context, jobs []*qless.Job) error {
 	jobs = slices.DeleteFunc(jobs, t.isHopeless)
 	for len(jobs) > 0 {
@@ -259,7 +260,7 @@ func (t *restoring) putPage(ctx context.Context, jobs []*qless.Job) error {
 	return nil
 }
 
-// isHopeless reports whether a job waits for one that could not be put: it would not wait for that.
+// isHopeless reports whether a job waits for one that could not be put.
 func (t *restoring) isHopeless(job *qless.Job) bool {
 	for _, before := range waitsFor(job) {
 		if t.left[before] {

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// recurringActions are the actions on recurring jobs.
+// recurringActions returns the actions on recurring jobs.
 func recurringActions() []*Info {
 	jid := subject("jid", "Recurring job")
 	klass := Field{Name: "klass", Label: "Klass", Kind: Text}
@@ -58,7 +58,7 @@ func recurringActions() []*Info {
 	}
 }
 
-// onRecurring returns an action that does something with a recurring job.
+// onRecurring returns an action on a recurring job.
 func onRecurring(do func(ctx context.Context, r *Run, job *qless.RecurringJob) error) Action {
 	return single(func(ctx context.Context, r *Run) error {
 		job, err := r.Space.Client.RecurringJob(ctx, r.Form.Get("jid"))
@@ -69,7 +69,7 @@ func onRecurring(do func(ctx context.Context, r *Run, job *qless.RecurringJob) e
 	})
 }
 
-// runRecurring puts a job as the recurring job would.
+// runRecurring puts a job like those of the recurring job.
 func runRecurring(ctx context.Context, r *Run, job *qless.RecurringJob) error {
 	return r.put(r.Space.Client.Queue(job.Queue).Put(ctx, job.Klass, slices.Clone(job.Data),
 		qless.Priority(job.Priority), qless.Retries(job.Retries), qless.Tags(job.Tags)))
@@ -89,7 +89,7 @@ func fillRecurring(ctx context.Context, s *Space, f *Form) error {
 	return nil
 }
 
-// setRecurring changes the fields that the form has.
+// setRecurring changes the fields in the form.
 func setRecurring(ctx context.Context, r *Run, job *qless.RecurringJob) error {
 	f := r.Form
 	interval := f.duration("interval")

@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// A Request asks for an action.
+// A Request is a request for an action.
 type Request struct {
 	Info   *Info
 	Form   *Form
 	Space  *Space
 	Target *Target // the jobs, if the action is about jobs
-	Count  *Count  // of these, once they were counted
+	Count  *Count  // the number of these, once counted
 }
 
-// OnceName is the name of the input by which a form is known that is sent twice: by a double click,
-// or because a page that followed it was loaded again. It is done once. Actions that change nothing
-// when they are done twice have no need of it.
+// OnceName is the name of the input that identifies a form that is sent twice, by a double click or
+// a reload of the page that followed. Its action is done once. Idempotent actions don't need it.
 const OnceName = "once"
 
 // NewRequest returns a request for an action with the values of a form.
@@ -36,8 +35,8 @@ func (s *Space) NewRequest(info *Info, values url.Values) (*Request, error) {
 	return q, err
 }
 
-// IsReady reports whether there is nothing to ask: all is said, and it is confirmed or does no
-// harm. It notes in the form what can't be used.
+// IsReady reports whether the request needs no question: it is complete, and confirmed or harmless.
+// It records invalid fields in the form.
 func (q *Request) IsReady() bool {
 	isSure := q.Form.Get("sure") != ""
 	if !isSure && (q.Info.asks(q.Form) || q.Target != nil && !q.Target.isOne()) {
@@ -48,7 +47,7 @@ func (q *Request) IsReady() bool {
 	return len(q.Form.Problems) == 0
 }
 
-// CountJobs counts the jobs of the request, once.
+// CountJobs counts the jobs of the request, unless they have been counted.
 func (q *Request) CountJobs(ctx context.Context) error {
 	if q.Target == nil || q.Count != nil {
 		return nil
@@ -58,7 +57,7 @@ func (q *Request) CountJobs(ctx context.Context) error {
 	return err
 }
 
-// Fill adds to the form what is set now, unless it says something itself.
+// Fill adds the current values to the form, unless it has values of its own.
 func (q *Request) Fill(ctx context.Context) error {
 	if q.Info.Fill == nil || !q.Form.isFresh(q.Info.Fields) {
 		return nil
@@ -66,16 +65,16 @@ func (q *Request) Fill(ctx context.Context) error {
 	return q.Info.Fill(ctx, q.Space, q.Form)
 }
 
-// typedFrom is the number of jobs above which one has to type a name.
+// typedFrom is the number of jobs above which the user has to type a name.
 const typedFrom = 1000
 
-// MustType reports whether one has to type a name, since the jobs are many.
+// MustType reports whether the user has to type a name, because there are many jobs.
 func (q *Request) MustType() bool {
 	return q.Count != nil && (q.Count.IsMore || q.Count.Jobs > typedFrom)
 }
 
-// Typed is the name that one has to type: of the queue, group, tag or worker, or else of the
-// action.
+// Typed returns the name that the user has to type: that of the queue, group, tag or worker, or
+// else of the action.
 func (q *Request) Typed() string {
 	name := strings.TrimSpace(printable(q.Target.Name))
 	if name == "" {
@@ -84,7 +83,8 @@ func (q *Request) Typed() string {
 	return name
 }
 
-// IsTyped reports whether the name was typed if it has to be. It notes in the form if it was not.
+// IsTyped reports whether the name was typed, if that is required. If not, it records that in the
+// form.
 func (q *Request) IsTyped() bool {
 	if !q.MustType() || strings.TrimSpace(printable(q.Form.Get("typed"))) == q.Typed() {
 		return true
@@ -99,7 +99,7 @@ func printable(text string) string {
 	return strings.NewReplacer("\x00", "\ufffd", "\r", " ", "\n", " ").Replace(text)
 }
 
-// isLong reports whether it may take long.
+// isLong reports whether the action may take long.
 func (q *Request) isLong() bool {
 	if q.Target != nil {
 		return q.Count != nil && (q.Count.IsMore || q.Count.Jobs > doneAtOnce)

@@ -17,13 +17,12 @@ import (
 )
 
 const (
-	doneAtOnce   = 500       // the number of jobs changed in one step, and while a browser waits
-	readAtOnce   = 25        // the number of jobs read by one script, since their data may be long
-	maxCollected = 1_000_000 // the largest number of jobs of a run
+	doneAtOnce   = 500       // jobs changed in one step, or while the browser waits
+	readAtOnce   = 25        // jobs read by one script, since their data may be long
+	maxCollected = 1_000_000 // the maximum number of jobs of a run
 )
 
-// The time that the server may take for one step of a run, and for all of one that takes long and
-// has no steps of its own.
+// The time limits of a step of a run, and of a long run without steps.
 const (
 	stepTimeout = time.Minute
 	longTimeout = time.Hour
@@ -34,7 +33,7 @@ var (
 	errStopped = errors.New("stopped: the rest was left as it was")
 )
 
-// A Run does an action, in steps.
+// A Run does an action in steps.
 type Run struct {
 	ID     string
 	Info   *Info
@@ -44,7 +43,7 @@ type Run struct {
 	IsLong bool          // it may take long
 	Ended  chan struct{} // closed when the outcome is final
 
-	once    string // by what the form is known
+	once    string // identifies the form
 	target  *Target
 	log     *slog.Logger
 	receipt *Receipt
@@ -53,11 +52,11 @@ type Run struct {
 	mu       sync.Mutex
 	now      Progress
 	done     *Outcome
-	selected int      // the number of jobs that it is about
+	selected int      // the number of its jobs
 	logged   []string // the jids of some of them
 }
 
-// NewRun returns a run that does what is asked for. It logs to a logger.
+// NewRun returns a run of a request.
 func NewRun(q *Request, log *slog.Logger) *Run {
 	r := &Run{
 		ID: NewID(), Info: q.Info, Space: q.Space, Form: q.Form, Back: q.Form.Get("back"),
@@ -71,7 +70,7 @@ func NewRun(q *Request, log *slog.Logger) *Run {
 	return r
 }
 
-// NewID returns a word that nothing else is called.
+// NewID returns a unique word.
 func NewID() string { return rand.Text() }
 
 // hasEnded reports whether the outcome is final.
@@ -87,7 +86,7 @@ func (r *Run) hasEnded() bool {
 // hasFailed reports whether the run has ended and done nothing.
 func (r *Run) hasFailed() bool { return r.hasEnded() && r.done.Err != nil && r.done.Count == 0 }
 
-// do does the action, and notes the outcome.
+// do does the action and records the outcome.
 func (r *Run) do() {
 	defer close(r.Ended)
 	if r.IsLong {
@@ -105,7 +104,7 @@ func (r *Run) do() {
 	r.Space.Ended(r.done)
 }
 
-// guarded turns a panic into an error: it must not end the program.
+// guarded turns a panic into an error, because it must not end the program.
 func (r *Run) guarded() (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -130,7 +129,7 @@ func (r *Run) guarded() (err error) {
 }
 
 // onJobs changes the jobs of the request. It collects them first, because a change may remove jobs
-// from the list that they are in.
+// from their list.
 func (r *Run) onJobs() error {
 	isCancel := r.Info.Name == "job.cancel"
 	if isCancel {
@@ -148,7 +147,7 @@ func (r *Run) onJobs() error {
 			return err
 		}
 		r.change(func(done *Outcome) { done.forgive(blocked) })
-		jids = blocked // others depended on them, which are canceled now
+		jids = blocked // the jobs that depended on them are canceled now
 	}
 	return nil
 }
@@ -190,7 +189,7 @@ func (r *Run) checkStopped() error {
 	return nil
 }
 
-// pass changes jobs, step by step, and returns the ones that others depend on.
+// pass changes jobs step by step, and returns the jobs that others depend on.
 func (r *Run) pass(jids []string) (blocked []string, err error) {
 	for some := range slices.Chunk(jids, doneAtOnce) {
 		if err := r.checkStopped(); err != nil {
@@ -209,7 +208,7 @@ func (r *Run) pass(jids []string) (blocked []string, err error) {
 	return blocked, nil
 }
 
-// step changes those jobs that are still what the page has shown.
+// step changes the jobs that are still as the page has shown them.
 func (r *Run) step(jids []string) (done inspect.Result, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
@@ -237,7 +236,7 @@ func (r *Run) step(jids []string) (done inspect.Result, err error) {
 	return done, err
 }
 
-// unchanged returns the jobs that are still what the page has shown, and notes the others.
+// unchanged returns the jobs that are still as the page has shown them, and records the others.
 func (r *Run) unchanged(jids []string, jobs []*qless.Job) []*qless.Job {
 	same := map[string]bool{}
 	jobs = slices.DeleteFunc(jobs, func(job *qless.Job) bool {
@@ -276,7 +275,7 @@ func (r *Run) change(do func(done *Outcome)) {
 
 func (r *Run) add(done inspect.Result) { r.change(func(o *Outcome) { o.add(done) }) }
 
-// put notes that a job was put, unless there was an error, which it returns.
+// put records that a job was put, unless there was an error, which it returns.
 func (r *Run) put(jid string, err error) error {
 	if err == nil {
 		r.change(func(done *Outcome) { done.put(jid) })
@@ -288,7 +287,7 @@ func (r *Run) enter(phase string, found int) {
 	r.change(func(*Outcome) { r.now.Phase, r.now.Found = phase, found })
 }
 
-// Outcome returns what a run that has ended has done.
+// Outcome returns the outcome of a run that has ended.
 func (r *Run) Outcome() *Outcome {
 	<-r.Ended
 	return r.done
@@ -312,7 +311,7 @@ type Progress struct {
 // IsDone reports whether the run has ended.
 func (p *Progress) IsDone() bool { return p.Outcome != nil }
 
-// Progress returns how far the run is.
+// Progress returns the progress of the run.
 func (r *Run) Progress() *Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -325,13 +324,13 @@ func (r *Run) Progress() *Progress {
 	return &p
 }
 
-// The number of jids in a record of the log, and the length of a text in it.
+// The maximum number of jids in a log record, and the maximum length of a text.
 const (
 	loggedJobs = 20
 	loggedText = 200
 )
 
-// Short returns a text as the log has it.
+// Short shortens a text for the log.
 func Short(text string) string {
 	if len(text) > loggedText {
 		return text[:loggedText] + "…"
@@ -339,7 +338,7 @@ func Short(text string) string {
 	return text
 }
 
-// selects notes for the log which jobs a run is about.
+// selects records the jobs of a run for the log.
 func (r *Run) selects(jids []string) {
 	r.selected = len(jids)
 	for _, jid := range jids[:min(len(jids), loggedJobs)] {
@@ -347,7 +346,7 @@ func (r *Run) selects(jids []string) {
 	}
 }
 
-// logOutcome logs what has become of the run.
+// logOutcome logs the outcome of the run.
 func (r *Run) logOutcome() {
 	log := r.log.With("changed", r.done.Count, "left", r.done.Left)
 	if r.selected > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// otherActions are the actions on workers, schedules, limits and settings.
+// otherActions returns the actions on workers, schedules, limits and settings.
 func otherActions() []*Info {
 	worker, id := subject("worker", "Worker"), subject("id", "Schedule")
 	limit, setting := subject("name", "Limit"), subject("name", "Setting")
@@ -90,7 +90,7 @@ func otherActions() []*Info {
 	}
 }
 
-// limit returns the limit that a form is about.
+// limit returns the limit that a form names.
 func (r *Run) limit() *qless.Limit { return r.Space.Client.Limit(r.Form.Get("name")) }
 
 func checkLimit(f *Form) {
@@ -114,7 +114,7 @@ func setLimit(ctx context.Context, r *Run) error {
 
 func fillLimit(ctx context.Context, s *Space, f *Form) error {
 	info, err := s.Limit(ctx, f.Get("name"))
-	if errors.Is(err, qless.ErrInvalid) { // the page says so when it is set
+	if errors.Is(err, qless.ErrInvalid) { // setting it reports the error
 		return nil
 	}
 	if n := info.Config.Concurrency; n > 0 {

@@ -14,17 +14,17 @@ import (
 // A Query matches jobs in all lists.
 type Query struct {
 	Text  string `json:"query"`
-	In    string `json:"in,omitempty"` // the field with the text; empty: klass, tag or jid
+	In    string `json:"in,omitempty"` // the field with the text; empty for klass, tag or jid
 	State string `json:"state,omitempty"`
 	Queue string `json:"queue,omitempty"`
 	Batch bool   `json:"-"` // only callbacks of batches
 }
 
-// Fields are the fields in which a text can be searched: first klass, tag and jid together, and at
-// last the data.
+// Fields are the fields that can be searched for a text: klass, tag and jid together first, and the
+// data last.
 var Fields = []string{"", "klass", "tag", "jid", "failure", "data"}
 
-// States are the states, and lists, in which jobs can be searched: any of them, or one.
+// States are the states and lists in which jobs can be searched: any of them, or one.
 var States = []string{
 	"", "waiting", "running", "stalled", "scheduled", "depends", "failed", "complete",
 }
@@ -45,7 +45,7 @@ func (q *Query) Check(hidesData bool) error {
 	return nil
 }
 
-// IsAsked reports whether anything is searched.
+// IsAsked reports whether the query has any condition.
 func (q *Query) IsAsked() bool { return q.Text != "" || q.State != "" || q.Queue != "" }
 
 // String describes the jobs.
@@ -102,13 +102,13 @@ func (q *Query) Holds(job *qless.Job) bool {
 	return isKlass || hasTag || isJID
 }
 
-// HasText reports whether a text has another one in it, in upper or lower case.
+// HasText reports whether a text contains another one, ignoring case.
 func HasText(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// place returns the place of a list in a search: those of tags, queues, failures and of what is
-// complete come after each other.
+// place returns the place of a list in a search: tags, queues, failures and completed jobs, in this
+// order.
 func place(kind byte, name string, number int) string {
 	return fmt.Sprintf("%c %q %d", kind, name, number)
 }
@@ -121,8 +121,8 @@ const (
 	ofComplete = 'd'
 )
 
-// Lists returns the lists that may have such jobs, in the order of the search. An overview has the
-// existing lists.
+// Lists returns the lists that may contain matches, in the order of the search. The overview has
+// the existing lists.
 func (q *Query) Lists(in *inspect.Inspector, seen *inspect.Overview) []List {
 	var lists []List
 	if q.Text != "" && (q.In == "" || q.In == "tag") {
@@ -214,7 +214,7 @@ func (q *Query) failedLists(in *inspect.Inspector, group string, count int) []Li
 	return q.passes(list)
 }
 
-// passes returns a list once for each filter that it has to be searched with.
+// passes returns a list once per filter that it has to be searched with.
 func (q *Query) passes(list List) []List {
 	list.Filter.Batch = q.Batch
 	if q.Text == "" {
@@ -236,7 +236,7 @@ func (q *Query) passes(list List) []List {
 	if q.In == "klass" {
 		return []List{byKlass}
 	}
-	// The tag was searched before. No job is found twice.
+	// The tag was searched before, and no job is found twice.
 	isNew := func(job *inspect.Row) bool {
 		return !slices.Contains(job.Tags, q.Text) && (list.Matches == nil || list.Matches(job))
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Schedule writes the times of the spec of a schedule, or nothing for a spec of no common form. The
-// time zone is not part of it.
+// Schedule describes the times of a schedule's spec, without the time zone. It returns "" for specs
+// of an uncommon form.
 func Schedule(spec string) string {
 	spec = strings.TrimSpace(timeZone.ReplaceAllString(strings.TrimSpace(spec), ""))
 	if full, isKnown := shorthands[spec]; isKnown {
@@ -46,7 +46,7 @@ var shorthands = map[string]string{
 
 var timeZone = regexp.MustCompile(`^(CRON_)?TZ=\S+`)
 
-// timesOf writes the times of a day: "at 06:30", "every 5 minutes".
+// timesOf describes the times of a day: "at 06:30", "every 5 minutes".
 func timesOf(minute, hour string) string {
 	if n := stepOf(minute, 60); hour == "*" && n > 0 {
 		return every(n, "minute")
@@ -69,7 +69,7 @@ func timesOf(minute, hour string) string {
 	return "at " + times
 }
 
-// stepOf returns the n of "*" or "*/n", if the times are evenly spaced; else 0.
+// stepOf returns the n of "*" or "*/n" if the times are evenly spaced, and otherwise 0.
 func stepOf(field string, whole int) int {
 	if field == "*" {
 		return 1
@@ -91,7 +91,7 @@ func every(n int, unit string) string {
 
 func isAny(field string) bool { return field == "*" || field == "?" }
 
-// daysOf writes the days: "on Monday", "on day 1 of every month".
+// daysOf describes the days: "on Monday", "on day 1 of every month".
 func daysOf(day, month, weekday string) string {
 	days, months := "", "every month"
 	if isAny(day) && isAny(month) {
@@ -111,8 +111,8 @@ func daysOf(day, month, weekday string) string {
 	return "on day " + days + " of " + months
 }
 
-// listOf writes a field such as "1,3-5" or "mon": "1, 3 to 5 and 7". It is empty if the field is
-// something else.
+// listOf describes a field such as "1,3-5" or "mon": "1, 3 to 5 and 7". It returns "" for other
+// fields.
 func listOf(field string, least, most int, word func(int) string) string {
 	number := func(text string) int {
 		for n := least; n <= most; n++ {

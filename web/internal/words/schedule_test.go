@@ -42,7 +42,7 @@ func TestSchedulesInWords(t *testing.T) {
 		"@every 48h":                       "every 48h",
 		"@every 1.5s":                      "every 1.5s",
 		"@every x":                         "",
-		"0 0 13 * 5":                       "", // either, which is hard to say
+		"0 0 13 * 5":                       "", // either of the two, which is hard to describe
 		"1-10,20,30-40 6 * * *":            "",
 		"0 0 32 * *":                       "",
 		"5-1 * * * *":                      "",

@@ -5,22 +5,22 @@ import "strings"
 // A Part is a part of a message with a stack.
 type Part struct {
 	Text     string
-	IsFolded bool // it is of the runtime, or of the worker
+	IsFolded bool // it belongs to the runtime or the worker
 	IsMarked bool // it is the first frame of the program itself
 
 	frames int
 }
 
-// Title is what a folded part is called.
+// Title returns the title of a folded part.
 func (p Part) Title() string { return Plural(p.frames, "frame") + " of the runtime and the worker" }
 
-// foreign are how the names of functions begin that are not the program's own.
+// foreign are the prefixes of functions that are not the program's own.
 var foreign = []string{
 	"runtime.", "runtime/", "panic(", "github.com/qless/qless-go", "created by ", "testing.",
 }
 
-// Stack returns the parts of a message, which may have the stack of a goroutine below it: the line
-// of a function, and then the indented one of its place.
+// Stack returns the parts of a message, which may end with the stack of a goroutine: for each
+// frame, the line of the function and the indented line of its position.
 func Stack(text string) []Part {
 	var parts []Part
 	add := func(text string, like Part) {

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// look reads the version and the settings of the server. Whoever may not read them gets no
+// look reads the version and the settings of the server. A user who may not read them gets no
 // warnings.
 func (b *bench) look(ctx context.Context) error {
 	info, _ := b.redis.Info(ctx, "server").Result()
@@ -30,8 +30,7 @@ func (b *bench) look(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// warnings returns warnings about settings that cost time or jobs. A setting that is empty is not
-// known.
+// warnings returns warnings about settings that cost time or jobs. An empty setting is unknown.
 func warnings(settings map[string]string, roundTrip float64) []string {
 	found := []string{}
 	warn := func(isSo bool, format string, values ...any) {

@@ -11,22 +11,22 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A change is what a command does with many jobs.
+// A change is an action of a command on many jobs.
 type change struct {
-	verb string // "cancel", as in "cancel 3 jobs"
+	verb string // such as "cancel", as in "cancel 3 jobs"
 	done string // "canceled"
-	rest string // what follows, as in "move 3 jobs to slow"
+	rest string // such as "to slow", as in "move 3 jobs to slow"
 
-	confirmed bool // one has to confirm it
-	many      bool // one has to confirm it if there are several
+	confirmed bool // it needs confirmation
+	many      bool // it needs confirmation for several jobs
 
 	do func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error)
 }
 
-// inPage is the number of jobs that a dry run reads between two looks at the clock.
+// inPage is the number of jobs that a dry run reads in a step.
 const inPage = 500
 
-// run returns what changes the jobs that are the arguments.
+// run returns the function that changes the jobs given as arguments.
 func (c change) run(a *app) do {
 	return func(ctx context.Context, client *qless.Client, args []string) error {
 		if err := oneStdin(args...); err != nil {
@@ -40,7 +40,7 @@ func (c change) run(a *app) do {
 	}
 }
 
-// change changes jobs, and returns the changed ones.
+// change changes jobs and reports the changed ones.
 func (a *app) change(ctx context.Context, client *qless.Client, c change, jids []string) error {
 	if len(jids) == 0 {
 		return a.report(c, inspect.Result{})
@@ -84,7 +84,7 @@ func (a *app) wouldChange(
 	return a.printFullJobs(jobs)
 }
 
-// repair changes the jobs of a selection, of which there are so many, and shows its progress.
+// repair changes the jobs of a selection, and shows its progress.
 func (a *app) repair(
 	ctx context.Context, c change, jobs inspect.Selection, total int,
 ) (inspect.Result, error) {
@@ -98,7 +98,7 @@ func (a *app) repair(
 	}))
 }
 
-// ofEach makes the function of a change out of one that changes a single job.
+// ofEach returns the function of a change, given one that changes a single job.
 func ofEach(
 	do func(ctx context.Context, job *qless.Job) error,
 ) func(context.Context, inspect.Selection) (inspect.Result, error) {
@@ -107,11 +107,11 @@ func ofEach(
 	}
 }
 
-// maxReasons is how many jobs are named that were left.
+// maxReasons is the maximum number of unchanged jobs that are named.
 const maxReasons = 20
 
-// report prints the number of changed jobs, and why others were not changed. If some were not, it
-// returns a leftError.
+// report prints the number of changed jobs, and the reasons why others were not changed. If there
+// are any, it returns a leftError.
 func (a *app) report(c change, sum inspect.Result) error {
 	if a.json {
 		if err := a.print(sum, nil); err != nil {
@@ -132,7 +132,7 @@ func (a *app) report(c change, sum inspect.Result) error {
 	return leftError{sum, "job"}
 }
 
-// A leftError reports that jobs, or other things, were left as they were.
+// A leftError reports that some jobs, or other things, were not changed.
 type leftError struct {
 	sum  inspect.Result
 	noun string
@@ -146,7 +146,7 @@ func (e leftError) Error() string {
 	return fmt.Sprintf("%s %s left", text.Count(e.sum.Left, e.noun), was)
 }
 
-// status is that of jobs that are not there, if nothing else is wrong.
+// status returns the exit status, that of missing jobs if nothing else is wrong.
 func (e leftError) status() int {
 	for _, err := range e.sum.Why {
 		if err.Code != qless.ErrNotFound {

@@ -27,7 +27,7 @@ func newCheckedServer(t *testing.T, arguments ...string) *checkedServer {
 	return &checkedServer{&env{t: t, url: "redis://" + server.Addr()}, server.Client(t)}
 }
 
-// check runs the check with thresholds that a busy machine does not pass.
+// check runs the check with thresholds that a busy machine does not reach.
 func (s *checkedServer) check(thresholds string) run {
 	s.t.Helper()
 	return s.run("", "check", "server", "--warn", "ping=1m"+thresholds, "--crit", "ping=1m")
@@ -49,7 +49,7 @@ func (s *checkedServer) do(words ...any) {
 	require.NoError(s.t, s.rdb.Do(s.t.Context(), words...).Err())
 }
 
-// snapshot has the server try to write a snapshot, and waits for the outcome.
+// snapshot makes the server try to write a snapshot, and waits for the outcome.
 func (s *checkedServer) snapshot(outcome string) {
 	s.t.Helper()
 	s.do("BGSAVE")

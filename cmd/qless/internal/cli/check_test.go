@@ -65,7 +65,7 @@ func TestWithoutAServerAllChecksAreUnknown(t *testing.T) {
 	}
 }
 
-// formatted returns what a check prints in each format.
+// formatted returns the output of a check in each format.
 func (e *env) formatted(args ...string) string {
 	e.t.Helper()
 	var all strings.Builder

@@ -13,13 +13,13 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// completionTime is how long a person waits for names after a tab.
+// completionTime is the longest wait for names after a tab.
 var completionTime = 700 * time.Millisecond
 
-// A nameSource returns names that an argument may have.
+// A nameSource returns possible names for an argument.
 type nameSource func(ctx context.Context, client *qless.Client) ([]string, error)
 
-// completeNames returns names for a shell. Without a server there are none.
+// completeNames completes names in a shell. Without a server, there are none.
 func (a *app) completeNames(source nameSource) cobra.CompletionFunc {
 	return func(
 		command *cobra.Command, args []string, begun string,
@@ -60,7 +60,7 @@ func (a *app) completeFlag(command *cobra.Command, flag string, source nameSourc
 		})
 }
 
-// completeWords completes the value of a flag that is one of some words.
+// completeWords completes the value of a flag that has to be one of some words.
 func completeWords(command *cobra.Command, flag string, words ...string) {
 	_ = command.RegisterFlagCompletionFunc(flag,
 		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -76,7 +76,7 @@ func queuesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 	return names, err
 }
 
-// settingsKnown returns the names of the settings, and those of the queues' own.
+// settingsKnown returns the names of the settings, and of the settings of queues.
 func settingsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 	all, err := client.Config().All(ctx)
 	if err != nil {

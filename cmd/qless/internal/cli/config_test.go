@@ -130,7 +130,7 @@ func TestAWrongDumpIsRefusedAsAWhole(t *testing.T) {
 	require.Equal(t, "blue\n", e.ok("config", "get", "colour"))
 }
 
-// places are the servers that a test runs on: one in memory, and a real one.
+// places are the servers for a test: one in memory, and a real one.
 var places = map[string]func(t *testing.T) *env{
 	"in memory": newEnv,
 	"real":      newRealEnv,

@@ -10,7 +10,7 @@ import (
 )
 
 // confirm reports whether to continue with a change, such as "cancel 3 jobs". It asks on a
-// terminal. Elsewhere, what --yes does not confirm is an error.
+// terminal. Elsewhere, it returns an error unless --yes is set.
 func (a *app) confirm(what string) (bool, error) {
 	switch {
 	case a.dryRun:
@@ -37,7 +37,7 @@ func (a *app) confirm(what string) (bool, error) {
 	return false, nil
 }
 
-// goOn reports whether to act when no confirmation is needed: it is false for a dry run.
+// goOn reports whether to act when no confirmation is needed. It is false in a dry run.
 func (a *app) goOn(format string, values ...any) bool {
 	if a.dryRun {
 		a.say("would "+format, values...)

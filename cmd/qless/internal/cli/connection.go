@@ -10,19 +10,19 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// defaultURL is the server that is used when none is named.
+// defaultURL is the server used when none is named.
 const defaultURL = "redis://localhost:6379"
 
 // A location is a namespace of a server.
 type location struct {
 	redis     string // "" if none is named
 	namespace string // "" is the default
-	from      string // who named the server
+	from      string // the source of the server's name
 }
 
-// where returns the place that the flags name, or else the environment, or else the context that is
-// in use. A context names a server and its namespace together: the namespace of a context does not
-// hold for a server that is named otherwise.
+// where returns the location named by the flags, else by the environment, else by the context in
+// use. The namespace of a context belongs to its server: it does not apply to a server named
+// otherwise.
 func (a *app) where() (location, error) {
 	if !a.located {
 		a.location, a.locationErr = a.locate()
@@ -59,8 +59,7 @@ func (a *app) locate() (location, error) {
 	return location{"", spaces, "the default"}, nil
 }
 
-// contextPlace returns the place of a context, in a namespace of its own or in the one that is
-// named.
+// contextPlace returns the location of a context, with its own namespace or a given one.
 func (a *app) contextPlace(name, namespace, from string) (location, error) {
 	file, err := a.loadContexts()
 	if err != nil {
@@ -74,12 +73,12 @@ func (a *app) contextPlace(name, namespace, from string) (location, error) {
 	return location{c.Redis, cmp.Or(namespace, c.Namespace), from}, nil
 }
 
-// redisURL returns the server to use.
+// redisURL returns the URL of the server to use.
 func (a *app) redisURL() string {
 	return cmp.Or(a.namedRedis(), defaultURL)
 }
 
-// namedRedis returns the server that the user has named, or "".
+// namedRedis returns the URL of the server that the user has named, or "".
 func (a *app) namedRedis() string {
 	where, _ := a.where() // connecting reports the error
 	return where.redis
@@ -98,7 +97,7 @@ func masked(redis string) string {
 		return "(a URL that can't be read)" // the password may be anywhere in it
 	}
 	options := parsed.Query()
-	if options.Has("password") { // of the server behind sentinels
+	if options.Has("password") { // of the server, which sentinels name
 		options.Set("password", "xxxxx")
 		parsed.RawQuery = options.Encode()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// destructive are the commands that one has to confirm, with arguments for the scene.
+// destructive are the commands that need confirmation, with arguments for the scene.
 var destructive = []string{
 	"queue pause mail",
 	"queue forget mail",
@@ -30,7 +30,7 @@ var destructive = []string{
 	"limit hold shop 1m",
 }
 
-// harmless are the commands that change something without a question.
+// harmless are the commands that make changes without a question.
 var harmless = []string{
 	"queue unpause sms",
 	"job put mail Welcome",
@@ -52,7 +52,7 @@ var harmless = []string{
 	"limit hold shop 0",
 }
 
-// busy returns an env with the scene for a command, and what reads all its keys.
+// busy returns an env with the scene for a command, and a function that reads all of its keys.
 func busy(t *testing.T, words string) (*env, func() testkit.Keyspace) {
 	e := newStill(t)
 	scene(t, e.Client())

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// word matches an argument as a shell takes it, which may be quoted, or be a command of its own.
+// word matches an argument of a shell, which may be quoted or be a substituted command.
 var word = regexp.MustCompile(`'[^']*'|\$\([^)]*\)|[^\s']+`)
 
-// programs returns the runs of the program that lines of a shell contain, as arguments.
+// programs returns the arguments of the program's runs in lines of a shell.
 func programs(text string) (runs [][]string) {
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
@@ -43,7 +43,7 @@ func programs(text string) (runs [][]string) {
 	return runs
 }
 
-// check has the program parse its arguments, and do nothing.
+// check makes the program parse its arguments and do nothing else.
 func check(args []string) error {
 	command, rest, err := (&app{out: io.Discard, err: io.Discard}).root().Find(args)
 	if err != nil {

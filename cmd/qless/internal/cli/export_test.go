@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// StopClock has the program run at one time, and wait for completions, unless that is empty.
+// StopClock sets the time of the program, and the wait for completions, unless the text is empty.
 func StopClock(text string) {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -24,5 +24,5 @@ func Root() *cobra.Command {
 	return (&app{out: io.Discard, err: io.Discard}).root()
 }
 
-// Limited returns a listener that takes some connections at a time.
+// Limited returns a listener that accepts up to most connections at a time.
 func Limited(l net.Listener, most int) net.Listener { return limited(l, most) }

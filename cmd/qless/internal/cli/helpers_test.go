@@ -29,12 +29,12 @@ type typing struct {
 	shown   chan string
 }
 
-// onTerminal starts the program on a terminal that has 80 columns.
+// onTerminal starts the program on a terminal with 80 columns.
 func (e *env) onTerminal(words string) *typing {
 	return e.typing(e.command(strings.Fields(words)...))
 }
 
-// typing starts a command on a terminal that has 80 columns.
+// typing starts a command on a terminal with 80 columns.
 func (e *env) typing(command *exec.Cmd) *typing {
 	e.t.Helper()
 	command.Env = append(command.Env, "TERM=xterm")
@@ -50,7 +50,7 @@ func (e *env) typing(command *exec.Cmd) *typing {
 	return &typing{e.t, command, tty, shown}
 }
 
-// typed has a person type, and returns what was shown in all, and the status.
+// typed types keys, and returns everything that was shown, and the status.
 func (c *typing) typed(keys string) (shown string, status int) {
 	c.t.Helper()
 	_, err := io.WriteString(c.keys, keys)

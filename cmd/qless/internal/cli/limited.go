@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A limitedListener takes a connection only when there is a place for it. The others wait, as they
-// do while a program is busy.
+// A limitedListener accepts a connection only when there is room for it. Further connections wait
+// in the backlog.
 type limitedListener struct {
 	net.Listener
 	places chan struct{}
@@ -22,7 +22,7 @@ func limited(l net.Listener, most int) net.Listener {
 	})}
 }
 
-// Accept waits for a place, and then for a connection.
+// Accept waits for room, and then for a connection.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	select {
 	case l.places <- struct{}{}:
@@ -40,7 +40,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 // Close closes the listener.
 func (l *limitedListener) Close() error { return l.close() }
 
-// A placedConn gives its place up when it is closed.
+// A placedConn makes room for another when it is closed.
 type placedConn struct {
 	net.Conn
 	leave func()

@@ -38,7 +38,7 @@ func TestALimitedListenerHasSomeConnections(t *testing.T) {
 	default:
 	}
 	require.NoError(t, first.Close())
-	_ = first.Close() // gives no second place up
+	_ = first.Close() // makes room only once
 	testkit.Soon(t, "the third connection", taken)
 	require.NoError(t, listener.Close())
 	require.ErrorIs(t, testkit.Soon(t, "the end", ended), net.ErrClosed)

@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// eachNamed returns a command that does the same with each argument, and continues if one of them
-// is missing or is refused.
+// eachNamed returns a command that treats each argument alike, and continues if one is missing or
+// refused.
 func (a *app) eachNamed(
 	verb, done, noun string, confirmed bool,
 	do func(ctx context.Context, client *qless.Client, name string) error,
@@ -55,7 +55,7 @@ func (a *app) eachNamed(
 	}
 }
 
-// isOfJob reports whether an error is about one job, so that others may be changed.
+// isOfJob reports whether an error is about one job, so that others may still be changed.
 func isOfJob(code qless.Code) bool {
 	status := statusByCode[code]
 	return status == statusNotFound || status == statusRefused

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// oddData is data that Lua takes and Go does not: what other clients may put.
+// oddData is data that Lua accepts and Go does not, and that other clients may put.
 var oddData = map[string]string{
 	"nan": `{"a": NaN}`, "raw": "{\"a\": \"x\ny\x01\"}", "hex": `{"a": 0x10}`,
 }

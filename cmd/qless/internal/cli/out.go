@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// print prints a value as JSON if that is wanted, and otherwise as a table.
+// print prints a value as JSON if that is requested, and otherwise as a table.
 func (a *app) print(value any, rows func() *table) error {
 	if a.json {
 		return writeJSON(a.out, value, "  ")
@@ -22,7 +22,7 @@ func (a *app) print(value any, rows func() *table) error {
 	return rows().write(a.out)
 }
 
-// writeJSON writes a value as JSON, in which nothing can change a terminal.
+// writeJSON writes a value as JSON, without characters that could control a terminal.
 func writeJSON(out io.Writer, value any, indent string) error {
 	var plain bytes.Buffer
 	encoder := json.NewEncoder(&plain)
@@ -35,7 +35,7 @@ func writeJSON(out io.Writer, value any, indent string) error {
 	return err
 }
 
-// A colour is how something looks on a terminal.
+// A colour is a colour of text on a terminal.
 type colour string
 
 const (
@@ -50,12 +50,12 @@ type painted struct {
 	colour colour
 }
 
-// A table has columns as wide as their widest cell. Columns of numbers are aligned to the right. On
-// a terminal, the last column is cut to what fits.
+// A table has columns as wide as their widest cells. Columns of numbers are aligned to the right.
+// On a terminal, the last column is cut to fit.
 type table struct {
 	header []string // or nil
 	rows   [][]string
-	empty  string // what is printed when there are no rows
+	empty  string // printed when there are no rows
 
 	colours map[[2]int]colour
 }
@@ -106,7 +106,7 @@ func (t *table) write(out io.Writer) error {
 	return err
 }
 
-// format returns a line. A limit of 0 means that it may be as long as it is.
+// format returns a line of at most limit columns. A limit of 0 means any length.
 func format(
 	row []string, widths []int, numeric []bool, limit int, paint func(int, string) string,
 ) string {
@@ -155,8 +155,8 @@ func (t *table) widths() []int {
 var number = regexp.MustCompile(
 	`^(-|now|-?[0-9][0-9.,/]*( ?[a-zA-Zµ%]{1,3}([0-9]+[a-z])?)?( ago)?)$`)
 
-// numeric reports for each column whether every cell of it is a number, or "-". A table without a
-// header has names of values on the left, and values on the right.
+// numeric reports for each column whether all of its cells are numbers or "-". A table without a
+// header has names on the left and values on the right.
 func (t *table) numeric() []bool {
 	numeric := make([]bool, len(t.widths()))
 	for column := range numeric {
@@ -171,7 +171,7 @@ func (t *table) numeric() []bool {
 	return numeric
 }
 
-// terminalWidth returns how many columns a terminal has, or 0 if this is none.
+// terminalWidth returns the number of columns of a terminal, or 0 if out is none.
 func terminalWidth(out any) int {
 	if !text.IsTerminal(out) {
 		return 0

@@ -12,19 +12,20 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// typed returns what a terminal shows of a run of the program.
+// typed returns the output of the program on a terminal.
 func (e *env) typed(line string) string {
 	e.t.Helper()
 	words := strings.Fields(line)
 	require.Equal(e.t, "qless", words[0])
 	shown, err := e.command(words[1:]...).CombinedOutput()
 	if err != nil {
-		require.ErrorContains(e.t, err, "exit status 1", string(shown)) // it has found something
+		require.ErrorContains(e.t, err, "exit status 1", string(shown)) // it has findings
 	}
 	return "$ " + line + "\n" + string(shown)
 }
 
-// picture requires that a page of the documentation shows a text, which is that of a golden file.
+// picture requires that a page of the documentation contains a text, which is also in a golden
+// file.
 func picture(t *testing.T, page, name, text string) {
 	t.Helper()
 	golden(t, name, text)

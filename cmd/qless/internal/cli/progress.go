@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// A progress shows how far a long command is: a bar on a terminal, and nothing elsewhere.
+// A progress shows the progress of a long command: a bar on a terminal, and nothing elsewhere.
 type progress struct {
 	out   io.Writer // nil where there is no terminal
 	noun  string
@@ -25,8 +25,8 @@ const (
 	clearToEnd = "\x1b[K"
 )
 
-// newProgress returns a bar for a number of things, such as "job"s. End it before anything else is
-// printed.
+// newProgress returns a bar for a number of things, such as "job"s. It has to be ended before
+// anything else is printed.
 func (a *app) newProgress(noun string, total int) *progress {
 	p := &progress{noun: noun, total: total, begun: time.Now()}
 	if text.IsTerminal(a.err) {
@@ -38,7 +38,7 @@ func (a *app) newProgress(noun string, total int) *progress {
 // add counts n more as done.
 func (p *progress) add(n int) { p.reach(p.done + n) }
 
-// reach sets the number done in all.
+// reach sets the total number done.
 func (p *progress) reach(n int) {
 	p.done = n
 	if now := time.Now(); p.out != nil && now.Sub(p.drawn) >= barPause {

@@ -13,7 +13,7 @@ func TestABarSaysHowManyAreDone(t *testing.T) {
 	require.Equal(t, "[######..................]  25%  50 of 200 jobs, 25/s", p.line(2*time.Second))
 	p.total = 0
 	require.Equal(t, "50 jobs, 25/s", p.line(2*time.Second))
-	p.total = 40 // more came than were known
+	p.total = 40 // more were added than expected
 	require.Equal(t, "[########################] 100%  50 of 40 jobs", p.line(0))
 }
 

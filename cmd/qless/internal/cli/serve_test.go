@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// serve starts a server, and returns the first line that tells where it listens.
+// serve starts a server, and returns the first line with its address.
 func (e *env) serve(args ...string) (line string, s *serving) {
 	command := e.command(args...)
 	s = &serving{t: e.t, command: command, log: new(bytes.Buffer), ended: make(chan error, 1)}

@@ -22,13 +22,13 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A serving is a qless serve that runs.
+// A serving is a running qless serve.
 type serving struct {
 	t         *testing.T
 	command   *exec.Cmd
 	out       string
 	addresses map[string]string
-	log       *bytes.Buffer // to be read when it has ended
+	log       *bytes.Buffer // may be read once it has ended
 	ended     chan error
 }
 
@@ -156,7 +156,7 @@ func TestServeUnderLoadEndsWhatItHasBegun(t *testing.T) {
 			}
 		})
 		running.Go(func() {
-			// A consumer that waits is answered, and not cut off.
+			// A waiting consumer gets an answer and is not cut off.
 			if status, _ := s.get("lmstfy", "/api/ns/empty?timeout=600"); status == 404 {
 				answered.Add(1)
 			}

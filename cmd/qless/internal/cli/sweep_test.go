@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// redisOf returns a client of go-redis of the server that an env uses.
+// redisOf returns a go-redis client of an env's server.
 func redisOf(t *testing.T, e *env) *redis.Client {
 	options, err := redis.ParseURL(e.url)
 	require.NoError(t, err)

@@ -16,14 +16,14 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A follower is a run of the program that continues, and the lines that it prints.
+// A follower is a continuing run of the program with its output.
 type follower struct {
 	t       *testing.T
 	command *exec.Cmd
 	lines   chan string
 }
 
-// follow starts the program, and returns when it listens.
+// follow starts the program, and returns once it listens.
 func (e *env) follow(args ...string) *follower {
 	e.t.Helper()
 	f := &follower{t: e.t, command: e.command(args...), lines: make(chan string, 1000)}
@@ -50,7 +50,7 @@ func (f *follower) next() string {
 	return testkit.Soon(f.t, "a line", f.lines)
 }
 
-// interrupt sends what Ctrl-C does, and returns the exit status.
+// interrupt sends the signal of Ctrl-C, and returns the exit status.
 func (f *follower) interrupt() int {
 	f.t.Helper()
 	require.NoError(f.t, f.command.Process.Signal(os.Interrupt))

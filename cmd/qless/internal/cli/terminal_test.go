@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A terminal is one in which the program runs, with what is on its screen.
+// A terminal runs the program and holds its screen.
 type terminal struct {
 	t       *testing.T
 	command *exec.Cmd
@@ -108,14 +108,14 @@ func (s *terminal) exit() int {
 	return s.command.ProcessState.ExitCode()
 }
 
-// isAlternate reports whether the program has the screen for itself.
+// isAlternate reports whether the program uses the alternate screen.
 func (s *terminal) isAlternate() bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.screen.Mode()&vt10x.ModeAltScreen != 0
 }
 
-// text returns what is on the screen.
+// text returns the text on the screen.
 func (s *terminal) text() string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -138,7 +138,7 @@ func (s *terminal) resize(width, height int) {
 	require.NoError(s.t, s.command.Process.Signal(syscall.SIGWINCH))
 }
 
-// restored requires that the terminal is as it was before.
+// restored requires that the terminal was restored.
 func (s *terminal) restored() {
 	s.t.Helper()
 	s.until("the terminal is restored", func() bool {
@@ -148,8 +148,8 @@ func (s *terminal) restored() {
 	})
 }
 
-// terminalInOwnGroup is terminal for a program that gets the signals of the terminal, and that
-// sends signals to its group, which are not for the test.
+// terminalInOwnGroup is terminal for a program that gets the signals of the terminal, and sends
+// signals to its process group, which must not reach the test.
 func (e *env) terminalInOwnGroup(args ...string) *terminal {
 	command := e.command(args...)
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

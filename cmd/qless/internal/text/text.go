@@ -1,4 +1,4 @@
-// Package text writes counts and names for people, and in colours.
+// Package text formats counts and names for people, with colours.
 package text
 
 import (
@@ -20,7 +20,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Clean replaces what a name or a message could change a terminal with, and puts it on one line.
+// Clean replaces characters that could control a terminal, and joins lines.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -33,11 +33,11 @@ func Clean(s string) string {
 	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
 }
 
-// isCommand reports whether a character may change a terminal, or the order of others on it.
+// isCommand reports whether a character may control a terminal, or reorder text.
 func isCommand(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// EscapeJSON escapes the characters in the strings of a JSON text that may change a terminal. A
-// character below a space is escaped in JSON, or between its values.
+// EscapeJSON escapes the characters in JSON strings that may control a terminal. Characters below a
+// space occur only between values, as JSON escapes them in strings.
 func EscapeJSON(json []byte) []byte {
 	isRaw := func(r rune) bool { return r > unicode.MaxASCII && isCommand(r) || r == '\x7f' }
 	if !bytes.ContainsFunc(json, isRaw) {
@@ -54,7 +54,7 @@ func EscapeJSON(json []byte) []byte {
 	return escaped
 }
 
-// Quote returns a name as a shell wants it.
+// Quote quotes a name for a shell, if necessary.
 func Quote(name string) string {
 	isPlain := func(r rune) bool {
 		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) ||
@@ -66,7 +66,7 @@ func Quote(name string) string {
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
-// Cut returns the beginning of a text that is not wider than a number of columns.
+// Cut returns the beginning of a text that fits into a number of columns.
 func Cut(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
@@ -77,37 +77,37 @@ func Cut(s string, width int) string {
 	return string([]rune(s)[:width-1]) + "~"
 }
 
-// Pad returns a text with exactly this width.
+// Pad cuts or pads a text to a width.
 func Pad(s string, width int) string {
 	s = Cut(s, width)
 	return s + strings.Repeat(" ", width-utf8.RuneCountInString(s))
 }
 
-// PadLeft is Pad for numbers, which are aligned to the right.
+// PadLeft is Pad with alignment to the right, for numbers.
 func PadLeft(s string, width int) string {
 	s = Cut(s, width)
 	return strings.Repeat(" ", width-utf8.RuneCountInString(s)) + s
 }
 
-// IsTerminal reports whether a person reads or writes here.
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// A Style writes in colours, or does not.
+// A Style colours text, or leaves it plain.
 type Style struct{ colours bool }
 
-// StyleOf returns the style for a stream: colours are for terminals, unless NO_COLOR is set.
+// StyleOf returns the style for a stream: terminals have colours unless NO_COLOR is set.
 func StyleOf(stream any) Style {
 	wanted := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return Style{wanted && IsTerminal(stream)}
 }
 
-// Coloured returns the style that writes in colours.
+// Coloured returns the style with colours.
 func Coloured() Style { return Style{true} }
 
-// Bold, Red and the others return a text in that colour.
+// Bold, Red and the others return text in that style.
 func (s Style) Bold(t string) string   { return s.Paint("1", t) }
 func (s Style) Faint(t string) string  { return s.Paint("2", t) }
 func (s Style) Red(t string) string    { return s.Paint("31", t) }
@@ -115,10 +115,10 @@ func (s Style) Green(t string) string  { return s.Paint("32", t) }
 func (s Style) Yellow(t string) string { return s.Paint("33", t) }
 func (s Style) Cyan(t string) string   { return s.Paint("36", t) }
 
-// Reverse returns a text with its colours reversed, as what is selected.
+// Reverse returns text with its colours reversed, to mark a selection.
 func (s Style) Reverse(t string) string { return s.Paint("7", t) }
 
-// Paint returns a text in the colour with a code, such as "31" for red.
+// Paint returns text in the colour of a code, such as "31" for red.
 func (s Style) Paint(code, t string) string {
 	if !s.colours || t == "" {
 		return t

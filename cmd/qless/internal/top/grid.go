@@ -13,15 +13,15 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// A column has a title, whose capital letter is the key that sorts by it. A width of 0 takes what
-// the others leave.
+// A column has a title, whose capital letter is the key that sorts by it. A column of width 0 takes
+// up the remaining width.
 type column struct {
 	key, title string
 	width      int
 	isNumber   bool
 }
 
-// A row is what the columns have of one thing.
+// A row holds the cells for one item.
 type row struct {
 	id    string
 	cells []cell
@@ -53,7 +53,7 @@ func rate(r float64) cell          { return cell{units.Rate(r), r} }
 func age(d time.Duration) cell     { return cell{units.Age(d), d.Seconds()} }
 func (m *model) columns() []column { return m.grid().columns }
 
-// grid returns the table of the place.
+// grid returns the table of the current place.
 func (m *model) grid() grid {
 	var g grid
 	switch m.at.page {
@@ -199,7 +199,7 @@ func (m *model) jobs() grid {
 	return g
 }
 
-// whatOf describes a job, as fits its list.
+// whatOf describes a job in its list.
 func (m *model) whatOf(job *inspect.Row) string {
 	switch {
 	case job.Parked != "":
@@ -216,7 +216,7 @@ func (m *model) whatOf(job *inspect.Row) string {
 	return strings.Join(job.Tags, ",")
 }
 
-// held returns the jobs that a worker has.
+// held returns the jobs that a worker holds.
 func (m *model) held() grid {
 	g := grid{empty: "no jobs", columns: []column{
 		words("", "Jid", 32), words("", "Klass", 14), words("", "Queue", 12), name("", "Lock"),
@@ -251,7 +251,7 @@ func (m *model) klasses() grid {
 	return g
 }
 
-// since returns how long ago something was when it was read.
+// since returns the time from t to the last reading.
 func (m *model) since(t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// asProgram is set in the environment of a test binary that is to show a source which panics.
+// asProgram is set in the environment of a test binary that shows a panicking source.
 const asProgram = "QLESS_TEST_AS_PANICKING_TOP"
 
 func TestMain(m *testing.M) {

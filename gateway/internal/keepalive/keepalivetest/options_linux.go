@@ -1,4 +1,4 @@
-// Package keepalivetest reads, for tests, what the system does about a silent host.
+// Package keepalivetest reads the keep-alive options of connections in tests.
 package keepalivetest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Options are those of a connection.
+// Options are the keep-alive options of a connection.
 type Options struct {
 	Enabled        bool
 	Idle, Interval time.Duration
