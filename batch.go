@@ -15,26 +15,24 @@ import (
 // handle: all its state is on the server, so any program can resume a batch by its id. It is safe
 // for concurrent use.
 //
-// The callback depends on all members, so any client that completes the last one releases it, in
-// any language.
+// The callback depends on all members, so it is released by whichever client completes the last
+// one, in any language.
 type Batch struct {
 	client *Client
 	id     string
-	shards *Shards // nil if it was not made by shards
+	shards *Shards // nil unless made by shards
 }
 
-// NewBatch puts the callback of a new batch into a queue: a job that waits until the batch is
-// committed and has no members left to wait for. Then it runs once, or after its [Delay]. Its jid
-// is the id of the batch.
+// NewBatch puts the callback of a new batch into a queue. The callback waits until the batch is
+// committed and no members are pending, and then runs once, after its [Delay] if it has one. Its
+// jid is the id of the batch.
 //
-// It takes the options of [Queue.Put] but [DependsOn]. An [OnFailure] decides what the final
-// failure of a member means: with [OnFailureRun], the callback runs when all members have ended,
-// and has the failed ones in its FailedDependencies; with [OnFailureWait], the default, it runs
-// when all are complete, perhaps after some were unfailed; with [OnFailureFail], it fails with the
-// first one.
+// It takes the options of [Queue.Put] except [DependsOn]. An [OnFailure] decides what happens when
+// a member has failed. With [OnFailureWait], the default, the callback runs when all members are
+// complete, perhaps after some were unfailed. With [OnFailureRun], it runs when all have ended, and
+// has the failed ones in its FailedDependencies. With [OnFailureFail], it fails with the first.
 //
-// With [ErrNotReplicated], the callback was put, and NewBatch returns the batch along with the
-// error.
+// If the error is [ErrNotReplicated], the callback was put, and the batch is returned as well.
 //
 // A batch that is never committed stays, with its callback in the state [StateDepends].
 func (c *Client) NewBatch(
@@ -48,8 +46,7 @@ func (c *Client) NewBatch(
 	return c.Batch(p.jid).ifPut(err)
 }
 
-// ifPut returns the batch if its callback was put, even if too few replicas have it, and the error
-// of that.
+// ifPut returns the batch if its callback was put, even to too few replicas, and err.
 func (b *Batch) ifPut(err error) (*Batch, error) {
 	if err != nil && (!errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrExists)) {
 		return nil, err
@@ -71,21 +68,21 @@ func newBatchPut(queue, klass string, data any, options []PutOption) (*put, erro
 	return p, nil
 }
 
-// Batch returns the batch with this id, for instance for a handler that adds more members to the
+// Batch returns a handle to the batch with this id, with which a handler can add members to the
 // batch of its job.
 func (c *Client) Batch(id string) *Batch { return &Batch{client: c, id: id} }
 
 // ID returns the id of the batch, which is the jid of its callback.
 func (b *Batch) ID() string { return b.id }
 
-// Add puts jobs into a queue as members of the batch, and returns their jids in order. One script
-// puts up to 500 jobs, as [Queue.PutMany] does, and has the callback wait for them, so none is lost
-// or counted twice. Its errors are those of PutMany: a job that is refused because it exists does
-// not become a member. It is sent again like a PutMany if the connection breaks.
+// Add puts jobs into a queue as members of the batch, and returns their jids in order. Each script
+// puts up to 500 jobs, as in [Queue.PutMany], and makes the callback wait for them, so none is lost
+// or counted twice. Its errors are those of PutMany, and it is sent again in the same cases. A job
+// that is refused because it exists does not become a member.
 //
-// Jobs can be added as long as the batch is not committed, or waits for members: so a member can
-// add more of them while it runs. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if
-// the batch was canceled.
+// Jobs can be added until the batch is committed, and then as long as members are pending, so a
+// running member can add more. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if the
+// batch was canceled.
 func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string, error) {
 	if err := checkJobName("batch", b.id); err != nil {
 		return nil, err
@@ -132,13 +129,12 @@ func (b *Batch) explain(err error) error {
 		return err
 	}
 	own := *cause
-	own.JID = b.id
+	own.JID, own.Message = b.id, withoutJID(b.id, own.Message)
 	return &own
 }
 
-// Commit closes the batch: from then on, only its own members can add members. If none is left to
-// wait for, or there were none, the callback is released at once. A batch that is committed already
-// is left as it is.
+// Commit closes the batch: from then on, members can be added only while others are pending. If
+// none are pending, the callback is released at once. Committing a batch again has no effect.
 func (b *Batch) Commit(ctx context.Context) error {
 	if err := checkJobName("batch", b.id); err != nil {
 		return err
@@ -147,27 +143,27 @@ func (b *Batch) Commit(ctx context.Context) error {
 	return err
 }
 
-// A BatchStatus is how far a [Batch] is.
+// A BatchStatus describes the progress of a [Batch].
 type BatchStatus struct {
-	// Failed are the members that failed, by jid, if the callback was put with [OnFailureRun] or
-	// [OnFailureFail]. Otherwise they are among the pending ones.
+	// Failed are the members that failed, sorted by jid, if the callback was put with [OnFailureRun]
+	// or [OnFailureFail]. Otherwise they count as pending.
 	Failed []FailedDependency `json:"failed,omitempty"`
 
 	// Open reports whether the batch is not committed yet.
 	Open bool `json:"open"`
 
-	// Pending is how many members the callback waits for.
+	// Pending is the number of members that the callback waits for.
 	Pending int `json:"pending"`
 
 	// State is the state of the callback: [StateDepends] until it is released.
 	State State `json:"state"`
 
-	// Total is how many members were added.
+	// Total is the number of members that were added.
 	Total int `json:"total"`
 }
 
-// Status returns how far the batch is. A batch that was canceled, or whose callback is no longer
-// kept, is [ErrNotFound].
+// Status returns the progress of the batch. If it was canceled, or its callback is no longer kept,
+// the error is [ErrNotFound].
 func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	reply, err := b.read(ctx)
 	if err != nil {
@@ -179,9 +175,9 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	}, nil
 }
 
-// Pending iterates over the jids of the members that the callback waits for, about 500 in a step,
-// in no particular order, each once. A member that ends meanwhile may come or not. An error is the
-// last element.
+// Pending iterates over the jids of the members that the callback waits for, each once, in no
+// particular order. It reads about 500 at a time. A member that ends in the meantime may be
+// missing. An error is the last element.
 func (b *Batch) Pending(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := map[string]bool{}
@@ -204,7 +200,7 @@ func (b *Batch) Pending(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// A batchReply is what the script batch.status returns.
+// A batchReply is the reply to batch.status.
 type batchReply struct {
 	State   wire.Text           `json:"state"`
 	Open    bool                `json:"open"`
@@ -228,10 +224,10 @@ func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 	return decode[batchReply](op, reply)
 }
 
-// Cancel cancels the callback and the members that it waits for, also running ones, as
-// [Client.Cancel] does: first the callback and up to 499 members, and then up to 500 at a time.
-// Members that have ended stay as they are. A member that a job outside the batch depends on is not
-// canceled: the error is [ErrHasDependents].
+// Cancel cancels the callback and the pending members, including running ones, as [Client.Cancel]
+// does: first the callback with up to 499 members, then up to 500 members at a time. Members that
+// have ended are left alone. A member that a job outside the batch depends on is not canceled, and
+// the error is [ErrHasDependents].
 func (b *Batch) Cancel(ctx context.Context) error {
 	jids := []string{b.id}
 	for jid, err := range b.Pending(ctx) {
@@ -248,10 +244,10 @@ func (b *Batch) Cancel(ctx context.Context) error {
 	return nil
 }
 
-// NewBatch makes a batch in the shard of its jid, as [Client.NewBatch] does. All of its members are
-// in the same shard: with [ShardByJID], the jids of members are made for that, and a [JID] has to
-// have the id of the batch in braces; with [ShardByQueue], so must be the queues. Otherwise the
-// error is [ErrWrongShard]. [Unique] can't be used for the callback.
+// NewBatch makes a batch as [Client.NewBatch] does, in the shard of its callback. All members must
+// be in the same shard, or the error is [ErrWrongShard]. With [ShardByJID], random jids of members
+// are made to fit, and a [JID] must have the id of the batch in braces; with [ShardByQueue], the
+// queues of the members must be in that shard. [Unique] can't be used for the callback.
 func (s *Shards) NewBatch(
 	ctx context.Context, queue, klass string, data any, options ...PutOption,
 ) (*Batch, error) {
@@ -267,8 +263,8 @@ func (s *Shards) NewBatch(
 	return b.ifPut(err)
 }
 
-// Batch returns the batch with this id, whose callback was put into this queue. It keeps new
-// members in the shard of the batch, which a handle of [Client.Batch] does not.
+// Batch returns a handle to the batch with this id, whose callback was put into the queue. Unlike a
+// handle from [Client.Batch], it keeps new members in the shard of the batch.
 func (s *Shards) Batch(queue, id string) *Batch {
 	return &Batch{client: s.ClientFor(queue, id), id: id, shards: s}
 }

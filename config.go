@@ -7,59 +7,60 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/settings"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
 // The settings of a namespace. Times are in seconds. A queue has three settings of its own: see
 // [Queue.SetHeartbeat], [Queue.SetMaxConcurrency] and [Queue.SetMaxRate].
 const (
-	// ConfigBackoffFactor multiplies the delay of [ConfigBackoffInitialDelay] each time that a job
-	// is lost. Defaults to 3.
+	// ConfigBackoffFactor multiplies the delay of [ConfigBackoffInitialDelay] each time a job is lost.
+	// Defaults to 3.
 	ConfigBackoffFactor = "backoff-factor"
 
-	// ConfigBackoffInitialDelay is the delay with which a job is run again after its worker lost
-	// it, before it is multiplied: the first time, the job waits for this times
-	// [ConfigBackoffFactor]. Jobs that clients in PHP put may have a delay and a factor of their
-	// own. Defaults to 0 s: such a job is run again at once.
+	// ConfigBackoffInitialDelay is the base of the delay before a job that its worker lost runs again.
+	// The first time, the job waits for this delay times [ConfigBackoffFactor]. Jobs put by PHP
+	// clients may have a delay and a factor of their own. Defaults to 0 s: lost jobs run again at
+	// once.
 	ConfigBackoffInitialDelay = "backoff-initial-delay"
 
-	// ConfigGracePeriod is how long a worker whose lock has expired may still report. Defaults to
+	// ConfigGracePeriod is how long a worker may still report after its lock has expired. Defaults to
 	// 10 s.
 	ConfigGracePeriod = "grace-period"
 
-	// ConfigHeartbeat is how long a lock lasts, in whole seconds if there are clients in Python.
+	// ConfigHeartbeat is the duration of a lock. Use whole seconds if there are Python clients.
 	// Defaults to 60 s.
 	ConfigHeartbeat = "heartbeat"
 
-	// ConfigHistogramHistory is for how many days histograms are kept. Defaults to 7.
+	// ConfigHistogramHistory is the number of days for which histograms are kept. Defaults to 7.
 	ConfigHistogramHistory = "histogram-history"
 
-	// ConfigJobsFailedHistory is how long failed jobs are kept. When a job fails, jobs that failed
-	// earlier than that are deleted, at most 100 of them, except for jobs that others depend on or
-	// that have a [KeepFailedFor]. Jobs that failed while this was not set, or by a script of
-	// another client, are deleted when another one fails in their group, or by [Client.Sweep]. It
-	// has no default: if it is not set, failed jobs are kept until they are unfailed or canceled.
+	// ConfigJobsFailedHistory is how long failed jobs are kept. When a job fails, up to 100 jobs that
+	// failed longer ago are deleted, except for jobs that others depend on or that have a
+	// [KeepFailedFor]. Jobs that failed while this was not set, or by a script of another client, are
+	// deleted when another job fails in their group, or by [Client.Sweep]. It has no default: if it is
+	// not set, failed jobs are kept until they are unfailed or canceled.
 	ConfigJobsFailedHistory = "jobs-failed-history"
 
-	// ConfigJobsFailedHistoryCount is how many failed jobs are kept in each failure group. When a
-	// job fails, the oldest of its group beyond that are deleted, at most 10 of them, except for
-	// jobs that ConfigJobsFailedHistory leaves. It has no default: if it is not set, all are kept.
+	// ConfigJobsFailedHistoryCount is the number of failed jobs to keep in each failure group. When a
+	// job fails, up to 10 of the oldest beyond that are deleted from its group, with the same
+	// exceptions as for ConfigJobsFailedHistory. It has no default: if it is not set, all are kept.
 	ConfigJobsFailedHistoryCount = "jobs-failed-history-count"
 
-	// ConfigJobsHistory is how long completed jobs are kept. Defaults to 604800 s, which is a week.
+	// ConfigJobsHistory is how long completed jobs are kept. Defaults to 604800 s, a week.
 	ConfigJobsHistory = "jobs-history"
 
-	// ConfigJobsHistoryCount is how many completed jobs are kept. Defaults to 50000.
+	// ConfigJobsHistoryCount is the number of completed jobs to keep. Defaults to 50000.
 	ConfigJobsHistoryCount = "jobs-history-count"
 
-	// ConfigMaxJobHistory is how many entries the history of a job keeps; 0 means all. Defaults to
-	// 100.
+	// ConfigMaxJobHistory is the number of entries to keep in the history of a job; 0 means all.
+	// Defaults to 100.
 	ConfigMaxJobHistory = "max-job-history"
 
-	// ConfigMaxWorkerAge is how long a silent worker is listed. Defaults to 86400 s, which is a day.
+	// ConfigMaxWorkerAge is how long a silent worker stays listed. Defaults to 86400 s, a day.
 	ConfigMaxWorkerAge = "max-worker-age"
 
-	// ConfigStatsHistory is for how many days statistics are kept. Defaults to 30.
+	// ConfigStatsHistory is the number of days for which statistics are kept. Defaults to 30.
 	ConfigStatsHistory = "stats-history"
 )
 
@@ -91,7 +92,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	return "", unexpected("config.get", reply)
 }
 
-// All returns every setting that is set or has a default. It reads about 500 in a step.
+// All returns every setting that is set or has a default. It reads about 500 at a time.
 func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	all := settings.Defaults()
 	for cursor := ""; ; {
@@ -115,10 +116,10 @@ func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	}
 }
 
-// Set changes a setting. The value is a number, a string, for a setting in seconds also a
-// [time.Duration], or true or false for sync-enabled, by which clients in PHP perform a job in the
-// process that puts it. An unknown name and a value that the setting can't have, such as a negative
-// one, are [ErrInvalid]; the command config.set takes any, by [Client.Do].
+// Set changes a setting. The value is a number or a string, a [time.Duration] for a setting in
+// seconds, or a bool for sync-enabled, with which PHP clients perform a job in the process that
+// puts it. An unknown name and an impossible value, such as a negative one, are [ErrInvalid]; the
+// command config.set accepts any, through [Client.Do].
 func (c *Config) Set(ctx context.Context, name string, value any) error {
 	if err := checkName("config.set", "name", name); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (c *Config) Unset(ctx context.Context, name string) error {
 // SetHeartbeat sets how long locks of the queue's jobs last. 0 removes the queue's own setting, so
 // that the namespace's applies again: see [ConfigHeartbeat]. A negative time is [ErrInvalid].
 //
-// A fraction of a second is kept. The Python client reads only whole seconds, so use these for a
+// Fractions of a second are kept. The Python client reads only whole seconds, so use these for a
 // queue that it shares.
 func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
 	if err := q.check("config.set"); err != nil {
@@ -161,8 +162,8 @@ func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
 	return q.client.Config().Set(ctx, q.name+settings.SuffixHeartbeat, d)
 }
 
-// SetMaxConcurrency sets how many of the queue's jobs may run at once, over all workers. 0 and -1
-// mean that there is no limit.
+// SetMaxConcurrency sets the maximum number of the queue's jobs that run at once, across all
+// workers. 0 and -1 mean no limit.
 func (q *Queue) SetMaxConcurrency(ctx context.Context, n int) error {
 	if err := q.check("config.set"); err != nil {
 		return err
@@ -173,10 +174,10 @@ func (q *Queue) SetMaxConcurrency(ctx context.Context, n int) error {
 	return q.client.Config().Set(ctx, q.name+settings.SuffixMaxConcurrency, n)
 }
 
-// SetMaxRate sets how many of the queue's jobs may be started in any period of the length per, by
-// all workers together. Scripts of other clients don't look at it. The others stay waiting. A job
-// that is started again, after a retry or a lost lock, counts again. An n of 0 or -1 means that
-// there is no limit; otherwise it is at most 1,000,000, and per is from 1 ms to 366 days.
+// SetMaxRate sets the maximum number of the queue's jobs that all workers together start in any
+// period of length per. Further jobs stay waiting. A job that is started again, after a retry or a
+// lost lock, counts again. Scripts of other clients ignore the rate. An n of 0 or -1 means no
+// limit. Otherwise n is at most 1,000,000, and per is from 1 ms to 366 days.
 func (q *Queue) SetMaxRate(ctx context.Context, n int, per time.Duration) error {
 	if err := q.check("config.set"); err != nil {
 		return err
@@ -198,43 +199,31 @@ type QueueSettings struct {
 	// MaxConcurrency is the number of jobs that may run at once, or 0 if there is no limit.
 	MaxConcurrency int `json:"max_concurrency"`
 
-	// MaxRate is the number of jobs that may be started in any period of the length Per, or 0 if
-	// there is no limit.
+	// MaxRate is the number of jobs that may start in any period of length Per, or 0 if there is no
+	// limit.
 	MaxRate int           `json:"max_rate"`
 	Per     time.Duration `json:"per"`
 
-	// NextStart is when MaxRate allows the next job to be started, or zero if that is now.
+	// NextStart is when MaxRate allows the next job to start, or zero if that is now.
 	NextStart time.Time `json:"next_start,omitzero"`
 }
 
-// MarshalJSON writes durations in seconds.
-func (s QueueSettings) MarshalJSON() ([]byte, error) {
+// MarshalJSON writes durations as text.
+func (s QueueSettings) MarshalJSON() ([]byte, error) { return json.Marshal(s.json()) }
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (s *QueueSettings) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, s.json()) }
+
+func (s *QueueSettings) json() any {
 	type fields QueueSettings
-	return json.Marshal(struct {
-		fields
-		Heartbeat float64 `json:"heartbeat"`
-		Per       float64 `json:"per"`
-	}{fields(s), secondsOf(s.Heartbeat), secondsOf(s.Per)})
+	return &struct {
+		*fields
+		Heartbeat *units.Text `json:"heartbeat"`
+		Per       *units.Text `json:"per"`
+	}{(*fields)(s), (*units.Text)(&s.Heartbeat), (*units.Text)(&s.Per)}
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
-func (s *QueueSettings) UnmarshalJSON(text []byte) error {
-	type fields QueueSettings
-	read := struct {
-		fields
-		Heartbeat float64 `json:"heartbeat"`
-		Per       float64 `json:"per"`
-	}{fields(*s), secondsOf(s.Heartbeat), secondsOf(s.Per)}
-	if err := json.Unmarshal(text, &read); err != nil {
-		return err
-	}
-	*s = QueueSettings(read.fields)
-	s.Heartbeat, s.Per = durationOf(read.Heartbeat), durationOf(read.Per)
-	return nil
-}
-
-// Settings returns the settings of the queue. Values that the scripts can't use are ignored, as if
-// they were not set.
+// Settings returns the settings of the queue. Values that the scripts can't use count as unset.
 func (q *Queue) Settings(ctx context.Context) (QueueSettings, error) {
 	const op = "queue.settings"
 	if err := q.check(op); err != nil {

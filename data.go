@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/maphash"
-	"math"
 	"strings"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 )
 
 // encodeData returns a job's data as JSON: a [json.RawMessage] or []byte unchanged, anything else
-// marshaled. Nil becomes an empty object, which is what clients of other languages expect.
+// marshaled. Nil becomes an empty object, as clients in other languages expect.
 func encodeData(op, jid string, data any) (string, error) {
 	return encodeJSON(op, jid, "data", data, "{}")
 }
@@ -61,15 +60,15 @@ func unmarshal(jid string, raw json.RawMessage, v any) error {
 	return nil
 }
 
-// storedData is data that was read from the server. It may be no JSON to Go: Lua takes NaN, 0x10
-// and control characters in strings, and so other clients may put them. Such data is stored again
-// as it is.
+// storedData is data read from the server. It may not be JSON to Go: Lua accepts NaN, 0x10 and
+// control characters in strings, so other clients may put them. Such data is stored again
+// unchanged.
 type storedData json.RawMessage
 
-// dataSeed is the seed of the sums by which a job knows whether its data is as it was read.
+// dataSeed is the seed of the checksums by which a job detects that its data was changed.
 var dataSeed = maphash.MakeSeed()
 
-// stored returns the job's data as a put takes it.
+// stored returns the job's data as an argument of a put.
 func (j *Job) stored() any {
 	if j.dataSum == maphash.Bytes(dataSeed, j.Data) {
 		return storedData(j.Data)
@@ -77,7 +76,7 @@ func (j *Job) stored() any {
 	return j.Data
 }
 
-// shownJSON returns data as [json.Marshal] takes it: as it is, or as a string if it is no JSON.
+// shownJSON returns data for [json.Marshal]: unchanged, or as a string if it is not JSON.
 func shownJSON(data json.RawMessage) json.RawMessage {
 	if len(data) == 0 || json.Valid(data) {
 		return data
@@ -86,7 +85,7 @@ func shownJSON(data json.RawMessage) json.RawMessage {
 	return quoted
 }
 
-// marshalFields returns a value as JSON that leaves it to the caller to escape HTML.
+// marshalFields returns a value as JSON, and leaves escaping HTML to the caller.
 func marshalFields(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -113,7 +112,7 @@ type jobReply struct {
 	Attempts     wire.List[attemptReply] `json:"attempts"`
 	Dependents   wire.List[wire.Raw]     `json:"dependents"`
 	Dependencies wire.List[wire.Raw]     `json:"dependencies"`
-	LeftOut      wire.List[wire.Text]    `json:"left_out"` // which of the two are too many
+	LeftOut      wire.List[wire.Text]    `json:"left_out"` // which of the two were too long
 	SpawnedFrom  wire.Raw                `json:"spawned_from_jid"`
 	PutAt        wire.Number             `json:"put_at"` // only from a pop, like PoppedAt
 	PoppedAt     wire.Text               `json:"popped_at"`
@@ -121,7 +120,7 @@ type jobReply struct {
 	Progress     *progressReply          `json:"progress"`
 	Parked       wire.Text               `json:"parked"`
 	Due          wire.Number             `json:"due"`
-	Beside       wire.Number             `json:"beside"` // which of the large data it has, from 1
+	Beside       wire.Number             `json:"beside"` // index of its large data, from 1
 }
 
 type failureReply struct {
@@ -300,7 +299,7 @@ func decode[T any](op string, reply any) (T, error) {
 	return value, replyError(op, err)
 }
 
-// decodeJobs reads a reply of several jobs. rest is its part about jobs for which it had no room.
+// decodeJobs decodes a reply with several jobs. rest is its part about jobs that did not fit.
 func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err error) {
 	text, rest, large := wire.Parts(reply)
 	replies, err := decode[wire.List[jobReply]](op, text)
@@ -315,7 +314,7 @@ func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err
 	return jobs, rest, nil
 }
 
-// take takes the job's data if it is beside the JSON.
+// take sets the job's data if it is beside the JSON.
 func (r *jobReply) take(large []any) {
 	if i := r.Beside.Int(); i > 0 && i <= len(large) {
 		r.Data = wire.Raw(wire.AsString(large[i-1]))
@@ -346,10 +345,3 @@ func replyError(op string, err error) error {
 // validText replaces invalid UTF-8, which JSON can't hold: the message of a panic, for example, may
 // hold raw bytes.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-func secondsOf(d time.Duration) float64 { return float64(d) / float64(time.Second) }
-
-// durationOf rounds, so that seconds with a fraction survive being written and read.
-func durationOf(seconds float64) time.Duration {
-	return time.Duration(math.Round(seconds * float64(time.Second)))
-}

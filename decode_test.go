@@ -76,7 +76,7 @@ func TestAPriorityIsReadWhateverItsSize(t *testing.T) {
 	}
 }
 
-// Scripts call the queue of a put q, except those of reqless 1.0, which call it queue.
+// Scripts call the queue of a put q, except for reqless 1.0, which calls it queue.
 func TestTheQueueOfAPutIsReadByEitherName(t *testing.T) {
 	client := offline(t)
 	for fields, want := range map[string]qless.HistoryEntry{
@@ -163,7 +163,7 @@ func TestJobsAsJSON(t *testing.T) {
 		"remaining": 4, "popped_at": "2024-01-02T12:00:00Z", "data": {"n": 12345678901234567890},
 		"tags": ["t"], "spawned_from_jid": "r", "dependencies": ["a"], "dependents": ["b"],
 		"failure": {"group": "g", "message": "m", "when": "2024-01-02T12:00:00Z", "worker": "w"},
-		"history": [{"when": "2024-01-02T12:00:00Z", "what": "put", "q": "q"}]
+		"history": [{"when": "2024-01-02T12:00:00Z", "what": "put", "queue": "q"}]
 	}`)
 	requireJSON(t, qless.Failure{Group: "g", Message: "m"}, `{"group": "g", "message": "m"}`)
 	requireJSON(t,
@@ -172,12 +172,12 @@ func TestJobsAsJSON(t *testing.T) {
 }
 
 func TestRecurringJobsAsJSON(t *testing.T) {
-	requireJSON(t, qless.RecurringJob{}, `{"backlog": 0, "count": 0, "interval": 0, "jid": "",
+	requireJSON(t, qless.RecurringJob{}, `{"backlog": 0, "count": 0, "interval": "0s", "jid": "",
 		"klass": "", "priority": 0, "queue": "", "retries": 0}`)
 	requireJSON(t, qless.RecurringJob{
 		Backlog: 1, Count: 2, Data: raw("[1]"), Interval: 1300 * time.Millisecond, JID: "r",
 		Klass: "K", Priority: 3, Queue: "q", Retries: 4, Tags: []string{"t"},
-	}, `{"backlog": 1, "count": 2, "data": [1], "interval": 1.3, "jid": "r", "klass": "K",
+	}, `{"backlog": 1, "count": 2, "data": [1], "interval": "1.3s", "jid": "r", "klass": "K",
 		"priority": 3, "queue": "q", "retries": 4, "tags": ["t"]}`)
 	var read qless.RecurringJob
 	require.Error(t, json.Unmarshal([]byte(`{"interval": "soon"}`), &read))
@@ -185,11 +185,11 @@ func TestRecurringJobsAsJSON(t *testing.T) {
 
 func TestSettingsOfAQueueAsJSON(t *testing.T) {
 	requireJSON(t, qless.QueueSettings{},
-		`{"heartbeat": 0, "max_concurrency": 0, "max_rate": 0, "per": 0}`)
+		`{"heartbeat": "0s", "max_concurrency": 0, "max_rate": 0, "per": "0s"}`)
 	requireJSON(t, qless.QueueSettings{
 		Heartbeat: 1500 * time.Millisecond, MaxConcurrency: 2, MaxRate: 3, Per: time.Minute,
 		NextStart: noon,
-	}, `{"heartbeat": 1.5, "max_concurrency": 2, "max_rate": 3, "per": 60,
+	}, `{"heartbeat": "1.5s", "max_concurrency": 2, "max_rate": 3, "per": "1m",
 		"next_start": "2024-01-02T12:00:00Z"}`)
 	var read qless.QueueSettings
 	require.Error(t, json.Unmarshal([]byte(`{"per": "soon"}`), &read))
@@ -212,8 +212,8 @@ func TestJSONOfWhatIsRead(t *testing.T) {
 			Paused: true,
 		},
 		`{"expired":0,"failed":1,"failures":2,"retries":3,` +
-			`"wait":{"count":1,"mean":1.500001,"std":0.25,"histogram":[{"from":1,"to":2,"count":1}]},` +
-			`"run":{"count":0,"mean":0,"std":0,"histogram":[]}}`: qless.Stats{
+			`"wait":{"count":1,"mean":"1.500001s","std":"250ms","histogram":[{"from":"1s","to":"2s","count":1}]},` +
+			`"run":{"count":0,"mean":"0s","std":"0s","histogram":[]}}`: qless.Stats{
 			Failed: 1, Failures: 2, Retries: 3,
 			Wait: qless.Summary{
 				Count: 1, Mean: 1500001 * time.Microsecond, Std: 250 * time.Millisecond,
@@ -236,7 +236,7 @@ func TestJSONOfWhatIsRead(t *testing.T) {
 	}
 }
 
-// replies are seeds: what scripts reply, and what they never should.
+// replies are seeds: replies of scripts, and replies that they should never give.
 var replies = []string{
 	`[{"jid":"j","klass":"K","state":"running","queue":"q","worker":"w","tracked":true,` +
 		`"priority":1,"expires":1704196860.1235,"retries":5,"remaining":4,"data":"{\"a\":[1, 2]}",` +

@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"errors"
+	"net"
 	"strconv"
 	"strings"
 
@@ -11,20 +12,20 @@ import (
 
 // Dial connects to the server at a URL such as redis://user:password@localhost:6379/0 and returns a
 // client. A nil config means the defaults. Call [Client.Close] to close it. Special characters in
-// the password must be percent-encoded, as in %2F for a slash. The scheme rediss means TLS, and
-// unix a socket.
+// the password must be percent-encoded, as in %2F for a slash. The scheme rediss selects TLS, and
+// unix a Unix socket.
 //
 // A URL such as redis://node1:6379?cluster=true&addr=node2:6379 names servers of a Redis Cluster.
 // One such as redis://sentinel1:26379/0?master_name=jobs&addr=sentinel2:26379 names sentinels,
-// which know the server: user and password before the host are theirs, and the options username and
-// password are the server's. Other options are those of go-redis (ParseURL, ParseClusterURL,
-// ParseFailoverURL).
+// which know the server. The user and password before the host are for the sentinels, and the
+// options username and password for the server. Other options are those of go-redis (ParseURL,
+// ParseClusterURL, ParseFailoverURL).
 //
 // Dial checks that the server answers. If the user may run INFO, it also checks that the server is
 // Redis 6.2 or later and that, if it is part of a cluster, the namespace has a hash tag. If not, or
-// if the URL can't be used, the error is [ErrInvalid]. A replica, which takes no writes, is
-// [ErrUnavailable]; but a server that can't save its data, and takes no writes until it can, is
-// fine: reads work. No error contains the password.
+// if the URL can't be used, the error is [ErrInvalid]. A replica, which accepts no writes, is
+// [ErrUnavailable]. A server that refuses writes because it can't save its data is accepted, since
+// reads work. No error contains the password.
 func Dial(ctx context.Context, url string, config *ClientConfig) (*Client, error) {
 	target, problem := dial.ParseURL(url)
 	if problem != nil {
@@ -57,8 +58,11 @@ func checkServer(ctx context.Context, target *dial.Target, namespace string) err
 			"tag, as in \"{tenant}:ql:\": its keys would be spread over the cluster", namespace)
 	}
 	if info["role"] == "slave" && !target.IsCluster() {
-		return &Error{Op: "dial", Code: ErrUnavailable,
-			Message: "the server is a replica, which takes no writes: want the URL of its master"}
+		message := "the server is a replica and takes no writes: use its master"
+		if host := info["master_host"]; host != "" {
+			message += ", " + net.JoinHostPort(host, info["master_port"])
+		}
+		return &Error{Op: "dial", Code: ErrUnavailable, Message: message}
 	}
 	return nil
 }

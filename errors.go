@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -9,26 +10,25 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Code is the kind of an [Error], a stable word, for programs that translate errors, such as a
-// gateway to another protocol. It is an error itself: errors.Is(err, qless.ErrNotFound) holds for
-// an *Error with that code.
+// A Code is the kind of an [Error]: a stable word, which programs such as gateways can translate.
+// It is itself an error: errors.Is(err, qless.ErrNotFound) is true for an *Error with that code.
 type Code string
 
 // The codes of errors. ErrCanceled, ErrLockLost, ErrMaxRunTime and ErrStopped are also the causes
-// for which the context of a handler ends: see [context.Cause].
+// with which a handler's context ends: see [context.Cause].
 const (
-	// ErrCanceled means that the job was canceled, or that its [StartBy] or [TTL] was over.
+	// ErrCanceled means that the job was canceled, or that its [StartBy] or [TTL] has passed.
 	ErrCanceled Code = "canceled"
 
-	// ErrExists means that a job was not put because there is one already, whose jid the error has.
-	// See [If] and [Unique].
+	// ErrExists means that a job was not put because one already exists, whose jid the error has. See
+	// [If] and [Unique].
 	ErrExists Code = "exists"
 
 	// ErrFailed means that a job has failed, so that [ResultAs] has no result to decode.
 	ErrFailed Code = "failed"
 
-	// ErrFinished means that the job can't be withdrawn, or ended, because it is complete or has
-	// failed, or canceled because it is complete.
+	// ErrFinished means that the job can't be withdrawn or ended because it is complete or failed, or
+	// can't be canceled because it is complete.
 	ErrFinished Code = "finished"
 
 	// ErrFollowed means that a schedule can't be forgotten because a worker follows it.
@@ -58,8 +58,8 @@ const (
 	ErrNotFound Code = "not_found"
 
 	// ErrNotReplicated means that a job was put, but too few replicas are known to have it: if the
-	// master is lost, the job may be lost too. An error that is [ErrExists] as well says this of a
-	// job that was there already. See Replicas in [ClientConfig].
+	// master is lost, the job may be lost too. If the error is [ErrExists] as well, it is about a job
+	// that already existed. See Replicas in [ClientConfig].
 	ErrNotReplicated Code = "not_replicated"
 
 	// ErrNotRunning means that no worker has the job: it is waiting, failed or complete, or its
@@ -80,10 +80,10 @@ const (
 	// ErrStopped means that the worker was stopped.
 	ErrStopped Code = "stopped"
 
-	// ErrUnavailable means that no answer came: the server could not be reached, the connection
+	// ErrUnavailable means that there was no reply: the server could not be reached, the connection
 	// broke, the server accepted no commands, for instance because it was busy with a long script, or
-	// the caller's own context ended first; then errors.Is(err, context.Canceled) or
-	// context.DeadlineExceeded holds as well. The command may still have run.
+	// the caller's context ended first. In the last case, errors.Is(err, context.Canceled) or
+	// context.DeadlineExceeded is true as well. The command may have run nevertheless.
 	ErrUnavailable Code = "unavailable"
 
 	// ErrUnfinished means that the job has no result yet, or can't be forgotten: it is neither
@@ -132,8 +132,8 @@ func (c Code) Error() string {
 	return "qless: " + string(c)
 }
 
-// An Error is the error type of this package. Compare it with a [Code] by [errors.Is], or read its
-// fields by [errors.As].
+// An Error is the error type of this package. Compare it with a [Code] using [errors.Is], or read
+// its fields using [errors.As].
 type Error struct {
 	// Op is the command that failed, such as "complete".
 	Op string `json:"op"`
@@ -144,12 +144,12 @@ type Error struct {
 	// JID is the job that the error is about. It is empty if there is none, or more than one.
 	JID string `json:"jid,omitempty"`
 
-	// Indices are the indices of the jobs that [Queue.PutMany] or [Batch.Add] did not put because of
-	// an [If] or [Unique], in order, with [ErrExists]. They are empty for other errors.
+	// Indices are the indices, in order, of the jobs that [Queue.PutMany] or [Batch.Add] did not put
+	// because of an [If] or [Unique]. Only an [ErrExists] has them.
 	Indices []int `json:"indices,omitempty"`
 
-	// Withdrawn is true if the job of a [Queue.Call] whose context has ended will not run: it was
-	// canceled before a worker had it, or was not put. It is false for other errors.
+	// Withdrawn is true if the job of a [Queue.Call] whose context has ended will not run, because it
+	// was canceled before a worker took it or was not put. It is false for other errors.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 
 	// Message describes the error.
@@ -197,24 +197,24 @@ func invalid(op, jid, format string, args ...any) *Error {
 var scriptError = regexp.MustCompile(`(?s)^.*?[: ]([A-Za-z]+(?:\.[a-z]+)?)\(\): (.*?)` +
 	`(?: script: (?:[0-9a-f]{40}, )?on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
 
-// whatScriptsSay matches what a script says about a job, which depends on the command. To depends,
-// the state of a job that does not exist is false.
-var whatScriptsSay = regexp.MustCompile(`(?s)^(?:Job (?:.*? )?(?:` +
+// jobProblem matches a script's message about a job, which depends on the command. In a message of
+// depends, the state of a missing job is false.
+var jobProblem = regexp.MustCompile(`(?s)^(?:Job (?:.*? )?(?:` +
 	`(does not exist|not in the depends state: false)$|(not (?:currently )?running)(?:: \w+)?$|` +
 	`((?:handed out to|given out to|given to|running with) another worker): |` +
 	`(running in another queue): |(not in the depends state): \w+$|(has not failed): \w+$)|` +
 	`(No recurring job) )`)
 
-// codesByWords holds the code of each group of whatScriptsSay.
+// codesByWords holds the code of each group of jobProblem.
 var codesByWords = []Code{
 	ErrNotFound, ErrNotRunning, ErrLockLost, ErrWrongQueue, ErrNotDepending, ErrNotFailed,
 	ErrNotFound,
 }
 
-// whatCancelSays ends the message that a job is not canceled because of another one.
-const whatCancelSays = " but is not mentioned to be canceled"
+// notCanceled ends the message that a job is not canceled because of another one.
+const notCanceled = " but is not mentioned to be canceled"
 
-// noSuchJob returns the error of a call on a job that does not exist.
+// noSuchJob returns the error for a job that does not exist.
 func noSuchJob(op, jid string) *Error {
 	return &Error{Op: op, Code: ErrNotFound, JID: jid, Message: "no such job"}
 }
@@ -226,7 +226,7 @@ func inState[S ~string](op, jid string, code Code, state S) *Error {
 
 // codeOf returns the code for a script's message.
 func codeOf(message string) Code {
-	words := whatScriptsSay.FindStringSubmatch(message)
+	words := jobProblem.FindStringSubmatch(message)
 	for i, code := range codesByWords {
 		if words != nil && words[i+1] != "" {
 			return code
@@ -267,14 +267,29 @@ func wrap(op, jid string, err error) error {
 		if redisx.IsUnanswered(err) {
 			code = ErrUnavailable
 		}
-		return &Error{Op: op, Code: code, JID: jid, Message: err.Error(), Err: err}
+		message := cmp.Or(redisx.Answer(err), err.Error())
+		return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
 	}
 	area, message := m[1], m[2]
 	code := codeOf(message)
-	if area == "Cancel" && strings.HasSuffix(message, whatCancelSays) {
+	if area == "Cancel" && strings.HasSuffix(message, notCanceled) {
 		code = ErrHasDependents
 	}
-	return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
+	return &Error{Op: op, Code: code, JID: jid, Message: withoutJID(jid, message), Err: err}
+}
+
+// withoutJID returns a script's message without the jid of the job, which an error names anyway.
+func withoutJID(jid, message string) string {
+	rest, is := strings.CutPrefix(message, "Job "+jid+" ")
+	switch word, _, _ := strings.Cut(rest, " "); {
+	case !is || jid == "":
+		return message
+	case rest == "not in the depends state: false":
+		return "the job does not exist"
+	case word == "not" || word == "running" || word == "given":
+		return "the job is " + rest
+	}
+	return "the job " + rest
 }
 
 // errorOfOne returns the error of a call for one or several jobs as that of one job.
@@ -284,6 +299,6 @@ func errorOfOne(op, jid string, err error) error {
 		return err
 	}
 	own := *cause
-	own.Op, own.JID = op, jid
+	own.Op, own.JID, own.Message = op, jid, withoutJID(jid, own.Message)
 	return &own
 }

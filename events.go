@@ -28,10 +28,10 @@ const (
 // Events that the scripts of other clients do not publish. Nor do they publish that a job is out of
 // retries, unless a worker has lost it.
 const (
-	EventPaused   EventKind = "paused"   // a queue gives no jobs
-	EventSpawned  EventKind = "spawned"  // a recurring job, JID, has put Count jobs
-	EventUnfailed EventKind = "unfailed" // Count failed jobs are in a queue again; JID if it is one
-	EventResumed  EventKind = "resumed"  // a queue gives jobs again
+	EventPaused   EventKind = "paused"   // a queue was paused
+	EventSpawned  EventKind = "spawned"  // the recurring job JID has put Count jobs
+	EventUnfailed EventKind = "unfailed" // Count failed jobs are in a queue again, or JID alone
+	EventResumed  EventKind = "resumed"  // a queue was resumed
 )
 
 // More events of tracked jobs.
@@ -57,22 +57,22 @@ type Event struct {
 	Worker  string    `json:"worker,omitempty"`  // the worker that lost or failed it
 	Group   string    `json:"group,omitempty"`   // the failure group
 	Message string    `json:"message,omitempty"` // why it failed
-	Count   int       `json:"count,omitempty"`   // how many jobs
+	Count   int       `json:"count,omitempty"`   // the number of jobs
 	Option  string    `json:"option,omitempty"`  // the setting
-	Value   string    `json:"value,omitempty"`   // what it was set to
+	Value   string    `json:"value,omitempty"`   // its new value
 }
 
 // Channels of events.
 const (
 	channelLog  = "log"
-	channelMore = "x:log" // what other clients' scripts do not publish
+	channelMore = "x:log" // events that other clients' scripts do not publish
 )
 
 // Events subscribes to the events of all jobs, including those of tracked jobs. Events that occur
 // after the call returns are delivered. The channel is closed when ctx ends.
 //
-// A broken connection is restored, and then there is an [EventGap]. The server disconnects a reader
-// that falls too far behind; it gets an EventGap too.
+// A broken connection is restored, followed by an [EventGap]. The server disconnects a reader that
+// falls too far behind, with the same effect.
 func (c *Client) Events(ctx context.Context) (<-chan Event, error) {
 	sent := time.Now()
 	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
@@ -148,7 +148,7 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 		Value   wire.Text   `json:"value"`
 	}
 	if err := json.Unmarshal([]byte(payload), &decoded); err != nil {
-		c.logger.Warn("qless: an event is no JSON", "channel", channel, "payload", payload)
+		c.logger.Warn("qless: an event is not JSON", "channel", channel, "payload", payload)
 	}
 	return Event{
 		Kind:    eventKind(string(decoded.Event)),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -41,8 +42,8 @@ const (
 //
 // A Job that a [Worker] passed to a handler is bound to that run. Once the worker has dropped the
 // run, because the lock was lost, the job was canceled, or the worker was stopped, Complete, Next,
-// Fail, Retry, Release, Heartbeat, Move and Timeout fail with [ErrLockLost] and change nothing,
-// even if the same worker runs the job again.
+// Fail, Retry, Release, Heartbeat and Move fail with [ErrLockLost] and change nothing, even if the
+// same worker runs the job again.
 //
 // A Job that did not come from a client, such as Job{} or one decoded from JSON, has no client: its
 // methods that take a context return [ErrInvalid].
@@ -56,11 +57,12 @@ type Job struct {
 	Klass string `json:"klass"`
 
 	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
-	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Clients of other languages may put
-	// what is no JSON to Go, such as NaN: it is kept as it is, and a string in the JSON of a Job.
+	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Clients in other languages may put
+	// data that is not JSON to Go, such as NaN: it is kept as it is, and becomes a string in the JSON
+	// of a Job.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Headers are texts that travel with the job.
+	// Headers are strings that travel with the job.
 	Headers Headers `json:"headers,omitempty"`
 
 	// Tags are the job's tags, in the order in which it got them.
@@ -77,17 +79,16 @@ type Job struct {
 	// Queue is the job's queue, or empty if the job is complete.
 	Queue string `json:"queue,omitempty"`
 
-	// Priority decides which job is popped first: the one with the higher priority. Other clients
-	// may store any number: it is rounded down and limited to what an int holds, and the server
-	// keeps about 16 digits. A value that is not a finite number counts as 0, here and in the
-	// queue.
+	// Priority orders the jobs of a queue: higher priorities are popped first. Other clients may store
+	// any number. It is rounded down and limited to the range of an int, and the server keeps about 16
+	// digits. A value that is not a finite number counts as 0, here and in the queue.
 	Priority int `json:"priority"`
 
 	// Worker is the name of the worker that has the job, or had it when it was timed out.
 	Worker string `json:"worker,omitempty"`
 
-	// Parked is the limit that had no room for the job, or empty unless the job waits for that. Its
-	// State is [StateScheduled] meanwhile.
+	// Parked is the limit that has no room for the job, or empty if the job does not wait for one. The
+	// State of a parked job is [StateScheduled].
 	Parked string `json:"parked,omitempty"`
 
 	// Tracked reports whether the job is tracked ([Job.Track]).
@@ -95,8 +96,8 @@ type Job struct {
 
 	// Times.
 
-	// Due is when a scheduled job falls due, and when the delay ends of a job that waits for others.
-	// It is zero for other jobs, in a handler, and in lists but those of [Client.Jobs].
+	// Due is when a scheduled job falls due, or when the delay of a job that waits for others ends. It
+	// is zero for other jobs, in a handler, and in all lists except that of [Client.Jobs].
 	Due time.Time `json:"due,omitzero"`
 
 	// Expires is when the lock of a running job ends, or zero if it has none.
@@ -105,15 +106,13 @@ type Job struct {
 	// PoppedAt is when the job was popped, or zero if it did not come from a pop or a worker.
 	PoppedAt time.Time `json:"popped_at,omitzero"`
 
-	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor],
-	// whichever holds in its State, or zero if it does not end. [StartBy] does not hold while the
-	// job runs.
+	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor], whichever
+	// applies in its State, or zero if it does not end. [StartBy] does not apply while the job runs.
 	Until time.Time `json:"until,omitzero"`
 
-	// Waited is the time from the put of the job until it was popped, to the microsecond, including
-	// its delay. If it was retried, released or unfailed since the put, the time counts from when it
-	// was last popped before. It is 0 if the job did not come from a pop or a worker. JSON does not
-	// have it.
+	// Waited is the time from the job's put to its pop, to the microsecond, including its delay. If
+	// the job was retried, released or unfailed since the put, it counts from the pop before. It is 0
+	// if the job did not come from a pop or a worker. It is not part of the JSON.
 	Waited time.Duration `json:"-"`
 
 	// Runs.
@@ -132,60 +131,60 @@ type Job struct {
 	// unfailed after it had ended.
 	Ends int `json:"ends,omitempty"`
 
-	// Failure is why the job failed or was last retried, or nil if neither has happened since it
-	// was last complete.
+	// Failure describes why the job failed or was last retried, or nil if neither has happened since
+	// it was last complete.
 	Failure *Failure `json:"failure,omitempty"`
 
 	// Progress is the latest progress of the job ([Job.SetProgress]), or nil. In a handler it is nil
 	// until [Job.Refresh] is called.
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Attempts are the last 25 runs of the job that did not complete it, oldest first: also those of
-	// earlier queues, and from before it was put again. In a handler, and in lists but those of
+	// Attempts are the last 25 runs of the job that did not complete it, oldest first, including runs
+	// in earlier queues and before it was put again. In a handler, and in all lists except that of
 	// [Client.Jobs], they are empty until [Job.Refresh] is called.
 	Attempts []Attempt `json:"attempts,omitempty"`
 
-	// History has the events of the job, oldest first.
+	// History holds the events of the job, oldest first.
 	History []HistoryEntry `json:"history,omitempty"`
 
 	// Other jobs.
 
-	// BatchSize is the number of members of the batch of which the job is the callback, or nil:
-	// see [Client.NewBatch].
+	// BatchSize is the number of members of the batch whose callback this job is, or nil: see
+	// [Client.NewBatch].
 	BatchSize *int `json:"batch_size,omitempty"`
 
 	// Dependencies are the jids of the jobs that this one waits for, in no particular order.
 	Dependencies []string `json:"dependencies,omitempty"`
 
-	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands
-	// of them are read in steps, so ones that come or go meanwhile may be missing.
+	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands of
+	// them are read in steps, so some that change in the meantime may be missing.
 	Dependents []string `json:"dependents,omitempty"`
 
-	// FailedDependencies are the jobs that this one waited for and that have failed, by jid, if it
-	// was put with [OnFailureRun] or [OnFailureFail].
+	// FailedDependencies are the failed jobs that this one waited for, sorted by jid, if it was put
+	// with [OnFailureRun] or [OnFailureFail].
 	FailedDependencies []FailedDependency `json:"failed_dependencies,omitempty"`
 
 	// Options are the other options with which the job was put.
 	Options JobOptions `json:"options,omitzero"`
 
 	client *Client
-	since  string // PoppedAt as the server says it; empty if unknown
+	since  string // PoppedAt in the server's form; empty if unknown
 	run    run    // by a worker of this process; nil otherwise
-	result string // what SetResult set, as JSON; empty if nothing
+	result string // set by SetResult, as JSON; empty if none
 
 	undecoded error    // why Data is still in its envelope; nil if it is not
-	dataSum   uint64   // of the data that was read
+	dataSum   uint64   // the checksum of Data as it was read
 	leftOut   []string // the relations not read yet
 }
 
-// MarshalJSON writes Data that is no JSON as a string.
+// MarshalJSON writes Data that is not JSON as a string.
 func (j Job) MarshalJSON() ([]byte, error) {
 	type fields Job
 	j.Data = shownJSON(j.Data)
 	return marshalFields(fields(j))
 }
 
-// Failure is why a job failed.
+// Failure describes why a job failed.
 type Failure struct {
 	Group   string    `json:"group"`
 	Message string    `json:"message"`
@@ -193,9 +192,9 @@ type Failure struct {
 	Worker  string    `json:"worker,omitempty"` // empty if no worker failed it
 }
 
-// A HistoryEntry is something that happened to a job.
+// A HistoryEntry is an event in the history of a job.
 type HistoryEntry struct {
-	// When is when it happened, in whole seconds.
+	// When is the time of the event, in whole seconds.
 	When time.Time `json:"when,omitzero"`
 
 	// The kind of entry: put, popped, done, failed, timed-out, dependency-failed, or the message of
@@ -203,7 +202,7 @@ type HistoryEntry struct {
 	What string `json:"what"`
 
 	// Queue is the queue that the job was put into.
-	Queue string `json:"q,omitempty"`
+	Queue string `json:"queue,omitempty"`
 
 	// Worker is the worker that popped or failed the job.
 	Worker string `json:"worker,omitempty"`
@@ -220,37 +219,37 @@ type Attempt struct {
 	// The end of the run: retried, failed, released, lost or timed_out.
 	What string `json:"what"`
 
-	// Began is when the worker got the job.
+	// Began is when the worker took the job.
 	Began time.Time `json:"began,omitzero"`
 
-	// Ran is how long the worker had the job: if it was lost, until the lock ended. In JSON, it and
-	// Delay are numbers of seconds.
+	// Ran is how long the worker held the job: if it was lost, until the lock ended. In JSON, Ran and
+	// Delay are strings such as "1m30s".
 	Ran time.Duration `json:"ran"`
 
-	// Delay is the back-off: how long the job then had to wait before its next run.
+	// Delay is how long the job then had to wait before its next run.
 	Delay time.Duration `json:"delay,omitempty"`
 
 	Worker string `json:"worker,omitempty"`
 	Queue  string `json:"queue,omitempty"`
 
-	// Group and Message are why the job was retried or failed. The message is only the first line of
-	// it, of at most 200 bytes; [Job.Failure] has all of the latest one.
+	// Group and Message describe why the job was retried or failed. Message has only the first line,
+	// up to 200 bytes; [Job.Failure] has the latest one in full.
 	Group   string `json:"group,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// attemptJSON has the durations in seconds.
+// attemptJSON has the durations as text.
 type attemptJSON struct {
 	attemptFields
-	Ran   jobopts.Span `json:"ran"`
-	Delay jobopts.Span `json:"delay,omitempty"`
+	Ran   units.Text `json:"ran"`
+	Delay units.Text `json:"delay,omitempty"`
 }
 
 type attemptFields Attempt
 
-// MarshalJSON writes durations in seconds.
+// MarshalJSON writes durations as text.
 func (a Attempt) MarshalJSON() ([]byte, error) {
-	return marshalFields(attemptJSON{attemptFields(a), jobopts.Span(a.Ran), jobopts.Span(a.Delay)})
+	return marshalFields(attemptJSON{attemptFields(a), units.Text(a.Ran), units.Text(a.Delay)})
 }
 
 // UnmarshalJSON reads the output of MarshalJSON.
@@ -266,13 +265,13 @@ func (a *Attempt) UnmarshalJSON(text []byte) error {
 
 // A run is the run of a job by a worker of this process.
 type run interface {
-	// end calls a command that ends the job, and notes the outcome if it succeeds.
+	// end calls a command that ends the job, and records the outcome if it succeeds.
 	end(outcome Outcome, command func() error) error
 
 	// isLost reports whether the worker has lost the job.
 	isLost() bool
 
-	// setProgress has progress sent by the worker.
+	// setProgress makes the worker send progress.
 	setProgress(r *progressReport)
 }
 
@@ -335,18 +334,18 @@ func (j *Job) data(op string) (string, error) {
 }
 
 // Complete marks the job complete and saves its data. Jobs that waited only for this one can then
-// be popped. If they are more than 250, Complete has them released 250 at a time; should ctx end
-// before that, the job is complete, and a worker or [Client.Sweep] releases the others.
+// be popped. If there are more than 250, Complete releases them 250 at a time. If ctx ends before
+// that, the job is complete, and a worker or [Client.Sweep] releases the others.
 //
-// Completed jobs are kept for some time ([ConfigJobsHistory], [KeepFor]) and up to a number
-// ([ConfigJobsHistoryCount]). A call deletes at most 100 jobs that exceed either setting.
+// Completed jobs are kept for a time ([ConfigJobsHistory], [KeepFor]) and up to a number
+// ([ConfigJobsHistoryCount]). Each call deletes at most 100 jobs beyond these.
 func (j *Job) Complete(ctx context.Context) error {
 	return j.complete(ctx, Outcome{Action: ActionComplete})
 }
 
 // Next completes the job, saves its data, and puts it into another queue as the same job with fresh
-// retries. It may wait there for a [Delay] or for other jobs ([DependsOn]), and get a new
-// [Priority], [Retries], [Tags], headers or [OnFailure]; what the options do not set stays as it
+// retries. The options can make it wait there for a [Delay] or for other jobs ([DependsOn]), and
+// give it a new [Priority], [Retries], [Tags], headers or [OnFailure]. Anything else stays as it
 // was.
 func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
@@ -420,10 +419,9 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	return err
 }
 
-// Retry puts the job back into its queue after a delay, uses a retry, and saves its data. It
-// returns the number of retries that are left. If none was left, it returns -1 and the job has
-// failed in the group, with the message. An empty group means failed-retries-<queue>. A negative
-// delay is [ErrInvalid].
+// Retry puts the job back into its queue after a delay, uses up a retry, and saves its data. It
+// returns the number of retries left, or -1 if there was none and the job has failed in the group,
+// with the message. An empty group means failed-retries-<queue>. A negative delay is [ErrInvalid].
 func (j *Job) Retry(
 	ctx context.Context, delay time.Duration, group, message string,
 ) (remaining int, err error) {
@@ -480,8 +478,8 @@ func (j *Job) checkDelay(op string, delay time.Duration) error {
 	return nil
 }
 
-// Heartbeat renews the job's lock for its [LockTime], or else for the queue's heartbeat time, saves
-// its data, and returns when the lock now ends, in whole seconds.
+// Heartbeat renews the job's lock for its [LockTime] or, without one, the queue's heartbeat time.
+// It saves the data and returns the new end of the lock, in whole seconds.
 func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
 	if err := j.held("heartbeat"); err != nil {
 		return time.Time{}, err
@@ -501,7 +499,7 @@ func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
 	return time.Unix(int64(seconds), 0), nil
 }
 
-// unfailArgs returns the pairs of arguments that options are.
+// unfailArgs returns options as pairs of arguments.
 func unfailArgs(op string, options []UnfailOption) ([]string, error) {
 	var o jobopts.Options
 	if err := applyOptions(op, "", &o, options, UnfailOption.applyUnfail); err != nil {
@@ -534,9 +532,9 @@ func (j *Job) Unfail(ctx context.Context, options ...UnfailOption) error {
 	return err
 }
 
-// Cancel deletes the job in any state but complete; a worker that runs it is notified. A completed
-// job is left alone. If other jobs depend on it, the error is [ErrHasDependents]; [Client.Cancel]
-// cancels several jobs at once.
+// Cancel deletes the job and notifies a worker that runs it. A completed job is left alone. If
+// other jobs depend on it, the error is [ErrHasDependents]; [Client.Cancel] cancels several jobs at
+// once.
 func (j *Job) Cancel(ctx context.Context) error {
 	if err := j.usable("cancel"); err != nil {
 		return err
@@ -546,8 +544,8 @@ func (j *Job) Cancel(ctx context.Context) error {
 
 // Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
 // loses it; a failed or completed job runs again. Fields that the options do not set stay as they
-// were. If the job no longer exists, the error is [ErrNotFound]. [IfFinished] and [IfNotRunning]
-// leave it where it is in some states; then the error is [ErrExists].
+// were. If the job no longer exists, the error is [ErrNotFound]. If [IfFinished] or [IfNotRunning]
+// leaves it where it is, the error is [ErrExists].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -580,7 +578,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	})
 }
 
-// Tag adds tags to the job. Tags that it already has stay in their place.
+// Tag adds tags to the job. Tags that it already has keep their place.
 func (j *Job) Tag(ctx context.Context, tags ...string) error {
 	return j.changeTags(ctx, "add", tags)
 }
@@ -653,7 +651,7 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 		}
 	}
 	if action == "off" && jids[0] == "all" {
-		jids = append([]string{j.JID}, jids...) // else a first jid "all" would mean all of them
+		jids = append([]string{j.JID}, jids...) // otherwise a first jid "all" would mean all of them
 	}
 	_, err := j.client.run(ctx, "depends", j.JID, anys([]any{j.JID, action}, jids...)...)
 	return err
@@ -671,11 +669,11 @@ func (j *Job) SetPriority(ctx context.Context, priority int) error {
 	return err
 }
 
-// Track starts tracking the job: its events are published, and package inspect lists it. A job that
-// is gone is listed until a call of Track, or of [Client.Sweep], comes across it.
+// Track starts tracking the job: its events are published, and package inspect lists it. A deleted
+// job stays listed until a call of Track or [Client.Sweep] finds it.
 func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
 
-// Untrack stops tracking the job, which may be gone.
+// Untrack stops tracking the job, which need not exist any more.
 func (j *Job) Untrack(ctx context.Context) error { return j.track(ctx, "untrack") }
 
 func (j *Job) track(ctx context.Context, action string) error {

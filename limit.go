@@ -9,16 +9,17 @@ import (
 
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/settings"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Limits names the limits of a job, from 1 to 8 of them: it is started only while each has room,
-// and then takes a place in all of them. [Limit.Set] sets the number of places of a limit; a limit
-// that was never set has any number. A name such as "shopify/42" has the definition of "shopify",
-// unless it has one of its own, so that one definition serves many keys.
+// Limits names the limits of a job, from 1 to 8. The job is started only while each has room, and
+// then takes a place in all of them. [Limit.Set] defines a limit; one that was never set always has
+// room. A name such as "shopify/42" has the definition of "shopify" unless it has its own, so that
+// one definition serves many keys.
 //
-// A job without room is parked: it is scheduled until there is room, and then gets back the place
-// that it had in its queue. That uses up no retry.
+// A job without room is parked: it is scheduled until there is room, and then returns to its place
+// in the queue. That uses up no retry.
 //
 // The limits stay with the job in all queues that it goes through. A put that names others replaces
 // them. A name has 1 to 200 bytes, without spaces or control characters.
@@ -40,38 +41,38 @@ const (
 
 func checkLimitName(op, name string) error { return asInvalid(op, "", jobopts.CheckLimit(name)) }
 
-// A LimitConfig is the configuration of a limit. At least one of Concurrency and Rate is set.
+// A LimitConfig configures a limit. At least one of Concurrency and Rate must be set.
 type LimitConfig struct {
-	// Concurrency is how many jobs may run at a time. 0 means any number.
+	// Concurrency is the maximum number of jobs that run at once. 0 means no maximum.
 	Concurrency int
 
-	// Rate is how many jobs may be started in any time of the length Per. 0 means any number. It is
-	// at most 1,000,000; the server keeps the time of each start that still counts.
+	// Rate is the maximum number of jobs that start in any period of length Per, up to 1,000,000. 0
+	// means no maximum. The server keeps the time of each start that still counts.
 	Rate int
 
-	// Per is the time that Rate refers to. It is from 1 ms to 366 days, and only set with Rate.
+	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.
 	Per time.Duration
 }
 
-// MarshalJSON writes Per in seconds.
+// MarshalJSON writes Per as text.
 func (c LimitConfig) MarshalJSON() ([]byte, error) {
-	return json.Marshal(limitJSON{c.Concurrency, c.Rate, secondsOf(c.Per)})
+	return json.Marshal(limitJSON{c.Concurrency, c.Rate, units.Text(c.Per)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (c *LimitConfig) UnmarshalJSON(raw []byte) error {
 	var read limitJSON
 	if err := json.Unmarshal(raw, &read); err != nil {
 		return err
 	}
-	*c = LimitConfig{read.Concurrency, read.Rate, wire.Number(read.Per).Duration()}
+	*c = LimitConfig{read.Concurrency, read.Rate, time.Duration(read.Per)}
 	return nil
 }
 
 type limitJSON struct {
-	Concurrency int     `json:"concurrency,omitempty"`
-	Rate        int     `json:"rate,omitempty"`
-	Per         float64 `json:"per,omitempty"`
+	Concurrency int        `json:"concurrency,omitempty"`
+	Rate        int        `json:"rate,omitempty"`
+	Per         units.Text `json:"per,omitempty"`
 }
 
 func (c LimitConfig) check(op string) error {
@@ -106,12 +107,12 @@ func (c *Client) Limit(name string) *Limit { return &Limit{c, name} }
 // Name returns the limit's name.
 func (l *Limit) Name() string { return l.name }
 
-// Set defines the limit, or changes its definition. If that makes room, parked jobs are started at
-// once; jobs that run are left alone. Jobs are counted from then on: jobs that were started while
-// it had no Concurrency, or no Rate, don't count for that.
+// Set defines the limit or changes its definition. If that makes room, parked jobs can start at
+// once; running jobs are left alone. Jobs that started while the limit had no Concurrency, or no
+// Rate, do not count toward it.
 //
-// The definition of a family is also that of its keys: see [Limits]. Their parked jobs notice a
-// change when a job of the same key ends, or within about a minute.
+// The definition of a family also applies to its keys: see [Limits]. A change affects their parked
+// jobs when a job of the same key ends, or within about a minute.
 func (l *Limit) Set(ctx context.Context, config LimitConfig) error {
 	const op = "limit.set"
 	if err := checkLimitName(op, l.name); err != nil {
@@ -125,9 +126,9 @@ func (l *Limit) Set(ctx context.Context, config LimitConfig) error {
 	return err
 }
 
-// Delete removes the definition of the limit, and ends its hold. If it is a key, that of its family
-// then holds; otherwise its parked jobs are started: 100 at once, and others within about a minute.
-// It is no error if the limit has no definition.
+// Unset removes the definition of the limit and ends its hold. A key then has the definition of its
+// family; otherwise its parked jobs can start, 100 at once and others within about a minute.
+// Unsetting a limit that has no definition is not an error.
 func (l *Limit) Unset(ctx context.Context) error {
 	const op = "limit.delete"
 	if err := checkLimitName(op, l.name); err != nil {
@@ -137,12 +138,11 @@ func (l *Limit) Unset(ctx context.Context) error {
 	return err
 }
 
-// Hold stops all jobs with the limit from starting for the time d, whether the limit has a
-// definition or not. It replaces an earlier hold. It is meant for a service that asks to be left
-// alone, such as one that answers "429 Too Many Requests"; in a handler, see [Throttled]. 0 ends
-// the hold.
+// Hold keeps all jobs with the limit from starting for the duration d, whether or not the limit has
+// a definition. It replaces an earlier hold; 0 ends it. It is meant for services that ask their
+// callers to wait, for instance by "429 Too Many Requests"; in a handler, see [Throttled].
 //
-// Only the limit of this name is held, not the keys of a family.
+// Only the limit with this name is held, not the keys of a family.
 func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	const op = "limit.hold"
 	if err := checkLimitName(op, l.name); err != nil {
@@ -155,14 +155,13 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Throttled is returned by a handler whose job met a foreign limit, such as an answer "429 Too Many
-// Requests". The job is released: it uses up no retry, its data is saved, and it is the next one to
-// start when its limits have room. Those of its limits that are named, or all if none are, are held
-// for the time d, so that no other job with them is started before: see [Limit.Hold]. A limit that
-// is held for longer stays so.
+// Throttled is returned by a handler that ran into the limit of another service, for instance a
+// "429 Too Many Requests". The job is released: it uses up no retry, its data is saved, and it is
+// the next to start when its limits have room. The named limits of the job, or all of its limits if
+// none are named, are held for the duration d, so that no other job with them starts before that:
+// see [Limit.Hold]. A longer hold stays in place.
 //
-// A job that has no such limit is put back for this time, as by [Snooze]. A time of 0 or less means
-// 1 s.
+// A job without such a limit is put back for d, as by [Snooze]. A d of 0 or less means 1 s.
 func Throttled(d time.Duration, names ...string) error {
 	if d <= 0 {
 		d = minSnooze
@@ -180,18 +179,17 @@ type FairOption struct {
 // to 100. It is an argument of [Fair]; each job has its own. Defaults to 1.
 type Weight float64
 
-// Fair shares a queue between tenants, such as customers: the waiting jobs of each are handed out
-// in turns, whichever tenant put its jobs first or put more of them. The jobs of a tenant keep
-// their order.
+// Fair shares a queue between tenants, such as customers: their waiting jobs are popped in turn,
+// whichever tenant put its jobs first or put more of them. The jobs of a tenant keep their order.
 //
-// Priorities come first: turns are taken by the jobs of one priority, which must be from -10000 to
-// 10000, or the error is [ErrInvalid]. Jobs of the same priority without the option go before
+// Priorities come first: tenants take turns among the jobs of one priority, which must be from
+// -10000 to 10000, or the error is [ErrInvalid]. Jobs of that priority without the option precede
 // them, and so do jobs that are retried or released. A job with a [Delay], or one that waits for
 // others, gets its turn when it is ready. It keeps its tenant in all queues that it goes through;
-// each queue shares by itself.
+// each queue shares independently.
 //
-// Only the job's place in the queue is chosen, so clients of other languages hand out the jobs in
-// the same order.
+// The option only determines the job's place in the queue, so clients in other languages pop jobs
+// in the same order.
 func Fair(tenant string, weight ...Weight) FairOption {
 	o := FairOption{tenant, 1}
 	for _, w := range weight {

@@ -10,18 +10,18 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Progress is the progress of a job that its worker reported last: see [Job.SetProgress].
+// A Progress is the progress of a job that its worker last reported: see [Job.SetProgress].
 type Progress struct {
-	// Done is how much is done, of Total.
+	// Done is the amount done, out of Total.
 	Done int `json:"done"`
 
-	// Total is how much there is to do. It is 0 if that is not known.
+	// Total is the total amount, or 0 if it is not known.
 	Total int `json:"total"`
 
-	// Note describes what the job does at the moment, or is empty.
+	// Note describes the current step of the job, or is empty.
 	Note string `json:"note,omitempty"`
 
-	// Attempt is the attempt to run the job that reported this, as [Job.Attempt] counts.
+	// Attempt is the attempt that reported this, counted as in [Job.Attempt].
 	Attempt int `json:"attempt"`
 
 	// Time is when the server recorded it.
@@ -30,18 +30,19 @@ type Progress struct {
 
 // The limits of [Job.SetProgress].
 const (
-	maxAmount = 1 << 53 // above, not every number survives a reply
+	maxAmount = 1 << 53 // above this, replies lose precision
 	maxNote   = 1 << 10
 )
 
-// SetProgress records how far the job is: the amount done, the total or 0 if that is not known, and
-// a note of at most 1 KiB. The last call counts. Others find it in the Progress of [Job], and
-// [OnProgress] is called with it. The job's data and history are not touched.
+// SetProgress records the progress of the job: the amount done, the total or 0 if that is not
+// known, and a note of at most 1 KiB. It replaces earlier progress. Other programs find it in the
+// Progress of [Job], and [OnProgress] is called with it. The job's data and history are not
+// changed.
 //
 // In a handler, SetProgress does not talk to the server. The worker sends the first progress of a
-// run and one that is complete (done is the total) at once, others at most once a second, and the
-// last before the outcome of the job. It drops what it can't send. On a job that was popped
-// otherwise, each call runs a script.
+// run, and one that is complete (done is the total), at once. It sends others at most once a
+// second, and the last before the outcome of the job. Progress that it can't send is dropped. For a
+// job popped without a worker, each call runs a script.
 //
 // Progress stays with the job when it is retried, moves to another queue or ends, until it is set
 // again or the job is put again. Only the holder of the lock can set it. Negative amounts are
@@ -83,8 +84,8 @@ type progressReport struct {
 // isLast reports whether everything is done.
 func (r *progressReport) isLast() bool { return r.total > 0 && r.done >= r.total }
 
-// sendProgress sends the progress of jobs. It returns why the server did not record it, with an
-// empty text for each job for which it did. The jid is that of the job, if it is one.
+// sendProgress sends the progress of jobs. For each job, it returns why the server did not record
+// it, or an empty text if it did. jid is the jid of a single job.
 func (c *Client) sendProgress(
 	ctx context.Context, jid string, reports ...*progressReport,
 ) ([]string, error) {
@@ -107,7 +108,7 @@ func (c *Client) sendProgress(
 	return problems, err
 }
 
-// A progressReply is what the server keeps.
+// A progressReply is the stored progress of a job.
 type progressReply struct {
 	Done    wire.Number `json:"done"`
 	Total   wire.Number `json:"total"`
@@ -119,7 +120,7 @@ type progressReply struct {
 func (r *progressReply) UnmarshalJSON(raw []byte) error {
 	type plain progressReply
 	*r = progressReply{}
-	_ = json.Unmarshal(raw, (*plain)(r)) // what is damaged counts as none
+	_ = json.Unmarshal(raw, (*plain)(r)) // damaged progress counts as none
 	return nil
 }
 
@@ -135,27 +136,27 @@ func (r *progressReply) progress() *Progress {
 }
 
 // OnProgress is an option of [Client.Wait]: a function that is called with the progress of the job
-// ([Job.SetProgress]), first with what is known when the wait begins. It is called on the goroutine
-// that waits, so Wait does not return before it does. If there is progress while it runs, it is
-// then called with the latest. After the connection broke, it is called again within seconds.
+// ([Job.SetProgress]), first with any that is known when the wait begins. It is called on the
+// waiting goroutine, so Wait does not return before it does. If more progress arrives while it
+// runs, it is next called with the latest. After a broken connection, calls resume within seconds.
 type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) { given.onProgress = o }
 
-// A progressTeller calls an OnProgress with each progress once. A nil one does nothing.
-type progressTeller struct {
+// A progressNotifier calls an OnProgress with each progress once. A nil one does nothing.
+type progressNotifier struct {
 	call OnProgress
 	last Progress
 }
 
-// hear handles a message.
-func (t *progressTeller) hear(message string) {
+// receive handles a message.
+func (t *progressNotifier) receive(message string) {
 	if reply, err := decode[progressReply]("wait", message); err == nil {
-		t.tell(&reply)
+		t.notify(&reply)
 	}
 }
 
-func (t *progressTeller) tell(reply *progressReply) {
+func (t *progressNotifier) notify(reply *progressReply) {
 	p := reply.progress()
 	if t == nil || p == nil || *p == t.last || p.Time.Before(t.last.Time) {
 		return

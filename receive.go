@@ -22,50 +22,50 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A ReceiveConfig says which jobs a [Client.Receive] takes. Queues is required.
+// A ReceiveConfig configures a call of [Client.Receive]. Queues is required.
 type ReceiveConfig struct {
-	// Queues are the names of at most 1000 queues. Unlike those of a [Worker], they are no patterns.
+	// Queues are the names of up to 1000 queues. Unlike in a [WorkerConfig], they can't be patterns.
 	Queues []string
 
 	// Order is the order in which jobs are taken from the queues. Defaults to OrderStrict.
 	Order Order
 
-	// Count is how many jobs the call returns at most, up to 1000. Defaults to 1. It returns as soon
-	// as there is one.
+	// Count is the maximum number of jobs to return, up to 1000. The call returns as soon as there is
+	// one. Defaults to 1.
 	Count int
 
-	// LockTime is how long the locks last that the call takes, from 1 ms to 24 h, whatever the jobs
-	// and the queues say: see [LockTime]. With -1, they end at once. Defaults to what the job or
-	// its queue says.
+	// LockTime is the duration of the locks that the call takes, from 1 ms to 24 h. It takes
+	// precedence over the [LockTime] of jobs and the heartbeat time of queues. With -1, the locks end
+	// at once. Defaults to the time of the job or its queue.
 	LockTime time.Duration
 
-	// NoWait has the call return no jobs, and no error, if there are none.
+	// NoWait makes the call return at once if there are no jobs, without an error.
 	NoWait bool
 
-	// PollInterval is the longest time between two questions for jobs, as in [WorkerConfig].
-	// Defaults to 10 s.
+	// PollInterval is the maximum time between two requests for jobs, as in [WorkerConfig]. Defaults
+	// to 10 s.
 	PollInterval time.Duration
 }
 
 // Receive locks jobs for the client's worker and returns them, like [Queue.Pop], but waits until
-// there is at least one. It is meant for programs that are workers themselves, such as gateways to
-// other protocols: any number of goroutines may wait.
+// there is at least one. It is meant for programs that act as workers themselves, such as gateways
+// to other protocols. Any number of goroutines may wait.
 //
-// When ctx ends first, the error is [ErrUnavailable], which wraps that of ctx, and nothing is
-// taken: jobs that were on their way to this call go to another caller, or are released, which
-// uses up no retry and puts them back in front of their queue. If the server is away, or accepts no
-// writes, the call tries again until ctx ends, except with NoWait. An error that lasts, such as a
-// missing permission, is returned at once; and [Client.Close] ends the call with [ErrUnavailable].
+// If ctx ends first, the error is [ErrUnavailable], which wraps that of ctx, and no job is taken:
+// jobs that were on their way to this call go to another caller, or are released to the front of
+// their queue, which uses up no retry. If the server is unreachable or accepts no writes, the call
+// tries again until ctx ends, except with NoWait. A lasting error, such as a missing permission, is
+// returned at once. [Client.Close] ends the call with [ErrUnavailable].
 //
-// Calls of a client with the same Queues, Order, LockTime and PollInterval ask the server together,
-// for as many jobs as they want in all, and jobs go to the call that waits longest. All calls share
-// one subscription, as those of [Client.Wait] do. An idle call is woken as an idle worker is: by
-// whatever makes a job ready, when a delay or a lock ends, and for jobs that clients of other
-// languages put. It asks again after the PollInterval.
+// Calls of a client with the same Queues, Order, LockTime and PollInterval share their requests to
+// the server, and jobs go to the call that has waited longest. All calls share one subscription, as
+// calls of [Client.Wait] do. An idle call is woken like an idle worker: by anything that makes a
+// job ready, when a delay or a lock ends, and by puts of clients in other languages. It also asks
+// again after the PollInterval.
 //
-// Nobody renews the locks: call [Job.Heartbeat] until the job is ended. Like a pop, the question is
-// never sent twice: if the connection breaks before the answer, it may have locked jobs, which are
-// given out again when their locks have ended.
+// The locks are not renewed: call [Job.Heartbeat] until the job is ended. Like a pop, a request is
+// never sent twice: if the connection breaks before the reply, it may have locked jobs, which can
+// be popped again when their locks end.
 func (c *Client) Receive(ctx context.Context, config ReceiveConfig) ([]*Job, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (c *Client) receive(ctx context.Context, config ReceiveConfig) ([]*Job, err
 	return jobs, err
 }
 
-// notReceived returns the error of a call that a context, or the end of the client, has ended.
+// notReceived returns the error of a call that ended with its context or its client.
 func notReceived(err error) error {
 	return &Error{Op: "receive", Code: ErrUnavailable, Message: err.Error(), Err: err}
 }
@@ -166,7 +166,7 @@ func (c *ReceiveConfig) check() error {
 	return nil
 }
 
-// A receiveKey says which calls ask the server together.
+// A receiveKey identifies calls that share their requests.
 type receiveKey struct {
 	worker   string
 	queues   string
@@ -178,7 +178,7 @@ type receiveKey struct {
 // closedError is the error of calls of a client that was closed.
 func closedError() error { return notReceived(redis.ErrClosed) }
 
-// key returns which calls the one with this configuration asks together with.
+// key returns the key of calls with this configuration.
 func (c *ReceiveConfig) key(worker string) receiveKey {
 	return receiveKey{
 		worker: worker, queues: fmt.Sprintf("%q", c.Queues), order: c.Order,
@@ -187,7 +187,7 @@ func (c *ReceiveConfig) key(worker string) receiveKey {
 }
 
 // A receiverSet asks for jobs on behalf of the calls of Receive of a client and its copies. There
-// is one receiver for each kind of call.
+// is one receiver for each key.
 type receiverSet struct {
 	started sync.WaitGroup
 	base    context.Context // of the receivers
@@ -208,7 +208,7 @@ func (c *Client) startReceiving() *receiverSet {
 	return all
 }
 
-// join has a receiver ask for jobs for a call, and returns both.
+// join adds a call to a receiver, which then asks for jobs, and returns both.
 func (s *receiverSet) join(
 	c *Client, config ReceiveConfig,
 ) (*receiver, *line.Call[*Job], error) {
@@ -232,7 +232,7 @@ func (s *receiverSet) join(
 	return r, call, nil
 }
 
-// remove removes a receiver, and reports whether it did so: there may be calls again.
+// remove removes a receiver, unless there are calls again, and reports whether it did so.
 func (s *receiverSet) remove(r *receiver) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *receiverSet) remove(r *receiver) bool {
 	return true
 }
 
-// close ends all calls. The receivers then give back what is on its way to them.
+// close ends all calls. The receivers then release jobs that are on their way to them.
 func (s *receiverSet) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -257,7 +257,7 @@ func (s *receiverSet) close() {
 	}
 }
 
-// wait waits until all receivers have ended, but not long if the server is away.
+// wait waits until all receivers have ended, but not long if the server is unreachable.
 func (s *receiverSet) wait() {
 	ended := closedAfter(s.started.Wait)
 	if !within(leaveTimeout, ended) {
@@ -267,9 +267,9 @@ func (s *receiverSet) wait() {
 	s.cancel()
 }
 
-// A receiver asks for jobs on behalf of calls of one kind. To the server it is a worker that is
-// idle under a name of its own; the jobs are locked for the client's worker. It makes one exchange
-// at a time, for all calls that there are.
+// A receiver asks for jobs on behalf of calls of one kind. To the server, it is an idle worker with
+// a name of its own; the jobs are locked for the client's worker. It makes one exchange at a time,
+// for all its calls.
 type receiver struct {
 	all     *receiverSet
 	client  *Client
@@ -286,12 +286,12 @@ type receiver struct {
 	relay       *hub.Relay
 	reservation reservation
 	appetite    appetite
-	alarm       *time.Timer // fires when to ask again at the latest, or to end
+	alarm       *time.Timer // fires when it must ask again, or end
 	idle        bool        // the server counts it among the idle workers, or may do so
 	failures    int         // consecutive exchanges that failed
 	notBefore   time.Time   // after a failure, no exchange before this
-	unheard     int         // consecutive questions that found it not listening
-	usedAt      time.Time   // when there was something to do
+	unheard     int         // consecutive requests during which it was not listening
+	usedAt      time.Time   // when there last was something to do
 
 	mu     sync.Mutex
 	closed bool
@@ -316,7 +316,7 @@ func newReceiver(all *receiverSet, c *Client, config ReceiveConfig) *receiver {
 	return r
 }
 
-// lockPairs returns arguments of the script reserve: whose the jobs become, and for how long.
+// lockPairs returns the arguments of the script reserve about locks: their owner and duration.
 func lockPairs(owner string, d time.Duration) []string {
 	pairs := []string{"owner", owner}
 	switch d {
@@ -328,10 +328,10 @@ func lockPairs(owner string, d time.Duration) []string {
 	return append(pairs, "lock", wire.FormatSeconds(d))
 }
 
-// Notify has the receiver ask for jobs: a script wakes it, or may have done so.
+// Notify makes the receiver ask for jobs, as a script wakes it or may have done so.
 func (r *receiver) Notify(redisx.Notice) { r.ask() }
 
-// ask has the receiver ask for jobs.
+// ask makes the receiver ask for jobs.
 func (r *receiver) ask() {
 	r.mu.Lock()
 	r.ready = true
@@ -348,7 +348,7 @@ func (r *receiver) close() {
 	r.due.Notify()
 }
 
-// release gives jobs to other calls, or has them released.
+// release gives jobs to other calls, and releases the remaining ones.
 func (r *receiver) release(jobs []*Job) {
 	for _, job := range r.calls.Deliver(jobs) {
 		r.outbox.add(&report{
@@ -366,7 +366,7 @@ func (r *receiver) run(ctx context.Context) {
 	r.alarm = time.NewTimer(r.poll)
 	defer r.alarm.Stop()
 	for redisx.Sleep(ctx, time.Until(r.notBefore)) {
-		runtime.Gosched() // include calls that are about to come
+		runtime.Gosched() // include calls that are about to arrive
 		e := r.next()
 		switch {
 		case r.isOver(e) && r.retire(ctx):
@@ -394,8 +394,8 @@ func (r *receiver) wait(ctx context.Context) {
 	}
 }
 
-// isOver reports whether the receiver is to end: the client is closed, or there has been no call
-// for some time, and the server knows everything, or has had its time.
+// isOver reports whether the receiver must end: all outcomes are delivered, and the client is
+// closed or there has been no call for some time.
 func (r *receiver) isOver(e exchange) bool {
 	if e.room > 0 || len(e.reports) > 0 {
 		r.usedAt = time.Now()
@@ -412,8 +412,8 @@ func (r *receiver) isClosed() bool {
 	return r.closed
 }
 
-// next takes what there is to do. The reports then belong to the caller, until it tells the outbox
-// that they are done.
+// next returns the next exchange. Its reports belong to the caller until it calls the outbox's
+// done.
 func (r *receiver) next() exchange {
 	e := exchange{reports: r.outbox.take()}
 	r.mu.Lock()
@@ -475,20 +475,19 @@ func (r *receiver) reserved(reply any, err error, sent time.Time, e exchange) er
 	}
 	r.reservation.cursor, r.reservation.claim = got.cursor, got.claim
 	r.idle = e.room > 0 && got.wait > 0
-	r.appetite.heard(len(got.jobs))
+	r.appetite.succeeded(len(got.jobs))
 	jobs := make([]*Job, len(got.jobs))
 	for i, reserved := range got.jobs {
 		jobs[i] = reserved.job
 	}
 	r.release(jobs)
 	if e.room > 0 {
-		r.rest(got, sent)
+		r.setAlarm(got, sent)
 	}
 	return nil
 }
 
-// refused fails the calls that an error is the answer to, and returns it if trying again may help
-// the others.
+// refused fails the calls that an error answers, and asks again if that may help the others.
 func (r *receiver) refused(err error) error {
 	passing := mayHeal(err)
 	r.calls.Fail(err, passing)
@@ -498,7 +497,7 @@ func (r *receiver) refused(err error) error {
 	return err
 }
 
-// mayHeal reports whether the same question may be answered some time later.
+// mayHeal reports whether the same request may succeed later.
 func mayHeal(err error) bool {
 	switch redisx.Refusal(err) {
 	case "NOPERM", "NOAUTH", "WRONGPASS":
@@ -507,9 +506,9 @@ func mayHeal(err error) bool {
 	return isPassing(err) && !errors.Is(err, redis.ErrClosed)
 }
 
-// rest sets when to ask again: at once if there may be more jobs, else at the time that the server
-// gave, or when something wakes the receiver.
-func (r *receiver) rest(got reserved, sent time.Time) {
+// setAlarm sets when to ask again: at once if there may be more jobs, and otherwise at the time
+// that the server gave, or when the receiver is woken.
+func (r *receiver) setAlarm(got reserved, sent time.Time) {
 	if got.listeners >= 0 {
 		r.relay.Adjust(got.listeners)
 	}
@@ -533,7 +532,7 @@ func (r *receiver) rest(got reserved, sent time.Time) {
 	r.alarm.Reset(wait)
 }
 
-// after notes the result of an exchange, and delays the next one if it failed.
+// after records the result of an exchange, and delays the next one if it failed.
 func (r *receiver) after(failed error) {
 	switch {
 	case failed == nil:

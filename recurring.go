@@ -10,25 +10,26 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
 // A RecurringJob is a snapshot of a job that is put into its queue again and again. To change it,
-// change fields and call [RecurringJob.Update]. It is not safe for concurrent use.
+// set fields and call [RecurringJob.Update]. It is not safe for concurrent use.
 //
 // A RecurringJob that did not come from a client, such as RecurringJob{}, has no client: its
 // methods return [ErrInvalid].
 type RecurringJob struct {
-	// Backlog is how many missed jobs are put at most; 0 means all of them.
+	// Backlog is the maximum number of missed jobs to put; 0 means all of them.
 	Backlog int `json:"backlog"`
 
-	// Count is how many jobs it has put.
+	// Count is the number of jobs that it has put.
 	Count int `json:"count"`
 
 	// Data is the data of each job.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Interval is the time from one job to the next. In JSON it is a number of seconds.
+	// Interval is the time from one job to the next. In JSON, it is a string such as "1m30s".
 	Interval time.Duration `json:"interval"`
 
 	// JID is its id; its jobs are <jid>-1, <jid>-2 and so on.
@@ -43,7 +44,7 @@ type RecurringJob struct {
 	// Queue is the queue that the jobs are put into.
 	Queue string `json:"queue"`
 
-	// Retries is how many retries each job has.
+	// Retries is the number of retries of each job.
 	Retries int `json:"retries"`
 
 	// Tags are the tags of each job.
@@ -53,32 +54,24 @@ type RecurringJob struct {
 	was    *RecurringJob // as it was read
 }
 
-// MarshalJSON writes the interval as a number of seconds, and Data that is no JSON as a string.
+// MarshalJSON writes the interval as text, and Data that is not JSON as a string.
 func (r RecurringJob) MarshalJSON() ([]byte, error) {
-	type fields RecurringJob
 	r.Data = shownJSON(r.Data)
-	return marshalFields(struct {
-		fields
-		Interval float64 `json:"interval"`
-	}{fields(r), secondsOf(r.Interval)})
+	return marshalFields(r.json())
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
-func (r *RecurringJob) UnmarshalJSON(text []byte) error {
+// UnmarshalJSON reads the output of MarshalJSON.
+func (r *RecurringJob) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, r.json()) }
+
+func (r *RecurringJob) json() any {
 	type fields RecurringJob
-	read := struct {
-		fields
-		Interval float64 `json:"interval"`
-	}{fields(*r), secondsOf(r.Interval)}
-	if err := json.Unmarshal(text, &read); err != nil {
-		return err
-	}
-	*r = RecurringJob(read.fields)
-	r.Interval = durationOf(read.Interval)
-	return nil
+	return &struct {
+		*fields
+		Interval *units.Text `json:"interval"`
+	}{(*fields)(r), (*units.Text)(&r.Interval)}
 }
 
-// RecurringJob returns a recurring job, or [ErrNotFound].
+// RecurringJob returns the recurring job with this jid, or [ErrNotFound].
 func (c *Client) RecurringJob(ctx context.Context, jid string) (*RecurringJob, error) {
 	if err := checkName("recur.get", "jid", jid); err != nil {
 		return nil, err
@@ -166,9 +159,9 @@ func (r *RecurringJob) Cancel(ctx context.Context) error {
 	return r.run(ctx, "unrecur", r.JID)
 }
 
-// Update writes the fields that were changed since the recurring job was read, in one step: all of
-// them or, with an error, none. It writes nothing if none was changed. Fields that were not changed
-// here keep what others have written meanwhile. Jobs that it has put stay as they are.
+// Update writes the fields that were changed since the recurring job was read, all or none of them.
+// Other fields keep values that other clients have written in the meantime. Jobs that it has
+// already put stay as they are.
 //
 // With a new Interval, the next job is due that long after the last one. Data is encoded as by
 // [Queue.Put]. The JID and the Count can't be changed. If the recurring job no longer exists, the
@@ -189,14 +182,14 @@ func (r *RecurringJob) Update(ctx context.Context) error {
 	return nil
 }
 
-// remember notes the fields as those of the server.
+// remember records the fields as those of the server.
 func (r *RecurringJob) remember() {
 	was := *r
 	was.Data, was.Tags, was.was = slices.Clone(r.Data), slices.Clone(r.Tags), nil
 	r.was = &was
 }
 
-// changes returns the fields that are not as they were read, as pairs of arguments.
+// changes returns the fields that were changed since they were read, as pairs of arguments.
 func (r *RecurringJob) changes(op string) ([]string, error) {
 	if r.JID != r.was.JID || r.Count != r.was.Count {
 		return nil, invalid(op, r.was.JID, "the JID and the Count of a recurring job can't be changed")

@@ -16,16 +16,16 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Result is how a job has ended.
+// A Result describes how a job has ended.
 type Result struct {
 	// State is [StateComplete] or [StateFailed].
 	State State `json:"state"`
 
-	// Data is what the job's worker set with [Job.SetResult], as JSON. It is nil if there is none:
-	// the worker set none, or the job was ended by a client of another language.
+	// Data is the job's result, set by its worker with [Job.SetResult], as JSON. It is nil if the
+	// worker set none, or the job was ended by a client in another language.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Failure is why the job failed, or nil if it is complete.
+	// Failure describes why the job failed, or nil if it is complete.
 	Failure *Failure `json:"failure,omitempty"`
 
 	jid       string
@@ -44,13 +44,13 @@ func (r *Result) Unmarshal(v any) error {
 	return unmarshal(r.jid, r.Data, v)
 }
 
-// ResultAs decodes a result into a T. It takes the values of [Client.Wait], [Client.Result] and
-// [Queue.Call] as they are:
+// ResultAs decodes a result into a T. It takes the return values of [Client.Wait], [Client.Result]
+// and [Queue.Call]:
 //
 //	sum, err := qless.ResultAs[int](client.Wait(ctx, jid))
 //
-// An error is returned as it is. A job that has failed is [ErrFailed], with the group and the
-// message of its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
+// An error is returned unchanged. A failed job is [ErrFailed], with the group and the message of
+// its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
 func ResultAs[T any](result Result, err error) (T, error) {
 	var value T
 	if err != nil {
@@ -72,13 +72,14 @@ func (r *Result) failed() error {
 	return &Error{Op: "result", Code: ErrFailed, JID: r.jid, Message: message}
 }
 
-// SetResult sets what [Client.Result] returns once the job has ended, encoded as by [Queue.Put];
-// nil is null. Complete, Next, Fail and Retry store it, in the same step that ends the job, and so
-// does the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
+// SetResult sets the result that [Client.Result] returns once the job has ended. It is encoded as
+// by [Queue.Put], but nil as null. Complete, Next, Fail and Retry store it in the same step that
+// ends the job, and so does the worker when the handler returns. A value that can't be JSON is
+// [ErrInvalid].
 //
-// A job has one result, the last. It is dropped if the job is retried, released or lost by its
-// worker. If the job moves to another queue, the result is kept for its end, unless it gets another
-// by then.
+// A job has one result, the last one set. It is dropped if the job is retried, released or lost by
+// its worker. If the job moves to another queue, the result is kept until its end, unless another
+// one is set.
 func (j *Job) SetResult(v any) error {
 	result, err := encodeJSON("set result", j.JID, "result", v, "null")
 	if err == nil && j.client != nil {
@@ -103,7 +104,7 @@ func (j *Job) withResult(args ...any) []any {
 // [ErrUnfinished]; if there is no such job, or its record is no longer kept, [ErrNotFound].
 // [Client.Wait] waits for the end.
 //
-// The result is that of the job's last end. It is kept as long as the job's record, and a job that
+// The result describes the job's last end. It is kept as long as the job's record, and a job that
 // is put again has none until it has ended again.
 func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	if err := checkJobName("result", jid); err != nil {
@@ -113,8 +114,7 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	return c.resultOf("result", jid, reply, err)
 }
 
-// results returns how jobs have ended, each with an error as that of Result, in the order of the
-// jids.
+// results returns the results of jobs, each with an error as from Result, in the order of the jids.
 func (c *Client) results(ctx context.Context, op string, jids []string) ([]Result, []error) {
 	results, errs := make([]Result, 0, len(jids)), make([]error, 0, len(jids))
 	for some := range slices.Chunk(jids, resultBatch) {
@@ -131,10 +131,10 @@ func (c *Client) results(ctx context.Context, op string, jids []string) ([]Resul
 	return results, errs
 }
 
-// resultBatch is how many results are read in one round trip.
+// resultBatch is the maximum number of results that are read in one round trip.
 const resultBatch = 500
 
-// resultOf returns the result that a reply says.
+// resultOf returns the result in a reply.
 func (c *Client) resultOf(op, jid string, reply any, err error) (Result, error) {
 	if err != nil {
 		return Result{}, err
@@ -150,7 +150,7 @@ func (c *Client) resultOf(op, jid string, reply any, err error) (Result, error) 
 	return c.toResult(&end, jid), nil
 }
 
-// An endReply is what the server says about the end of a job.
+// An endReply is a reply about the end of a job.
 type endReply struct {
 	State   wire.Text  `json:"state"`
 	Result  *wire.Text `json:"result"`
@@ -159,7 +159,7 @@ type endReply struct {
 	Progress *progressReply `json:"progress"` // of a job that has not ended, if it was asked for
 }
 
-// decodeEnd decodes a reply about the end of a job. A reply that there is none is [ErrNotFound].
+// decodeEnd decodes a reply about the end of a job. A nil reply is [ErrNotFound].
 func decodeEnd(op, jid string, reply any) (endReply, error) {
 	if reply == nil {
 		return endReply{}, noSuchJob(op, jid)
@@ -186,24 +186,24 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 	return result
 }
 
-// Wait waits until a job has ended, and returns how. It waits through retries, further queues and
-// lost locks, until one of these:
+// Wait waits until a job has ended, and returns its result. It waits through retries, further
+// queues and lost locks, until one of the following:
 //
-//   - the job is complete, or has failed: the State of the result tells which, and the error
+//   - the job is complete, or has failed: the State of the result shows which, and the error
 //     is nil;
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
-// If there is no such job to begin with, the error is [ErrNotFound]: also if it is in another
+// If there is no such job to begin with, the error is [ErrNotFound], even if it is in another
 // shard, where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a
-// client share one subscription, also with its workers. If it has none, the subscription ends some
+// client share one subscription with its workers. Without workers, the subscription ends some
 // seconds after the last wait, or with [Client.Close].
 //
-// [OnProgress] is called with the job's progress meanwhile. A wait costs the server 3 commands
-// when it begins, and 2 when the job ends; it asks again after 1, 2, 4 and at most 15 seconds.
+// Meanwhile, [OnProgress] is called with the job's progress. A wait costs the server 3 commands
+// when it begins, and 2 when the job ends; it also asks again after 1, 2, 4 and at most 15 seconds.
 //
-// A handler that waits for a job keeps its place in the worker: if all do, no worker is left to run
-// the jobs that they wait for.
+// A handler that waits for a job keeps its slot in the worker: if all handlers wait, no slot is
+// left to run the jobs that they wait for.
 func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (Result, error) {
 	if err := checkJobName("wait", jid); err != nil {
 		return Result{}, err
@@ -215,19 +215,19 @@ func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (R
 	return c.joinAndWait(ctx, jid, false, progress)
 }
 
-// readWaitOptions returns the teller of the progress of a job that is waited for, or nil.
-func readWaitOptions(jid string, options []WaitOption) (*progressTeller, error) {
+// readWaitOptions returns the notifier of a wait's OnProgress, or nil if it has none.
+func readWaitOptions(jid string, options []WaitOption) (*progressNotifier, error) {
 	var o waitOptions
 	err := applyOptions("wait", jid, &o, options, WaitOption.applyWait)
 	if err != nil || o.onProgress == nil {
 		return nil, err
 	}
-	return &progressTeller{call: o.onProgress}, nil
+	return &progressNotifier{call: o.onProgress}, nil
 }
 
 // joinAndWait subscribes to a job and waits until it has ended. known means that it has existed.
 func (c *Client) joinAndWait(
-	ctx context.Context, jid string, known bool, progress *progressTeller,
+	ctx context.Context, jid string, known bool, progress *progressNotifier,
 ) (Result, error) {
 	channels := []string{c.prefix + channelDone + jid}
 	if progress != nil {
@@ -239,8 +239,9 @@ func (c *Client) joinAndWait(
 }
 
 // WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
-// the jids. Jobs that have ended already are read 500 at a time, in a round trip each. If a wait
-// fails, its result is empty; the error is that of the first. Without jids it returns no results.
+// the jids. Jobs that have already ended are read 500 at a time, in a round trip each. If a wait
+// fails, its result is empty, and the error is the first in the order of the jids. Without jids it
+// returns no results.
 func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
 	if err := checkJobNames("wait", jids); err != nil {
 		return nil, err
@@ -257,12 +258,12 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 }
 
 // asksAgain returns the time to wait before asking for a job again, as its end may go unnoticed:
-// clients of other languages send no message, and a connection may break.
+// clients in other languages send no message, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
 // wait waits until the job has ended, and reports its progress. known means that it has existed.
 func (c *Client) wait(
-	ctx context.Context, jid string, w *hub.Waiter, known bool, progress *progressTeller,
+	ctx context.Context, jid string, w *hub.Waiter, known bool, progress *progressNotifier,
 ) (Result, error) {
 	args := []any{jid}
 	if progress != nil {
@@ -270,7 +271,7 @@ func (c *Client) wait(
 	}
 	missing := false
 	for asked := 1; ; asked++ {
-		if message, heard := w.Listen(ctx, asksAgain.After(asked), progress.hear); heard {
+		if message, heard := w.Listen(ctx, asksAgain.After(asked), progress.receive); heard {
 			if result, err, over := c.endOf(jid, message); over {
 				return result, err
 			}
@@ -295,7 +296,7 @@ func (c *Client) wait(
 			return c.toResult(&end, jid), nil
 		default:
 			known = true
-			progress.tell(end.Progress)
+			progress.notify(end.Progress)
 		}
 	}
 }
@@ -312,7 +313,7 @@ func (c *Client) waiting(ctx context.Context, jid string) error {
 	return &Error{Op: "wait", Code: ErrUnavailable, JID: jid, Message: err.Error(), Err: err}
 }
 
-// isPassing reports whether an error is not about the job, and may soon be over.
+// isPassing reports whether an error is not about the job and may be temporary.
 func isPassing(err error) bool {
 	passing := errors.Is(err, ErrUnavailable) || redisx.IsServerWide(err)
 	return passing && !errors.Is(err, redis.ErrClosed)
@@ -327,7 +328,7 @@ func expiredError(jid string) error {
 		Message: "the job was canceled: its StartBy or TTL was over"}
 }
 
-// endOf returns what was published about the end of a job, and whether that is all.
+// endOf returns the result in a message about the end of a job, and whether the wait is over.
 func (c *Client) endOf(jid, message string) (result Result, err error, over bool) {
 	end, err := decode[publishedEnd]("wait", message)
 	switch {
@@ -341,7 +342,7 @@ func (c *Client) endOf(jid, message string) (result Result, err error, over bool
 	return Result{}, canceledError(jid), end.State == "canceled"
 }
 
-// A publishedEnd is what is published when a job has ended.
+// A publishedEnd is the message that is published when a job has ended.
 type publishedEnd struct {
 	endReply
 	Cause string `json:"cause"` // why the job was canceled
@@ -351,20 +352,21 @@ type publishedEnd struct {
 // Channels of waits.
 const (
 	channelDone     = "x:done:"     // followed by a jid: the job has ended
-	channelProgress = "x:progress:" // followed by a jid: how far the job is
+	channelProgress = "x:progress:" // followed by a jid: the progress of the job
 )
 
-// Call puts a job as [Queue.Put] does, waits until it has ended, and returns how, as [Client.Wait]
-// does. A failed job is a [Result] too; [ResultAs] returns the value that the handler has returned.
+// Call puts a job as [Queue.Put] does, waits until it has ended, and returns its result, as
+// [Client.Wait] does. A failed job is a [Result] too; [ResultAs] decodes the value that the handler
+// returned.
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it keeps running. The Withdrawn
-// of the [Error] says which. That may take a few seconds after ctx has ended if the server does not
-// answer.
+// withdrawn, unless a worker runs it: see [Client.Withdraw]. The Withdrawn field of the [Error]
+// reports whether it was. If the server does not answer, that may take a few seconds after ctx has
+// ended.
 //
-// A put that is refused because of an [If] or [Unique] is [ErrExists], and waits for nothing.
-// [UniqueOption.Replace] can't be used, because the job would be that of others too. With Replicas,
-// a job that too few replicas have is waited for anyway.
+// If the put is refused because of an [If] or [Unique], the error is [ErrExists], and Call does not
+// wait. [UniqueOption.Replace] can't be used, because the job would belong to other callers, too.
+// With Replicas, Call waits for the job even if too few replicas have it.
 func (q *Queue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {
@@ -426,7 +428,7 @@ func whyOver(ctx context.Context) error {
 }
 
 // giveUp withdraws the job of a call whose context has ended, and returns the call's error. missing
-// returns the result or error for a job that does not exist.
+// is the explanation if the job does not exist.
 func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(over), withdrawTime)
 	defer cancel()
@@ -436,7 +438,7 @@ func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	case err == nil:
 		what = "the job was withdrawn"
 	case errors.Is(err, ErrRunning), errors.Is(err, ErrHasDependents):
-		what = "the job goes on"
+		what = "the job continues"
 	case errors.Is(err, ErrFinished):
 		what = "the job has ended"
 	case errors.Is(err, ErrNotFound):
@@ -445,20 +447,20 @@ func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	return callError(jid, whyOver(over), err == nil, what)
 }
 
-// callError returns the error of a call that ended because of err. what says what becomes of its
+// callError returns the error of a call that ended because of err. what describes the fate of its
 // job.
 func callError(jid string, err error, withdrawn bool, what string) error {
 	return &Error{Op: "call", Code: ErrUnavailable, JID: jid, Message: err.Error() + ": " + what,
 		Withdrawn: withdrawn, Err: err}
 }
 
-// Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and
-// the error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until
-// another worker gets it. A job that other jobs depend on is [ErrHasDependents], one that does not
-// exist [ErrNotFound]. [Client.Cancel] cancels running and failed jobs too.
+// Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and the
+// error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until
+// another worker gets it. If other jobs depend on it, the error is [ErrHasDependents]; if it does
+// not exist, [ErrNotFound]. [Client.Cancel] cancels running and failed jobs too.
 //
-// A script takes at most 1,000 dependencies from a job that waits for others; then Withdraw runs it
-// again. If that fails, the job waits for fewer others, and for ever: withdraw or cancel it again.
+// A script removes at most 1,000 dependencies of a job that waits for others; then Withdraw runs it
+// again. If that fails, the job waits for the others forever: withdraw or cancel it again.
 func (c *Client) Withdraw(ctx context.Context, jid string) error {
 	const op = "withdraw"
 	if err := checkJobName(op, jid); err != nil {

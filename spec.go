@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -29,8 +30,8 @@ func (s JobSpec) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads an object with klass, data and options: see the table in docs/extensions.md.
-// Times of a length are numbers of seconds, or texts such as "90s"; StartBy and TTL may be times.
-// An unknown field, or a value that does not fit, is [ErrInvalid].
+// Durations are numbers of seconds, or strings such as "90s"; StartBy and TTL may also be times. An
+// unknown field, or a value that does not fit, is [ErrInvalid].
 func (s *JobSpec) UnmarshalJSON(text []byte) error {
 	return asInvalid("", "", s.read(text))
 }
@@ -60,8 +61,8 @@ func (s *JobSpec) read(text []byte) error {
 	return nil
 }
 
-// specOptions returns the options of a JobSpec. The jid is one by itself, so that it can be left
-// out.
+// specOptions returns the options of a JobSpec. The jid is a separate option, so that it can be
+// left out.
 func specOptions(o jobopts.Options) []PutOption {
 	jid := JID(o.JID)
 	o.JID = ""
@@ -71,20 +72,21 @@ func specOptions(o jobopts.Options) []PutOption {
 	return []PutOption{givenOptions(o), jid}
 }
 
-// Spec returns what [Queue.PutMany] needs to put the job as it is now, for instance after it was
-// canceled: its jid, klass, data and options. It goes into the job's Queue. A Job that was read by
-// [Client.Job] or [Client.Jobs] has all of it, and so has one that was decoded from the JSON of
-// such a Job, which makes that JSON a receipt for a job that is deleted.
+// Spec returns the spec with which [Queue.PutMany] puts the job as it is now, for instance after it
+// was canceled: its jid, klass, data and options. Put it into the job's Queue. The spec is complete
+// for a Job that was read by [Client.Job] or [Client.Jobs], or decoded from the JSON of such a Job,
+// which makes that JSON a receipt for a deleted job.
 //
 // A job that is scheduled, or waits for others, falls due when it would have. [StartBy] and [TTL]
-// end when they would have: if one is over, the put is [ErrInvalid]. They are left out of a job
-// that has failed or is complete, as their ends are. A job that has an [OnFailure] depends on its
-// Parents and Dependencies, any other one on its Dependencies.
+// keep their ends: if one has passed, the put is [ErrInvalid]. They are left out for a failed or
+// complete job, which no longer has them. A job with an [OnFailure] depends on its Parents and
+// Dependencies, any other on its Dependencies.
 //
-// The past of a job does not come back: its history, its failure, the retries that it has used, its
+// The past of a job is not restored: its history, its failure, the retries that it has used, its
 // result, its place among jobs of its priority, and whether it is tracked or was put by a recurring
-// job. It gets exactly the headers that it had: the Headers of a [ClientConfig] add none. If a job
-// with the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave it alone.
+// job. It gets exactly the headers that it had, and none from the Headers of a [ClientConfig]. If a
+// job with the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave it
+// alone.
 func (j *Job) Spec() JobSpec {
 	o := j.Options.given()
 	o.JID, o.Priority, o.Retries = j.JID, &j.Priority, &j.Retries
@@ -127,21 +129,21 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 	}
 }
 
-// JobOptions holds the options with which a job was put that the fields of [Job] do not show. A
+// JobOptions holds the options with which a job was put, except for those in fields of [Job]. A
 // zero field means that the option was not given.
 type JobOptions struct {
 	// GoneBy is when the job is deleted in any state: see [TTL].
 	GoneBy time.Time `json:"gone_by,omitzero"`
 
-	// KeepFailedFor is the time for which the job is kept after it has failed, or [Forever]. Nil means
-	// that of the configuration: see [KeepFailedFor].
+	// KeepFailedFor is how long the job is kept after it has failed, or [Forever]. Nil means that the
+	// settings apply: see [KeepFailedFor].
 	KeepFailedFor *time.Duration `json:"keep_failed_for,omitempty"`
 
-	// KeepFor is the time for which the job is kept after it is complete. Nil means that of the
-	// configuration: see [KeepFor].
+	// KeepFor is how long the job is kept after it is complete. Nil means that the settings apply: see
+	// [KeepFor].
 	KeepFor *time.Duration `json:"keep_for,omitempty"`
 
-	// Limits are the limits that the job needs room in to be started: see [Limits].
+	// Limits are the limits in which the job needs room to start: see [Limits].
 	Limits Limits `json:"limits,omitempty"`
 
 	// LockTime is the duration of each lock on the job. 0 means that of its queue: see [LockTime].
@@ -151,7 +153,7 @@ type JobOptions struct {
 	// see [MaxRunTime].
 	MaxRunTime time.Duration `json:"max_run_time,omitempty"`
 
-	// OnFailure decides about the job when one that it waits for fails: see [OnFailure].
+	// OnFailure is the policy for the failure of a job that this one waits for: see [OnFailure].
 	OnFailure OnFailure `json:"on_failure,omitempty"`
 
 	// OnLost is the place to which the job returns when its worker loses the lock. Empty means
@@ -159,16 +161,16 @@ type JobOptions struct {
 	OnLost OnLost `json:"on_lost,omitempty"`
 
 	// Parents are the jids of [DependsOn], in their order, complete or not, if the job was put with an
-	// OnFailure. Jobs that [Job.Depend] added are not among them.
+	// OnFailure. Jobs added by [Job.Depend] are not included.
 	Parents []string `json:"parents,omitempty"`
 
 	// StartBy is when the job is deleted unless a worker has taken it: see [StartBy].
 	StartBy time.Time `json:"start_by,omitzero"`
 
-	// Tenant is the tenant of the job among the ones that share its queue: see [Fair].
+	// Tenant is the job's tenant among those sharing its queue: see [Fair].
 	Tenant string `json:"tenant,omitempty"`
 
-	// Unique is the key that the job was put with. The job need not hold it any more: see [Unique] and
+	// Unique is the key with which the job was put. The job may no longer hold it: see [Unique] and
 	// [Client.Holder].
 	Unique *UniqueClaim `json:"unique,omitempty"`
 
@@ -184,17 +186,17 @@ type UniqueClaim struct {
 	// UntilStarted reports whether the job releases the key while it runs.
 	UntilStarted bool `json:"until_started,omitempty"`
 
-	// For is the time for which the job holds the key after its put, or 0.
+	// For is how long the job holds the key after its put, or 0.
 	For time.Duration `json:"for,omitempty"`
 }
 
-// jobOptionsJSON has the durations in seconds.
+// jobOptionsJSON has the durations as text.
 type jobOptionsJSON struct {
 	optionFields
-	KeepFailedFor *jobopts.Span `json:"keep_failed_for,omitempty"`
-	KeepFor       *jobopts.Span `json:"keep_for,omitempty"`
-	LockTime      jobopts.Span  `json:"lock_time,omitempty"`
-	MaxRunTime    jobopts.Span  `json:"max_run_time,omitempty"`
+	KeepFailedFor *units.Text `json:"keep_failed_for,omitempty"`
+	KeepFor       *units.Text `json:"keep_for,omitempty"`
+	LockTime      units.Text  `json:"lock_time,omitempty"`
+	MaxRunTime    units.Text  `json:"max_run_time,omitempty"`
 
 	Unique *uniqueClaimJSON `json:"unique,omitempty"`
 }
@@ -203,17 +205,17 @@ type optionFields JobOptions
 
 type uniqueClaimJSON struct {
 	UniqueClaim
-	For jobopts.Span `json:"for,omitempty"`
+	For units.Text `json:"for,omitempty"`
 }
 
-// MarshalJSON writes durations in seconds.
+// MarshalJSON writes durations as text, such as "1m30s" or "forever".
 func (o JobOptions) MarshalJSON() ([]byte, error) {
 	shown := jobOptionsJSON{
-		optionFields(o), (*jobopts.Span)(o.KeepFailedFor), (*jobopts.Span)(o.KeepFor),
-		jobopts.Span(o.LockTime), jobopts.Span(o.MaxRunTime), nil,
+		optionFields(o), (*units.Text)(o.KeepFailedFor), (*units.Text)(o.KeepFor),
+		units.Text(o.LockTime), units.Text(o.MaxRunTime), nil,
 	}
 	if o.Unique != nil {
-		shown.Unique = &uniqueClaimJSON{*o.Unique, jobopts.Span(o.Unique.For)}
+		shown.Unique = &uniqueClaimJSON{*o.Unique, units.Text(o.Unique.For)}
 	}
 	return marshalFields(shown)
 }
@@ -267,13 +269,13 @@ func shownOptions(o *jobopts.Options) JobOptions {
 	if c := o.Claim; c != nil && c.Key != "" {
 		shown.Unique = &UniqueClaim{Key: c.Key, UntilStarted: c.Mode == jobopts.UntilStarted}
 		if c.Mode == jobopts.For {
-			shown.Unique.For = durationOf(c.Seconds)
+			shown.Unique.For = wire.Number(c.Seconds).Duration()
 		}
 	}
 	return shown
 }
 
-// storedTime returns a time that is stored, or 0 if it is none.
+// storedTime returns a stored duration, or 0 if there is none.
 func storedTime(s *jobopts.Span) time.Duration {
 	if s == nil {
 		return 0
@@ -281,7 +283,7 @@ func storedTime(s *jobopts.Span) time.Duration {
 	return max(time.Duration(*s), 0)
 }
 
-// given returns the options as a put gives them.
+// given returns the options as those of a put.
 func (o *JobOptions) given() jobopts.Options {
 	given := jobopts.Options{
 		KeepFor: (*jobopts.Span)(o.KeepFor), KeepFailedFor: (*jobopts.Span)(o.KeepFailedFor),

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/histogram"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Stats are the statistics of a queue on one day (UTC).
+// Stats holds the statistics of a queue for one day (UTC).
 type Stats struct {
-	Expired  int     `json:"expired"`  // jobs whose [StartBy] or [TTL] was over before they had ended
+	Expired  int     `json:"expired"`  // jobs whose [StartBy] or [TTL] passed before they ended
 	Failed   int     `json:"failed"`   // jobs that failed that day and are still failed
-	Failures int     `json:"failures"` // failures
+	Failures int     `json:"failures"` // all failures of that day
 	Retries  int     `json:"retries"`  // locks that workers lost
 	Wait     Summary `json:"wait"`     // from put to pop, of the jobs popped that day
 	Run      Summary `json:"run"`      // from pop to complete, of the jobs completed that day
 }
 
-// A Summary summarizes durations. In JSON, durations are numbers of seconds.
+// A Summary summarizes durations. In JSON, durations are strings such as "1m30s".
 type Summary struct {
 	Count     int
 	Mean      time.Duration
@@ -36,25 +37,25 @@ type Bucket struct {
 
 type summaryJSON struct {
 	Count     int                `json:"count"`
-	Mean      float64            `json:"mean"`
-	Std       float64            `json:"std"`
+	Mean      units.Text         `json:"mean"`
+	Std       units.Text         `json:"std"`
 	Histogram []histogram.Bucket `json:"histogram"`
 }
 
-// MarshalJSON writes the durations in seconds.
+// MarshalJSON writes the durations as text.
 func (s Summary) MarshalJSON() ([]byte, error) {
-	written := summaryJSON{s.Count, secondsOf(s.Mean), secondsOf(s.Std), []histogram.Bucket{}}
+	written := summaryJSON{s.Count, units.Text(s.Mean), units.Text(s.Std), []histogram.Bucket{}}
 	for _, b := range s.Histogram {
 		written.Histogram = append(written.Histogram, histogram.Bucket(b))
 	}
 	return json.Marshal(written)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (s *Summary) UnmarshalJSON(text []byte) error {
 	var decoded summaryJSON
 	err := json.Unmarshal(text, &decoded)
-	*s = Summary{decoded.Count, durationOf(decoded.Mean), durationOf(decoded.Std), nil}
+	*s = Summary{decoded.Count, time.Duration(decoded.Mean), time.Duration(decoded.Std), nil}
 	for _, b := range decoded.Histogram {
 		s.Histogram = append(s.Histogram, Bucket(b))
 	}

@@ -53,7 +53,7 @@ const (
 // apart. As for the go command, /... stands for all packages below.
 type row struct{ packages, imports string }
 
-// mayImport has the lower packages first. The first row that names a package counts.
+// mayImport lists lower packages first. The first row that names a package counts.
 var mayImport = []row{
 	{bottom, ""},
 	{"internal/hosts internal/luasrc lua", ""},
@@ -62,22 +62,24 @@ var mayImport = []row{
 	{".", bottom + parts},
 	{"compat/...", "internal/redisx"},
 	{"qlessotel", "."},
+	{"internal/dump", bottom},
 	{"inspect", bottom + parts + "."},
 	{"outbox qlesstest", ". inspect"},
-	{"qlessprom", ". doctor inspect"},
+	{"qlessprom", ". doctor inspect internal/together"},
 	{"doctor", bottom + ". inspect internal/luasrc lua"},
 	{"gateway/...", ". gateway/... inspect internal/hosts internal/redisx qlesstest"},
 	{"web web/...",
-		". doctor inspect internal/hosts internal/jobopts internal/redisx internal/units " +
-			"web/internal/..."},
-	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/dial internal/hosts internal/jobopts " +
-		"internal/luasrc internal/redisx internal/units lua qlessprom qlesstest web"},
+		". doctor inspect internal/hosts internal/jobopts internal/redisx internal/together " +
+			"internal/units web/internal/..."},
+	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/dial internal/dump internal/hosts " +
+		"internal/jobopts internal/luasrc internal/redisx internal/together internal/units lua " +
+		"qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},
 	{"internal/cmd/...", "internal/luasrc"},
 	{"internal/testkit/...", "internal/redisx internal/testkit"},
 	{"tests/...", ". doctor inspect internal/luasrc internal/testkit tests/..."},
-	{"bench/...", ". bench/... doctor inspect internal/luasrc internal/testkit tests/..."},
+	{"bench/...", ". bench/... doctor inspect internal/luasrc internal/testkit tests/... web"},
 }
 
 // covers reports whether one of several patterns stands for a package.

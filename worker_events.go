@@ -18,8 +18,8 @@ import (
 type workerLog struct {
 	logger *slog.Logger
 
-	mu        sync.Mutex
-	unknownAt map[string]time.Time // when a klass without a handler was last reported
+	mu          sync.Mutex
+	unhandledAt map[unhandled]time.Time // when a klass without a handler was last reported
 }
 
 // The server.
@@ -48,25 +48,37 @@ func (l *workerLog) tooManyQueues(matched int) {
 // Jobs and their locks.
 
 func (l *workerLog) unknownKlass(a *activeJob, delay time.Duration) {
-	if l.isNews(a.klass) {
+	if l.isNews(unhandled{a.queue, a.klass}) {
 		l.logger.Warn("qless: no handler for the klass: its jobs are released",
 			"klass", a.klass, "queue", a.queue, "delay", delay)
 	}
 }
 
-// isNews reports whether an unknown klass was not logged within the last minute.
-func (l *workerLog) isNews(klass string) bool {
+// isNews reports whether jobs of a queue without a handler were not logged within the last minute.
+func (l *workerLog) isNews(jobs unhandled) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Sub(l.unknownAt[klass]) < time.Minute {
+	if now.Sub(l.unhandledAt[jobs]) < time.Minute {
 		return false
 	}
-	if l.unknownAt == nil || len(l.unknownAt) > 1000 {
-		l.unknownAt = map[string]time.Time{}
+	if l.unhandledAt == nil || len(l.unhandledAt) > 1000 {
+		l.unhandledAt = map[unhandled]time.Time{}
 	}
-	l.unknownAt[klass] = now
+	l.unhandledAt[jobs] = now
 	return true
+}
+
+// unhandled returns up to 10 kinds of jobs without a handler that the worker has recently received.
+func (l *workerLog) unhandled() (met []unhandled) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for jobs, at := range l.unhandledAt {
+		if time.Since(at) < 2*registerInterval && len(met) < 10 {
+			met = append(met, jobs)
+		}
+	}
+	return met
 }
 
 func (l *workerLog) progressRefused(err error) {
@@ -170,7 +182,7 @@ func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {
 		"schedule", s.ID, "due", due, "error", err)
 }
 
-// A JobEventKind is what happened to a running job.
+// A JobEventKind is the kind of a [JobEvent].
 type JobEventKind string
 
 // The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last
@@ -183,7 +195,7 @@ const (
 	JobEventEnded    JobEventKind = "ended"     // its handler has returned, and its outcome is final
 )
 
-// A JobEvent is what the Observer of [WorkerConfig] receives.
+// A JobEvent is an event in the run of a job, for the Observer of [WorkerConfig].
 type JobEvent struct {
 	Kind   JobEventKind
 	Worker string // the name of the worker
@@ -194,45 +206,43 @@ type JobEvent struct {
 	Queue   string
 	Attempt int
 
-	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job
-	// itself, it is the outcome of that call; the Action is empty if that was Cancel, Move or
-	// Timeout.
+	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job itself,
+	// it is the outcome of that call; the Action is empty if that was Cancel or Move.
 	Outcome Outcome
 
-	// Waited is how long the job waited until it was popped, as [Job.Waited] returns it, or 0 if
-	// unknown.
+	// Waited is how long the job waited until it was popped, as in [Job.Waited], or 0 if unknown.
 	Waited time.Duration
 
 	// Ran is how long the handler ran, for JobEventEnded.
 	Ran time.Duration
 
-	// Err is why the lock was lost, or what the handler panicked with. For JobEventEnded, it is nil if
-	// the server accepted the outcome. Otherwise it is [ErrLockLost] or [ErrCanceled] if the job
-	// was lost while it ran, [ErrStopped] if the worker stopped before the outcome was delivered,
+	// Err is the reason why the lock was lost, or the panic of the handler. For JobEventEnded, it is
+	// nil if the server accepted the outcome. Otherwise it is [ErrLockLost] or [ErrCanceled] if the
+	// job was lost while it ran, [ErrStopped] if the worker stopped before the outcome was delivered,
 	// or the server's error.
 	Err error
 
-	// Ending is one word for how the run has ended, for the labels of metrics, traces and logs. For
-	// JobEventEnded, it is one of these; for other events it is empty:
+	// Ending is a word for how the run ended, for labels of metrics, traces and logs. For
+	// JobEventEnded, it is one of these; for other events, it is empty:
 	//
 	//   - complete, next: the job is complete, and has ended or moved to another queue
 	//   - retry, exhausted: it is retried, or has failed because it had no retries left
 	//   - fail: it has failed at once
 	//   - release: it was put back without using up a retry
-	//   - moved: its handler has moved, timed out or canceled it
+	//   - moved: its handler has moved or canceled it
 	//   - canceled: it was canceled while it ran
 	//   - lost: the server did not take the outcome, or the lock was lost before
 	//   - stopped: the worker stopped before the outcome was delivered
 	Ending string
 
-	// Exhausted reports, for JobEventEnded, a failure because the job had no retries left.
+	// Exhausted reports, for JobEventEnded, that the job failed because it had no retries left.
 	Exhausted bool
 
-	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the
-	// JID, it identifies a run of a job.
+	// PoppedAt is when the job was popped, as in [Job.PoppedAt]. With the Worker and the JID, it
+	// identifies a run of a job.
 	PoppedAt time.Time
 
-	// Headers are those of the job as it was popped. They must not be changed.
+	// Headers are the job's headers when it was popped. They must not be changed.
 	Headers map[string]string
 
 	// Time is when the event happened.
@@ -258,7 +268,7 @@ func (e *JobEvent) ending() string {
 	return string(e.Outcome.Action)
 }
 
-// An observer passes on events, one at a time for each job. It is called without a mutex held.
+// An observer reports events, one at a time for each job. It is called without a mutex held.
 type observer struct {
 	worker string
 	notify func(JobEvent) // nil if there is no Observer
@@ -327,13 +337,13 @@ func (o *observer) end(a *activeJob, event JobEvent) {
 // jobLogKey is the context key for the log of a handler's job.
 type jobLogKey struct{}
 
-// A jobLog is what [Logger] makes a logger of.
+// A jobLog holds the parts of the logger that [Logger] returns.
 type jobLog struct {
 	logger *slog.Logger
 	job    jobAttrs
 }
 
-// jobAttrs are what lines of the log say about a job. They have nothing of its data.
+// jobAttrs are the attributes of a job in log lines. They contain none of its data.
 type jobAttrs struct {
 	jid, klass, queue string
 	attempt           int
@@ -349,7 +359,7 @@ func (j *jobAttrs) args() []any {
 	return args
 }
 
-// traceparent matches the header of the W3C that carries the context of a trace.
+// traceparent matches the W3C header with the context of a trace.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}`)
 
 // traceIDOf returns the id of the trace in which a job was put, or the empty string.
@@ -368,8 +378,8 @@ func (w *Worker) withJobLog(ctx context.Context, job *Job) context.Context {
 }
 
 // Logger returns a logger for the handler that was called with this context: the worker's, with the
-// attributes jid, klass, queue and attempt, and trace_id if the job has a header traceparent. Any
-// other context has [slog.Default].
+// attributes jid, klass, queue and attempt, and trace_id if the job has a header traceparent. For
+// any other context, it returns [slog.Default].
 func Logger(ctx context.Context) *slog.Logger {
 	l, _ := ctx.Value(jobLogKey{}).(*jobLog)
 	if l == nil {
@@ -385,9 +395,9 @@ func Logger(ctx context.Context) *slog.Logger {
 //   - duration: how long the handler ran
 //   - error: why the job failed or is retried, or why the server did not take the outcome
 //
-// Failures are logged as errors, retries and lost locks as warnings, and all else as information.
-// The job's data is never logged, nor is the stack of a panic, which the job's Failure has. Errors
-// of handlers are, so they should not have any data in them.
+// Failures are logged as errors, retries and lost locks as warnings, and everything else as
+// information. The job's data is never logged, nor is the stack of a panic, which is in the job's
+// Failure. Errors of handlers are logged, so they should not contain data.
 func LogJobs(logger *slog.Logger) func(JobEvent) {
 	return func(event JobEvent) {
 		if event.Kind != JobEventEnded {
@@ -402,7 +412,7 @@ func LogJobs(logger *slog.Logger) func(JobEvent) {
 	}
 }
 
-// problem returns why a run has not ended well, or nil.
+// problem returns the error of a run that did not succeed, or nil.
 func (e JobEvent) problem() error {
 	if e.Err != nil {
 		return e.Err
@@ -432,7 +442,7 @@ func errorToLog(err error) string {
 	}
 	var misfit *json.UnmarshalTypeError
 	if errors.As(err, &misfit) {
-		return fmt.Sprintf("the data does not fit: %s is no %s", fieldOf(misfit), misfit.Type)
+		return fmt.Sprintf("the data does not fit: %s is not a valid %s", fieldOf(misfit), misfit.Type)
 	}
 	return redisx.Text(err)
 }

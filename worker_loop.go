@@ -15,9 +15,9 @@ import (
 )
 
 // A workLoop reserves a worker's jobs and reports their outcomes. It makes one exchange with the
-// server at a time, which sends all pending reports and asks for as many jobs as there is room for.
-// Under light load a report goes out at once; under heavy load, everything that came up during one
-// exchange goes out with the next.
+// server at a time, which sends all pending reports and asks for as many jobs as there are free
+// slots. Under light load, a report goes out at once; under heavy load, everything that accumulates
+// during one exchange goes out with the next.
 type workLoop struct {
 	w   *Worker
 	due hub.Signal // there is something to exchange
@@ -26,7 +26,7 @@ type workLoop struct {
 	reservation reservation
 	weights     []int // of the queues that match each pattern, or nil
 	watch       *queues.Watch
-	tooMany     int // how many queues the patterns matched when that was last logged
+	tooMany     int // the number of matching queues when it was last logged
 	appetite    appetite
 	alarm       *time.Timer     // fires when to ask again at the latest
 	failures    int             // consecutive exchanges that failed
@@ -36,13 +36,13 @@ type workLoop struct {
 	stranded    bool            // a reserve got no reply: it may have locked jobs
 	plenty      bool            // the last reserve got all that it asked for
 	linger      linger.Rule
-	countedAt   time.Time // when a reserve was sent that counted who relays
+	countedAt   time.Time // when the last reserve that counted relays was sent
 
 	mu     sync.Mutex
 	demand demand
-	counts bool     // the next reserve has to count who relays
+	counts bool     // the next reserve must count relays
 	idle   bool     // the server counts the worker among the idle ones
-	queues []string // what is asked, as the patterns matched last
+	queues []string // the queues to ask, as last matched
 	claim  string   // the queue for whose next due job this worker waits
 }
 
@@ -73,7 +73,7 @@ func newWorkLoop(w *Worker) *workLoop {
 	return l
 }
 
-// run makes exchanges until the worker has stopped and the server knows everything, or the context
+// run makes exchanges until the worker has stopped and all outcomes are delivered, or the context
 // ends.
 func (l *workLoop) run(ctx context.Context) {
 	l.alarm = time.NewTimer(0)
@@ -90,7 +90,7 @@ func (l *workLoop) run(ctx context.Context) {
 			l.after(ctx, l.recoverStranded(ctx))
 		case next.done:
 			if next.leave {
-				l.exchange(ctx, next) // once: the server may be away
+				l.exchange(ctx, next) // once: the server may be unreachable
 			}
 			return
 		case next.hasWork():
@@ -101,25 +101,25 @@ func (l *workLoop) run(ctx context.Context) {
 	}
 }
 
-// An exchange is what the loop has to do.
+// An exchange describes the loop's next exchange with the server.
 type exchange struct {
 	reports  []*report
 	progress []*heldProgress
-	room     int  // how many jobs to ask for
-	ahead    int  // how many more to ask for, which no idle worker could take
+	room     int  // the number of jobs to ask for
+	ahead    int  // the number of further jobs, if no idle worker could take them
 	leave    bool // no more jobs are wanted: the worker is no longer idle
-	done     bool // the worker has stopped, and the server knows everything
+	done     bool // the worker has stopped, and all outcomes are delivered
 }
 
-// wants is how many jobs to ask for in all.
+// wants returns the total number of jobs to ask for.
 func (e exchange) wants() int { return e.room + e.ahead }
 
 func (e exchange) hasWork() bool {
 	return len(e.reports) > 0 || len(e.progress) > 0 || e.wants() > 0 || e.leave
 }
 
-// next takes what there is to do. The reports then belong to the caller, until it reports to the
-// outbox that they are done.
+// next returns the next exchange. Its reports belong to the caller until it calls the outbox's
+// done.
 func (l *workLoop) next() exchange {
 	w := l.w
 	w.checkQuiet()
@@ -160,24 +160,22 @@ func (l *workLoop) wait(ctx context.Context) bool {
 	return true
 }
 
-// jobsReady has the loop ask for jobs, and count who relays.
+// jobsReady makes the loop ask for jobs and count relays.
 func (l *workLoop) jobsReady() {
 	l.setCounts(true)
 	l.woken()
 }
 
-// woken has the loop ask for jobs.
+// woken makes the loop ask for jobs.
 func (l *workLoop) woken() {
 	l.setDemand(wanting)
 	l.due.Notify()
 }
 
-// countsAgain is how long after a reserve that counted who relays another one counts them at the
-// latest.
+// countsAgain is the maximum time between two reserves that count relays.
 const countsAgain = time.Second
 
-// setCounts says whether the next reserve has to count who relays, and returns what was said
-// before.
+// setCounts sets whether the next reserve must count relays, and returns the previous setting.
 func (l *workLoop) setCounts(counts bool) (before bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,8 +189,8 @@ func (l *workLoop) setDemand(d demand) {
 	l.demand = d
 }
 
-// rest notes that the server had no more jobs, unless something has woken the worker since it was
-// asked.
+// rest records that the server has no more jobs, unless something has woken the worker since the
+// request.
 func (l *workLoop) rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +206,7 @@ func (l *workLoop) isResting() bool {
 	return l.demand == resting
 }
 
-// standing returns whether the server counts the worker among the idle ones, and whether there may
+// standing reports whether the server counts the worker among the idle ones, and whether there may
 // be jobs.
 func (l *workLoop) standing() (idle, wants bool) {
 	l.mu.Lock()
@@ -222,7 +220,7 @@ func (l *workLoop) asks() (asks, runs bool) {
 	return asks, l.w.currentState() == workerRunning
 }
 
-// askedQueues returns the queues that the worker takes jobs from now.
+// askedQueues returns the queues that the worker currently takes jobs from.
 func (l *workLoop) askedQueues() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -260,7 +258,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	}
 	asks := (e.wants() > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
 	if e.room > 0 && !asks {
-		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
+		l.alarm.Reset(w.cfg.PollInterval) // no queue matches yet
 		l.rest()
 	}
 	switch {
@@ -273,7 +271,8 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	}
 }
 
-// reportOnly reports outcomes when the queues could not be looked up, unless the server is away.
+// reportOnly reports outcomes when the queues could not be looked up, unless the server is
+// unreachable.
 func (l *workLoop) reportOnly(ctx context.Context, reports []*report, err error) {
 	if redisx.IsAnswer(err) && len(reports) > 0 {
 		_ = l.send(ctx, exchange{reports: reports}, false)
@@ -296,7 +295,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 		counts := l.setCounts(false)
 		l.reservation.brief = !counts && e.room > 0 && time.Since(l.countedAt) < countsAgain
 		p.Add("reserve", l.reservation.args(w.client.worker, e.room, e.ahead, w.cfg.PollInterval)...)
-		l.reservation.polls = false // if the reply is lost, the next one must say what it claims
+		l.reservation.polls = false // if the reply is lost, the next one must repeat its claim
 	}
 	sent := time.Now()
 	replies, failures := w.client.exec(ctx, p)
@@ -339,12 +338,12 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	l.idle = e.room > 0 && got.wait > 0
 	if !l.reservation.brief && l.idle {
 		l.countedAt = sent
-	} else if !l.reservation.brief { // nobody counts while no worker is idle
+	} else if !l.reservation.brief { // relays are not counted while no worker is idle
 		l.counts = true
 	}
 	l.mu.Unlock()
 	l.plenty = len(got.jobs) >= e.wants()
-	l.appetite.heard(len(got.jobs))
+	l.appetite.succeeded(len(got.jobs))
 	l.w.health.answered() // before a handler can ask for the worker's health
 	for _, reserved := range got.jobs {
 		l.w.begin(reserved, sent)
@@ -353,8 +352,8 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	return nil
 }
 
-// setAlarm sets when to ask again: at once if there may be more jobs, else at the time that the
-// server gave, or when something wakes the worker.
+// setAlarm sets when to ask again: at once if there may be more jobs, and otherwise at the time
+// that the server gave, or when the worker is woken.
 func (l *workLoop) setAlarm(got reserved, e exchange, sent time.Time) {
 	if e.wants() == 0 {
 		l.alarm.Stop()
@@ -439,7 +438,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 	return nil
 }
 
-// heldAtOnce is the number of jobs of a worker that a script looks at.
+// heldAtOnce is the number of jobs of a worker that a script reads.
 const heldAtOnce = "1000"
 
 // held returns the jids of the jobs that the client's worker holds.
@@ -464,8 +463,8 @@ func (c *Client) held(ctx context.Context) ([]string, error) {
 	}
 }
 
-// leave deregisters the worker, which does not listen any more. Others then take over the jobs that
-// it may have been woken for, and its relaying.
+// leave deregisters the worker, which no longer listens. Others then take over the jobs that it may
+// have been woken for, and its relaying.
 func (l *workLoop) leave(ctx context.Context, relayed bool) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
@@ -475,7 +474,7 @@ func (l *workLoop) leave(ctx context.Context, relayed bool) {
 	}
 }
 
-// depart deregisters an idle worker of a name, and returns its claim.
+// depart deregisters an idle worker by its name, and gives up its claim.
 func (c *Client) depart(
 	ctx context.Context, name, claim string, relayed bool, queues []string,
 ) error {

@@ -24,7 +24,7 @@ type Order string
 
 // The orders of queues.
 const (
-	// OrderStrict takes all jobs of a queue before those of the next one.
+	// OrderStrict takes all jobs of a queue before any of the next one.
 	OrderStrict Order = "strict"
 
 	// OrderRoundRobin takes one job from each queue in turn.
@@ -35,20 +35,20 @@ const (
 	OrderShuffled Order = "shuffled"
 )
 
-// reservedAtOnce is how many jobs a script reserves.
+// reservedAtOnce is the maximum number of jobs that a script reserves.
 const reservedAtOnce = 250
 
 // A reservation holds the arguments of the next reserve: the queues, and parts of the last reply.
 type reservation struct {
 	order   Order
-	weights string   // of the queues, in their order, instead of an order
-	lock    []string // pairs that say whose the jobs become, and for how long, if that is not usual
+	weights string   // of the queues, in order; they replace order
+	lock    []string // pairs with the owner and the duration of locks, unless they are the usual ones
 	queues  []string
-	left    []string // those asked last, if there are none now
+	left    []string // the queues asked last, if there are none now
 	cursor  int
 	claim   string
-	polls   bool // nothing but the time has it ask again
-	brief   bool // it need not count who relays
+	polls   bool // it asks only because the alarm fired
+	brief   bool // it need not count relays
 }
 
 // ask sets the queues.
@@ -60,7 +60,7 @@ func (r *reservation) ask(queues []string) {
 }
 
 // queuesFor returns the queues to ask for jobs. If no jobs are wanted and there are no queues any
-// more, it returns those asked last.
+// more, it returns the ones asked last.
 func (r *reservation) queuesFor(room int) []string {
 	if room == 0 && len(r.queues) == 0 {
 		return r.left
@@ -109,7 +109,7 @@ type reserved struct {
 	jobs      []reservedJob
 }
 
-// reservedJob is a job and how long its lock lasts.
+// reservedJob is a job with the duration of its lock.
 type reservedJob struct {
 	job       *Job
 	heartbeat time.Duration
@@ -165,11 +165,7 @@ func reservedValues(item any) ([]string, bool) {
 	case string:
 		return strings.Split(item, "\x01"), true
 	case []any:
-		values := make([]string, len(item))
-		for i, value := range item {
-			values[i] = wire.AsString(value)
-		}
-		return values, true
+		return wire.AsStrings(item), true
 	}
 	return nil, false
 }
@@ -226,14 +222,14 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	return reservedJob{job: job, heartbeat: heartbeat}
 }
 
-// resolve finds out which queues there are, if that is due. It reports whether it asked the server.
-// If it fails, it has the loop try again.
+// resolve looks up the existing queues, if that is due, and reports whether it asked the server. If
+// it fails, the loop tries again.
 func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	if !l.watch.Choice.Patterns.Watch() {
 		return false, nil
 	}
 	changed, missed := l.watch.Learn()
-	if changed { // others were notified of the new queue too, and it is enough if one looks
+	if changed { // other workers were notified of the new queue too, and it is enough if one looks
 		l.reservation.polls = true
 	}
 	if looked, err = l.watch.Look(ctx, missed, l.w.cfg.PollInterval/2); err != nil {
@@ -245,7 +241,7 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	return looked, err
 }
 
-// setAsked notes which queues are asked.
+// setAsked records the queues to ask.
 func (l *workLoop) setAsked() {
 	asked := l.watch.Choice.Asked
 	l.reservation.ask(asked)
@@ -275,7 +271,7 @@ func (l *workLoop) warnOfTooMany() {
 // A queueSource reads the queues of a client's namespace.
 type queueSource struct{ *Client }
 
-// Ready returns those of the queues that have jobs for a worker, now or later.
+// Ready returns the queues that have jobs for a worker, now or later.
 func (c queueSource) Ready(ctx context.Context, queues []string) ([]string, error) {
 	var all []string
 	for some := range slices.Chunk(queues, maxReserve) {
@@ -292,8 +288,8 @@ func (c queueSource) Ready(ctx context.Context, queues []string) ([]string, erro
 	return all, nil
 }
 
-// Names returns the names of the known queues, in the order in which they were first seen.
-// Queues that are not in the list that clients of other languages use come last.
+// Names returns the names of the known queues, in the order in which they were first seen. Queues
+// that are not in the list used by clients in other languages come last.
 func (c queueSource) Names(ctx context.Context) ([]string, error) {
 	sent := time.Now()
 	listed, err := c.rdb.ZRange(ctx, c.prefix+"queues", 0, -1).Result()
@@ -331,20 +327,20 @@ func (c queueSource) Count(ctx context.Context) (int, error) {
 	return sum, nil
 }
 
-// appetiteRest is how long after a lost answer no reserve asks for as many jobs again.
+// appetiteRest is how long after a lost answer reserves ask for fewer jobs.
 const appetiteRest = 30 * time.Second
 
-// An appetite bounds how many jobs one reserve asks for. When an answer is lost, it may have been
-// too long for the client's ReadTimeout, so that asking for the same again would never end.
+// An appetite bounds the number of jobs that one reserve asks for. A lost answer may have been too
+// long for the client's ReadTimeout, so that asking for as many jobs again would never succeed.
 type appetite struct {
 	most     int // 0 for no bound
-	lost     int // how many jobs were asked for when an answer was lost last
+	lost     int // the number of jobs asked for when an answer was last lost
 	lostAt   time.Time
-	inARow   int // how many answers were lost since the last one that came
+	inARow   int // the number of answers lost since the last one received
 	loggedAt time.Time
 }
 
-// limit bounds what an exchange asks for.
+// limit bounds the number of jobs that an exchange asks for.
 func (a *appetite) limit(e *exchange) {
 	if a.most > 0 {
 		e.room = min(e.room, a.most)
@@ -352,8 +348,8 @@ func (a *appetite) limit(e *exchange) {
 	}
 }
 
-// heard notes an answer with a number of jobs.
-func (a *appetite) heard(jobs int) {
+// succeeded records an answer with a number of jobs.
+func (a *appetite) succeeded(jobs int) {
 	a.inARow = 0
 	if a.most == 0 || jobs < a.most {
 		return
@@ -367,8 +363,8 @@ func (a *appetite) heard(jobs int) {
 	}
 }
 
-// failed notes that a reserve for so many jobs failed. If its answer was lost, the next one asks
-// for half as many. That is logged unless it may be due to a connection that broke once.
+// failed records that a reserve for so many jobs failed. If its answer was lost, the next one asks
+// for half as many. That is logged unless it may be due to a single broken connection.
 func (a *appetite) failed(asked int, err error, log *workerLog) {
 	if asked == 0 || redisx.IsAnswer(err) || redisx.NeverRan(err) {
 		return

@@ -22,9 +22,9 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// WorkerStats describes what a worker is doing and has done since it was started.
+// WorkerStats describes the current work of a worker and counts its work since the start.
 type WorkerStats struct {
-	// Completed counts jobs that were completed, also ones that moved to another queue.
+	// Completed counts jobs that were completed, including ones that moved to another queue.
 	Completed int `json:"completed"`
 
 	// Failed counts jobs that were failed at once. A job that ran out of retries counts as retried.
@@ -46,17 +46,17 @@ type WorkerStats struct {
 	// them.
 	Lost int `json:"lost"`
 
-	// Slots is how many jobs the worker runs at once, as its Concurrency says.
+	// Slots is the maximum number of jobs that run at once, the worker's Concurrency.
 	Slots int `json:"slots"`
 
-	// Prefetched is how many jobs the worker holds ahead of its free slots. They are locked, but do
-	// not run yet.
+	// Prefetched is the number of jobs that the worker holds ahead of its free slots. They are locked,
+	// but do not run yet.
 	Prefetched int `json:"prefetched"`
 
 	// Running are the running jobs, oldest first.
 	Running []RunningJob `json:"running"`
 
-	// Queues are the queues that jobs are taken from, as the patterns match now.
+	// Queues are the queues that jobs are taken from, as the patterns currently match.
 	Queues []string `json:"queues"`
 
 	// Schedules are the schedules that the worker follows, in the order of its config.
@@ -65,9 +65,8 @@ type WorkerStats struct {
 	// Paused reports whether the worker is paused.
 	Paused bool `json:"paused"`
 
-	// Idle reports whether the worker has nothing to do: no handler runs, the server has taken
-	// all outcomes, and had no job for the worker when it was asked since something last woke
-	// the worker.
+	// Idle reports whether the worker has nothing to do: no handler runs, all outcomes are delivered,
+	// and the server had no job for the worker when it was asked after the last wake-up.
 	Idle bool `json:"idle"`
 
 	// LastAnswer is when the server last answered.
@@ -82,7 +81,7 @@ type RunningJob struct {
 	Since time.Time `json:"since"`
 }
 
-// Stats returns what the worker does and has done.
+// Stats returns the worker's current state, and its counts since the start.
 func (w *Worker) Stats() WorkerStats {
 	s := w.counters.read()
 	s.Idle, s.Slots = w.isIdle(), w.cfg.Concurrency
@@ -97,7 +96,7 @@ func (w *Worker) Stats() WorkerStats {
 	return s
 }
 
-// running returns the jobs that run and are held, and how many were taken ahead.
+// running returns the jobs that run and are held, and the number of jobs taken ahead.
 func (w *Worker) running() (running []RunningJob, ahead int) {
 	held := w.locks.Holders()
 	w.mu.Lock()
@@ -112,7 +111,7 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 }
 
 // isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the
-// ones being finished, and its report to the outbox, so they are asked in that order.
+// ones being finished, and its report to the outbox, so they are checked in that order.
 func (w *Worker) isIdle() bool {
 	if !w.loop.isResting() || w.rates.IsAsked() {
 		return false
@@ -120,12 +119,12 @@ func (w *Worker) isIdle() bool {
 	return !w.runsHandlers() && w.finishing.Load() == 0 && w.isQuiet()
 }
 
-// Healthy returns nil while the worker does its work, for a readiness probe: it was started and
+// Healthy returns nil while the worker is working, for use in a readiness probe: it was started and
 // not stopped, and the server has answered it within two poll intervals and accepted its last
-// command. A worker that is paused or fully busy asks nothing, and is healthy.
+// command. A worker that is paused or fully busy makes no requests, and is healthy.
 //
-// If the server refuses commands, the error has its message. It is [ErrServer], or
-// [ErrUnavailable] while the server takes no commands at all.
+// If the server refuses commands, the error has its message. It is [ErrServer], or [ErrUnavailable]
+// while the server accepts no commands at all.
 func (w *Worker) Healthy() error {
 	switch w.currentState() {
 	case workerNew:
@@ -136,7 +135,7 @@ func (w *Worker) Healthy() error {
 	return w.health.check(2 * w.cfg.PollInterval)
 }
 
-// counters count what a worker has done.
+// counters count the work of a worker.
 type counters struct {
 	mu    sync.Mutex
 	stats WorkerStats // only the counts are used
@@ -244,15 +243,15 @@ func (h *health) check(limit time.Duration) error {
 	return &Error{Op: "work", Code: ErrUnavailable, Message: message}
 }
 
-// newRates returns what counts the runs of a worker's jobs, and sends the counts.
+// newRates returns the reporter that counts the runs of the worker's jobs and sends the counts.
 func (w *Worker) newRates() *runs.Reporter {
 	return runs.NewReporter(runs.ReporterConfig{
 		Now: w.client.now, Send: w.client.sendRates, Refused: w.log.ratesRefused,
 	})
 }
 
-// countRuns are the counters of runs by their outcomes. Releases do not count, as nothing has come
-// of the run.
+// countRuns are the counters of runs by their outcomes. Releases do not count, as they neither
+// complete nor fail a job.
 var countRuns = map[Action]func(*runs.Counts) *int{
 	ActionComplete: func(c *runs.Counts) *int { return &c.Completed },
 	ActionFail:     func(c *runs.Counts) *int { return &c.Failed },
@@ -266,8 +265,7 @@ func (w *Worker) countRun(a *activeJob, action Action) {
 	}
 }
 
-// sendRates sends counts of runs. They are settled if the server has them, or refuses these and not
-// others.
+// sendRates sends counts of runs. They are settled if the server has them, or refuses only these.
 func (c *Client) sendRates(ctx context.Context, part *runs.Part) (settled bool, refused error) {
 	args := []any{part.Run, strconv.Itoa(part.Number), wire.FormatSeconds(part.Age)}
 	for key, counts := range part.Counts {
@@ -277,17 +275,17 @@ func (c *Client) sendRates(ctx context.Context, part *runs.Part) (settled bool, 
 	switch {
 	case err == nil:
 		return true, nil
-	case !redisx.IsAnswer(err) && !errors.Is(err, ErrServer): // the server is away
+	case !redisx.IsAnswer(err) && !errors.Is(err, ErrServer): // the server is unreachable
 		return false, nil
 	}
 	return !redisx.IsServerWide(err), err
 }
 
-// registerInterval is how often a worker registers. The server forgets one that has not done so for
+// registerInterval is the time between registrations of a worker. The server forgets a worker after
 // 150 s.
 const registerInterval = time.Minute
 
-// A workerInfo is what a worker registers. Package inspect reads it.
+// A workerInfo is the description that a worker registers. Package inspect reads it.
 type workerInfo struct {
 	Queues   []string `json:"queues"`
 	Klasses  []string `json:"klasses"`
@@ -298,6 +296,14 @@ type workerInfo struct {
 	PID      int      `json:"pid"`
 	Paused   bool     `json:"paused,omitempty"`
 	Stopping bool     `json:"stopping,omitempty"`
+
+	Unhandled []unhandled `json:"unhandled,omitempty"`
+}
+
+// An unhandled klass has no handler, although jobs of it were in the queue.
+type unhandled struct {
+	Queue string `json:"queue"`
+	Klass string `json:"klass"`
 }
 
 // A registrar keeps a running worker registered with the server.
@@ -310,10 +316,10 @@ type registrar struct {
 	again    hub.Signal // something may have changed
 
 	// Used only by the goroutine of run.
-	started  time.Time
-	at       time.Time  // of the last call
-	told     workerInfo // what the server knows; only whether it is paused or stopping is used
-	failures int        // consecutive calls that failed
+	started    time.Time
+	at         time.Time  // of the last call
+	registered workerInfo // as last registered; only Paused and Stopping are used
+	failures   int        // consecutive calls that failed
 }
 
 func newRegistrar(client *Client, log *workerLog, describe func() workerInfo) *registrar {
@@ -346,7 +352,7 @@ func (r *registrar) run(ctx context.Context) {
 // clock was moved.
 func (r *registrar) isNews() bool {
 	info, since := r.describe(), r.now().Sub(r.at)
-	return info.Paused != r.told.Paused || info.Stopping != r.told.Stopping ||
+	return info.Paused != r.registered.Paused || info.Stopping != r.registered.Stopping ||
 		since < 0 || since >= registerInterval
 }
 
@@ -356,7 +362,7 @@ func (r *registrar) register(ctx context.Context) time.Duration {
 	r.at = r.now()
 	err := r.send(ctx, info, r.at.Sub(r.started))
 	if err == nil {
-		r.told, r.failures = info, 0
+		r.registered, r.failures = info, 0
 		return r.inStep(registerInterval, registerInterval)
 	}
 	r.failures++
@@ -373,16 +379,14 @@ func (r *registrar) register(ctx context.Context) time.Duration {
 // Replies of the script worker.register if there is something to do.
 const (
 	registeredRest  int64 = 1 // jobs are left to be released
-	registeredSweep int64 = 2 // it is this worker's turn to look at the failed jobs
+	registeredSweep int64 = 2 // it is this worker's turn to sweep failed jobs
 )
 
-// sweptTogether is how many times a worker looks at failed jobs, about 100 each, when it is its
-// turn.
+// sweptTogether is the number of sweeps, of about 100 failed jobs each, in a worker's turn.
 const sweptTogether = 20
 
-// register registers the client's worker, with its description and start time. It releases jobs
-// that calls which have ended early left over, and notifies the jobs that wait for failed ones if
-// other clients failed these.
+// register registers the client's worker, with its description and start time. It releases the jobs
+// that interrupted calls left over, and notifies the dependents of jobs that other clients failed.
 func (c *Client) register(ctx context.Context, info workerInfo, age time.Duration) error {
 	text, err := json.Marshal(info)
 	if err != nil {
@@ -399,8 +403,8 @@ func (c *Client) register(ctx context.Context, info workerInfo, age time.Duratio
 	return err
 }
 
-// sweepFailures looks at failed jobs from where the last sweep stopped on. An error is no news: the
-// next worker whose turn it is continues.
+// sweepFailures sweeps failed jobs from where the last sweep stopped. Errors are ignored: the next
+// worker in turn continues.
 func (c *Client) sweepFailures(ctx context.Context) {
 	for range sweptTogether {
 		reply, err := c.run(ctx, "sweep", "", "")
@@ -410,7 +414,7 @@ func (c *Client) sweepFailures(ctx context.Context) {
 	}
 }
 
-// now returns the time by which the scripts go, as far as that is known here.
+// now returns the time that the scripts use, as far as it is known here.
 func (c *Client) now() time.Time {
 	if c.clock != nil {
 		return c.clock()
@@ -432,6 +436,8 @@ func (w *Worker) describe() workerInfo {
 		PID:      os.Getpid(),
 		Paused:   w.paused,
 		Stopping: w.state != workerRunning,
+
+		Unhandled: w.log.unhandled(),
 	}
 }
 

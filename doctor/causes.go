@@ -3,41 +3,43 @@ package doctor
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/qless/qless-go/inspect"
 )
 
-// causes returns what keeps jobs waiting, the likeliest first.
+// causes returns the causes that keep jobs waiting, the likeliest first.
 func (l *look) causes() []Cause {
 	if l.isEmpty() {
 		return append(l.nothing(), l.unhandled()...)
 	}
 	outside := [][]Cause{l.paused(), l.concurrency(), l.rate(), l.fullLimits()}
-	workers := [][]Cause{l.workersPaused(), l.noWorkers(), l.workersBusy(), l.noHandler()}
+	workers := [][]Cause{l.workersPaused(), l.noWorkers(), l.workersBusy()}
 	own := [][]Cause{
-		l.untold(), l.failedDependencies(), l.openBatches(), l.dependencies(),
+		l.untold(), l.unswept(), l.failedDependencies(), l.openBatches(), l.dependencies(),
 		l.scheduledOnly(), l.recurring(),
 	}
 	locks := [][]Cause{l.grace(), l.stalledLocks()}
-	rest := [][]Cause{l.unhandled(), l.noCompletions()}
+	other := [][]Cause{l.unhandled(), l.noCompletions()}
 
-	if !l.isReady() {
-		workers, own = own, workers
+	if l.isReady() {
+		workers = append(workers, l.noHandler())
+	} else {
+		workers, own = slices.Insert(own, 0, l.noHandler()), workers
 	}
-	found := slices.Concat(slices.Concat(outside, workers, own, locks, rest)...)
+	found := slices.Concat(slices.Concat(outside, workers, own, locks, other)...)
 	if len(found) == 0 || l.counts.Waiting > 0 && !slices.ContainsFunc(found, holdsWaiting) {
-		found = append(found, l.otherwise())
+		found = append(found, l.noCause())
 	}
 	return found
 }
 
-// holdsWaiting reports whether a cause is one of waiting jobs.
+// holdsWaiting reports whether a cause keeps waiting jobs from running. If locks stay expired, no
+// worker asks the queue for jobs.
 func holdsWaiting(c Cause) bool {
 	switch c.Code {
 	case CodePaused, CodeMaxConcurrency, CodeMaxRate, CodeWorkersPaused, CodeNoWorkers,
-		CodeWorkersBusy, CodeNoHandler, CodeNoCompletions:
+		CodeWorkersBusy, CodeNoHandler, CodeStalled, CodeNoCompletions:
 		return true
 	}
 	return false
@@ -48,7 +50,7 @@ func (l *look) nothing() []Cause {
 	if !l.known {
 		return []Cause{{
 			Code: CodeUnknown, Certain: true,
-			Sentence: fmt.Sprintf("No queue %q is known: nobody has put a job into it, or it was forgotten.",
+			Sentence: fmt.Sprintf("No queue %q is known: it never had a job, or it was forgotten.",
 				l.queue.Name()),
 		}}
 	}
@@ -63,7 +65,7 @@ func (l *look) paused() []Cause {
 	}
 	return []Cause{{
 		Code: CodePaused, Certain: true, Jobs: l.counts.Waiting,
-		Sentence: "The queue is paused: no job is handed out until it is unpaused.",
+		Sentence: "The queue is paused: workers get no jobs until it is unpaused.",
 	}}
 }
 
@@ -76,8 +78,9 @@ func (l *look) concurrency() []Cause {
 		Code: CodeMaxConcurrency, Certain: true, Jobs: l.counts.Waiting,
 		Max: l.settings.MaxConcurrency, Busy: l.counts.Running, JIDs: first(jidsOf(l.running)),
 		Workers: workersOf(l.running),
-		Sentence: fmt.Sprintf("No more than %s of the queue may run at once, and %s.",
-			count(l.settings.MaxConcurrency, "job"), verb(l.counts.Running, "job", "runs", "run")),
+		Sentence: fmt.Sprintf("No more than %s of the queue may run at once, and %s: %s.",
+			count(l.settings.MaxConcurrency, "job"), verb(l.counts.Running, "job", "runs", "run"),
+			list(jidsOf(l.running))),
 	}}
 }
 
@@ -88,7 +91,7 @@ func (l *look) rate() []Cause {
 	return []Cause{{
 		Code: CodeMaxRate, Certain: true, Jobs: l.counts.Waiting,
 		Max: l.settings.MaxRate, Per: l.settings.Per, Until: l.settings.NextStart,
-		Sentence: fmt.Sprintf("No more than %s may be started in %v: the next one may at %s.",
+		Sentence: fmt.Sprintf("No more than %s may start in %v, the next one at %s.",
 			count(l.settings.MaxRate, "job"), l.settings.Per, clock(l.settings.NextStart)),
 	}}
 }
@@ -118,14 +121,15 @@ func (l *look) fullLimit(limit *inspect.LimitInfo) Cause {
 		c.Sentence = fmt.Sprintf("%s, which is held until %s.", waits, clock(limit.HeldUntil))
 	case !limit.Next.IsZero():
 		c.Max, c.Per = limit.Config.Rate, limit.Config.Per
-		c.Sentence = fmt.Sprintf("%s: no more than %s may be started in %v, the next one at %s.",
+		c.Sentence = fmt.Sprintf("%s: no more than %s may start in %v, the next one at %s.",
 			waits, count(c.Max, "job"), c.Per, clock(limit.Next))
 	case c.Max > 0 && len(limit.Running) >= c.Max:
 		c.Sentence = fmt.Sprintf("%s: no more than %d may run at once, and these do: %s.",
 			waits, c.Max, list(limit.Running))
 	default:
 		c.Certain = false
-		c.Sentence = waits + ", which has room by now: each is tried again within about a minute."
+		c.Sentence = waits +
+			", which has free slots now: each job is tried again within about a minute."
 	}
 	return c
 }
@@ -143,26 +147,28 @@ func (l *look) workersPaused() []Cause {
 	}}
 }
 
-// noWorkers reports that no known worker takes jobs.
+// noWorkers reports that no known worker takes jobs from the queue.
 func (l *look) noWorkers() []Cause {
 	if len(l.workers.takers)+len(l.workers.idle) > 0 || len(l.silentAtWork()) > 0 {
 		return nil
 	}
+	sentence := "No known worker takes jobs from the queue."
+	if gone := l.workers.gone; len(gone) > 0 {
+		sentence += fmt.Sprintf(" Gone: %s.", list(names(gone)))
+	}
 	return []Cause{{
 		Code: CodeNoWorkers, Certain: len(l.workers.silent) == 0, Jobs: l.counts.Waiting,
-		Silent:   len(l.workers.silent),
-		Sentence: "No worker is known that takes jobs from the queue." + l.aboutSilent(),
+		Silent: len(l.workers.silent), Sentence: sentence + l.aboutSilent(),
 	}}
 }
 
-// aboutSilent reports that not everything is known of workers.
+// aboutSilent returns a sentence about the unregistered workers, if there are any.
 func (l *look) aboutSilent() string {
 	if len(l.workers.silent) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" It is not known from which queues %s: clients that pop, workers of other"+
-		" languages, or workers that have died.",
-		verb(len(l.workers.silent), "listed worker", "takes jobs", "take jobs"))
+	return fmt.Sprintf(" The queues of %s are unknown: clients that pop, workers in other languages,"+
+		" or dead workers.", count(len(l.workers.silent), "listed worker"))
 }
 
 // silentAtWork returns the unregistered workers that run jobs of the queue.
@@ -186,13 +192,13 @@ func (l *look) workersBusy() []Cause {
 	return []Cause{{
 		Code: CodeWorkersBusy, Certain: len(l.workers.silent) == 0, Jobs: l.counts.Waiting,
 		Workers: namesOf(l.workers.takers), Slots: slots, Busy: busy, Silent: len(l.workers.silent),
-		Sentence: fmt.Sprintf("%s jobs from the queue, and none has a free slot: %s, %s in all.",
+		Sentence: fmt.Sprintf("%s jobs from the queue, and none has a free slot: %s in %s.",
 			verb(len(l.workers.takers), "worker", "takes", "take"),
 			count(busy, "job"), count(slots, "slot")),
 	}}
 }
 
-// silentBusy reports unregistered workers that run jobs of the queue.
+// silentBusy reports the unregistered workers that run jobs of the queue.
 func (l *look) silentBusy() []Cause {
 	at := l.silentAtWork()
 	if len(at) == 0 {
@@ -201,13 +207,13 @@ func (l *look) silentBusy() []Cause {
 	return []Cause{{
 		Code: CodeWorkersBusy, Jobs: l.counts.Waiting, Workers: at, Busy: len(l.running),
 		Silent: len(l.workers.silent),
-		Sentence: fmt.Sprintf("No worker says that it takes jobs from the queue. %s jobs of it without"+
-			" saying how many at once, and may have no room for more: %s.",
+		Sentence: fmt.Sprintf("No registered worker takes jobs from the queue. %s its jobs with an"+
+			" unknown number of slots, which may all be busy: %s.",
 			verb(len(at), "worker", "runs", "run"), list(at)),
 	}}
 }
 
-// noHandler reports the klasses that no worker handles. Jobs that were released because of that are
+// noHandler reports the klasses that no worker handles. Jobs released for lack of a handler are
 // scheduled for some seconds.
 func (l *look) noHandler() []Cause {
 	if len(l.workers.takers) == 0 {
@@ -230,12 +236,12 @@ func (l *look) noHandler() []Cause {
 	return found
 }
 
-// isSampled reports whether there are more waiting or scheduled jobs than were looked at.
+// isSampled reports whether only some of the waiting or scheduled jobs were read.
 func (l *look) isSampled() bool {
 	return l.counts.Waiting > len(l.waiting) || l.counts.Scheduled > len(l.scheduled)
 }
 
-// scheduledOnly reports when the next scheduled job falls due, if none can be taken before.
+// scheduledOnly reports when the next scheduled job falls due.
 func (l *look) scheduledOnly() []Cause {
 	n := l.counts.Scheduled
 	if n == 0 || l.parked() >= n {
@@ -248,17 +254,15 @@ func (l *look) scheduledOnly() []Cause {
 		}
 	}
 	c := Cause{Code: CodeScheduled, Certain: true, Jobs: n - l.parked(), Until: due}
-	c.Sentence = verb(c.Jobs, "job", "waits", "wait") + " for the time that it was put for."
-	if c.Jobs > 1 {
-		c.Sentence = fmt.Sprintf("%d jobs wait for the times that they were put for.", c.Jobs)
-	}
+	c.Sentence = verb(c.Jobs, "job", "is scheduled", "are scheduled")
 	if !due.IsZero() {
-		c.Sentence = strings.TrimSuffix(c.Sentence, ".") + fmt.Sprintf(", the next until %s.", clock(due))
+		c.Sentence += ", the next for " + clock(due)
 	}
+	c.Sentence += "."
 	return []Cause{c}
 }
 
-// recurring reports when the next job is made, if there are only recurring ones.
+// recurring reports when the next job is due if the queue has only recurring ones.
 func (l *look) recurring() []Cause {
 	c := &l.counts
 	if c.Recurring == 0 || c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends > 0 {
@@ -271,8 +275,8 @@ func (l *look) recurring() []Cause {
 	}}
 }
 
-// otherwise reports on jobs that nothing keeps waiting.
-func (l *look) otherwise() Cause {
+// noCause reports on jobs that nothing seems to keep waiting.
+func (l *look) noCause() Cause {
 	c := Cause{Jobs: l.counts.Waiting, Workers: namesOf(l.workers.takers)}
 	for _, rates := range l.rates {
 		c.Completed += rates.Completed
@@ -286,7 +290,7 @@ func (l *look) otherwise() Cause {
 	}
 	slots, busy := l.workers.slots()
 	c.Code, c.Slots, c.Busy = CodeFlowing, slots, busy
-	c.Sentence = fmt.Sprintf("Nothing was found that keeps %s waiting: %s jobs from the queue,"+
+	c.Sentence = fmt.Sprintf("Nothing seems to keep %s waiting: %s jobs from the queue,"+
 		" with %d of %s in use, and %s completed in the last hour.", count(c.Jobs, "job"),
 		verb(len(l.workers.takers), "worker", "takes", "take"), busy, count(slots, "slot"),
 		verb(c.Completed, "run", "was", "were"))

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 )
 
-// dependents returns the jobs that were looked at which wait for another one, if some do.
+// dependents returns the jobs, among those read, that wait for a job that matches.
 func (l *look) dependents(waitsFor func(jid string) bool) (jobs []string) {
 	for _, job := range l.followed {
 		if slices.ContainsFunc(job.Dependencies, waitsFor) {
@@ -20,10 +21,10 @@ func (l *look) dependents(waitsFor func(jid string) bool) (jobs []string) {
 	return jobs
 }
 
-// openBatch is the jid that the callback of an open batch depends on, which no job has.
+// openBatch is the jid that the callback of an open batch depends on. No job has it.
 const openBatch = "x:open"
 
-// blockers returns the jobs that others wait for and that are of a kind, the ones that hold up most
+// blockers returns the jobs of a kind that others wait for. The jobs that hold up the most come
 // first.
 func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
 	var found []Blocker
@@ -45,7 +46,7 @@ func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
 
 func hasFailed(job *qless.Job) bool { return job.State == qless.StateFailed }
 
-// isSampledDepends reports whether more jobs depend on others than were looked at.
+// isSampledDepends reports whether only some of the jobs that depend on others were read.
 func (l *look) isSampledDepends() bool { return l.counts.Depends > len(l.followed) }
 
 // failedDependencies reports the jobs that wait for failed ones.
@@ -68,14 +69,15 @@ func (l *look) failedDependencies() []Cause {
 	return []Cause{{
 		Code: CodeFailedDependency, Certain: true, Jobs: len(waiting), Sampled: l.isSampledDepends(),
 		JIDs: first(waiting), Blockers: first(failed), Groups: first(groups),
-		Sentence: fmt.Sprintf("%s for others of which %s failed, in %s: until these are retried, or the"+
-			" jobs are canceled, nothing happens.", verb(len(waiting), "job", "waits", "wait"),
+		Sentence: fmt.Sprintf("%s for others, of which %s failed, in %s: nothing happens until the"+
+			" failed ones are retried or the waiting ones canceled.",
+			verb(len(waiting), "job", "waits", "wait"),
 			ofThem(len(failed), "has", "have"), list(groups)),
 	}}
 }
 
-// untoldJobs returns the jobs that would act on the failure of one that they wait for, and were not
-// notified of it.
+// untoldJobs returns the jobs that would act on the failure of a dependency, but were not notified
+// of it.
 func (l *look) untoldJobs() (jids []string) {
 	for _, job := range l.followed {
 		do := job.Options.OnFailure
@@ -93,7 +95,7 @@ func (l *look) isFailed(jid string) bool {
 	return job != nil && hasFailed(job)
 }
 
-// untold reports jobs that were never notified of failed dependencies.
+// untold reports the jobs that were not notified of failed dependencies.
 func (l *look) untold() []Cause {
 	jids := l.untoldJobs()
 	if len(jids) == 0 {
@@ -102,16 +104,57 @@ func (l *look) untold() []Cause {
 	return []Cause{{
 		Code: CodeUntold, Certain: true, Jobs: len(jids), Sampled: l.isSampledDepends(),
 		JIDs: first(jids),
-		Sentence: fmt.Sprintf("%s not told that others have failed: a script of another client, or an"+
-			" old one, failed these.", verb(len(jids), "job", "was", "were")),
+		Sentence: fmt.Sprintf("%s not notified that others failed: the script of another client, or an"+
+			" old one, failed those.", verb(len(jids), "job", "was", "were")),
 	}}
 }
 
-// explained is how many of the jobs that depend on others are in a cause of their own.
+// isOver reports whether the life of a job is over.
+func (l *look) isOver(job *qless.Job) bool {
+	return !job.Until.IsZero() && job.Until.Before(l.now)
+}
+
+// hasEnded reports whether a job that others wait for is complete or has outlived its lifetime.
+func (l *look) hasEnded(jid string) bool {
+	job := l.needed[jid]
+	return job != nil && !hasFailed(job) && (job.State == qless.StateComplete || l.isOver(job))
+}
+
+// unswept reports jobs whose lives are over, and jobs that wait for others that have ended.
+func (l *look) unswept() []Cause {
+	var over []string
+	for _, job := range slices.Concat(l.ready, l.followed) {
+		if l.isOver(job) {
+			over = append(over, job.JID)
+		}
+	}
+	waiting := l.dependents(l.hasEnded)
+	var parts []string
+	if len(over) > 0 {
+		parts = append(parts,
+			verb(len(over), "job", "has outlived its lifetime", "have outlived their lifetimes"))
+	}
+	if len(waiting) > 0 {
+		parts = append(parts, verb(len(waiting), "job", "waits", "wait")+" for others that have ended")
+	}
+	if parts == nil {
+		return nil
+	}
+	jids := slices.Concat(over, waiting)
+	slices.Sort(jids)
+	jids = slices.Compact(jids)
+	return []Cause{{
+		Code: CodeUnswept, Certain: true, Jobs: len(jids), Sampled: true, JIDs: first(jids),
+		Blockers: first(l.blockers(func(job *qless.Job) bool { return l.hasEnded(job.JID) })),
+		Sentence: strings.Join(parts, ", and ") + ": nothing has noticed that yet.",
+	}}
+}
+
+// explained counts the jobs that depend on others and have a cause of their own.
 func (l *look) explained() int {
 	n := 0
 	for _, job := range l.followed {
-		isKnown := func(jid string) bool { return jid == openBatch || l.isFailed(jid) }
+		isKnown := func(jid string) bool { return jid == openBatch || l.isFailed(jid) || l.hasEnded(jid) }
 		if slices.ContainsFunc(job.Dependencies, isKnown) {
 			n++
 		}
@@ -119,7 +162,7 @@ func (l *look) explained() int {
 	return n
 }
 
-// openBatches reports batches that were not committed.
+// openBatches reports the callbacks of batches that are not committed.
 func (l *look) openBatches() []Cause {
 	open := l.dependents(func(jid string) bool { return jid == openBatch })
 	if len(open) == 0 {
@@ -133,17 +176,20 @@ func (l *look) openBatches() []Cause {
 	}}
 }
 
-// dependencies reports the number of jobs that wait for others, and the jobs that they wait for.
+// dependencies reports the other jobs with dependencies, and the jobs that they wait for.
 func (l *look) dependencies() []Cause {
 	waiting := l.counts.Depends - l.explained()
 	if waiting <= 0 {
 		return nil
 	}
-	open := l.blockers(func(job *qless.Job) bool { return !hasFailed(job) })
+	open := l.blockers(func(job *qless.Job) bool { return !hasFailed(job) && !l.hasEnded(job.JID) })
 	sentence := verb(waiting, "job", "waits", "wait") + " for others to complete"
 	if len(open) > 0 {
-		b := open[0]
-		sentence += fmt.Sprintf(", for instance for %s, which is %s in %q", b.JID, b.State, b.Queue)
+		b, does := open[0], "is "+string(open[0].State)
+		if b.State == qless.StateDepends {
+			does = "waits for others"
+		}
+		sentence += fmt.Sprintf(", such as %s, which %s in %q", b.JID, does, b.Queue)
 	}
 	return []Cause{{
 		Code: CodeDepends, Certain: true, Jobs: waiting, Blockers: first(open),
@@ -151,7 +197,8 @@ func (l *look) dependencies() []Cause {
 	}}
 }
 
-// grace reports running jobs that were lost, and are handed out when their grace period ends.
+// grace reports running jobs whose locks were lost, and which other workers get when their grace
+// periods end.
 func (l *look) grace() []Cause {
 	if len(l.graced) == 0 {
 		return nil
@@ -170,12 +217,12 @@ func (l *look) grace() []Cause {
 		}
 	}
 	c.JIDs, c.Workers = first(c.JIDs), first(c.Workers)
-	c.Sentence = fmt.Sprintf("The locks on %s have ended, and the grace period lasts, the first until"+
-		" %s. They belonged to %s.", count(c.Jobs, "job"), clock(c.Until), list(c.Workers))
+	c.Sentence = fmt.Sprintf("The locks on %s, held by %s, have expired. The first grace period"+
+		" ends at %s.", count(c.Jobs, "job"), list(c.Workers), clock(c.Until))
 	return []Cause{c}
 }
 
-// lockEnd returns when the lock on one of some jobs ends.
+// lockEnd returns the time at which the lock on one of some jobs expires.
 func lockEnd(jobs []inspect.Row, jid string) (end time.Time) {
 	for i := range jobs {
 		if jobs[i].JID == jid {
@@ -185,14 +232,14 @@ func lockEnd(jobs []inspect.Row, jid string) (end time.Time) {
 	return end
 }
 
-// stalledLocks reports the locks that have ended, and their workers.
+// stalledLocks reports the expired locks and their workers.
 func (l *look) stalledLocks() []Cause {
 	if l.counts.Stalled == 0 {
 		return nil
 	}
 	workers := workersOf(l.stalled)
-	sentence := fmt.Sprintf("The locks on %s have ended, and nobody has asked the queue for jobs"+
-		" since. They belong to %s.", count(l.counts.Stalled, "job"), list(workers))
+	sentence := fmt.Sprintf("The locks on %s, held by %s, have expired, and no worker has asked the"+
+		" queue for jobs since.", count(l.counts.Stalled, "job"), list(workers))
 	gone := slices.DeleteFunc(slices.Clone(workers), func(name string) bool {
 		return l.workers.listed[name]
 	})
@@ -205,8 +252,8 @@ func (l *look) stalledLocks() []Cause {
 	}}
 }
 
-// unhandledGroups returns the failure groups in which workers of other languages put jobs of the
-// queue whose code they can't find: those of Python, and those of Ruby for the first klasses.
+// unhandledGroups returns the failure groups for jobs of the queue whose code workers in other
+// languages could not find: the groups of Python, and those of Ruby for the first klasses.
 func (l *look) unhandledGroups() []string {
 	var groups []string
 	for _, suffix := range []string{
@@ -221,7 +268,7 @@ func (l *look) unhandledGroups() []string {
 	return groups
 }
 
-// unhandled reports which of these groups have jobs.
+// unhandled reports the jobs in these groups.
 func (l *look) unhandled() []Cause {
 	c := Cause{Code: CodeUnhandled}
 	for _, group := range slices.Sorted(maps.Keys(l.groups)) {
@@ -232,15 +279,15 @@ func (l *look) unhandled() []Cause {
 		return nil
 	}
 	c.Groups = first(c.Groups)
-	c.Sentence = fmt.Sprintf("%s failed in %s: workers of other languages fail jobs so when they do"+
-		" not find the code for a klass.", verb(c.Jobs, "job", "has", "have"), list(c.Groups))
+	c.Sentence = fmt.Sprintf("%s failed in %s: workers in other languages fail jobs this way when"+
+		" they can't find the code for a klass.", verb(c.Jobs, "job", "has", "have"), list(c.Groups))
 	return []Cause{c}
 }
 
-// longWait is for how long jobs have to wait before it is of interest that none completes.
+// longWait is the wait after which a lack of completions matters.
 const longWait = 10 * time.Minute
 
-// noCompletions reports the klasses of which no job completes, though workers have handlers for
+// noCompletions reports the klasses whose jobs never complete although workers have handlers for
 // them.
 func (l *look) noCompletions() []Cause {
 	if l.latency.Oldest < longWait || len(l.workers.takers) == 0 {
@@ -257,7 +304,7 @@ func (l *look) noCompletions() []Cause {
 			Code: CodeNoCompletions, Klass: klass, Jobs: len(jobs),
 			Sampled: l.counts.Waiting > len(l.waiting), JIDs: first(jobs),
 			Failed: rates.Failed, Retried: rates.Retried,
-			Sentence: fmt.Sprintf("No Go worker has completed a job of the klass %q of this queue in the"+
+			Sentence: fmt.Sprintf("No Go worker has completed a job of the klass %q from this queue in the"+
 				" last hour: %d failed and %d were retried.", klass, rates.Failed, rates.Retried),
 		})
 	}

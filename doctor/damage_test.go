@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/doctor"
 )
 
-// redis runs commands, one a line, in which keys have no prefix.
+// redis runs commands, one per line, in which keys have no prefix.
 func (e *env) redis(lines string) {
 	e.t.Helper()
 	for line := range strings.Lines(lines) {
@@ -26,12 +26,12 @@ func (e *env) redis(lines string) {
 	}
 }
 
-// A damage is something done by hand to the namespace that furnish makes.
+// A damage is a manual change to the namespace that furnish makes.
 type damage struct {
 	name  string
 	do    string // commands
 	found string // the findings, each a kind and a key, and perhaps a member
-	left  string // keys that are not as they were after the repair
+	left  string // keys that still differ after the repair
 }
 
 var damages = []damage{
@@ -137,6 +137,7 @@ var damages = []damage{
 		"idle_dead x:list:l gone, idle_dead x:idle:q \x01list", "",
 	},
 	{"what a job follows lasts for ever", "SET x:before:a unique", "no_expiry x:before:a", "x:before:a"},
+	{"refused puts are noted for ever", "ZADD x:refused 1 a", "no_expiry x:refused", "x:refused"},
 	{"what was looked at lasts for ever", "SET x:looked:q 1", "no_expiry x:looked:q", "x:looked:q"},
 	{"a claim of a queue lasts for ever", "SET x:due:q 9e9_w1", "claim_dead x:due:q", ""},
 	{"empty queues last for ever", "HSET x:empty q 1", "no_expiry x:empty", "x:empty"},
@@ -205,7 +206,7 @@ func requireFound(t *testing.T, want string, findings []doctor.Finding) {
 	require.ElementsMatch(t, strings.Split(want, ", "), found, "%+v", findings)
 }
 
-// Damage that can't be repaired safely is reported, and left alone.
+// Damage that can't be repaired safely is only reported.
 func TestDamageThatIsOnlyTold(t *testing.T) {
 	for _, d := range []damage{
 		{"a record is gone but for a field", "HDEL j:waiting state", "incomplete j:waiting", ""},
@@ -282,7 +283,7 @@ func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// A job that was put again since it was found is left alone.
+// A job that has been put again since the exam is not changed.
 func TestWhatHasChangedSinceIsLeftAlone(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "a")

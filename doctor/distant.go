@@ -3,30 +3,27 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 )
 
-// How many queues are asked for their last scheduled job, and from which delay on it is distant:
-// more of it is likelier a wrong unit of time than a plan.
+// The number of queues whose last scheduled job is read, and the delays at which it is distant. A
+// longer delay is more likely a wrong unit of time than a plan.
 const (
 	maxDistantQueues = 10
 	distant          = 365 * 24 * time.Hour
-	distantClaim     = 30 * 24 * time.Hour // of a job that holds a unique key all the time
 )
 
-// A distantJob is the last scheduled job of a queue, whose time is far away.
+// A distantJob is the last scheduled job of a queue, due in the distant future.
 type distantJob struct {
-	jid    string
-	due    time.Time
-	claims bool // it holds a unique key
+	jid string
+	due time.Time
 }
 
-// readDistant finds the queues whose last scheduled job is distant. A damaged key keeps only its
-// own queue out.
+// readDistant finds the queues whose last scheduled job is distant. A damaged key excludes only its
+// own queue.
 func (s *Status) readDistant(ctx context.Context, r *StatusReader) error {
 	in := inspect.New(r.Client)
 	for _, q := range s.mostly(maxDistantQueues, func(q *QueueStatus) int { return q.Scheduled }) {
@@ -35,29 +32,9 @@ func (s *Status) readDistant(ctx context.Context, r *StatusReader) error {
 		if err != nil && !errors.Is(err, qless.ErrServer) {
 			return err
 		}
-		if len(last.Items) == 0 || last.Items[0].Due.Sub(s.asOf) < distantClaim {
-			continue
-		}
-		job, err := r.Client.Job(ctx, last.Items[0].JID)
-		if errors.Is(err, qless.ErrNotFound) || errors.Is(err, qless.ErrServer) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		far := distantJob{job.JID, last.Items[0].Due, job.Options.Unique != nil}
-		if far.claims || far.due.Sub(s.asOf) >= distant {
-			q.distant = &far
+		if len(last.Items) > 0 && last.Items[0].Due.Sub(s.asOf) >= distant {
+			q.distant = &distantJob{last.Items[0].JID, last.Items[0].Due}
 		}
 	}
 	return nil
-}
-
-// sentence says what the queue of the job has.
-func (d *distantJob) sentence() string {
-	text := fmt.Sprintf("has a job that is due only at %s: is that meant?",
-		d.due.UTC().Format(time.DateOnly))
-	if d.claims {
-		text += " It holds a unique key until then"
-	}
-	return text
 }

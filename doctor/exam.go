@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,18 +14,18 @@ import (
 type exam struct {
 	Options
 	ctx    context.Context
-	rdb    redis.UniversalClient // of the server that has the namespace
+	rdb    redis.UniversalClient // of the server with the namespace
 	report *Report
 
 	batches map[check][]item
-	filed   map[member]bool // failed jobs that were met in their groups
-	failed  []item          // failed jobs that were not, when they were met
+	filed   map[member]bool // failed jobs that were found in their groups
+	failed  []item          // failed jobs that were not found there so far
 }
 
 // A member is an entry of a failure group.
 type member struct{ key, jid string }
 
-// newExam prepares an exam. On a cluster, all is asked of the master that has the namespace.
+// newExam prepares an exam. On a cluster, it reads from the master that has the namespace.
 func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*exam, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -44,7 +43,7 @@ func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 	return e, coded(err)
 }
 
-// pace waits between two steps, and returns the error of a context that has ended.
+// pace waits between two steps. It returns the error of the context if that has ended.
 func (e *exam) pace() error {
 	e.report.Steps++
 	if e.Pause <= 0 {
@@ -60,54 +59,7 @@ func (e *exam) pace() error {
 	}
 }
 
-// globs escapes what a pattern of SCAN gives a meaning to.
-var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
-
-// scan looks at all keys of the namespace.
-func (e *exam) scan() error {
-	pattern := globs.Replace(e.Namespace) + "*"
-	for cursor := uint64(0); ; {
-		keys, next, err := e.rdb.Scan(e.ctx, cursor, pattern, int64(e.Step)).Result()
-		if err != nil {
-			return err
-		}
-		if err := e.pace(); err != nil {
-			return err
-		}
-		if err := e.lookAt(keys); err != nil {
-			return err
-		}
-		e.progress()
-		if cursor = next; cursor == 0 {
-			return e.finish()
-		}
-	}
-}
-
-// lookAt looks at some keys.
-func (e *exam) lookAt(keys []string) error {
-	for part := range slices.Chunk(keys, e.Step) {
-		pipe := e.rdb.Pipeline()
-		for _, key := range part {
-			pipe.Type(e.ctx, key)
-		}
-		types, err := pipe.Exec(e.ctx)
-		if err != nil {
-			return err
-		}
-		if err := e.pace(); err != nil {
-			return err
-		}
-		for i, key := range part {
-			if err := e.lookAtKey(key, types[i].(*redis.StatusCmd).Val()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// lookAtKey looks at a key of a type and at its members.
+// lookAtKey examines a key of a type and its members.
 func (e *exam) lookAtKey(key, kind string) error {
 	e.report.Keys++
 	name := strings.TrimPrefix(key, e.Namespace)
@@ -116,10 +68,10 @@ func (e *exam) lookAtKey(key, kind string) error {
 	case kind == "none":
 		return nil // by now
 	case c.kind == "":
-		e.tell(newFinding(e.Namespace, KindUnknownKey, name, "", "", false))
+		e.record(newFinding(e.Namespace, KindUnknownKey, name, "", "", false))
 		return nil
 	case c.kind != kind:
-		e.tell(newFinding(e.Namespace, KindWrongType, name, "", "a "+kind+", not a "+c.kind, false))
+		e.record(newFinding(e.Namespace, KindWrongType, name, "", "a "+kind+", not a "+c.kind, false))
 		return nil
 	}
 	if c.itself == checkJob {
@@ -136,7 +88,7 @@ func (e *exam) lookAtKey(key, kind string) error {
 	return e.members(key, kind, func(m string) error { return e.lookAtMember(c.check, item{name, m}) })
 }
 
-// lookAtMember looks at a member of a key.
+// lookAtMember examines a member of a key.
 func (e *exam) lookAtMember(c check, i item) error {
 	if strings.HasPrefix(i.key, "f:") {
 		entry := member{i.key, i.member}
@@ -148,7 +100,7 @@ func (e *exam) lookAtMember(c check, i item) error {
 	return e.add(c, i)
 }
 
-// members calls a function for each member of a key, in steps.
+// members calls visit for each member of a key, in steps.
 func (e *exam) members(key, kind string, visit func(string) error) error {
 	if kind == typeList {
 		return e.entries(key, visit)
@@ -179,9 +131,9 @@ func (e *exam) members(key, kind string, visit func(string) error) error {
 	}
 }
 
-// entries calls a function for each entry of a list, in steps from its end, because new ones come
-// in at its beginning. If members leave it meanwhile, others may be read twice; these are not taken
-// for duplicates.
+// entries calls visit for each entry of a list, in steps from its end, because new ones are added
+// at its head. If entries leave the list meanwhile, others may be read twice. These do not count as
+// duplicates.
 func (e *exam) entries(key string, visit func(string) error) error {
 	for end := int64(-1); ; end -= int64(e.Step) {
 		found, err := e.rdb.LRange(e.ctx, key, end-int64(e.Step)+1, end).Result()
@@ -202,10 +154,10 @@ func (e *exam) entries(key string, visit func(string) error) error {
 	}
 }
 
-// itemsAtOnce is how many items a script checks: about a thousand commands.
+// itemsAtOnce is the number of items that a script checks, in about a thousand commands.
 const itemsAtOnce = 100
 
-// add has an item checked, some time.
+// add queues an item for its check.
 func (e *exam) add(c check, i item) error {
 	e.batches[c] = append(e.batches[c], i)
 	if len(e.batches[c]) < itemsAtOnce {
@@ -214,7 +166,7 @@ func (e *exam) add(c check, i item) error {
 	return e.flush(c)
 }
 
-// flush checks the items that wait for it.
+// flush checks the queued items.
 func (e *exam) flush(c check) error {
 	items := e.batches[c]
 	e.batches[c] = items[:0]
@@ -229,13 +181,13 @@ func (e *exam) flush(c check) error {
 		if f.Kind == kindFailed {
 			e.failed = append(e.failed, item{strings.TrimPrefix(f.Key, e.Namespace), f.Member})
 		} else {
-			e.tell(f)
+			e.record(f)
 		}
 	}
 	return e.pace()
 }
 
-// finish checks all items that are left, and then the failed jobs that were met in no group.
+// finish checks the remaining items, and then the failed jobs that were found in no group.
 func (e *exam) finish() error {
 	all := []check{
 		checkPlace, checkJob, checkDepends, checkTags, checkWorkers, checkLimits, checkNotes,
@@ -257,22 +209,11 @@ func (e *exam) finish() error {
 	return e.flush(checkJob)
 }
 
-// tell adds a finding to the report.
-func (e *exam) tell(f Finding) {
+// record adds a finding to the report.
+func (e *exam) record(f Finding) {
 	if len(e.report.Findings) >= e.MaxFindings {
 		e.report.Truncated = true
 		return
 	}
 	e.report.Findings = append(e.report.Findings, f)
-}
-
-// progress reports the progress of the exam.
-func (e *exam) progress() {
-	if e.Progress == nil {
-		return
-	}
-	e.Progress(Progress{
-		Keys: e.report.Keys, Total: max(e.report.Total, e.report.Keys), Jobs: e.report.Jobs,
-		Findings: len(e.report.Findings),
-	})
 }

@@ -2,29 +2,32 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/units"
 )
 
-// Options are the options of [Examine], [Fix] and [EstimateExam]. The zero value is fine.
+// Options configure [Examine], [Fix] and [EstimateExam]. The zero value is fine.
 type Options struct {
 	// Namespace is the prefix of the keys. Defaults to [qless.DefaultNamespace].
 	Namespace string
 
-	// Step is how many keys, or members of a key, are read at once, from 10 to 1000. Defaults to 200.
+	// Step is the number of keys, or members of a key, that are read at once, from 10 to 1000.
+	// Defaults to 200.
 	Step int
 
-	// Pause is how long to wait after each step, so that others have the server for themselves.
-	// Defaults to 1 ms. The value -1 means no time.
+	// Pause is the time to wait after each step, which leaves the server to others. Defaults to 1 ms.
+	// The value -1 means no pause.
 	Pause time.Duration
 
-	// MaxFindings is how many findings are kept. Defaults to 10,000.
+	// MaxFindings is the maximum number of findings that are kept. Defaults to 10,000.
 	MaxFindings int
 
-	// Progress is called from time to time, unless it is nil.
+	// Progress, if set, is called from time to time.
 	Progress func(Progress)
 
 	// Clock is the source of the time, as in a [qless.ClientConfig]. Defaults to the server's clock.
@@ -68,34 +71,48 @@ func (o Options) withDefaults() (Options, error) {
 
 // Progress is the progress of an exam.
 type Progress struct {
-	Keys     int `json:"keys"`  // looked at
-	Total    int `json:"total"` // in the database, of which the namespace may have only some
+	Keys     int `json:"keys"`  // examined
+	Total    int `json:"total"` // all keys of the database, also of other namespaces
 	Jobs     int `json:"jobs"`
 	Findings int `json:"findings"`
 }
 
-// A Report is what an exam has found.
+// A Report is the result of an exam.
 type Report struct {
 	Namespace string `json:"namespace"`
 
-	// Keys and Jobs is how many there are in the namespace, and Total how many keys in the database.
+	// Keys and Jobs are counts within the namespace. Total counts all keys of the database.
 	Keys  int `json:"keys"`
 	Jobs  int `json:"jobs"`
 	Total int `json:"total"`
 
-	// Steps is how often the server was asked.
+	// Steps is the number of steps that the exam took.
 	Steps int `json:"steps"`
 
-	// Findings are what is wrong. It is not nil.
+	// Findings are the problems found. It is not nil.
 	Findings []Finding `json:"findings"`
 
-	// Truncated is true if there are more than MaxFindings.
+	// Truncated is true if there are more findings than MaxFindings.
 	Truncated bool `json:"truncated,omitempty"`
 
-	// Skipped lists the checks that were not possible, and why. It is not nil.
+	// Skipped lists the checks that were not possible, with the reasons. It is not nil.
 	Skipped []string `json:"skipped"`
 
-	Took time.Duration `json:"took"` // in nanoseconds
+	Took time.Duration `json:"took"` // in JSON, text such as "1m30s"
+}
+
+// MarshalJSON writes Took as text.
+func (r Report) MarshalJSON() ([]byte, error) { return json.Marshal(r.json()) }
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (r *Report) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, r.json()) }
+
+func (r *Report) json() any {
+	type fields Report
+	return &struct {
+		*fields
+		Took *units.Text `json:"took"`
+	}{(*fields)(r), (*units.Text)(&r.Took)}
 }
 
 // With returns the findings of a severity.
@@ -112,63 +129,97 @@ func (r *Report) With(severity Severity) []Finding {
 // kindFailed is the result of the check of a failed job.
 const kindFailed Kind = "?failed"
 
-// Examine reads everything in a namespace, and reports damage: jobs that are not where they should
-// be, sets that name jobs which are gone, locks, dependencies, tags and failure groups that do not
-// agree, leftovers of workers and jobs that are gone, settings and the server.
+// Examine reads a whole namespace and reports damage and dangers: misplaced jobs, members of sets
+// whose jobs are gone, inconsistent locks, dependencies, tags and failure groups, leftovers of
+// workers and jobs that are gone, and dangerous settings of the namespace and the server.
 //
-// It may run on a server that is in use. Keys are read by SCAN and the like, a Step at a time with
-// a Pause after each, and scripts check up to 100 jobs at once. Whatever a finding is about was
-// read by one script, in one step of the server, so concurrent work is never taken for damage. A
-// job that moves all the time may be looked at twice, or only in some of the places where it is.
+// It may run on a server that is in use. It reads keys by SCAN and similar commands, a Step at a
+// time with a Pause after each, and checks up to 100 jobs with one script. Everything that a
+// finding depends on is read atomically by one script, so concurrent work is never mistaken for
+// damage. A job that keeps moving may be examined twice, or only in some of its places.
 //
-// A plain job costs about 10 commands on the server; [EstimateExam] estimates the time of a whole
+// A plain job costs about 10 commands on the server. [EstimateExam] estimates the time of a whole
 // exam. Examine keeps the jid of each failed job in memory. It changes nothing. The user needs
-// SCAN, TYPE and the like: see the page docs/doctor.md.
+// permission for SCAN, TYPE and others: see the page docs/doctor.md.
 //
-// If it fails, or the context ends, it returns what it has found so far with the error:
-// [qless.ErrUnavailable] without a server, [qless.ErrInvalid] for wrong options.
+// If it fails or the context ends, it returns the report so far with the error:
+// [qless.ErrUnavailable] if the server can't be reached, [qless.ErrInvalid] for invalid options.
 func Examine(ctx context.Context, rdb redis.UniversalClient, options Options) (*Report, error) {
 	e, err := newExam(ctx, rdb, options)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	err = e.all()
+	err = newWalk([]*exam{e}).all()
 	e.report.Took = time.Since(began)
 	return e.report, coded(err)
 }
 
-// all does everything that there is to do.
-func (e *exam) all() error {
-	total, err := e.rdb.DBSize(e.ctx).Result()
-	if err != nil {
-		e.skip("the number of keys", err)
+// ExamineAll is [Examine] for several namespaces, such as the results of inspect.Namespaces. It
+// returns a report for each, in the same order, and walks through the keys of each server once. The
+// findings about a server are in the report of its first namespace. Options.Namespace is ignored,
+// and MaxFindings applies to each namespace.
+func ExamineAll(
+	ctx context.Context, rdb redis.UniversalClient, options Options, namespaces ...string,
+) ([]*Report, error) {
+	var reports []*Report
+	var servers []redis.UniversalClient
+	byServer := map[redis.UniversalClient][]*exam{}
+	for _, namespace := range namespaces {
+		options.Namespace = namespace
+		e, err := newExam(ctx, rdb, options)
+		if err != nil {
+			return reports, err
+		}
+		reports = append(reports, e.report)
+		if byServer[e.rdb] == nil {
+			servers = append(servers, e.rdb)
+		}
+		byServer[e.rdb] = append(byServer[e.rdb], e)
 	}
-	e.report.Total = int(total)
-	for _, step := range []func() error{e.server, e.settings, e.clocks, e.scan} {
-		if err := step(); err != nil {
-			return err
+	for _, server := range servers {
+		began := time.Now()
+		err := newWalk(byServer[server]).all()
+		for _, e := range byServer[server] {
+			e.report.Took = time.Since(began)
+		}
+		if err != nil {
+			return reports, coded(err)
 		}
 	}
-	return nil
+	return reports, nil
 }
 
-// skip notes that something could not be checked.
+// skip records a check that was not possible.
 func (e *exam) skip(what string, err error) {
 	e.report.Skipped = append(e.report.Skipped, what+": "+err.Error())
 }
 
-// An Estimate is how long an exam will take.
+// An Estimate predicts the time of an exam.
 type Estimate struct {
-	Keys  int           `json:"keys"` // in the database: the namespace may have only some
+	Keys  int           `json:"keys"` // of the database, also of other namespaces
 	Steps int           `json:"steps"`
-	Took  time.Duration `json:"took"` // in nanoseconds
+	Took  time.Duration `json:"took"` // in JSON, text such as "1m30s"
 }
 
-// EstimateExam estimates how long [Examine] will take, from the number of keys in the database, a
-// sample of them and the time of a round trip. It is right within a factor of about three. It costs
-// about ten commands, and one for each key of the sample that has statistics or rates, at most 2 *
-// Step.
+// MarshalJSON writes Took as text.
+func (e Estimate) MarshalJSON() ([]byte, error) { return json.Marshal(e.json()) }
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (e *Estimate) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, e.json()) }
+
+func (e *Estimate) json() any {
+	type fields Estimate
+	return &struct {
+		*fields
+		Took *units.Text `json:"took"`
+	}{(*fields)(e), (*units.Text)(&e.Took)}
+}
+
+// EstimateExam estimates how long [Examine] will take from the number of keys in the database, a
+// sample of them, and the time of a round trip. The estimate is right within a factor of about
+// three. It costs about ten commands, and one for each key of the sample with statistics or rates,
+// at most 2 * Step.
 func EstimateExam(
 	ctx context.Context, rdb redis.UniversalClient, options Options,
 ) (Estimate, error) {
@@ -180,7 +231,7 @@ func EstimateExam(
 	if err != nil {
 		return Estimate{}, coded(err)
 	}
-	const pings = 4 // by TIME: a server that can't save its data refuses PING
+	const pings = 4 // with TIME, as a server that can't save its data refuses PING
 	began := time.Now()
 	for range pings {
 		if err := e.rdb.Time(ctx).Err(); err != nil {
@@ -198,5 +249,5 @@ func EstimateExam(
 	return Estimate{Keys: int(total), Steps: steps, Took: time.Duration(steps) * perStep}, nil
 }
 
-// stepTime is about how long the server takes for a step.
+// stepTime is roughly the time that the server takes for a step.
 const stepTime = 500 * time.Microsecond

@@ -11,15 +11,15 @@ type Kind string
 
 // The kinds of findings about keys.
 const (
-	// KindLost is a job that is not in the set or list that its state names.
+	// KindLost is a job that is missing from the set or list that its state names.
 	KindLost Kind = "lost"
 	// KindMisplaced is a job in a set or a list where it does not belong.
 	KindMisplaced Kind = "misplaced"
 	// KindGhost is a member of a set or a list whose job has no record.
 	KindGhost Kind = "ghost"
-	// KindDuplicate is a failed job that its group has twice.
+	// KindDuplicate is a failed job that is in its group twice.
 	KindDuplicate Kind = "duplicate"
-	// KindIncomplete is a record of a job that lacks what every job has.
+	// KindIncomplete is a job's record that lacks fields that every job has.
 	KindIncomplete Kind = "incomplete"
 	// KindNoHistory is a job without a history.
 	KindNoHistory Kind = "no_history"
@@ -28,75 +28,84 @@ const (
 
 	// KindNoWorker is a running job that names no worker.
 	KindNoWorker Kind = "no_worker"
-	// KindLockDiffers is a lock of which the job, its queue and its worker say different ends.
+	// KindLockDiffers is a lock on whose end the job, its queue and its worker disagree.
 	KindLockDiffers Kind = "lock_differs"
 	// KindLockUnlisted is a running job that is not among the jobs of its worker.
 	KindLockUnlisted Kind = "lock_unlisted"
-	// KindLockLeft is a job among those of a worker that does not have it. A timeout leaves it.
+	// KindLockLeft is a job among those of a worker that does not hold it. A timeout leaves it.
 	KindLockLeft Kind = "lock_left"
 
-	// KindDependencyOneSided is a dependency that only one of the two jobs knows.
+	// KindDependencyOneSided is a dependency that only one of the two jobs knows about.
 	KindDependencyOneSided Kind = "dependency_one_sided"
 	// KindDependencyOver is a dependency on a job that is complete or gone.
 	KindDependencyOver Kind = "dependency_over"
-	// KindDependencyLeft is a dependency of a job that waits for nothing, or is gone.
+	// KindDependencyLeft is a dependency of a job that does not wait for others, or is gone.
 	KindDependencyLeft Kind = "dependency_left"
-	// KindWaitsForNothing is a job that waits for others, without any.
+	// KindWaitsForNothing is a job that waits for others but has no dependencies.
 	KindWaitsForNothing Kind = "waits_for_nothing"
 
 	// KindTagLacking is a job that is not among those of one of its tags.
 	KindTagLacking Kind = "tag_lacking"
-	// KindTagExtra is a job among those of a tag that it has not.
+	// KindTagExtra is a job among those of a tag that it does not have.
 	KindTagExtra Kind = "tag_extra"
 	// KindTagCount is a wrong counter of a tag.
 	KindTagCount Kind = "tag_count"
-	// KindGroupUnlisted is a failure group with jobs that is not known.
+	// KindGroupUnlisted is a failure group with jobs that is not among the known groups.
 	KindGroupUnlisted Kind = "group_unlisted"
 	// KindGroupEmpty is a known failure group without jobs.
 	KindGroupEmpty Kind = "group_empty"
 
-	// KindUntold is a job with a [qless.OnFailure] that waits for one which has failed. A script of
-	// another client leaves it.
+	// KindUntold is a job with a [qless.OnFailure] that was not notified of a failed dependency.
+	// Scripts of other clients leave it.
 	KindUntold Kind = "untold"
-	// KindDeadlineLacking is a job whose lifetime no sweep would notice. Another client's script that
-	// completes a job with a KeepFor leaves it.
+	// KindDeadlineLacking is a job whose lifetime no sweep would enforce. Other clients' scripts
+	// leave it when they complete a job with a KeepFor.
 	KindDeadlineLacking Kind = "deadline_lacking"
-	// KindParkedLacking is a job that waits for a limit which does not know it.
+	// KindParkedLacking is a job that waits for a limit but is not among its parked jobs.
 	KindParkedLacking Kind = "parked_lacking"
 	// KindLimitDamaged is a limit whose definition can't be read.
 	KindLimitDamaged Kind = "limit_damaged"
-	// KindStatsDamaged is a figure of a queue's statistics that can't be read, or be.
+	// KindStatsDamaged is a figure of a queue's statistics that is unreadable or impossible.
 	KindStatsDamaged Kind = "stats_damaged"
 	// KindRatesDamaged is a figure of the rates that can't be read.
 	KindRatesDamaged Kind = "rates_damaged"
-	// KindShareDamaged is the end of a tenant's turn that can't be.
+	// KindShareDamaged is an impossible end of a tenant's turn.
 	KindShareDamaged Kind = "share_damaged"
-	// KindNoExpiry is a key that lasts for ever and should not.
+	// KindNoExpiry is a key that should expire but does not.
 	KindNoExpiry Kind = "no_expiry"
-	// KindScheduleEmpty is a registered schedule of which nothing else is known.
+	// KindScheduleEmpty is a registered schedule without data.
 	KindScheduleEmpty Kind = "schedule_empty"
-	// KindWrongType is a key that holds something else than it should.
+	// KindWrongType is a key with a value of a wrong type.
 	KindWrongType Kind = "wrong_type"
 	// KindUnknownKey is a key that no known program uses.
 	KindUnknownKey Kind = "unknown_key"
 
-	// KindTrackedGone is a tracked job that is gone. Deleting jobs leaves it.
+	// KindLifeOver is a job that still exists a minute after its life was over.
+	KindLifeOver Kind = "life_over"
+	// KindOverdue are jobs that fell due or lost their locks over a minute ago, and were not moved.
+	KindOverdue Kind = "overdue"
+	// KindFailedUnkept are failed jobs that are older or more numerous than the settings allow.
+	KindFailedUnkept Kind = "failed_unkept"
+	// KindUnsettled is a job that ended over a minute ago without notifying all of its dependents.
+	KindUnsettled Kind = "unsettled"
+	// KindTrackedGone is a tracked job that is gone. Deletions leave it.
 	KindTrackedGone Kind = "tracked_gone"
-	// KindDeadlineLeft is a noted end of a life of a job that has no lifetime, or is gone.
+	// KindDeadlineLeft is a deadline of a job that has no lifetime, or is gone.
 	KindDeadlineLeft Kind = "deadline_left"
 	// KindFiledLeft is a job filed as failed that has not failed.
 	KindFiledLeft Kind = "filed_left"
-	// KindClaimLeft is a claim on a unique key that holds nothing. Other clients' scripts leave it.
+	// KindClaimLeft is a claim on a unique key that is no longer in force. Other clients' scripts
+	// leave it.
 	KindClaimLeft Kind = "claim_left"
-	// KindSlotLeft is a slot of a limit whose job does not run. Other clients' scripts leave it.
+	// KindSlotLeft is a slot of a limit whose job is not running. Other clients' scripts leave it.
 	KindSlotLeft Kind = "slot_left"
-	// KindParkedLeft is a job that a limit takes for parked and that is not.
+	// KindParkedLeft is a job among those parked at a limit that does not wait for it.
 	KindParkedLeft Kind = "parked_left"
-	// KindShareLeft are the turns of tenants of whom no job waits. The next put removes them.
+	// KindShareLeft are turns of tenants without waiting jobs. The next put removes them.
 	KindShareLeft Kind = "share_left"
-	// KindIdleDead is an entry of an idle worker that is gone.
+	// KindIdleDead is the entry of an idle worker that is gone.
 	KindIdleDead Kind = "idle_dead"
-	// KindClaimDead is a claim of a worker that is gone on what a queue has due next.
+	// KindClaimDead is the claim on a queue's next due job of a worker that is gone.
 	KindClaimDead Kind = "claim_dead"
 )
 
@@ -104,7 +113,7 @@ const (
 const (
 	// KindSettingUnknown is a setting that no known client reads.
 	KindSettingUnknown Kind = "setting_unknown"
-	// KindSettingInvalid is a setting whose value means nothing.
+	// KindSettingInvalid is a setting whose value is invalid.
 	KindSettingInvalid Kind = "setting_invalid"
 	// KindSettingDangerous is a setting with a value that is likely to do harm.
 	KindSettingDangerous Kind = "setting_dangerous"
@@ -112,128 +121,138 @@ const (
 	KindEviction Kind = "eviction"
 	// KindNoPersistence is a server that keeps nothing on disk.
 	KindNoPersistence Kind = "no_persistence"
-	// KindPersistenceFailed is a server that could not write to its disk.
+	// KindPersistenceFailed is a server that failed to write to its disk.
 	KindPersistenceFailed Kind = "persistence_failed"
 	// KindOldServer is a server that is too old.
 	KindOldServer Kind = "old_server"
 	// KindReplica is a server that is a replica.
 	KindReplica Kind = "replica"
-	// KindClockSkew is a worker whose clock, or that of its client, is ahead of the server's.
+	// KindClockSkew is a worker whose clock is ahead of the server's.
 	KindClockSkew Kind = "clock_skew"
 )
 
-// A Severity is how bad a finding is.
+// A Severity tells how bad a finding is.
 type Severity string
 
 const (
-	// Broken is what must never be: a job may be lost, run at the wrong time, or be shown wrongly.
+	// Broken findings must never occur: a job may be lost, run at the wrong time, or be shown
+	// wrongly.
 	Broken Severity = "broken"
 
-	// Leftover is what programs leave behind in the course of things. It does no harm but takes up
-	// room.
+	// Leftover findings occur in normal operation. They do no harm but take up memory.
 	Leftover Severity = "leftover"
 
-	// Warning is what works, and is likely to do harm one day: settings and the server.
+	// Warning findings are about settings and the server. They do no harm yet but are likely to.
 	Warning Severity = "warning"
 )
 
-// A Finding is something that is wrong.
+// A Finding is one case of damage or danger.
 type Finding struct {
 	Kind     Kind     `json:"kind"`
 	Severity Severity `json:"severity"`
 
-	// Key is the whole key. For a setting it is that of the settings, and empty for the server.
+	// Key is the whole key. For a setting, it is the key of all settings. It is empty for the server.
 	Key string `json:"key,omitempty"`
 
-	// Member is the member of the key that it is about, if any: a jid, a tag, a worker, a setting.
+	// Member is the member of the key concerned, if any: a jid, a tag, a worker or a setting.
 	Member string `json:"member,omitempty"`
 
-	// JID is the jid of the job that it is about, if any.
+	// JID is the jid of the job concerned, if any.
 	JID string `json:"jid,omitempty"`
 
-	// Sentence says it in words, for a person to read.
+	// Queue is the queue that a lost job belongs to.
+	Queue string `json:"queue,omitempty"`
+
+	// Sentence describes the finding in words.
 	Sentence string `json:"sentence"`
 
 	// Fixable is true if [Fix] can repair it.
 	Fixable bool `json:"fixable"`
 }
 
-// A meaning describes a kind. In words, KEY, MEMBER and DETAILS stand for what the finding is
-// about.
+// A meaning describes a kind. KEY, MEMBER and DETAILS in its words are placeholders.
 type meaning struct {
 	severity Severity
 	words    string
 }
 
 var meanings = map[Kind]meaning{
-	KindLost:       {Broken, "The job MEMBER belongs into DETAILS by its record, and is not there."},
-	KindMisplaced:  {Broken, "KEY has the job MEMBER, which belongs into DETAILS by its record."},
-	KindGhost:      {Broken, "KEY has MEMBER, and there is no record of such a job."},
+	KindLost:       {Broken, "By its record, the job MEMBER belongs in DETAILS, but it is not there."},
+	KindMisplaced:  {Broken, "KEY has the job MEMBER, which by its record belongs in DETAILS."},
+	KindGhost:      {Broken, "KEY has the job MEMBER, which has no record."},
 	KindDuplicate:  {Broken, "The failure group KEY has the job MEMBER more than once."},
-	KindIncomplete: {Broken, "The record KEY is not that of a whole job: it has DETAILS."},
+	KindIncomplete: {Broken, "The record KEY is incomplete: it has DETAILS."},
 	KindNoHistory:  {Broken, "The job MEMBER has no history."},
 	KindOrphan:     {Broken, "KEY is the history of a job that has no record."},
 
-	KindNoWorker: {Broken, "The job MEMBER runs, and names no worker."},
-	KindLockDiffers: {Broken, "The job MEMBER, its queue and its worker do not agree" +
-		" on when its lock ends."},
-	KindLockUnlisted: {Leftover, "The job MEMBER runs," +
-		" and is not among the jobs of its worker DETAILS."},
-	KindLockLeft: {Leftover, "KEY has the job MEMBER (DETAILS), which the worker does not have."},
+	KindNoWorker: {Broken, "The job MEMBER is running but names no worker."},
+	KindLockDiffers: {Broken, "The job MEMBER, its queue and its worker disagree" +
+		" on when its lock expires."},
+	KindLockUnlisted: {Leftover, "The job MEMBER is running" +
+		" but is not among the jobs of its worker DETAILS."},
+	KindLockLeft: {Leftover, "KEY has the job MEMBER (DETAILS), which the worker does not hold."},
 
-	KindDependencyOneSided: {Broken, "KEY has the dependency MEMBER, which DETAILS does not have."},
+	KindDependencyOneSided: {Broken, "KEY has the dependency MEMBER, which DETAILS lacks."},
 	KindDependencyOver:     {Broken, "KEY has the dependency MEMBER on a job that is DETAILS."},
 	KindDependencyLeft:     {Broken, "KEY has the dependency MEMBER of a job that is DETAILS."},
-	KindWaitsForNothing:    {Broken, "The job MEMBER waits for others, and there are none."},
+	KindWaitsForNothing:    {Broken, "The job MEMBER waits for others but has no dependencies."},
 
 	KindTagLacking:    {Broken, "The job MEMBER is not among the jobs of its tags DETAILS."},
 	KindTagExtra:      {Broken, "KEY has the job MEMBER, which does not have the tag."},
 	KindTagCount:      {Broken, "The counter of the tag MEMBER is DETAILS."},
-	KindGroupUnlisted: {Broken, "KEY has failed jobs, and is not among the failure groups."},
-	KindGroupEmpty:    {Broken, "The failure group MEMBER is listed, and has no jobs."},
+	KindGroupUnlisted: {Broken, "KEY has failed jobs but is not among the failure groups."},
+	KindGroupEmpty:    {Broken, "The failure group MEMBER is listed but has no jobs."},
 
-	KindDeadlineLacking: {Leftover, "The job MEMBER has a lifetime that no sweep would notice."},
+	KindDeadlineLacking: {Leftover, "The job MEMBER has a lifetime that no sweep would enforce."},
 	KindParkedLacking: {Broken, "The job MEMBER waits for the limit DETAILS," +
 		" which does not know it."},
 	KindLimitDamaged:  {Broken, "The definition of the limit MEMBER can't be read: DETAILS."},
-	KindStatsDamaged:  {Broken, "The figure MEMBER of KEY can't be: DETAILS."},
+	KindStatsDamaged:  {Broken, "The figure MEMBER of KEY is impossible: DETAILS."},
 	KindRatesDamaged:  {Broken, "The rates MEMBER of KEY can't be read: DETAILS."},
 	KindShareDamaged:  {Broken, "The turn of the tenant MEMBER in KEY can't end at DETAILS."},
-	KindNoExpiry:      {Broken, "KEY should expire, and does not."},
-	KindScheduleEmpty: {Broken, "The schedule MEMBER is registered, and nothing is known of it."},
+	KindNoExpiry:      {Broken, "KEY should expire but does not."},
+	KindScheduleEmpty: {Broken, "The schedule MEMBER is registered but has no data."},
 	KindWrongType:     {Broken, "KEY holds DETAILS."},
 	KindUnknownKey:    {Warning, "KEY is a key that no known program uses."},
 
-	KindTrackedGone: {Leftover, "The job MEMBER is tracked, and is gone."},
-	KindUntold: {Leftover, "The job MEMBER was not told that DETAILS, for which it waits," +
-		" has failed: a sweep tells it."},
-	KindDeadlineLeft: {Leftover, "The end of the job MEMBER is noted," +
+	KindLifeOver: {Leftover, "The life of the job MEMBER, which is DETAILS, is over:" +
+		" a sweep deletes it, or fails it if others depend on it."},
+	KindOverdue: {Leftover, "KEY has DETAILS overdue by more than a minute," +
+		" which no worker has asked for: a sweep of the queue moves them."},
+	KindFailedUnkept: {Leftover, "KEY has failed jobs that the settings do not keep:" +
+		" a sweep deletes them."},
+	KindUnsettled: {Leftover, "Not all jobs that wait for MEMBER, which is DETAILS, were notified:" +
+		" a sweep notifies them."},
+	KindTrackedGone: {Leftover, "The job MEMBER is tracked but gone."},
+	KindUntold: {Leftover, "The job MEMBER was not notified that DETAILS, which it waits for," +
+		" has failed: a sweep notifies it."},
+	KindDeadlineLeft: {Leftover, "A deadline is recorded for the job MEMBER," +
 		" which has no lifetime or is gone."},
-	KindFiledLeft: {Leftover, "The job MEMBER is filed as failed, and is DETAILS."},
-	KindClaimLeft: {Leftover, "KEY is a claim that holds nothing any more."},
-	KindSlotLeft: {Leftover, "KEY has a slot of the job MEMBER," +
-		" which does not run: it is DETAILS."},
+	KindFiledLeft: {Leftover, "The job MEMBER is filed as failed but is DETAILS."},
+	KindClaimLeft: {Leftover, "KEY is a claim that is no longer in force."},
+	KindSlotLeft: {Leftover, "KEY has a slot for the job MEMBER," +
+		" which is not running: it is DETAILS."},
 	KindParkedLeft: {Leftover, "KEY has the job MEMBER," +
 		" which does not wait for the limit: it is DETAILS."},
-	KindShareLeft: {Leftover, "KEY has the turns of tenants of whom no job waits."},
+	KindShareLeft: {Leftover, "KEY has turns of tenants without waiting jobs."},
 	KindIdleDead:  {Leftover, "KEY has the idle worker MEMBER, which is gone."},
 	KindClaimDead: {Leftover, "KEY is a claim of the worker DETAILS, which is gone."},
 
 	KindSettingUnknown:   {Warning, "No known client reads the setting MEMBER."},
-	KindSettingInvalid:   {Warning, "The value of the setting MEMBER, DETAILS, means nothing."},
+	KindSettingInvalid:   {Warning, "The value of the setting MEMBER is invalid: DETAILS."},
 	KindSettingDangerous: {Warning, "The setting MEMBER is DETAILS."},
 	KindEviction: {Warning, "The server may delete any key when it is full:" +
 		" its maxmemory-policy is DETAILS, not noeviction."},
 	KindNoPersistence:     {Warning, "The server keeps nothing on disk: a restart loses all jobs."},
 	KindPersistenceFailed: {Warning, "The server could not write to its disk: DETAILS."},
 	KindOldServer: {Warning, "The server is Redis DETAILS," +
-		" and 6.2 is the first one that works."},
-	KindReplica: {Warning, "The server is a replica: it takes no writes."},
+		" but 6.2 or later is required."},
+	KindReplica: {Warning, "The server is a replica: it accepts no writes."},
 	KindClockSkew: {Warning, "The clock of the worker MEMBER is ahead" +
 		" of the server's by DETAILS."},
 }
 
-// newFinding returns the finding of a check: about a key, without the prefix, and perhaps a member.
+// newFinding returns a finding about a key, without the prefix, and perhaps a member.
 func newFinding(prefix string, kind Kind, key, member, details string, fixable bool) Finding {
 	switch kind {
 	case KindDuplicate:
@@ -248,6 +267,9 @@ func newFinding(prefix string, kind Kind, key, member, details string, fixable b
 	if key != "" {
 		f.Key = prefix + key
 	}
+	if kind == KindLost {
+		f.Queue = queueOfKey(prefix, details)
+	}
 	named := member
 	if named == "" {
 		named = f.JID
@@ -257,7 +279,7 @@ func newFinding(prefix string, kind Kind, key, member, details string, fixable b
 	return f
 }
 
-// item returns what to check again to see whether there still is such a finding.
+// item returns the item to check again for this finding.
 func (f *Finding) item(prefix string) item {
 	i := item{strings.TrimPrefix(f.Key, prefix), f.Member}
 	switch f.Kind {
@@ -269,8 +291,7 @@ func (f *Finding) item(prefix string) item {
 	return i
 }
 
-// jidIn returns the jid that a key, without the prefix, and a member are about, or the empty
-// string.
+// jidIn returns the jid that a key, without the prefix, or its member names, or the empty string.
 func jidIn(key, member string) string {
 	area, rest, _ := strings.Cut(key, ":")
 	switch area {
@@ -284,12 +305,12 @@ func jidIn(key, member string) string {
 	case "q", "f", "t", "w", "completed", "tracked", "failed-jobs-list":
 		return member
 	case "x":
-		if rest == "until" || strings.HasPrefix(rest, "limit:") {
+		if rest == "until" || rest == "rest" || strings.HasPrefix(rest, "limit:") {
 			return member
 		}
 	}
 	return ""
 }
 
-// String returns the sentence.
+// String returns the kind and the sentence.
 func (f Finding) String() string { return fmt.Sprintf("%s: %s", f.Kind, f.Sentence) }

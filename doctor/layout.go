@@ -5,10 +5,10 @@ import "strings"
 // A class describes the keys of one kind, such as the hashes of jobs: their type, and the checks
 // that examine them.
 type class struct {
-	kind    string // the type; empty if the key is of no known kind
-	check   check  // of each member; empty if the members are not checked
-	itself  check  // of the key; empty if there is nothing to check
-	seconds string // for how long it should last at most; empty if for ever
+	kind    string // the type; empty for unknown keys
+	check   check  // of each member, if members are checked
+	itself  check  // of the key itself, if it is checked
+	seconds string // the longest that the key may last; empty for ever
 }
 
 // whole are the keys whose names are fixed.
@@ -27,8 +27,9 @@ var whole = map[string]class{
 	"x:idle":                      {kind: typeSet, check: checkWorkers},
 	"x:limits":                    {kind: typeHash, check: checkLimits},
 	"x:queues":                    {kind: typeZSet},
+	"x:refused":                   {kind: typeZSet, seconds: "86400"},
 	"x:relay":                     {kind: typeString, seconds: "2"},
-	"x:rest":                      {kind: typeZSet},
+	"x:rest":                      {kind: typeZSet, check: checkNotes},
 	"x:schedule-ids":              {kind: typeZSet, check: checkNotes},
 	"x:schedules":                 {kind: typeHash},
 	"x:sweep":                     {kind: typeHash},
@@ -38,13 +39,13 @@ var whole = map[string]class{
 	"j:x:open" + dependentsSuffix: {kind: typeSet, check: checkDepends},
 }
 
-// A pattern is how a key begins and ends.
+// A pattern matches keys by their beginning and end.
 type pattern struct {
 	first, last string
 	class
 }
 
-// patterns are the other keys. The first that matches counts.
+// patterns are the other keys. The first match counts.
 var patterns = []pattern{
 	{"j:", historySuffix, class{kind: typeList, itself: checkNotes}},
 	{"j:", dependentsSuffix, class{kind: typeSet, check: checkDepends}},
@@ -52,10 +53,10 @@ var patterns = []pattern{
 	{"j:", "", class{kind: typeHash, itself: checkJob}},
 	{"r:", "", class{kind: typeHash, itself: checkNotes}},
 	{"q:", "-work", class{kind: typeZSet, check: checkPlace}},
-	{"q:", "-locks", class{kind: typeZSet, check: checkPlace}},
-	{"q:", "-scheduled", class{kind: typeZSet, check: checkPlace}},
+	{"q:", "-locks", class{kind: typeZSet, check: checkPlace, itself: checkNotes}},
+	{"q:", "-scheduled", class{kind: typeZSet, check: checkPlace, itself: checkNotes}},
 	{"q:", "-depends", class{kind: typeZSet, check: checkPlace}},
-	{"q:", "-recur", class{kind: typeZSet, check: checkPlace}},
+	{"q:", "-recur", class{kind: typeZSet, check: checkPlace, itself: checkNotes}},
 	{"q:", "-completed", class{kind: typeZSet}}, // of the script of qless-php
 	{"w:", ":jobs", class{kind: typeZSet, check: checkWorkers}},
 	{"f:", "", class{kind: typeList, check: checkPlace, itself: checkNotes}},
@@ -83,7 +84,7 @@ var patterns = []pattern{
 	{"x:worker:", "", class{kind: typeString, seconds: "150"}},
 }
 
-// classOf returns what there is to know of a key, given without the prefix.
+// classOf returns the class of a key, which is given without the prefix.
 func classOf(key string) class {
 	c, ok := whole[key]
 	if !ok {
@@ -113,10 +114,10 @@ const (
 	dependenciesSuffix = "-dependencies"
 )
 
-// Members of items that are none of the key's.
+// Members of items that are not members of the key.
 const (
-	inGroup = "group" // of a job: look into its failure group
-	twice   = "2x"    // before a jid: look for it twice
+	inGroup = "group" // of a job: check its failure group
+	twice   = "2x"    // before a jid: check that the jid occurs only once
 )
 
 // The types of keys.
@@ -128,7 +129,7 @@ const (
 	typeZSet   = "zset"
 )
 
-// own returns the item for a key by itself.
+// own returns the item for the key itself.
 func (c class) own(key string) item { return item{key, c.seconds} }
 
 // checkOf returns the check for an item.

@@ -2,14 +2,16 @@ package doctor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/wire"
 )
 
-// A look is what Why has read about a queue.
+// A look holds the data that Why has read about a queue.
 type look struct {
 	ctx    context.Context
 	client *qless.Client
@@ -25,7 +27,9 @@ type look struct {
 	groups   map[string]int
 	rates    map[string]inspect.Rates // by klass
 	graced   []*qless.Job
-	followed []*qless.Job // jobs that depend on others
+	followed []*qless.Job // jobs that depend on others, the first ones
+	ready    []*qless.Job // waiting or scheduled jobs, the first ones
+	now      time.Time    // only set if one of these jobs has a limited life
 	needed   map[string]*qless.Job
 
 	waiting, running, stalled, scheduled, depends []inspect.Row
@@ -35,7 +39,7 @@ func newLook(ctx context.Context, client *qless.Client, queue string) *look {
 	return &look{ctx: ctx, client: client, in: inspect.New(client), queue: client.Queue(queue)}
 }
 
-// read reads everything that is of interest, given the counts.
+// read reads everything that matters, given the counts.
 func (l *look) read() error {
 	var err error
 	if l.counts, err = l.queue.Counts(l.ctx); err != nil {
@@ -45,8 +49,8 @@ func (l *look) read() error {
 		return err
 	}
 	steps := []func() error{
-		l.readSettings, l.readWorkers, l.readLists, l.readLimits, l.readGraced, l.readNeeded,
-		l.readGroups, l.readRates,
+		l.readSettings, l.readWorkers, l.readLists, l.readLimits, l.readGraced, l.readReady,
+		l.readNeeded, l.readNow, l.readGroups, l.readRates,
 	}
 	if l.isEmpty() {
 		steps = []func() error{l.readKnown, l.readGroups}
@@ -65,12 +69,12 @@ func (l *look) isEmpty() bool {
 	return c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends+c.Recurring == 0
 }
 
-// isReady reports whether there is something to take, or would be if a limit had room.
+// isReady reports whether there are jobs to take, or would be if a limit had free slots.
 func (l *look) isReady() bool {
 	return l.counts.Waiting+l.counts.Stalled+l.parked() > 0
 }
 
-// parked returns how many of the jobs that were looked at wait for a limit.
+// parked counts the jobs, among those read, that wait for a limit.
 func (l *look) parked() int {
 	n := 0
 	for i := range l.scheduled {
@@ -81,7 +85,7 @@ func (l *look) parked() int {
 	return n
 }
 
-// readKnown finds out whether the queue is a known one.
+// readKnown finds out whether the queue is known.
 func (l *look) readKnown() error {
 	all, err := l.client.Queues(l.ctx)
 	name := l.queue.Name()
@@ -100,7 +104,7 @@ func (l *look) readWorkers() error {
 	return err
 }
 
-// readLists reads the first jobs of each list that has any.
+// readLists reads the first jobs of each list that is not empty.
 func (l *look) readLists() error {
 	for _, list := range []struct {
 		kind  inspect.List
@@ -144,7 +148,7 @@ func (l *look) readLimits() error {
 	return nil
 }
 
-// readGraced finds the running jobs whose workers have lost them.
+// readGraced finds the running jobs whose workers have lost their locks.
 func (l *look) readGraced() error {
 	if len(l.running) == 0 {
 		return nil
@@ -155,6 +159,16 @@ func (l *look) readGraced() error {
 		if last >= 0 && job.History[last].What == "timed-out" && job.State == qless.StateRunning {
 			l.graced = append(l.graced, job)
 		}
+	}
+	return err
+}
+
+// readReady reads the first waiting and scheduled jobs, if none is waiting or the oldest has waited
+// for a minute.
+func (l *look) readReady() (err error) {
+	first := slices.Concat(jidsOf(l.waiting), jidsOf(l.scheduled))
+	if len(first) > 0 && (len(l.waiting) == 0 || l.latency.Oldest >= time.Minute) {
+		l.ready, err = l.client.Jobs(l.ctx, first[:min(len(first), maxFollowed)]...)
 	}
 	return err
 }
@@ -189,7 +203,20 @@ func (l *look) readNeeded() (err error) {
 	return err
 }
 
-// readGroups reads the number of jobs in the failure groups whose kind was not found.
+// readNow reads the server's time if a job that was read has a limited life.
+func (l *look) readNow() error {
+	jobs := slices.Concat(l.ready, l.followed, slices.Collect(maps.Values(l.needed)))
+	if !slices.ContainsFunc(jobs, func(j *qless.Job) bool { return j != nil && !j.Until.IsZero() }) {
+		return nil
+	}
+	reply, err := l.client.Do(l.ctx, "overview", "0", "0", "0")
+	if parts, ok := reply.([]any); ok && len(parts) > 0 {
+		l.now = wire.AsNumber(parts[0]).Time()
+	}
+	return err
+}
+
+// readGroups reads the numbers of jobs in the groups of [look.unhandledGroups].
 func (l *look) readGroups() error {
 	l.groups = map[string]int{}
 	for _, group := range l.unhandledGroups() {
@@ -204,13 +231,13 @@ func (l *look) readGroups() error {
 	return nil
 }
 
-// readRates reads the results of the queue's jobs in the last hour, for the klasses of the waiting
+// readRates counts how the queue's jobs ended in the last hour, for the klasses of the waiting
 // ones.
 func (l *look) readRates() error {
 	if l.counts.Waiting == 0 {
 		return nil
 	}
-	// The client's clock is not read here: a machine whose clock is wrong finds nothing.
+	// This does not use the client's clock. A machine whose clock is wrong finds nothing.
 	now := time.Now()
 	for i := range l.waiting {
 		if at := l.waiting[i].Since; at.After(now) {

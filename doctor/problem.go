@@ -12,29 +12,29 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// A Problem is a cause of harm that a person should look at. If several queues share it, it is one
-// problem.
+// A Problem is a cause of harm that needs a person's attention. A cause that several queues share
+// is one problem.
 type Problem struct {
-	// Code is memory_full, damaged, no_workers, stalled, old, failing, failed_dependency,
-	// schedule_missed, memory_low, evicts, limit_full, max_rate, max_concurrency, paused, failed or
-	// distant. Programs may rely on it.
+	// Code is memory_full, refused, damaged, no_workers, no_handler, stalled, old, failing,
+	// failed_dependency, schedule_missed, memory_low, evicts, limit_full, max_rate, max_concurrency,
+	// paused, failed, unique_held or distant. Programs may rely on it.
 	Code string `json:"code"`
 
-	// Queue is the queue that it harms, or of several the one that it harms most. Queues are all of
-	// these, the most harmed first.
+	// Queue is the queue that it harms most. Queues are set if it harms several, the most harmed
+	// first.
 	Queue  string   `json:"queue,omitempty"`
 	Queues []string `json:"queues,omitempty"`
 
 	Limit    string `json:"limit,omitempty"`
 	Schedule string `json:"schedule,omitempty"`
-	Group    string `json:"group,omitempty"` // the failure group that most of the jobs are in
+	Group    string `json:"group,omitempty"` // the failure group with most of the jobs
 	Key      string `json:"key,omitempty"`   // a damaged key
 
-	// JID is a job that holds up others: it has failed, or has a slot of a full limit. Or it is
-	// distant.
+	// JID is a job that holds up others, because it has failed, holds a slot of a full limit, or
+	// holds a unique key, or a job that is distant.
 	JID string `json:"jid,omitempty"`
 
-	// Jobs is the number of jobs that wait because of it, or that fail in a minute.
+	// Jobs is the number of jobs that wait because of it, or that fail per minute.
 	Jobs int `json:"jobs,omitempty"`
 
 	// Urgent means that jobs will be late or lost unless an operator acts.
@@ -43,75 +43,85 @@ type Problem struct {
 	// Sentence describes it in words.
 	Sentence string `json:"sentence"`
 
-	// Command is the command of the command line that repairs it or shows more of it: its words after
-	// "qless".
+	// Command has the words, after "qless", of the command that repairs it or shows more.
 	Command []string `json:"command,omitempty"`
 
-	age time.Duration // of the oldest job that waits
+	age  time.Duration // of the oldest waiting job
+	rate float64       // of failures per minute
 }
 
-// The codes of problems, the gravest first.
+// problemCodes are the codes of problems, the gravest first.
 var problemCodes = []string{
-	"memory_full", "damaged", "no_workers", "stalled", "old", "failing", "failed_dependency",
-	"schedule_missed", "memory_low", "evicts", "limit_full", "max_rate", "max_concurrency", "paused",
-	"failed", "distant",
+	"memory_full", "refused", "damaged", "no_workers", "no_handler", "stalled", "old", "failing",
+	"failed_dependency", "schedule_missed", "memory_low", "evicts", "limit_full", "max_rate",
+	"max_concurrency", "paused", "failed", "unique_held", "distant",
 }
 
 // ProblemCodes returns the codes of problems, the gravest first.
 func ProblemCodes() []string { return slices.Clone(problemCodes) }
 
-// The share of runs that may fail, and the number a minute, before that needs attention, and before
-// it is urgent.
+// Failures need attention if both their share of the runs and their number per minute exceed the
+// first pair. They are urgent if one of them reaches the second.
 const (
 	failingShare, failingRate = 0.1, 1
 	lostShare, lostRate       = 0.5, 10
 )
 
-// unworked is for how long jobs may wait without a worker: deploys replace workers.
+// unworked is the longest that jobs may wait without a worker: deploys replace workers.
 const unworked = time.Minute
 
-// problems returns what needs attention: what is urgent first, then the gravest, then what harms
-// most jobs.
+// CompareProblems orders problems: urgent ones first, then by gravity, then by the number of jobs
+// that they harm.
+func CompareProblems(a, b *Problem) int {
+	if a.Urgent != b.Urgent && a.Urgent {
+		return -1
+	} else if a.Urgent != b.Urgent {
+		return 1
+	}
+	return cmp.Or(
+		slices.Index(problemCodes, a.Code)-slices.Index(problemCodes, b.Code), b.Jobs-a.Jobs)
+}
+
+// problems returns the problems of the namespace, in order.
 func (s *Status) problems(late time.Duration) []Problem {
 	found := slices.Concat(
-		s.memoryProblems(), s.damagedKeys(), s.queueProblems(late), s.manyFailed())
+		s.memoryProblems(), s.refusal(), s.damagedKeys(), s.queueProblems(late), s.heldKeys())
+	isFailing := func(p Problem) bool { return p.Code == "failing" }
+	if !slices.ContainsFunc(found, isFailing) {
+		found = append(found, s.manyFailed()...)
+	}
 	for i := range s.FullLimits {
 		found = append(found, fullLimit(&s.FullLimits[i]))
 	}
 	for _, schedule := range s.overdue {
 		found = append(found, missed(schedule))
 	}
-	slices.SortStableFunc(found, func(a, b Problem) int {
-		if a.Urgent != b.Urgent && a.Urgent {
-			return -1
-		} else if a.Urgent != b.Urgent {
-			return 1
-		}
-		return cmp.Or(
-			slices.Index(problemCodes, a.Code)-slices.Index(problemCodes, b.Code), b.Jobs-a.Jobs)
-	})
+	slices.SortStableFunc(found, func(a, b Problem) int { return CompareProblems(&a, &b) })
 	return found
 }
 
-// manyFailures is the number of failed jobs from which they are told, if no more of them come.
+// manyFailures is the number of failed jobs that is a problem even if few jobs are failing.
 const manyFailures = 100
 
-// manyFailed tells of many jobs that have failed and wait for a person.
+// manyFailed reports that many failed jobs wait for a person.
 func (s *Status) manyFailed() []Problem {
 	failed := s.Failed()
-	if failed < manyFailures || s.failing != "" {
+	if failed < manyFailures {
 		return nil
 	}
 	largest := s.Failures[0]
+	command := []string{"failed", "ls"}
+	if 2*largest.Jobs > failed {
+		command = []string{"failed", "show", largest.Name}
+	}
 	return []Problem{{
-		Code: "failed", Group: largest.Name, Jobs: failed,
-		Command: []string{"failed", "show", largest.Name},
+		Code: "failed", Group: largest.Name, Jobs: failed, Command: command,
 		Sentence: fmt.Sprintf("%d jobs have failed and wait to be retried or canceled, %d of them in %s",
 			failed, largest.Jobs, largest.Name),
 	}}
 }
 
-// memoryLow is the share of the server's memory from which it is low.
+// memoryLow is the share of used memory at which memory is low.
 const memoryLow = 0.8
 
 func (s *Status) memoryProblems() []Problem {
@@ -144,17 +154,41 @@ func (s *Status) memoryProblems() []Problem {
 	if evicts {
 		found = append(found, Problem{
 			Code: "evicts", Command: []string{"doctor"}, Sentence: fmt.Sprintf(
-				"a full server deletes jobs: its policy is %s, not noeviction", memory.Policy),
+				"the server deletes jobs when its memory is full: its policy is %s, not noeviction",
+				memory.Policy),
 		})
 	}
 	return found
+}
+
+// The codes of the errors of a server that refuses every change.
+const (
+	misconf    = "MISCONF"
+	noReplicas = "NOREPLICAS"
+	readOnly   = "READONLY"
+)
+
+func (s *Status) refusal() []Problem {
+	p := Problem{Code: "refused", Urgent: true, Command: []string{"check", "server"}}
+	switch s.Refuses {
+	case misconf:
+		p.Sentence = "the server can't write to its disk: it refuses puts, and workers get no jobs"
+	case readOnly:
+		p.Sentence = "the server is a replica of " + s.master +
+			": it refuses puts, and workers get no jobs"
+	case noReplicas:
+		p.Sentence = "no replica follows the server: it refuses puts, and workers get no jobs"
+	default:
+		return nil
+	}
+	return []Problem{p}
 }
 
 func (s *Status) damagedKeys() []Problem {
 	var found []Problem
 	for _, damaged := range s.Damaged {
 		found = append(found, Problem{
-			Code: "damaged", Key: damaged.Key, Queue: s.queueOf(damaged.Key), Urgent: true,
+			Code: "damaged", Key: damaged.Key, Queue: queueOfKey(s.Namespace, damaged.Key), Urgent: true,
 			Command: []string{"doctor"}, Sentence: fmt.Sprintf(
 				"the key %s is damaged: it is a %s", damaged.Key, damaged.Kind),
 		})
@@ -162,9 +196,9 @@ func (s *Status) damagedKeys() []Problem {
 	return found
 }
 
-// queueOf returns the queue whose jobs a key has, or the empty string.
-func (s *Status) queueOf(key string) string {
-	rest, isQueues := strings.CutPrefix(key, s.Namespace+"q:")
+// queueOfKey returns the queue whose jobs a key holds, or the empty string.
+func queueOfKey(namespace, key string) string {
+	rest, isQueues := strings.CutPrefix(key, namespace+"q:")
 	at := strings.LastIndexByte(rest, '-')
 	if !isQueues || at < 0 {
 		return ""
@@ -172,7 +206,7 @@ func (s *Status) queueOf(key string) string {
 	return rest[:at]
 }
 
-// queueProblems returns the problems of queues, each cause once.
+// queueProblems returns the problems of the queues, each cause once.
 func (s *Status) queueProblems(late time.Duration) []Problem {
 	byCode := map[string][]Problem{}
 	for i := range s.Queues {
@@ -205,33 +239,38 @@ func (s *Status) queueProblems(late time.Duration) []Problem {
 	return found
 }
 
-// shared returns the one problem of several queues.
+// shared merges the same problem of several queues into one.
 func shared(some []Problem) Problem {
 	all := some[0]
 	all.Jobs = 0
+	rate := 0.0
 	for _, p := range some {
 		all.Queues = append(all.Queues, p.Queue)
 		all.Jobs += p.Jobs
+		rate += p.rate
 		all.Urgent = all.Urgent || p.Urgent
+	}
+	if all.Code == "failing" {
+		all.Jobs = int(math.Round(rate))
 	}
 	wait := fmt.Sprintf("%s, the oldest for %s", waits(all.Jobs), units.Age(all.age))
 	does := map[string]string{
-		"no_workers": "have no workers: " + wait,
-		"stalled": fmt.Sprintf(
-			"have jobs whose locks have ended, %d in all: did workers die?", all.Jobs),
+		"no_workers":        "have no workers: " + wait,
+		"no_handler":        "have jobs of klasses for which no worker has a handler",
+		"stalled":           fmt.Sprintf("have %s: did workers die?", expired(all.Jobs)),
 		"old":               "are late: " + wait,
 		"failing":           fmt.Sprintf("fail more than 10 %% of their jobs, %d a minute", all.Jobs),
-		"failed_dependency": fmt.Sprintf("have jobs that wait for failed ones: %d", all.Jobs),
-		"max_rate":          "start as many as they may: " + waits(all.Jobs),
-		"max_concurrency":   "run as many as they may: " + waits(all.Jobs),
+		"failed_dependency": fmt.Sprintf("have %s waiting for failed ones", count(all.Jobs, "job")),
+		"max_rate":          "are at their max-rate: " + waits(all.Jobs),
+		"max_concurrency":   "are at their max-concurrency: " + waits(all.Jobs),
 		"paused":            "are paused: " + wait,
-		"distant":           "have jobs that are due only in a long time, such as " + all.JID,
+		"distant":           "have jobs that are not due for a long time, such as " + all.JID,
 	}[all.Code]
 	all.Sentence = fmt.Sprintf("%d queues (%s) %s", len(some), list(all.Queues), does)
 	return all
 }
 
-// problems returns the problems of a queue, given the number of unregistered workers.
+// problems returns the problems of a queue; silent is the number of unregistered workers.
 func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 	var found []Problem
 	add := func(code string, urgent bool, jobs int, sentence string, args ...any) {
@@ -242,7 +281,7 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 	}
 	waiting, oldest := waits(q.Waiting), units.Age(q.Oldest)
 	switch {
-	case q.Waiting <= 0:
+	case q.Waiting <= 0 && q.Oldest <= 0:
 	case q.Paused:
 		add("paused", false, q.Waiting, "is paused: %s, the oldest for %s", waiting, oldest)
 		found[0].Command = []string{"queue", "unpause", q.Name}
@@ -252,51 +291,64 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 		}
 	case q.MaxConcurrency > 0 && q.Running >= q.MaxConcurrency:
 		add("max_concurrency", q.Oldest >= late, q.Waiting,
-			"runs as many as it may, %d: %s, the oldest for %s", q.MaxConcurrency, waiting, oldest)
+			"is at its max-concurrency of %d: %s, the oldest for %s", q.MaxConcurrency, waiting, oldest)
 	case q.rated:
 		add("max_rate", q.Oldest >= late, q.Waiting,
-			"starts as many as it may: %s, the oldest for %s", waiting, oldest)
+			"is at its max-rate: %s, the oldest for %s", waiting, oldest)
 	case q.Oldest >= late:
 		add("old", true, q.Waiting, "is late: %s, the oldest for %s", waiting, oldest)
 	}
+	if q.unhandled != "" {
+		add("no_handler", true, 0, "has jobs of the klass %s, for which no worker has a handler",
+			q.unhandled)
+	}
 	if q.Stalled > 0 {
-		add("stalled", true, q.Stalled, "has %s whose locks have ended: did workers die?",
-			count(q.Stalled, "job"))
+		add("stalled", true, q.Stalled, "has %s: did workers die?", expired(q.Stalled))
 	}
 	failed, all := q.Rates.Failed, q.Rates.Completed+q.Rates.Failed+q.Rates.Retried
 	if failed >= failingRate && failed > failingShare*all {
 		add("failing", failed >= lostRate || failed >= lostShare*all, int(math.Round(failed)),
 			"fails %.0f %% of its jobs, %s a minute", 100*failed/all, units.Rate(failed))
-		found[len(found)-1].Command = []string{"failed", "ls"}
+		p := &found[len(found)-1]
+		p.rate, p.Command = failed, []string{"failed", "ls"}
 	}
 	if c := q.blocked; c != nil {
 		add("failed_dependency", false, c.Jobs,
-			"has jobs that wait for failed ones: %d, for instance for %s", c.Jobs, c.Blockers[0].JID)
+			"has %s waiting for failed ones, such as %s", count(c.Jobs, "job"), c.Blockers[0].JID)
 		p := &found[len(found)-1]
 		p.JID, p.Group = c.Blockers[0].JID, c.Blockers[0].Group
 		p.Command = []string{"job", "show", p.JID}
 	}
 	if q.distant != nil {
-		add("distant", false, 0, "%s", q.distant.sentence())
+		add("distant", false, 0, "has a job that is not due until %s: is that intended?",
+			q.distant.due.UTC().Format(time.DateOnly))
 		p := &found[len(found)-1]
 		p.JID, p.Command = q.distant.jid, []string{"job", "show", q.distant.jid}
 	}
 	return found
 }
 
+// waits describes n waiting jobs or, if n is 0, recurring jobs that are due.
 func waits(n int) string {
-	if n == 1 {
+	if n == 0 {
+		return "recurring jobs are due"
+	} else if n == 1 {
 		return "1 job waits"
 	}
 	return fmt.Sprintf("%d jobs wait", n)
+}
+
+// expired counts jobs with expired locks.
+func expired(n int) string {
+	return verb(n, "job", "with an expired lock", "with expired locks")
 }
 
 func missed(schedule inspect.Schedule) Problem {
 	return Problem{
 		Code: "schedule_missed", Queue: schedule.Queue, Schedule: schedule.ID, Urgent: true,
 		Command: []string{"schedule", "ls"},
-		Sentence: fmt.Sprintf("schedule %s is overdue: %s passed without a job, and %s", schedule.ID,
-			count(schedule.Overdue, "time"), followers(len(schedule.Followers))),
+		Sentence: fmt.Sprintf("schedule %s is overdue: it missed %s, and %s", schedule.ID,
+			count(schedule.Overdue, "run"), followers(len(schedule.Followers))),
 	}
 }
 
@@ -320,18 +372,18 @@ func fullLimit(limit *inspect.LimitInfo) Problem {
 	}
 	switch {
 	case !limit.HeldUntil.IsZero():
-		p.Sentence += ", and it is held until " + limit.HeldUntil.UTC().Format(time.TimeOnly) + " UTC"
+		p.Sentence += ", and is held until " + limit.HeldUntil.UTC().Format(time.TimeOnly) + " UTC"
 	case len(limit.Running) > 0:
-		p.Sentence += fmt.Sprintf(", and %s its slots", has(len(limit.Running)))
+		p.Sentence += fmt.Sprintf(", and %s its slots", hold(len(limit.Running)))
 		p.JID = limit.Running[0]
 		p.Command = []string{"job", "show", p.JID}
 	}
 	return p
 }
 
-func has(n int) string {
+func hold(n int) string {
 	if n == 1 {
-		return "1 job has"
+		return "1 job holds"
 	}
-	return fmt.Sprintf("%d jobs have", n)
+	return fmt.Sprintf("%d jobs hold", n)
 }

@@ -48,6 +48,11 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"failed_dependency", 0, qless.QueueCounts{Depends: 1}, func(o *Status) {
 			o.Queues[0].blocked = &Cause{Jobs: 1, Blockers: []Blocker{{JID: "j"}}}
 		}},
+		{"no_workers", time.Minute, qless.QueueCounts{Recurring: 1}, func(o *Status) {
+			o.Queues[0].Workers = 0
+		}},
+		{"no_handler", 0, qless.QueueCounts{Scheduled: 1}, func(o *Status) { o.Queues[0].unhandled = "Send" }},
+		{"refused", 0, waiting, func(o *Status) { o.Refuses = misconf }},
 		{"damaged", -1, qless.QueueCounts{Waiting: -1}, func(o *Status) {
 			o.Damaged = []inspect.DamagedKey{{Key: "ql:q:mail-work", Kind: "string"}}
 		}},
@@ -69,6 +74,14 @@ func TestEachProblemOfAQueue(t *testing.T) {
 			o.Queues[0].MaxConcurrency = 2
 		}},
 		{"stalled", 0, qless.QueueCounts{Stalled: 1}, nil},
+		{"failed", 0, waiting, func(o *Status) {
+			o.Failures = []Group{{"timeout", 100}}
+			o.Queues[0].Rates, o.failing = Rates{Completed: 8, Failed: 0.2}, "timeout"
+		}},
+		{"failing", 0, waiting, func(o *Status) {
+			o.Failures = []Group{{"timeout", 100}}
+			o.Queues[0].Rates = Rates{Completed: 8, Failed: 2}
+		}},
 		{"failing", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 8, Failed: 2} }},
 		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 98, Failed: 2} }},
 		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Failed: 0.5} }},
@@ -105,7 +118,7 @@ func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {
 	o := &Status{Namespace: "ql:", failing: "ConnectionError"}
 	for i, name := range []string{"a", "b", "c"} {
 		q := queueOf(qless.QueueCounts{Waiting: i + 1}, time.Duration(i+1)*time.Hour)
-		q.Name, q.Workers, q.Rates = name, 0, Rates{Completed: 1, Failed: float64(i + 4)}
+		q.Name, q.Workers, q.Rates = name, 0, Rates{Completed: 1, Failed: float64(i) + 4.4}
 		o.Queues = append(o.Queues, q)
 	}
 	found := o.problems(time.Minute)
@@ -115,13 +128,23 @@ func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {
 	require.Equal(t, 6, found[0].Jobs)
 	require.Equal(t, "3 queues (c, b, a) have no workers: 6 jobs wait, the oldest for 3h00m",
 		found[0].Sentence)
-	require.Equal(t, "3 queues (c, b, a) fail more than 10 % of their jobs, 15 a minute, "+
+	require.Equal(t, "3 queues (c, b, a) fail more than 10 % of their jobs, 16 a minute, "+
 		"most in ConnectionError", found[1].Sentence)
 	require.Equal(t, []string{"failed", "show", "ConnectionError"}, found[1].Command)
 	require.True(t, found[1].Urgent, "most of them fail")
 }
 
-// A tenth of a queue's jobs is worth a look, but nobody is called for it.
+func TestFailedJobsOfManyGroupsAreListed(t *testing.T) {
+	o := &Status{Failures: []Group{{"timeout", 60}, {"refused", 50}}}
+	p := o.problems(time.Minute)[0]
+	require.Equal(t, []string{"failed", "show", "timeout"}, p.Command)
+	o.Failures = append(o.Failures, Group{"other", 10})
+	p = o.problems(time.Minute)[0]
+	require.Equal(t, "timeout", p.Group)
+	require.Equal(t, []string{"failed", "ls"}, p.Command)
+}
+
+// If a tenth of a queue's jobs fail, that is a problem, but not an urgent one.
 func TestFewFailuresAreNotUrgent(t *testing.T) {
 	for _, test := range []struct {
 		rates  Rates

@@ -33,7 +33,7 @@ const (
 	checkFigures check = "figures"
 )
 
-// script returns the script, which is built of lua and of the library that the doctor shares with
+// script returns the script, which is built from lua and the library that the doctor shares with
 // qless.
 var script = sync.OnceValue(func() *redis.Script {
 	own, err := fs.Sub(sources, "lua")
@@ -47,11 +47,11 @@ var script = sync.OnceValue(func() *redis.Script {
 	return redis.NewScript(text)
 })
 
-// An item is what a check looks at: a key without the prefix and, of a set or a list, a member.
+// An item is the subject of a check: a key without the prefix and, for a set or a list, a member.
 type item struct{ key, member string }
 
-// run runs a check for some items, and returns the problems. With a kind, it repairs those, and
-// returns what it has repaired.
+// run checks some items and returns the problems. Given a kind, it repairs the problems of that
+// kind and returns the repaired ones.
 func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Finding, error) {
 	now := ""
 	if e.Clock != nil {
@@ -73,10 +73,7 @@ func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Fin
 			message := fmt.Sprintf("unexpected reply: %.100v", row)
 			return nil, &qless.Error{Op: op, Code: qless.ErrServer, Message: message}
 		}
-		var texts [5]string
-		for i := range texts {
-			texts[i] = wire.AsString(fields[i])
-		}
+		texts := wire.AsStrings(fields)
 		kind, isFixable := Kind(texts[0]), texts[4] == "1"
 		found = append(found,
 			newFinding(e.Namespace, kind, texts[1], texts[2], texts[3], isFixable))

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// server reports dangers of the Redis server itself: its version, its role, its eviction policy and
-// its persistence.
+// server reports dangers of the Redis server itself: in its version, role, eviction policy and
+// persistence.
 func (e *exam) server() error {
 	text, err := e.rdb.Info(e.ctx).Result()
 	if err != nil {
@@ -21,14 +21,14 @@ func (e *exam) server() error {
 		return e.ctx.Err()
 	}
 	info := redisx.ParseInfo(text)
-	e.tellServer(info)
+	e.recordInfo(info)
 	return e.persistence(info)
 }
 
-// tellServer reports the dangers that INFO shows.
-func (e *exam) tellServer(info map[string]string) {
+// recordInfo records the dangers that INFO shows.
+func (e *exam) recordInfo(info map[string]string) {
 	about := func(kind Kind, details string) {
-		e.tell(newFinding(e.Namespace, kind, "", "", details, false))
+		e.record(newFinding(e.Namespace, kind, "", "", details, false))
 	}
 	if isOlder(info["redis_version"]) {
 		about(KindOldServer, info["redis_version"])
@@ -49,7 +49,7 @@ func (e *exam) tellServer(info map[string]string) {
 // oldest is the first version of Redis that works.
 var oldest = []int{6, 2}
 
-// isOlder reports whether a version is older than the first that works.
+// isOlder reports whether a version is too old.
 func isOlder(version string) bool {
 	var numbers []int
 	for _, part := range strings.SplitN(version, ".", 3) {
@@ -62,7 +62,7 @@ func isOlder(version string) bool {
 	return len(numbers) > 1 && slices.Compare(numbers[:2], oldest) < 0
 }
 
-// persistence finds out whether the server keeps anything on disk.
+// persistence reports whether the server keeps anything on disk.
 func (e *exam) persistence(info map[string]string) error {
 	if info["aof_enabled"] != "0" {
 		return nil
@@ -73,15 +73,16 @@ func (e *exam) persistence(info map[string]string) error {
 		return e.ctx.Err()
 	}
 	if save, ok := config["save"]; ok && save == "" {
-		e.tell(newFinding(e.Namespace, KindNoPersistence, "", "", "", false))
+		e.record(newFinding(e.Namespace, KindNoPersistence, "", "", "", false))
 	}
 	return nil
 }
 
-// maxSkew is by how much a clock may be ahead: what the network and a busy server explain.
+// maxSkew is the skew that the network and a busy server can explain.
 const maxSkew = 5 * time.Second
 
-// clocks looks for workers that were seen in the future. Clients of other languages say the time.
+// clocks reports workers that were last seen in the future. Clients in other languages send their
+// own time.
 func (e *exam) clocks() error {
 	key := e.Namespace + "workers"
 	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != typeZSet {
@@ -102,12 +103,12 @@ func (e *exam) clocks() error {
 		name, _ := worker.Member.(string)
 		seconds := worker.Score - float64(now.Unix())
 		by := time.Duration(seconds * float64(time.Second)).Round(time.Second)
-		e.tell(newFinding(e.Namespace, KindClockSkew, "workers", name, by.String(), false))
+		e.record(newFinding(e.Namespace, KindClockSkew, "workers", name, by.String(), false))
 	}
 	return e.pace()
 }
 
-// now returns the time by which the scripts go.
+// now returns the time that the scripts use.
 func (e *exam) now() (time.Time, error) {
 	if e.Clock != nil {
 		return e.Clock(), nil

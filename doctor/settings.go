@@ -9,10 +9,10 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A setting is what there is to know of one: the least value that makes sense, and what it means if
-// the value is less. The names of queues' settings begin with a dash.
+// A setting has the least sensible value of a setting, and the danger of a lower one. The names of
+// queues' settings begin with a dash.
 type setting struct {
-	text   bool // it is no number
+	text   bool // not a number
 	least  float64
 	danger string
 }
@@ -38,12 +38,12 @@ var knownSettings = map[string]setting{
 }
 
 const (
-	endedDanger   = "locks end as they begin, except those of Go workers and receivers"
+	endedDanger   = "locks expire at once, except those of Go workers and receivers"
 	lockDanger    = "a slow network or a pause of a worker is enough to lose its jobs"
-	historyDanger = "complete jobs may be gone before anybody reads them, or a put is sent again"
+	historyDanger = "complete jobs may be deleted before they are read, or before a put is sent again"
 )
 
-// settings looks at the settings of the namespace.
+// settings examines the settings of the namespace.
 func (e *exam) settings() error {
 	key := e.Namespace + "config"
 	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != typeHash {
@@ -66,10 +66,10 @@ func (e *exam) settings() error {
 	}
 }
 
-// setting looks at a setting.
+// setting examines a setting.
 func (e *exam) setting(name, value string) {
 	about := func(kind Kind, details string) {
-		e.tell(newFinding(e.Namespace, kind, "config", name, details, false))
+		e.record(newFinding(e.Namespace, kind, "config", name, details, false))
 	}
 	known, ok := settingOf(name)
 	n, isNumber := parseNumber(value)
@@ -85,7 +85,7 @@ func (e *exam) setting(name, value string) {
 	}
 }
 
-// settingOf returns what there is to know of a setting.
+// settingOf returns the known setting of a name.
 func settingOf(name string) (setting, bool) {
 	if known, ok := knownSettings[name]; ok && !strings.HasPrefix(name, "-") {
 		return known, true
@@ -98,7 +98,7 @@ func settingOf(name string) (setting, bool) {
 	return setting{}, false
 }
 
-// isRate reports whether a text is a max-rate: "n/seconds".
+// isRate reports whether text is a max-rate: "n/seconds".
 func isRate(text string) bool {
 	count, seconds, _ := strings.Cut(text, "/")
 	n, ok := parseNumber(count)

@@ -3,53 +3,66 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"math"
+	"net"
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/units"
 )
 
-// A Status is what a namespace does at the moment.
+// A Status is the state of a namespace at a moment.
 type Status struct {
 	Time      time.Time `json:"time"`
 	Namespace string    `json:"namespace"`
 
-	// Attention is what a person should look at, the most urgent first.
+	// Attention holds the problems that need a person's attention, the most urgent first.
 	Attention []Problem `json:"attention"`
 
-	// Queues are the queues by name: the ones first seen, if there are more than 1000. Total is how
-	// many there are.
+	// Queues are the queues by name: the 1000 first seen, if there are more. Total counts them all.
 	Queues []QueueStatus `json:"queues"`
 	Total  int           `json:"total"`
 
 	Workers Workforce `json:"workers"`
 	Rates   Rates     `json:"rates"`
 
-	// RatesFrom and RatesTo are the time that the rates are of.
+	// RatesFrom and RatesTo are the bounds of the time that the rates cover.
 	RatesFrom time.Time `json:"rates_from"`
 	RatesTo   time.Time `json:"rates_to"`
 
 	Failures []Group `json:"failures"` // the largest groups first
 
-	// FullLimits are the limits that keep jobs waiting, of the first 100 that are defined.
+	// FullLimits are the limits that keep jobs waiting, among the first 100 defined.
 	FullLimits []inspect.LimitInfo `json:"full_limits"`
 
-	// Damaged are the keys that are not what they should be, so that figures are missing.
+	// Damaged are the keys with values of a wrong type. Figures that need them are missing.
 	Damaged []inspect.DamagedKey `json:"damaged,omitempty"`
 
 	Memory inspect.Memory `json:"memory"` // of the server
 
-	// Listed are the workers one by one.
+	// Refuses is the reason that the server refuses every change: MISCONF while it can't write its
+	// data to disk, NOREPLICAS while too few replicas follow it, or READONLY while it is a replica
+	// itself. It is empty if the server accepts them.
+	Refuses string `json:"refuses,omitempty"`
+
+	// Listed are the workers, one by one.
 	Listed []inspect.Worker `json:"-"`
 
-	asOf    time.Time // by the clock of the server
+	asOf    time.Time // by the server's clock
+	master  string    // the address of the master if the server is a replica
 	overdue []inspect.Schedule
-	failing string // the largest of the failure groups that jobs come into
+	failing string       // the failure group that most of the failing jobs enter
+	held    []*qless.Job // scheduled jobs whose unique keys refuse puts, the last one due first
 }
 
-// Failed returns how many jobs have failed, in all groups.
+// Failed returns the number of failed jobs, in all groups.
 func (s *Status) Failed() int {
 	sum := 0
 	for _, group := range s.Failures {
@@ -58,42 +71,55 @@ func (s *Status) Failed() int {
 	return sum
 }
 
-// statusWindow is the time that the rates of a status are of.
+// statusWindow is the time that the rates of a status cover.
 const statusWindow = 5 * time.Minute
 
-// A QueueStatus is a queue with its rates, and how many workers are known to take its jobs.
+// A QueueStatus is a queue with its rates and the number of workers known to take its jobs.
 type QueueStatus struct {
 	inspect.QueueOverview
 	Workers int   `json:"workers"`
 	Rates   Rates `json:"rates"`
 
-	rated   bool   // its max-rate allows no job at the moment
-	blocked *Cause // it has jobs that wait for failed ones
-	distant *distantJob
+	rated     bool   // its max-rate allows no job at present
+	unhandled string // a klass whose jobs its workers release
+	blocked   *Cause // the cause of jobs that wait for failed ones
+	distant   *distantJob
 }
 
-// Rates are how many jobs end in a minute, on the average of the last minutes.
+// MarshalJSON writes the fields of the overview beside its own.
+func (q QueueStatus) MarshalJSON() ([]byte, error) {
+	type overview inspect.QueueOverview
+	return json.Marshal(struct {
+		overview
+		Oldest  *units.Text `json:"oldest"`
+		Workers int         `json:"workers"`
+		Rates   Rates       `json:"rates"`
+	}{overview(q.QueueOverview), units.Known(q.Oldest), q.Workers, q.Rates})
+}
+
+// Rates are the average numbers of jobs that ended per minute over the last few minutes.
 type Rates struct {
 	Completed float64 `json:"completed_per_minute"`
 	Failed    float64 `json:"failed_per_minute"`
 	Retried   float64 `json:"retried_per_minute"`
 }
 
-func (r *Rates) add(other Rates) {
+// Add adds other to r.
+func (r *Rates) Add(other Rates) {
 	r.Completed += other.Completed
 	r.Failed += other.Failed
 	r.Retried += other.Retried
 }
 
-// A Workforce is what the workers are, all together.
+// A Workforce summarizes the workers of a namespace.
 type Workforce struct {
 	Registered int `json:"registered"` // registered workers
 	Silent     int `json:"silent"`     // workers that never register
 	Gone       int `json:"gone"`       // workers that have died
-	Slots      int `json:"slots"`      // how many jobs the registered ones run at once
-	Busy       int `json:"busy"`       // how many jobs these have
-	Held       int `json:"held"`       // how many jobs all workers have
-	Stalled    int `json:"stalled"`    // how many of these have lost their locks
+	Slots      int `json:"slots"`      // of the registered workers
+	Busy       int `json:"busy"`       // jobs that these workers hold
+	Held       int `json:"held"`       // jobs that all workers hold
+	Stalled    int `json:"stalled"`    // held jobs with expired locks
 }
 
 // A Group is a failure group.
@@ -102,51 +128,75 @@ type Group struct {
 	Jobs int    `json:"jobs"`
 }
 
-// A StatusReader reads what a namespace does, perhaps again and again.
+// A StatusReader reads the status of a namespace, once or repeatedly.
 type StatusReader struct {
 	Client *qless.Client
 
-	// Late is for how long the oldest job of a queue may wait before the queue needs attention.
+	// Late is the longest that the oldest job of a queue may wait before the queue needs attention.
 	Late time.Duration
 
-	// Rates, if set, returns how many jobs of each queue have ended lately. A program that reads
-	// the status often may keep what was counted in minutes that are over. By default the last 5
-	// minutes are read each time.
+	// Rates, if set, returns the numbers of jobs of each queue that ended recently. A program that
+	// reads the status often may cache the counts of past minutes. By default, each call reads the
+	// last 5 minutes.
 	Rates func(ctx context.Context) (QueueRates, error)
 }
 
-// QueueRates are how many jobs of each queue have ended in a time. A queue may be there more than
-// once.
+// QueueRates counts the jobs of each queue that ended between two times. A queue may occur more
+// than once.
 type QueueRates struct {
 	From, To time.Time
 	Queues   []inspect.RateGroup
 }
 
-// ReadStatus reads what the namespace does, as [StatusReader.Read].
+// ReadStatus reads the status of the client's namespace. See [StatusReader.Read].
 func ReadStatus(
 	ctx context.Context, client *qless.Client, late time.Duration,
 ) (*Status, error) {
 	return (&StatusReader{Client: client, Late: late}).Read(ctx)
 }
 
-// Read reads what the namespace does, without changing anything. It costs the server one script for
-// 200 queues ([inspect.Inspector.Overview]), three commands a worker, one for each minute of the
-// rates, and one script a limit that keeps jobs waiting; one for each of the 20 queues that wait
-// longest, three for each of the 10 with the most jobs that depend on others, and when jobs fail
-// one for each of the 5 largest failure groups.
+// Read reads the status of the namespace without changing anything. It costs the server two
+// commands, one script per 200 queues ([inspect.Inspector.Overview]), three commands per worker,
+// one per minute of the rates, and one script per limit that keeps jobs waiting. It also costs one
+// call for each of the 20 queues that have waited longest, three for each of the 10 with the most
+// jobs that depend on others, and while jobs fail, one for each of the 5 largest failure groups.
+// The jobs whose unique keys have refused puts cost a command and a script.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{
-		s.readOverview, s.readWorkers, s.readRates, s.readSchedules,
-		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant,
+		s.readOverview, s.readRefusal, s.readWorkers, s.readRates, s.readSchedules,
+		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant, s.readHeld,
 	}
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {
-			return nil, err
+			return nil, coded(err)
 		}
 	}
 	s.Attention = s.problems(r.Late)
 	return s, nil
+}
+
+// readRefusal finds out whether the server accepts changes. The server does not even answer a PING
+// while it can't write to its disk, and INFO counts its replicas if it requires any. Other errors
+// do not matter here: the user may lack permission for INFO, or another master may have taken over.
+func (s *Status) readRefusal(ctx context.Context, r *StatusReader) error {
+	server, err := redisx.ServerOf(ctx, r.Client.Redis(), r.Client.Namespace())
+	if err != nil {
+		return err
+	}
+	pipe := server.Pipeline()
+	ping, info := pipe.Ping(ctx), pipe.Info(ctx, "replication")
+	_, _ = pipe.Exec(ctx)
+	fields := redisx.ParseInfo(info.Val())
+	switch {
+	case fields["role"] == "slave":
+		s.Refuses, s.master = readOnly, net.JoinHostPort(fields["master_host"], fields["master_port"])
+	case fields["min_slaves_good_slaves"] == "0":
+		s.Refuses = noReplicas
+	case redis.HasErrorPrefix(ping.Err(), misconf):
+		s.Refuses = misconf
+	}
+	return ctx.Err()
 }
 
 func (s *Status) readOverview(ctx context.Context, r *StatusReader) error {
@@ -161,18 +211,20 @@ func (s *Status) readOverview(ctx context.Context, r *StatusReader) error {
 		s.Queues[i].QueueOverview = queue
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueStatus) int { return cmp.Compare(a.Name, b.Name) })
-	s.addFailures(seen.FailureGroups)
+	s.Failures = GroupsOf(seen.FailureGroups)
 	return s.readLimits(ctx, r.Client, seen.Limits)
 }
 
-func (s *Status) addFailures(groups map[string]int) {
-	s.Failures = []Group{}
-	for name, jobs := range groups {
-		s.Failures = append(s.Failures, Group{name, jobs})
+// GroupsOf returns failure groups from their sizes, the largest first.
+func GroupsOf(sizes map[string]int) []Group {
+	groups := make([]Group, 0, len(sizes))
+	for name, jobs := range sizes {
+		groups = append(groups, Group{name, jobs})
 	}
-	slices.SortFunc(s.Failures, func(a, b Group) int {
+	slices.SortFunc(groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name))
 	})
+	return groups
 }
 
 func (s *Status) readLimits(
@@ -199,7 +251,7 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 	}
 	s.Listed = workers
 	for i := range workers {
-		s.Workers.add(&workers[i])
+		s.Workers.Count(&workers[i])
 	}
 	for i := range s.Queues {
 		q := &s.Queues[i]
@@ -209,10 +261,45 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 			}
 		}
 	}
+	s.addUnhandled(workers)
 	return nil
 }
 
-func (w *Workforce) add(worker *inspect.Worker) {
+// addUnhandled notes for each queue a klass that a worker released for lack of a handler, unless
+// another worker of the queue has one.
+func (s *Status) addUnhandled(workers []inspect.Worker) {
+	for i := range workers {
+		if workers[i].Info == nil {
+			continue
+		}
+		for _, jobs := range workers[i].Info.Unhandled {
+			at, known := slices.BinarySearchFunc(s.Queues, jobs.Queue, func(q QueueStatus, name string) int {
+				return cmp.Compare(q.Name, name)
+			})
+			if !known || s.Queues[at].unhandled != "" {
+				continue
+			}
+			force := newWorkforce(workers, jobs.Queue)
+			if len(force.silent) == 0 && !force.handles(jobs.Klass) {
+				s.Queues[at].unhandled = jobs.Klass
+			}
+		}
+	}
+}
+
+// Add adds the workers of another namespace to w.
+func (w *Workforce) Add(other Workforce) {
+	w.Registered += other.Registered
+	w.Silent += other.Silent
+	w.Gone += other.Gone
+	w.Slots += other.Slots
+	w.Busy += other.Busy
+	w.Held += other.Held
+	w.Stalled += other.Stalled
+}
+
+// Count adds a worker.
+func (w *Workforce) Count(worker *inspect.Worker) {
 	w.Held += worker.Jobs
 	w.Stalled += worker.Stalled
 	switch {
@@ -247,9 +334,9 @@ func (s *Status) readRates(ctx context.Context, r *StatusReader) error {
 			Retried:   float64(group.Retried) / minutes,
 		}
 		sum := byQueue[group.Name]
-		sum.add(rates)
+		sum.Add(rates)
 		byQueue[group.Name] = sum
-		s.Rates.add(rates)
+		s.Rates.Add(rates)
 	}
 	for i := range s.Queues {
 		s.Queues[i].Rates = byQueue[s.Queues[i].Name]
@@ -257,7 +344,7 @@ func (s *Status) readRates(ctx context.Context, r *StatusReader) error {
 	return nil
 }
 
-// lastRates reads the rates of the last minutes.
+// lastRates reads the rates of the last few minutes.
 func (r *StatusReader) lastRates(ctx context.Context) (QueueRates, error) {
 	now := time.Now()
 	from := now.Add(-statusWindow).Truncate(time.Minute)
@@ -280,7 +367,7 @@ func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
 	return nil
 }
 
-// isDamaged reports whether a key has another kind of value than it should have, and notes it.
+// isDamaged reports whether a key has a value of a wrong type. If so, it adds the key to s.Damaged.
 func (s *Status) isDamaged(ctx context.Context, client *qless.Client, name, want string) bool {
 	key := s.Namespace + name
 	kind, err := client.Redis().Type(ctx, key).Result()
@@ -291,7 +378,8 @@ func (s *Status) isDamaged(ctx context.Context, client *qless.Client, name, want
 	return true
 }
 
-// How many queues and groups are looked at more closely, and the wait from which a queue is.
+// The numbers of queues and groups that are examined more closely, and the shortest wait for which
+// the max-rate of a queue is.
 const (
 	maxRatedQueues   = 20
 	maxBlockedQueues = 10
@@ -299,7 +387,7 @@ const (
 	ratedFrom        = 10 * time.Second
 )
 
-// mostly returns the queues with a figure above 0, the largest first, at most n.
+// mostly returns up to n queues whose figure is above 0, the largest first.
 func (s *Status) mostly(n int, figure func(*QueueStatus) int) []*QueueStatus {
 	var found []*QueueStatus
 	for i := range s.Queues {
@@ -329,8 +417,8 @@ func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
 	return nil
 }
 
-// readDependencies finds the queues with jobs that wait for failed ones. A damaged key keeps only
-// its own queue out.
+// readDependencies finds the queues with jobs that wait for failed ones. A damaged key excludes
+// only its own queue.
 func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
 	for _, q := range s.mostly(maxBlockedQueues, func(q *QueueStatus) int { return q.Depends }) {
 		l := newLook(ctx, r.Client, q.Name)
@@ -349,14 +437,16 @@ func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
 	return nil
 }
 
-// readFailing finds the largest failure group that jobs have come into lately.
+// readFailing finds the failure group with more than half of the jobs that failed recently.
 func (s *Status) readFailing(ctx context.Context, r *StatusReader) error {
 	if s.Rates.Failed == 0 {
 		return nil
 	}
 	in := inspect.New(r.Client)
+	minutes := max(1, s.RatesTo.Sub(s.RatesFrom).Minutes())
+	half := int(math.Round(s.Rates.Failed*minutes)) / 2
 	for _, group := range s.Failures[:min(maxFailingGroups, len(s.Failures))] {
-		last, err := in.Failed(group.Name).List(ctx, inspect.Range{Limit: 1})
+		last, err := in.Failed(group.Name).List(ctx, inspect.Range{Offset: half, Limit: 1})
 		if err != nil && !errors.Is(err, qless.ErrServer) {
 			return err
 		}

@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestAStatusHasTheRatesThatItIsGiven(t *testing.T) {
@@ -74,7 +76,7 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	}
 	require.Equal(t, "broken", found["failed_dependency"].JID)
 	require.Equal(t, "timeout", found["failed_dependency"].Group)
-	require.Equal(t, "queue reports has jobs that wait for failed ones: 1, for instance for broken",
+	require.Equal(t, "queue reports has 1 job waiting for failed ones, such as broken",
 		found["failed_dependency"].Sentence)
 	require.Equal(t, []string{"why", "slow"}, found["max_rate"].Command)
 
@@ -87,13 +89,51 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	require.Equal(t, "reports", status.Attention[0].Queue)
 }
 
+func TestAStatusNamesTheGroupThatMostJobsFailIn(t *testing.T) {
+	e := newEnv(t)
+	fail := func(group, jids string) {
+		e.put("mail", jids)
+		for _, job := range e.pop("mail", len(strings.Fields(jids))) {
+			e.do(job.Fail(t.Context(), group, "why"))
+		}
+	}
+	fail("old", "j1 j2 j3 j4 j5 j6 j7")
+	e.clock.Advance(time.Hour)
+	to := e.clock.Now()
+	failed := 5
+	reader := doctor.StatusReader{Client: e.Client, Rates: func(context.Context) (doctor.QueueRates, error) {
+		return doctor.QueueRates{From: to.Add(-time.Minute), To: to, Queues: []inspect.RateGroup{
+			{Name: "mail", Rates: inspect.Rates{Failed: failed}},
+		}}, nil
+	}}
+	problem := func() doctor.Problem {
+		status, err := reader.Read(t.Context())
+		require.NoError(t, err)
+		require.Len(t, status.Attention, 1)
+		require.Equal(t, "failing", status.Attention[0].Code)
+		return status.Attention[0]
+	}
+	fail("timeout", "t1 t2 t3")
+	fail("refused", "r1 r2")
+	p := problem()
+	require.Equal(t, []string{"failed", "show", "timeout"}, p.Command)
+	require.Contains(t, p.Sentence, ", most in timeout")
+
+	fail("refused", "r3")
+	failed++
+	p = problem()
+	require.Empty(t, p.Group)
+	require.Equal(t, []string{"failed", "ls"}, p.Command)
+	require.NotContains(t, p.Sentence, "most in")
+}
+
 func TestAStatusKnowsDistantJobs(t *testing.T) {
 	e := newEnv(t)
 	const day = 24 * time.Hour
 	e.put("mail", "soon", qless.Delay(400*time.Hour))
 	e.put("trials", "planned", qless.Delay(40*day))
 	e.put("reports", "next-decade", qless.Delay(3652*day))
-	e.put("sync", "claims", qless.Delay(40*day), qless.Unique("acme"))
+	e.put("sync", "next-year", qless.Delay(370*day))
 	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, status.Attention, 1)
@@ -101,12 +141,44 @@ func TestAStatusKnowsDistantJobs(t *testing.T) {
 	require.Equal(t, "distant", p.Code)
 	require.Equal(t, []string{"reports", "sync"}, p.Queues)
 	require.Equal(t, []string{"job", "show", "next-decade"}, p.Command)
+}
 
-	e.do(e.Cancel(t.Context(), "next-decade"))
-	status, err = doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-	require.NoError(t, err)
-	require.Contains(t, status.Attention[0].Sentence, "It holds a unique key until then")
-	require.Equal(t, "claims", status.Attention[0].JID)
+func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	refused := func(queue, key string) {
+		_, err := e.Queue(queue).Put(ctx, "Sync", nil, qless.Unique(key))
+		require.ErrorIs(t, err, qless.ErrExists)
+	}
+	held := func() []doctor.Problem {
+		status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
+		require.NoError(t, err)
+		return status.Attention
+	}
+	e.put("sync", "old", qless.Delay(time.Hour), qless.Unique("acme"))
+	e.put("sync", "soon", qless.Delay(time.Minute), qless.Unique("globex"))
+	e.put("sync", "quiet", qless.Delay(time.Hour), qless.Unique("umbrella"))
+	e.put("sync", "timed", qless.Delay(time.Hour), qless.Unique("hooli").For(2*time.Hour))
+	refused("crm", "hooli")
+	refused("crm", "acme")
+	refused("crm", "globex")
+	require.Equal(t, []doctor.Problem{{
+		Code: "unique_held", Queue: "sync", JID: "old", Command: []string{"job", "show", "old"},
+		Sentence: "puts with the unique key of job old are refused until it is due at " +
+			e.clock.Now().Add(time.Hour).UTC().Format(time.DateTime) + " UTC",
+	}}, held())
+
+	e.put("mail", "later", qless.Delay(2*time.Hour), qless.Unique("initech"))
+	refused("crm", "initech")
+	require.Len(t, held(), 1)
+	require.Equal(t, "puts with the unique keys of 2 jobs are refused until these are due, "+
+		"the last at "+e.clock.Now().Add(2*time.Hour).UTC().Format(time.DateTime)+" UTC",
+		held()[0].Sentence)
+	require.Equal(t, "later", held()[0].JID)
+
+	e.do(e.Cancel(ctx, "later", "soon", "timed"))
+	e.clock.Advance(55 * time.Minute)
+	require.Empty(t, held(), "it is due soon")
 }
 
 func TestAStatusNamesTheDamagedListOfSchedules(t *testing.T) {
@@ -115,4 +187,58 @@ func TestAStatusNamesTheDamagedListOfSchedules(t *testing.T) {
 	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, e.Namespace()+"x:schedule-ids", status.Attention[0].Key)
+}
+
+func TestAStatusSaysThatTheServerRefusesChanges(t *testing.T) {
+	server := testkit.Start(t)
+	client, err := qless.New(server.Client(t), nil)
+	require.NoError(t, err)
+	for _, code := range []string{"MISCONF", "NOREPLICAS"} {
+		undo := server.Refuse(t, code)
+		status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, code, status.Refuses)
+		require.Equal(t, "refused", status.Attention[0].Code)
+		_, err = client.Queue("mail").Put(t.Context(), "Send", nil)
+		require.ErrorContains(t, err, code)
+		undo()
+		status, err = doctor.ReadStatus(t.Context(), client, time.Hour)
+		require.NoError(t, err)
+		require.Empty(t, status.Attention)
+	}
+}
+
+func TestAStatusSaysThatTheServerIsAReplica(t *testing.T) {
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	client, err := qless.New(rdb, nil)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, "READONLY", status.Refuses)
+	require.Equal(t, "refused", status.Attention[0].Code)
+	require.Equal(t, "the server is a replica of 127.0.0.1:1: it refuses puts, and workers get no jobs",
+		status.Attention[0].Sentence)
+}
+
+func TestAStatusKnowsKlassesThatNoWorkerHandles(t *testing.T) {
+	e := newEnv(t)
+	e.put("mail", "j1", qless.Delay(time.Minute))
+	register := func(name, klass, more string) {
+		info := `{"queues":["mail"],"klasses":["` + klass + `"],"slots":1` + more + `}`
+		e.do(errOf(e.Do(t.Context(), "worker.register", name, "0", info)))
+	}
+	codes := func() (codes []string) {
+		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+		require.NoError(t, err)
+		for _, p := range status.Attention {
+			codes = append(codes, p.Code+" "+p.Queue)
+		}
+		return codes
+	}
+	register("w1", "Send", `,"unhandled":[{"queue":"mail","klass":"Bill"},{"queue":"gone","klass":"Bill"}]`)
+	require.Equal(t, []string{"no_handler mail"}, codes())
+	register("w2", "B*", "")
+	require.Empty(t, codes(), "another worker handles them")
 }

@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 )
 
 // A Code is the kind of a [Cause]. Programs may rely on it: it does not change.
@@ -13,8 +15,7 @@ type Code string
 
 // The codes of causes, in the order in which [Why] looks for them.
 const (
-	// CodeUnknown means that no client has put a job into a queue of this name, or that the queue
-	// was forgotten, and that it has no jobs.
+	// CodeUnknown means that no queue of this name is known: it never had a job, or it was forgotten.
 	CodeUnknown Code = "unknown"
 
 	// CodeEmpty means that the queue has no jobs.
@@ -23,70 +24,74 @@ const (
 	// CodePaused means that the queue is paused.
 	CodePaused Code = "paused"
 
-	// CodeMaxConcurrency means that as many jobs of the queue run as may run at once.
+	// CodeMaxConcurrency means that the queue runs as many jobs as its max-concurrency allows.
 	CodeMaxConcurrency Code = "max_concurrency"
 
-	// CodeMaxRate means that as many jobs of the queue were started as may be started in a time.
+	// CodeMaxRate means that the queue has started as many jobs as its max-rate allows.
 	CodeMaxRate Code = "max_rate"
 
-	// CodeLimit means that a limit ([qless.Limits]) has no room for jobs of the queue.
+	// CodeLimit means that jobs of the queue wait for a limit ([qless.Limits]).
 	CodeLimit Code = "limit"
 
 	// CodeWorkersPaused means that all workers that take jobs from the queue are paused or stopping.
 	CodeWorkersPaused Code = "workers_paused"
 
-	// CodeNoWorkers means that no worker is known that takes jobs from the queue.
+	// CodeNoWorkers means that no known worker takes jobs from the queue.
 	CodeNoWorkers Code = "no_workers"
 
-	// CodeWorkersBusy means that all workers that take jobs from the queue have no free slot.
+	// CodeWorkersBusy means that none of the workers that take jobs from the queue has a free slot.
 	CodeWorkersBusy Code = "workers_busy"
 
 	// CodeNoHandler means that no worker that takes jobs from the queue has a handler for a klass.
 	CodeNoHandler Code = "no_handler"
 
-	// CodeScheduled means that jobs wait for their time.
+	// CodeScheduled means that jobs are scheduled for later.
 	CodeScheduled Code = "scheduled"
 
-	// CodeRecurring means that the next job of the queue comes from a recurring one.
+	// CodeRecurring means that the queue has only recurring jobs.
 	CodeRecurring Code = "recurring"
 
 	// CodeDepends means that jobs wait for others to complete.
 	CodeDepends Code = "depends"
 
-	// CodeFailedDependency means that jobs wait for others that have failed, and keep waiting until
-	// an operator acts.
+	// CodeFailedDependency means that jobs wait for others that have failed, until an operator acts.
 	CodeFailedDependency Code = "failed_dependency"
 
-	// CodeUntold means that jobs with a [qless.OnFailure] wait for others that were failed by a
-	// script that does not notify them.
+	// CodeUntold means that jobs with a [qless.OnFailure] wait for others that a script has failed
+	// without notifying them.
 	CodeUntold Code = "untold"
+
+	// CodeUnswept means that jobs have outlived their lifetimes, or wait for others that have or that
+	// are complete, and that nothing has noticed that yet.
+	CodeUnswept Code = "unswept"
 
 	// CodeOpenBatch means that callbacks wait for their batches to be committed.
 	CodeOpenBatch Code = "open_batch"
 
-	// CodeGrace means that workers have lost their locks on jobs, and have a last time to report.
+	// CodeGrace means that workers have lost their locks on jobs, but may still end them in the grace
+	// period.
 	CodeGrace Code = "grace"
 
-	// CodeStalled means that locks have ended, and no worker has asked the queue for jobs since.
+	// CodeStalled means that locks have expired, and no worker has asked the queue for jobs since.
 	CodeStalled Code = "stalled"
 
-	// CodeUnhandled means that jobs have failed because a worker of another language could not find
+	// CodeUnhandled means that jobs have failed because a worker in another language could not find
 	// the code for their klass.
 	CodeUnhandled Code = "unhandled"
 
 	// CodeNoCompletions means that jobs of a klass have waited for long, and that no Go worker has
-	// completed any of them lately.
+	// completed one of that klass recently.
 	CodeNoCompletions Code = "no_completions"
 
-	// CodeRunning means that the queue waits for nothing: all of its jobs run.
+	// CodeRunning means that no job waits: all jobs of the queue are running.
 	CodeRunning Code = "running"
 
-	// CodeFlowing means that nothing was found that keeps the jobs waiting: workers with free slots
-	// take jobs from the queue.
+	// CodeFlowing means that nothing seems to keep the jobs waiting: workers with free slots take
+	// jobs from the queue.
 	CodeFlowing Code = "flowing"
 )
 
-// An Explanation lists the causes that a queue waits for.
+// An Explanation lists the causes that keep the jobs of a queue waiting.
 type Explanation struct {
 	Queue  string            `json:"queue"`
 	Counts qless.QueueCounts `json:"counts"`
@@ -94,46 +99,46 @@ type Explanation struct {
 	// Latency has the waiting times of the jobs that could be popped.
 	Latency inspect.Latency `json:"latency"`
 
-	// Causes are what keeps jobs waiting, the likeliest first. There is at least one.
+	// Causes has at least one cause, the likeliest first.
 	Causes []Cause `json:"causes"`
 }
 
-// A Cause is one thing that a queue waits for. Which of the figures are set depends on its code.
+// A Cause is a reason for the jobs of a queue to wait. The fields that are set depend on its code.
 type Cause struct {
 	Code Code `json:"code"`
 
-	// Sentence says it in words, for a person to read.
+	// Sentence describes the cause in words.
 	Sentence string `json:"sentence"`
 
-	// Certain is true if it surely keeps jobs waiting. Otherwise it may: not all is known, for
-	// instance about workers of other languages.
+	// Certain is true if the cause is known to keep jobs waiting. Otherwise it may, because not
+	// everything is known, for instance about workers in other languages.
 	Certain bool `json:"certain"`
 
-	// Jobs is how many jobs it concerns. With Sampled, that is how many of the first ones.
+	// Jobs is the number of jobs affected. If Sampled is true, it counts the first ones only.
 	Jobs    int  `json:"jobs,omitempty"`
 	Sampled bool `json:"sampled,omitempty"`
 
-	// JIDs are some of these jobs: the ones that can't run, or that hold up others.
+	// JIDs are some of these jobs: jobs that can't run, or that hold up others.
 	JIDs []string `json:"jids,omitempty"`
 
-	// Until is when the cause ends if nothing else happens.
+	// Until is the time at which the cause ends by itself.
 	Until time.Time `json:"until,omitzero"`
 
-	// Max is how many may run or be started, and Per in which time.
+	// Max is the maximum number of jobs that may run, or that may start in the time Per.
 	Max int           `json:"max,omitempty"`
-	Per time.Duration `json:"per,omitempty"` // in nanoseconds
+	Per time.Duration `json:"per,omitempty"` // in JSON, text such as "1m30s"
 
-	// Limit is the limit that is full, with the jobs that have its slots.
+	// Limit is the full limit, with the jobs that hold its slots.
 	Limit *inspect.LimitInfo `json:"limit,omitempty"`
 
-	// Workers are the names of the workers that the sentence is about, at most 20.
+	// Workers are the names of the workers concerned, at most 20.
 	Workers []string `json:"workers,omitempty"`
 
-	// Slots is how many jobs these workers run at once, and Busy how many they have.
+	// Slots is the number of slots of these workers, and Busy the number of jobs that they hold.
 	Slots int `json:"slots,omitempty"`
 	Busy  int `json:"busy,omitempty"`
 
-	// Silent is the number of listed workers that have not registered, so that their queues are
+	// Silent is the number of listed workers that are not registered, so that their queues are
 	// unknown.
 	Silent int `json:"silent,omitempty"`
 
@@ -153,6 +158,24 @@ type Cause struct {
 	Retried   int `json:"retried,omitempty"`
 }
 
+// MarshalJSON writes Per as text.
+func (c Cause) MarshalJSON() ([]byte, error) {
+	type fields Cause
+	return json.Marshal(struct {
+		fields
+		Per units.Text `json:"per,omitempty"`
+	}{fields(c), units.Text(c.Per)})
+}
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (c *Cause) UnmarshalJSON(text []byte) error {
+	type fields Cause
+	return json.Unmarshal(text, &struct {
+		*fields
+		Per *units.Text `json:"per"`
+	}{(*fields)(c), (*units.Text)(&c.Per)})
+}
+
 // A Blocker is a job that others wait for.
 type Blocker struct {
 	JID   string      `json:"jid"`
@@ -160,29 +183,28 @@ type Blocker struct {
 	Queue string      `json:"queue,omitempty"`
 	State qless.State `json:"state"`
 	Group string      `json:"group,omitempty"` // of its failure, if it has failed
-	Jobs  int         `json:"jobs"`            // of the queue that wait for it
+	Jobs  int         `json:"jobs"`            // jobs of the queue that wait for it
 }
 
-// How much Why reads at most.
+// Limits of what Why reads.
 const (
 	maxLooked   = 100 // jobs of each list
-	maxFollowed = 20  // jobs whose dependencies are read
+	maxFollowed = 20  // jobs whose dependencies, or lives, are read
 	maxBlockers = 200 // dependencies
 	maxLimits   = 5   // limits
 	maxNamed    = 20  // names in a cause
 	maxRated    = 10  // klasses whose rates are read one by one
 )
 
-// Why explains what a queue waits for. The causes are in order of likelihood: a paused queue,
-// limits, workers, then what jobs wait for by themselves: others first, then their time. If there
-// is nothing to take yet, what they wait for comes before the causes about workers.
+// Why explains why the jobs of a queue wait. The causes are in order of likelihood: a paused queue,
+// limits, workers, then the dependencies and the delays of the jobs themselves. If there is no job
+// to take yet, dependencies and delays come before workers.
 //
-// Why uses the public methods of the client only, in about fifteen to fifty calls, which run one
-// after another: a queue that is in use changes in between. It looks at no more than 100 jobs in
-// each list of the queue, the dependencies of 20 jobs, and 5 limits, about 2000 commands on the
-// server, and it lists the workers (3 commands for each). Only for a queue without jobs it counts
-// those of all known queues (9 commands for each). As [qless.Queue.Counts] does, it moves jobs that
-// are due; otherwise it changes nothing.
+// Why makes about fifteen to fifty calls, one after another; a queue in use changes between them.
+// It reads up to 100 jobs of each list of the queue, the dependencies of 20 jobs, the lives of 40,
+// and 5 limits, with about 2000 commands on the server, and lists the workers (3 commands per
+// worker). For a queue without jobs, it counts the jobs of all known queues (9 commands per queue).
+// Like [qless.Queue.Counts], it moves jobs that are due; otherwise it changes nothing.
 func Why(ctx context.Context, client *qless.Client, queue string) (*Explanation, error) {
 	if client == nil {
 		return nil, invalid("Why needs a client")

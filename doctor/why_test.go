@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// free is what a worker with free slots says.
+// free is the registration of a worker with free slots.
 const free = `{"queues":["q"],"klasses":["K"],"slots":5}`
 
 // why returns the explanation of the queue q.
@@ -66,7 +66,7 @@ func TestAQueueThatNobodyKnows(t *testing.T) {
 	e := newEnv(t)
 	c := e.only(doctor.CodeUnknown)
 	require.True(t, c.Certain)
-	require.Equal(t, `No queue "q" is known: nobody has put a job into it, or it was forgotten.`, c.Sentence)
+	require.Equal(t, `No queue "q" is known: it never had a job, or it was forgotten.`, c.Sentence)
 }
 
 func TestAQueueWithoutJobs(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAQueueAtItsMaxConcurrency(t *testing.T) {
 	require.Equal(t, []any{true, 2, 1, 1}, []any{c.Certain, c.Jobs, c.Max, c.Busy})
 	require.Equal(t, []string{"j1"}, c.JIDs)
 	require.Equal(t, []string{"w1"}, c.Workers)
-	require.Equal(t, "No more than 1 job of the queue may run at once, and 1 job runs.", c.Sentence)
+	require.Equal(t, "No more than 1 job of the queue may run at once, and 1 job runs: j1.", c.Sentence)
 }
 
 func TestAQueueAtItsMaxRate(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAQueueAtItsMaxRate(t *testing.T) {
 	c := e.only(doctor.CodeMaxRate)
 	require.Equal(t, []any{true, 1, 2, time.Minute}, []any{c.Certain, c.Jobs, c.Max, c.Per})
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
-	require.Contains(t, c.Sentence, "No more than 2 jobs may be started in 1m0s: the next one may at 2024-01-02 12:01:00")
+	require.Contains(t, c.Sentence, "No more than 2 jobs may start in 1m0s, the next one at 2024-01-02 12:01:00")
 }
 
 func TestAFullLimitAndWhoHoldsIt(t *testing.T) {
@@ -145,7 +145,7 @@ func TestALimitWhoseRateIsUsedUp(t *testing.T) {
 	e.do(e.rdb.HSet(e.ctx, "ql:x:limits", "api", "0 9 60").Err()) // so that no worker notices
 	c = e.cause(doctor.CodeLimit)
 	require.False(t, c.Certain)
-	require.Contains(t, c.Sentence, "has room by now")
+	require.Contains(t, c.Sentence, "has free slots now")
 }
 
 func TestNoWorkerListens(t *testing.T) {
@@ -153,7 +153,7 @@ func TestNoWorkerListens(t *testing.T) {
 	e.put("q", "j")
 	c := e.only(doctor.CodeNoWorkers)
 	require.True(t, c.Certain)
-	require.Equal(t, "No worker is known that takes jobs from the queue.", c.Sentence)
+	require.Equal(t, "No known worker takes jobs from the queue.", c.Sentence)
 
 	e.register("elsewhere", `{"queues":["other","!q","*-q"],"klasses":["K"],"slots":5}`)
 	require.True(t, e.only(doctor.CodeNoWorkers).Certain)
@@ -163,7 +163,19 @@ func TestNoWorkerListens(t *testing.T) {
 	c = e.only(doctor.CodeNoWorkers)
 	require.False(t, c.Certain, "w1 may take jobs from q")
 	require.Equal(t, 1, c.Silent)
-	require.Contains(t, c.Sentence, "It is not known from which queues 1 listed worker takes jobs")
+	require.Contains(t, c.Sentence, "The queues of 1 listed worker are unknown")
+}
+
+func TestTheWorkersOfAQueueHaveDied(t *testing.T) {
+	e := newEnv(t)
+	e.register("elsewhere", `{"queues":["other"],"klasses":["K"],"slots":5}`)
+	e.register("dead", free)
+	e.clock.Advance(151 * time.Second)
+	e.put("q", "j")
+	c := e.only(doctor.CodeNoWorkers)
+	require.True(t, c.Certain)
+	require.Zero(t, c.Silent)
+	require.Equal(t, "No known worker takes jobs from the queue. Gone: dead.", c.Sentence)
 }
 
 func TestAllWorkersArePaused(t *testing.T) {
@@ -183,7 +195,7 @@ func TestAllWorkersAreBusy(t *testing.T) {
 	e.pop("q", 2)
 	c := e.only(doctor.CodeWorkersBusy)
 	require.Equal(t, []any{true, 1, 2, 2}, []any{c.Certain, c.Jobs, c.Slots, c.Busy})
-	require.Equal(t, "1 worker takes jobs from the queue, and none has a free slot: 2 jobs, 2 slots in all.",
+	require.Equal(t, "1 worker takes jobs from the queue, and none has a free slot: 2 jobs in 2 slots.",
 		c.Sentence)
 }
 
@@ -195,7 +207,7 @@ func TestWorkersThatSayNothingOfThemselvesMayBeBusy(t *testing.T) {
 	c := e.only(doctor.CodeWorkersBusy)
 	require.False(t, c.Certain)
 	require.Equal(t, []string{"w1"}, c.Workers)
-	require.Contains(t, c.Sentence, "1 worker runs jobs of it without saying how many at once")
+	require.Contains(t, c.Sentence, "1 worker runs its jobs with an unknown number of slots")
 }
 
 func TestAKlassThatNoWorkerHandles(t *testing.T) {
@@ -209,7 +221,7 @@ func TestAKlassThatNoWorkerHandles(t *testing.T) {
 	require.Equal(t, []string{"j1"}, c.JIDs)
 }
 
-// A real worker releases what it has no handler for.
+// A real worker releases jobs that it has no handler for.
 func TestAWorkerWithoutAHandlerIsNamed(t *testing.T) {
 	e := newEnvWith(t, nil)
 	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{
@@ -222,7 +234,7 @@ func TestAWorkerWithoutAHandlerIsNamed(t *testing.T) {
 	defer func() { e.do(worker.Stop(e.ctx)) }()
 	testkit.Until(t, "the job is released", func() bool {
 		found := e.why()
-		return strings.HasPrefix(codes(found), "scheduled no_handler")
+		return strings.HasPrefix(codes(found), "no_handler scheduled")
 	})
 	c := e.cause(doctor.CodeNoHandler)
 	require.Equal(t, []string{"j"}, c.JIDs)
@@ -237,7 +249,7 @@ func TestEverythingIsScheduled(t *testing.T) {
 	c := e.only(doctor.CodeScheduled)
 	require.Equal(t, []any{true, 2}, []any{c.Certain, c.Jobs})
 	require.WithinDuration(t, testkit.Noon.Add(time.Hour), c.Until, time.Second)
-	require.Contains(t, c.Sentence, "2 jobs wait for the times that they were put for, the next until 2024-01-02 13:00:00 UTC.")
+	require.Contains(t, c.Sentence, "2 jobs are scheduled, the next for 2024-01-02 13:00:00 UTC.")
 }
 
 func TestOnlyRecurringJobs(t *testing.T) {
@@ -266,12 +278,12 @@ func TestJobsWaitForOthersOfWhichSomeHaveFailed(t *testing.T) {
 	require.Equal(t, []string{"Timeout"}, failed.Groups)
 	require.Equal(t, []string{"d1"}, failed.JIDs)
 	require.Equal(t, []any{true, 1}, []any{failed.Certain, failed.Jobs})
-	require.Contains(t, failed.Sentence, "1 job waits for others of which 1 has failed, in Timeout")
+	require.Contains(t, failed.Sentence, "1 job waits for others, of which 1 has failed, in Timeout")
 	require.Equal(t, 1, waits.Jobs, "the other one is told already")
 	require.Equal(t, []doctor.Blocker{{
 		JID: "waits", Klass: "K", Queue: "other", State: qless.StateWaiting, Jobs: 2,
 	}}, waits.Blockers)
-	require.Equal(t, `1 job waits for others to complete, for instance for waits, which is waiting in "other".`,
+	require.Equal(t, `1 job waits for others to complete, such as waits, which is waiting in "other".`,
 		waits.Sentence)
 }
 
@@ -291,7 +303,7 @@ func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 	findings := e.examine()
 	requireFound(t, "untold j:runs", findings)
 	require.Equal(t, doctor.Leftover, findings[0].Severity)
-	require.Equal(t, "The job runs was not told that bad, for which it waits, has failed: a sweep tells it.",
+	require.Equal(t, "The job runs was not notified that bad, which it waits for, has failed: a sweep notifies it.",
 		findings[0].Sentence)
 	e.do(errOf(e.Sweep(e.ctx)))
 	require.Empty(t, e.examine())
@@ -333,7 +345,9 @@ func TestLocksOfDeadWorkers(t *testing.T) {
 	c := e.only(doctor.CodeStalled)
 	require.Equal(t, []any{true, 1, []string{"j1"}, []string{"w1"}},
 		[]any{c.Certain, c.Jobs, c.JIDs, c.Workers})
-	require.Contains(t, c.Sentence, "They belong to w1. No longer listed: w1.")
+	require.Contains(t, c.Sentence, "held by w1, have expired, and no worker has asked the queue for jobs since. No longer listed: w1.")
+	e.put("q", "j2")
+	e.only(doctor.CodeStalled)
 }
 
 func TestJobsThatFailedBecauseNobodyFoundTheirCode(t *testing.T) {
@@ -412,7 +426,7 @@ func TestAnExplanationIsJSON(t *testing.T) {
 	require.Equal(t, codes(found), codes(&again))
 }
 
-// However many jobs there are, Why looks at the first ones.
+// Why reads only the first jobs, however many there are.
 func TestWhyLooksAtABoundedNumberOfJobs(t *testing.T) {
 	e := newEnv(t)
 	var specs []qless.JobSpec
@@ -455,4 +469,14 @@ func TestWhyReturnsTheErrorsOfTheClient(t *testing.T) {
 	requireCode(t, qless.ErrServer, err)
 	_, err = doctor.Why(t.Context(), nil, "q")
 	require.Error(t, err)
+}
+
+func TestAJobThatWaitsForOneThatWaitsForOthers(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", "first")
+	e.put("q", "second", qless.DependsOn{"first"})
+	e.put("r", "third", qless.DependsOn{"second"})
+	found, err := doctor.Why(t.Context(), e.Client, "r")
+	require.NoError(t, err)
+	require.Contains(t, found.Causes[0].Sentence, `such as second, which waits for others in "q".`)
 }

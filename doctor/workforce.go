@@ -7,10 +7,11 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A workforce is the registrations of the listed workers, with regard to a queue.
+// A workforce groups the listed workers by their registrations for a queue.
 type workforce struct {
 	takers []inspect.Worker // take jobs from it
 	idle   []inspect.Worker // would, but are paused or stopping
+	gone   []inspect.Worker // took jobs from it, but have died
 	silent []inspect.Worker // not registered
 	listed map[string]bool
 }
@@ -19,6 +20,12 @@ func newWorkforce(all []inspect.Worker, queue string) workforce {
 	w := workforce{listed: map[string]bool{}}
 	for _, worker := range all {
 		w.listed[worker.Name] = true
+		if worker.Gone != nil {
+			if worker.Gone.TakesFrom(queue) {
+				w.gone = append(w.gone, worker)
+			}
+			continue
+		}
 		if worker.Info == nil {
 			w.silent = append(w.silent, worker)
 			continue
@@ -35,7 +42,7 @@ func newWorkforce(all []inspect.Worker, queue string) workforce {
 	return w
 }
 
-// slots returns how many jobs the takers run at once, and how many they have.
+// slots returns the number of slots of the takers, and the number of jobs that they hold.
 func (w *workforce) slots() (slots, busy int) {
 	for _, worker := range w.takers {
 		slots += worker.Info.Slots

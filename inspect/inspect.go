@@ -1,9 +1,9 @@
-// Package inspect reads and repairs what the queues of a namespace hold. It is for people,
-// dashboards and scripts: a program that puts or works jobs needs package qless only.
+// Package inspect reads and repairs the jobs in the queues of a namespace. It is for people,
+// dashboards and scripts: a program that puts or runs jobs needs only package qless.
 //
 // Jobs are read and repaired by a [Selection]: the waiting jobs of a queue, the failed jobs of a
 // group, the jobs with a tag, and so on, all of them or only matches of a [Filter]. An iterator
-// reads them, in steps that keep no server busy:
+// reads them, in steps that do not keep the server busy:
 //
 //	in := inspect.New(client)
 //	for row, err := range in.Failed("smtp-timeout").Each(ctx) {
@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 	"unicode/utf8"
 
@@ -27,12 +26,11 @@ import (
 )
 
 // An Inspector reads and repairs the jobs, queues, workers, schedules and limits of one namespace.
-// Reading changes nothing. A call that may be long works in steps, so that neither reading nor
-// repairing keeps the server busy. Errors are of type [*qless.Error]. It is safe for concurrent
-// use.
+// Reading changes nothing. Long calls work in steps, so that they do not keep the server busy.
+// Errors are of type [*qless.Error]. It is safe for concurrent use.
 type Inspector struct{ client *qless.Client }
 
-// New returns an inspector of the namespace of a client. It opens no connection of its own. It
+// New returns an inspector for the namespace of a client. It opens no connection of its own. It
 // panics if the client is nil.
 func New(client *qless.Client) *Inspector {
 	if client == nil {
@@ -103,15 +101,7 @@ func items(reply any) []any {
 	return list
 }
 
-// seconds returns a duration as a number of seconds, for JSON.
-func seconds(d time.Duration) float64 { return d.Seconds() }
-
-// duration returns a number of seconds of JSON as a duration, rounded to the nanosecond.
-func duration(seconds float64) time.Duration {
-	return time.Duration(math.Round(seconds * float64(time.Second)))
-}
-
-// earliest returns the earlier of two times, of which a zero one counts as none.
+// earliest returns the earlier of two times, ignoring zero ones.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

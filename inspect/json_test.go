@@ -24,11 +24,15 @@ func TestJSON(t *testing.T) {
 		},
 		`{"jid":"r","klass":"K","queue":"q","priority":1,"retries":5,"remaining":0,` +
 			`"due":"2024-01-02T12:00:00Z","is_due":true,"parked":"shop","data_size":2,"data":"{}",` +
-			`"interval":1.5}`: inspect.Row{
+			`"interval":"1.5s"}`: inspect.Row{
 			JID: "r", Klass: "K", Queue: "q", Priority: 1, Retries: 5, Due: noon, IsDue: true,
 			Parked: "shop", DataSize: 2, Data: "{}", Interval: 1500 * time.Millisecond,
 		},
-		`{"oldest":1.5,"by_priority":[{"priority":3,"oldest":1.5}]}`: inspect.Latency{
+		`{"name":"q","waiting":0,"running":0,"stalled":0,"scheduled":0,"depends":0,"recurring":0,` +
+			`"paused":false,"max_concurrency":0,"oldest":"1m30s"}`: inspect.QueueOverview{
+			QueueCounts: qless.QueueCounts{Name: "q"}, Oldest: 90 * time.Second,
+		},
+		`{"oldest":"1.5s","by_priority":[{"priority":3,"oldest":"1.5s"}]}`: inspect.Latency{
 			Oldest:     1500 * time.Millisecond,
 			ByPriority: []inspect.PriorityLatency{{Priority: 3, Oldest: 1500 * time.Millisecond}},
 		},

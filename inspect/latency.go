@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -20,7 +21,7 @@ type Latency struct {
 	More bool `json:"more,omitempty"`
 
 	// NextDue is the time at which the next scheduled or recurring job is due, or zero if there is
-	// none. It is past if no worker has asked the queue for jobs since.
+	// none. It is in the past if no worker has asked the queue for jobs since.
 	NextDue time.Time `json:"next_due,omitzero"`
 }
 
@@ -31,24 +32,24 @@ type PriorityLatency struct {
 }
 
 type latencyJSON struct {
-	Oldest     float64        `json:"oldest"`
+	Oldest     units.Text     `json:"oldest"`
 	ByPriority []priorityJSON `json:"by_priority"`
 	More       bool           `json:"more,omitempty"`
 	NextDue    time.Time      `json:"next_due,omitzero"`
 }
 
 type priorityJSON struct {
-	Priority int     `json:"priority"`
-	Oldest   float64 `json:"oldest"`
+	Priority int        `json:"priority"`
+	Oldest   units.Text `json:"oldest"`
 }
 
-// MarshalJSON writes durations in seconds.
+// MarshalJSON writes durations as text.
 func (l Latency) MarshalJSON() ([]byte, error) {
 	written := latencyJSON{
-		Oldest: seconds(l.Oldest), ByPriority: []priorityJSON{}, More: l.More, NextDue: l.NextDue,
+		Oldest: units.Text(l.Oldest), ByPriority: []priorityJSON{}, More: l.More, NextDue: l.NextDue,
 	}
 	for _, p := range l.ByPriority {
-		written.ByPriority = append(written.ByPriority, priorityJSON{p.Priority, seconds(p.Oldest)})
+		written.ByPriority = append(written.ByPriority, priorityJSON{p.Priority, units.Text(p.Oldest)})
 	}
 	return json.Marshal(written)
 }
@@ -60,11 +61,11 @@ func (l *Latency) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*l = Latency{
-		Oldest: duration(read.Oldest), ByPriority: []PriorityLatency{}, More: read.More,
+		Oldest: time.Duration(read.Oldest), ByPriority: []PriorityLatency{}, More: read.More,
 		NextDue: read.NextDue,
 	}
 	for _, p := range read.ByPriority {
-		l.ByPriority = append(l.ByPriority, PriorityLatency{p.Priority, duration(p.Oldest)})
+		l.ByPriority = append(l.ByPriority, PriorityLatency{p.Priority, time.Duration(p.Oldest)})
 	}
 	return nil
 }
@@ -74,8 +75,8 @@ func (l *Latency) UnmarshalJSON(text []byte) error {
 // due. Jobs with a lock that has ended don't count.
 //
 // A job that was released, timed out or given another priority counts from its put or its last pop,
-// whichever came later, and of those only eight in each priority are read. Among jobs that take
-// turns ([qless.Fair]), the next one counts.
+// whichever came later; only eight such jobs are read in each priority. Among jobs that take turns
+// ([qless.Fair]), the next one counts.
 func (in *Inspector) Latency(ctx context.Context, queue string) (Latency, error) {
 	const command = "latency"
 	if err := checkName(command, "queue name", queue); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A LimitOverview holds the figures of a limit. A figure of which the key is damaged is -1.
+// A LimitOverview holds the figures of a limit. A figure whose key is damaged is -1.
 type LimitOverview struct {
 	Name   string            `json:"name"`
 	Config qless.LimitConfig `json:"config"`
@@ -38,15 +38,19 @@ type LimitInfo struct {
 	// now, or when a running job ends.
 	Next time.Time `json:"next,omitzero"`
 
-	// Running are the jids of the jobs that hold a slot, at most 1000 of them. They are only known
-	// of a limit with a Concurrency.
+	// Running are the jids of the jobs that hold a slot, at most 1000 of them. They are known only for
+	// a limit with a Concurrency.
 	Running []string `json:"running"`
+
+	// Waiting are the jids of the first 100 jobs that wait for room, in the order in which they will
+	// get it.
+	Waiting []string `json:"waiting"`
 }
 
 // limitInfoHead is the number of items before the jids in a reply of the command limit.info.
-const limitInfoHead = 7
+const limitInfoHead = 8
 
-// Limit returns the config and the use of one limit, whether it has a config or not.
+// Limit returns the config and the usage of one limit, whether or not it has a config.
 func (in *Inspector) Limit(ctx context.Context, name string) (LimitInfo, error) {
 	const command = "limit.info"
 	if err := checkName(command, "name of the limit", name); err != nil {
@@ -56,13 +60,11 @@ func (in *Inspector) Limit(ctx context.Context, name string) (LimitInfo, error) 
 	if err != nil {
 		return LimitInfo{}, err
 	}
-	texts := make([]string, 0, limitInfoHead)
-	for _, item := range items(reply) {
-		texts = append(texts, wire.AsString(item))
-	}
-	if len(texts) < limitInfoHead {
+	parts := items(reply)
+	if len(parts) < limitInfoHead {
 		return LimitInfo{}, unexpected(command, reply)
 	}
+	texts := wire.AsStrings(parts)
 	running := texts[limitInfoHead:]
 	return LimitInfo{
 		LimitOverview: LimitOverview{
@@ -73,11 +75,12 @@ func (in *Inspector) Limit(ctx context.Context, name string) (LimitInfo, error) 
 		HeldUntil: wire.AsNumber(texts[4]).Time(),
 		Next:      wire.AsNumber(texts[5]).Time(),
 		Running:   running,
+		Waiting:   wire.AsStrings(items(parts[7])),
 	}, nil
 }
 
-// Limits returns the limits that have a config, with their use, by name. Each call reads all of
-// them, about 500 in a step.
+// Limits returns the limits that have a config, with their usage, sorted by name. Each call reads
+// all of them, about 500 at a time.
 func (in *Inspector) Limits(ctx context.Context, r Range) (Page[LimitOverview], error) {
 	offset, limit, err := r.bounds("limit.list")
 	if err != nil {

@@ -2,11 +2,13 @@ package inspect
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/histogram"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -14,24 +16,24 @@ import (
 // queues without statistics.
 type OverviewQuery struct {
 	From    int      // the number of queues to skip
-	Queues  int      // the largest number of queues; defaults to 1000; -1 means none
-	StatsOf []string // queues whose statistics of today to read, at about twice the cost of a queue
+	Queues  int      // the maximum number of queues; defaults to 1000; -1 means none
+	StatsOf []string // queues whose statistics of today are read, at about twice the cost of a queue
 }
 
 // An Overview holds the figures of a namespace at one time.
 type Overview struct {
 	Time          time.Time              `json:"time"`              // by the clock of the server
-	Queues        []QueueOverview        `json:"queues"`            // the earliest seen first
+	Queues        []QueueOverview        `json:"queues"`            // earliest seen first
 	Total         int                    `json:"total"`             // the number of all queues
 	Stats         map[string]qless.Stats `json:"stats"`             // of today (UTC), by queue
 	Workers       int                    `json:"workers"`           // seen within ConfigMaxWorkerAge
-	FailureGroups map[string]int         `json:"failure_groups"`    // the sizes of at most 1000
+	FailureGroups map[string]int         `json:"failure_groups"`    // sizes of up to 1000 groups
 	Limits        []LimitOverview        `json:"limits"`            // the first 100, by name
 	Damaged       []DamagedKey           `json:"damaged,omitempty"` // keys that could not be read
 	Memory        Memory                 `json:"memory"`            // zero if the server refuses it
 }
 
-// A DamagedKey is a key that has another kind of value than it should have.
+// A DamagedKey is a key whose value is of the wrong kind.
 type DamagedKey struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"` // as the Redis command TYPE names it
@@ -44,15 +46,38 @@ type Memory struct {
 	Policy string `json:"policy,omitempty"` // maxmemory-policy
 }
 
-// A QueueOverview holds the figures of a queue. A figure of which the key is damaged is -1.
+// A QueueOverview holds the figures of a queue. A figure whose key is damaged is -1.
 type QueueOverview struct {
 	qless.QueueCounts
 
-	// Oldest is the longest wait of a job that could be popped, to the millisecond; -1 if unknown.
+	// Oldest is the longest wait of a job that could be popped, to the millisecond; -1 if unknown,
+	// which is null in JSON.
 	Oldest time.Duration `json:"oldest"`
 
-	// MaxConcurrency is the number of jobs that may run at once, or 0 for any number.
+	// MaxConcurrency is the number of jobs that may run at once, or 0 if there is no limit.
 	MaxConcurrency int `json:"max_concurrency"`
+}
+
+type queueFields QueueOverview
+
+type queueJSON struct {
+	*queueFields
+	Oldest *units.Text `json:"oldest"`
+}
+
+// MarshalJSON writes Oldest as text.
+func (q QueueOverview) MarshalJSON() ([]byte, error) {
+	return json.Marshal(queueJSON{(*queueFields)(&q), units.Known(q.Oldest)})
+}
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (q *QueueOverview) UnmarshalJSON(text []byte) error {
+	read := queueJSON{(*queueFields)(q), nil}
+	err := json.Unmarshal(text, &read)
+	if q.Oldest = -1; read.Oldest != nil {
+		q.Oldest = time.Duration(*read.Oldest)
+	}
+	return err
 }
 
 // The numbers of queues that a script reads without and with statistics.
@@ -62,8 +87,8 @@ const (
 )
 
 // Overview returns the figures of queues, workers, failures and limits, for metrics and dashboards.
-// A damaged key costs only its own figures. One script reads up to 200 queues, or the statistics of
-// 50.
+// A damaged key affects only its own figures. One script reads up to 200 queues, or the statistics
+// of 50.
 func (in *Inspector) Overview(ctx context.Context, query OverviewQuery) (Overview, error) {
 	const command = "overview"
 	if query.Queues < -1 {
@@ -117,7 +142,7 @@ func (in *Inspector) readOverview(
 	}
 }
 
-// The parts of a reply of the command overview, by their places. Only the first reply has those
+// The parts of a reply of the command overview, by their places. Only the first reply has the parts
 // from overviewWorkers on.
 const (
 	overviewTime = iota
@@ -190,7 +215,7 @@ func queuesOf(reply []any) []QueueOverview {
 }
 
 // overviewQueueParts is the number of figures of a queue in a reply, the first of which is its
-// place.
+// index.
 const overviewQueueParts = 8
 
 func (q *QueueOverview) addFigures(parts []any) {
@@ -217,7 +242,7 @@ func (o *Overview) addStats(parts []any) {
 	}
 }
 
-// summaryOf reads a summary as it is stored.
+// summaryOf reads a stored summary.
 func summaryOf(fields []any) qless.Summary {
 	d := histogram.ReadDay(fields)
 	s := qless.Summary{Count: d.Count, Mean: d.Mean, Std: d.Std}

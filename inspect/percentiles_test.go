@@ -56,7 +56,7 @@ func TestPercentilesOfNothing(t *testing.T) {
 	require.Zero(t, p.At(0.95))
 	text, err := json.Marshal(p)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"count":0,"p50":0,"p90":0,"p99":0,"histogram":[]}`, string(text))
+	require.JSONEq(t, `{"count":0,"p50":"0s","p90":"0s","p99":"0s","histogram":[]}`, string(text))
 }
 
 func TestPercentilesBeyondAllBuckets(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/histogram"
 	"github.com/qless/qless-go/internal/runs"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -65,17 +66,17 @@ func (q RateQuery) minutes() (first int64, count int) {
 	return first, int(max(steps, 1) * width / 60)
 }
 
-// Rates are the numbers and times of the jobs that workers have ended in a time. Only jobs that a
-// [qless.Worker] has run are counted.
+// Rates hold the numbers and durations of the runs that ended within a period. Only runs by a
+// [qless.Worker] are counted.
 type Rates struct {
-	Completed int         `json:"completed"` // completed, or sent to the next queue
+	Completed int         `json:"completed"` // completed, or moved to the next queue
 	Failed    int         `json:"failed"`    // failed, at once or without retries left
 	Retried   int         `json:"retried"`   // runs after which the job was retried
-	Wait      Percentiles `json:"wait"`      // until the job was taken, as [qless.Job.Waited]
+	Wait      Percentiles `json:"wait"`      // until the job was popped, as in [qless.Job.Waited]
 	Run       Percentiles `json:"run"`       // of the handler
 }
 
-// Add adds the rates of another time or namespace, such as those of another shard.
+// Add adds the rates of another period or namespace, such as those of another shard.
 func (r *Rates) Add(other Rates) {
 	r.Completed += other.Completed
 	r.Failed += other.Failed
@@ -99,18 +100,18 @@ type RatePoint struct {
 
 // A RateGroup holds the rates of a klass or a queue.
 type RateGroup struct {
-	Name string `json:"name"` // empty for those beyond the first 500 of a minute
+	Name string `json:"name"` // empty for names beyond the first 500 of a minute
 	Rates
 }
 
-// Rates returns the rates of a time, a point for each step. The first point begins at the last
-// multiple of the step, since 1970 in UTC, that is not after From; the last one may end after To. A
-// step in which no job has ended is there, with zeros.
+// Rates returns the rates of a period, one point for each step. The first point begins at the last
+// multiple of the step since 1970 (UTC) that is not after From; the last one may end after To.
+// Steps in which no job ended are included, with zeros.
 //
 // Workers of this package report the runs of their jobs by queue and klass every 15 s and when they
 // stop, so the rates are up to 15 s late, and a run may count for the minute before its end. A
-// worker that is killed loses what it has not reported. The server keeps 3 days, and in each minute
-// up to 500 queues and klasses by name. Rates runs a script for each hour.
+// killed worker loses the runs that it has not reported. The server keeps 3 days, with up to 500
+// queues and klasses by name in each minute. Rates runs a script for each hour.
 func (in *Inspector) Rates(ctx context.Context, query RateQuery) ([]RatePoint, error) {
 	if query.Step == 0 {
 		query.Step = time.Minute
@@ -135,12 +136,12 @@ func (in *Inspector) Rates(ctx context.Context, query RateQuery) ([]RatePoint, e
 	return points, nil
 }
 
-// RatesByKlass returns the rates of a time for each klass, by name. The Step is not used.
+// RatesByKlass returns the rates of a period for each klass, sorted by name. The Step is ignored.
 func (in *Inspector) RatesByKlass(ctx context.Context, query RateQuery) ([]RateGroup, error) {
 	return in.rateGroups(ctx, query, func(k runs.Key) string { return k.Klass })
 }
 
-// RatesByQueue returns the rates of a time for each queue, by name. The Step is not used.
+// RatesByQueue returns the rates of a period for each queue, sorted by name. The Step is ignored.
 func (in *Inspector) RatesByQueue(ctx context.Context, query RateQuery) ([]RateGroup, error) {
 	return in.rateGroups(ctx, query, func(k runs.Key) string { return k.Queue })
 }
@@ -248,16 +249,16 @@ func (p Percentiles) measured() Percentiles {
 
 type percentilesJSON struct {
 	Count     int                `json:"count"`
-	P50       float64            `json:"p50"`
-	P90       float64            `json:"p90"`
-	P99       float64            `json:"p99"`
+	P50       units.Text         `json:"p50"`
+	P90       units.Text         `json:"p90"`
+	P99       units.Text         `json:"p99"`
 	Histogram []histogram.Bucket `json:"histogram"`
 }
 
-// MarshalJSON writes durations in seconds.
+// MarshalJSON writes durations as text.
 func (p Percentiles) MarshalJSON() ([]byte, error) {
 	written := percentilesJSON{
-		p.Count, seconds(p.P50), seconds(p.P90), seconds(p.P99), []histogram.Bucket{},
+		p.Count, units.Text(p.P50), units.Text(p.P90), units.Text(p.P99), []histogram.Bucket{},
 	}
 	for _, b := range p.Histogram {
 		written.Histogram = append(written.Histogram, histogram.Bucket(b))
@@ -270,7 +271,8 @@ func (p *Percentiles) UnmarshalJSON(text []byte) error {
 	var decoded percentilesJSON
 	err := json.Unmarshal(text, &decoded)
 	*p = Percentiles{
-		decoded.Count, duration(decoded.P50), duration(decoded.P90), duration(decoded.P99), nil,
+		decoded.Count, time.Duration(decoded.P50), time.Duration(decoded.P90),
+		time.Duration(decoded.P99), nil,
 	}
 	for _, b := range decoded.Histogram {
 		p.Histogram = append(p.Histogram, qless.Bucket(b))

@@ -10,13 +10,13 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Range selects a part of a list by number. The zero value selects the first 25 items.
+// A Range selects a part of a list by index. The zero value selects the first 25 items.
 type Range struct {
 	Offset int
 	Limit  int // defaults to 25; -1 means all, at most 100,000
 }
 
-// bounds returns the offset and the limit, none of which is negative.
+// bounds returns the offset and the limit, neither of which is negative.
 func (r Range) bounds(command string) (offset, limit int, err error) {
 	if r.Offset < 0 || r.Offset > math.MaxInt32 {
 		return 0, 0, invalid(command, "the offset %d is not from 0 to %d", r.Offset, math.MaxInt32)
@@ -51,18 +51,17 @@ func pageOf[T any](all []T, offset, limit int) Page[T] {
 	return Page[T]{Items: append([]T{}, part...), Total: len(all)}
 }
 
-// A Cursor is the place of a job in a list, as text. The zero value is the beginning.
+// A Cursor is the position of a job in a list, as text. The zero value is the beginning.
 type Cursor string
 
 // A Finding is the result of [Selection.Find].
 type Finding struct {
 	Items  []Row  `json:"items"`          // not nil unless the call failed
-	Looked int    `json:"looked"`         // the number of jobs looked at
+	Looked int    `json:"looked"`         // the number of jobs examined
 	Next   Cursor `json:"next,omitempty"` // where the next call continues; empty at the end
 }
 
-// The largest numbers of jobs that a script shows, without data and with it, whose jids it returns,
-// that it looks at, without reading their data and with it, and that [qless.Client.Jobs] reads.
+// The maximum numbers of jobs in one call. They are smaller for calls that read or return data.
 const (
 	shownAtOnce          = 500
 	shownWithDataAtOnce  = 50
@@ -80,8 +79,8 @@ type part[T any] struct {
 	Items  wire.List[T] `json:"items"`
 }
 
-// search looks for at most limit jobs from a cursor on. It shows their jids, or so many bytes of
-// their data.
+// search finds up to limit jobs from a cursor on. shown is "jid" to return only their jids, or the
+// number of bytes of their data to return.
 func search[T any](
 	ctx context.Context, s Selection, after Cursor, limit int, shown string,
 ) (part[T], Cursor, error) {
@@ -115,17 +114,17 @@ func (s Selection) place(after Cursor) (int, error) {
 	}
 	i, err := strconv.Atoi(string(after))
 	if err != nil || i < 0 || i >= len(s.jids) {
-		return 0, invalid("find", "the cursor %q is no place in the list", string(after))
+		return 0, invalid("find", "the cursor %q is not a place in the list", string(after))
 	}
 	return i, nil
 }
 
-// Find looks at no more than 1000 jobs from a cursor on, or 100 with Filter.Data, and returns the
-// rows that match. It may find nothing, and yet have a next cursor. It is meant for pages of a
-// search: [Selection.Each] needs no cursor.
+// Find examines up to 1000 jobs from a cursor on, or 100 with Filter.Data, and returns the rows
+// that match. There may be none, and yet a next cursor. Find is meant for the pages of a search;
+// [Selection.Each] needs no cursor.
 //
-// A cursor is the place of a job in the list, so that jobs that come and go hide no others. When
-// older jobs leave a failure group meanwhile, as many may be found twice.
+// A cursor is the position of a job in the list, so that no job is missed because others come or
+// go. If older jobs leave a failure group in the meantime, as many jobs may be found twice.
 func (s Selection) Find(ctx context.Context, after Cursor) (Finding, error) {
 	if err := s.check(); err != nil {
 		return Finding{}, err
@@ -141,8 +140,8 @@ func (s Selection) Find(ctx context.Context, after Cursor) (Finding, error) {
 	return Finding{Items: s.rows(found.Items), Looked: found.Looked.Int(), Next: next}, nil
 }
 
-// steps iterates over what several searches find, of which jidOf returns the jids: each job once,
-// and none again that a loop has put to the end of the list.
+// steps iterates over the results of several searches: each job once, even if a loop has moved it
+// to the end of the list. jidOf returns the jid of a result.
 func steps[T any](
 	ctx context.Context, s Selection, limit int, shown string, jidOf func(T) string,
 ) iter.Seq2[[]T, error] {
@@ -179,8 +178,8 @@ func (s Selection) jidSteps(ctx context.Context, limit int) iter.Seq2[[]wire.Raw
 	return steps(ctx, s, limit, "jid", func(jid wire.Raw) string { return string(jid) })
 }
 
-// Each iterates over the jobs, 500 in a step. Each job comes once, and jobs that come or go
-// meanwhile hide no others. The loop may change the job, also so that it leaves the selection. An
+// Each iterates over the jobs, reading 500 at a time. It yields each job once, and misses none
+// because others come or go. The loop may change the job, even so that it leaves the selection. An
 // error is the last element.
 func (s Selection) Each(ctx context.Context) iter.Seq2[Row, error] {
 	limit := shownAtOnce
@@ -203,8 +202,8 @@ func (s Selection) Each(ctx context.Context) iter.Seq2[Row, error] {
 	}
 }
 
-// Jobs iterates over the jobs that exist as [Selection.Each] does, with all their fields, 150 in a
-// step.
+// Jobs iterates over the jobs that exist as [Selection.Each] does, with all their fields, reading
+// 150 at a time.
 func (s Selection) Jobs(ctx context.Context) iter.Seq2[*qless.Job, error] {
 	return func(yield func(*qless.Job, error) bool) {
 		for jids, err := range s.jidSteps(ctx, readAtOnce) {
@@ -225,7 +224,7 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*qless.Job, error] {
 	}
 }
 
-// Count returns the number of jobs. With a filter, it looks at all of them, in steps.
+// Count returns the number of jobs. With a filter, it examines all of them, in steps.
 func (s Selection) Count(ctx context.Context) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err
@@ -253,7 +252,7 @@ type listReply[T any] struct {
 	Items wire.List[T] `json:"items"`
 }
 
-// List returns a part of the list by number. A selection with a filter has no numbers: the error is
+// List returns a part of the list by index. A selection with a filter has no indices: the error is
 // [qless.ErrInvalid]. It is meant for pages: a range of more than 500 jobs, or 50 with data, is
 // read in steps, between which jobs may be missed, or listed twice. [Selection.Each] has no such
 // gaps.
@@ -288,7 +287,7 @@ func (s Selection) List(ctx context.Context, r Range) (Page[Row], error) {
 	return Page[Row]{Items: s.rows(found.Items), Total: found.Total}, nil
 }
 
-// JIDs returns the jids of a part of the list, as [Selection.List] does, at less cost.
+// JIDs returns the jids of a part of the list, as [Selection.List] does, at a lower cost.
 func (s Selection) JIDs(ctx context.Context, r Range) (Page[string], error) {
 	offset, limit, err := s.bounds(r)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -48,7 +49,7 @@ type Row struct {
 	// Parked is the limit without room that keeps the job scheduled.
 	Parked string `json:"parked,omitempty"`
 
-	// Interval is that of a recurring job.
+	// Interval is the interval of a recurring job.
 	Interval time.Duration `json:"interval,omitempty"`
 
 	// DataSize is the size of the data on the server, in bytes.
@@ -58,31 +59,25 @@ type Row struct {
 	Data string `json:"data,omitempty"`
 }
 
-// MarshalJSON writes the interval in seconds.
+// MarshalJSON writes the interval as text.
 func (r Row) MarshalJSON() ([]byte, error) {
 	type fields Row
 	return json.Marshal(struct {
 		fields
-		Interval float64 `json:"interval,omitempty"`
-	}{fields(r), seconds(r.Interval)})
+		Interval units.Text `json:"interval,omitempty"`
+	}{fields(r), units.Text(r.Interval)})
 }
 
 // UnmarshalJSON reads the output of MarshalJSON.
 func (r *Row) UnmarshalJSON(text []byte) error {
 	type fields Row
-	read := struct {
-		fields
-		Interval float64 `json:"interval"`
-	}{fields(*r), seconds(r.Interval)}
-	if err := json.Unmarshal(text, &read); err != nil {
-		return err
-	}
-	*r = Row(read.fields)
-	r.Interval = duration(read.Interval)
-	return nil
+	return json.Unmarshal(text, &struct {
+		*fields
+		Interval *units.Text `json:"interval"`
+	}{(*fields)(r), (*units.Text)(&r.Interval)})
 }
 
-// A rowReply is a job as the commands list and find show it.
+// A rowReply is a job in a reply of the commands list and find.
 type rowReply struct {
 	JID       wire.Raw             `json:"jid"`
 	Klass     wire.Text            `json:"klass"`
@@ -141,7 +136,7 @@ func (s Selection) row(r *rowReply) Row {
 	return row
 }
 
-// beginning returns at most the first bytes of a text, without half a character at the end.
+// beginning returns at most the first bytes of a text, without a partial character at the end.
 func beginning(text string, bytes int) string {
 	if len(text) > bytes {
 		text = text[:bytes]

@@ -11,18 +11,18 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Worker is a worker of any language.
+// A Worker is a worker in any language.
 type Worker struct {
 	Name    string `json:"name"`
-	Jobs    int    `json:"jobs"`    // with locks that last
+	Jobs    int    `json:"jobs"`    // with locks that have not ended
 	Stalled int    `json:"stalled"` // with locks that have ended
 
-	// Info is the registration of the worker. It is nil for one that does not register: one of another
-	// language, or a client that pops.
+	// Info is the registration of the worker. It is nil for workers in other languages and clients
+	// that pop, which do not register.
 	Info *WorkerInfo `json:"info,omitempty"`
 
-	// Gone, in place of Info, is the last registration of a [qless.Worker] that has died: it has not
-	// registered for 150 s.
+	// Gone, in place of Info, is the last registration of a [qless.Worker] that has died, that is, has
+	// not registered for 150 s.
 	Gone *WorkerInfo `json:"gone,omitempty"`
 }
 
@@ -30,15 +30,25 @@ type Worker struct {
 type WorkerInfo struct {
 	Queues   []string  `json:"queues"`  // names and patterns, as in its config
 	Klasses  []string  `json:"klasses"` // klasses and prefixes with a handler
-	Slots    int       `json:"slots"`   // the number of jobs that it runs at once
+	Slots    int       `json:"slots"`   // the maximum number of jobs that run at once
 	Language string    `json:"language"`
 	Version  string    `json:"version,omitempty"` // of package qless, if the program knows it
 	Host     string    `json:"host"`
 	PID      int       `json:"pid"`
 	Paused   bool      `json:"paused,omitempty"`
-	Stopping bool      `json:"stopping,omitempty"` // it waits for the jobs that run
+	Stopping bool      `json:"stopping,omitempty"` // waiting for running jobs
 	Started  time.Time `json:"started,omitzero"`   // by the clock of the server, as is Seen
 	Seen     time.Time `json:"seen,omitzero"`      // when it last registered, about once a minute
+
+	// Unhandled are up to 10 klasses of jobs that it has released within the last minutes, because it
+	// has no handler for them.
+	Unhandled []UnhandledKlass `json:"unhandled,omitempty"`
+}
+
+// An UnhandledKlass is a klass for which a worker has no handler, and a queue that has jobs of it.
+type UnhandledKlass struct {
+	Queue string `json:"queue"`
+	Klass string `json:"klass"`
 }
 
 // TakesFrom reports whether the worker takes jobs from a queue. A worker that is paused or stopping
@@ -65,11 +75,11 @@ func parseWorkerInfo(text string) *WorkerInfo {
 	return info
 }
 
-// Workers returns the workers that were seen lately, latest first. It reads 500 workers in a step.
-// A worker that has died is listed until [qless.ConfigMaxWorkerAge] is over. A job that was taken
+// Workers returns the workers that were seen recently, latest first. It reads 500 workers at a
+// time. A dead worker is listed until [qless.ConfigMaxWorkerAge] has passed. A job that was taken
 // from a worker is counted until that worker takes another one or stops.
 func (in *Inspector) Workers(ctx context.Context) ([]Worker, error) {
-	var all []Worker // the latest last; one that was seen meanwhile twice
+	var all []Worker // latest last; a worker seen in the meantime twice
 	known := map[string]bool{}
 	for cursor := ""; ; {
 		part, next, err := in.workersFrom(ctx, cursor)
@@ -124,8 +134,8 @@ func (in *Inspector) workersFrom(
 // forgottenAtOnce is the number of workers that a script forgets.
 const forgottenAtOnce = 500
 
-// ForgetWorkers removes workers from the list, 500 in a step. They keep their locks; a
-// [qless.Worker] that runs is listed again within a minute. No name at all is [qless.ErrInvalid].
+// ForgetWorkers removes workers from the list, 500 at a time. They keep their locks, and a running
+// [qless.Worker] is listed again within a minute. Without names, the error is [qless.ErrInvalid].
 func (in *Inspector) ForgetWorkers(ctx context.Context, names ...string) error {
 	const command = "worker.deregister"
 	if err := checkNames(command, "worker name", names); err != nil {

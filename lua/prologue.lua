@@ -9,7 +9,8 @@ local call = redis.call
 -- every command that a damaged key could fail is run this way, so that the rest is done anyway.
 local try = redis.pcall
 
--- Whether a client of another language calls, which expects what qless-core's script does.
+-- Whether the caller is a client in another language, which expects the behavior of qless-core's
+-- script.
 local classic = not KEYS[1]
 local prefix = KEYS[1] or 'ql:'
 local command = ARGV[1]
@@ -17,13 +18,13 @@ local command = ARGV[1]
 -- To Lua, an empty list is the same as an empty object, and cjson writes both like this.
 local empty_list = classic and '{}' or '[]'
 
--- Clients older than the worker's name in put, such as qless-py 0.11.4, have an argument less.
+-- Old clients, such as qless-py 0.11.4, omit the worker's name in put.
 if classic and command == 'put' and #ARGV % 2 == 1 then
   table.insert(ARGV, 3, '')
 end
 
--- stamp is the time in seconds as text, stored as it was given; now is its value. The server's
--- clock says it if NOW is empty.
+-- stamp is the time in seconds as text, stored as it was given; now is its value. If NOW is empty,
+-- it is the server's time.
 local stamp, usual = ARGV[2], true
 if stamp == '' then
   local time = call('time')

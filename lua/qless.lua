@@ -3,7 +3,7 @@
 -- load in place of their own. NOW is the time in seconds. From Go, and from others:
 --   EVALSHA sha 1 PREFIX COMMAND NOW ARG...
 --   EVALSHA sha 0 COMMAND NOW ARG...
--- See docs/sharing.md and, for each command, lua/commands/ in github.com/qless/qless-go:
+-- See docs/sharing.md and lua/commands/ in github.com/qless/qless-go:
 -- await batch.commit batch.status cancel cancel.all complete config.get config.set config.unset
 -- depart depends end fail failed failures find finish forget get heartbeat holder jobs latency
 -- length limit.delete limit.hold limit.info limit.list limit.set list log multiget overview pause
@@ -1224,7 +1224,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'prepare' then
 			function lib.prepare(puts, fresh)
-				local before, claims, added, found, asked = {}, {}, {}, {}, {}
+				local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
 				local unheld = puts.claiming and lib.all_free(puts.items)
 				for i, item in ipairs(puts.items) do
 					item.depends, item.given = item.depends or var.none, item.given or var.none
@@ -1430,6 +1430,7 @@ local function library(stamp, now)
 						found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
 					elseif item.holder or item.checked ~= 'new' and not item.given.replace then
 						found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
+						refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
 					end
 				end
 				lib.drop_left(puts.items)
@@ -1467,9 +1468,34 @@ local function library(stamp, now)
 				for jid, batch in pairs(puts.batches or var.none) do
 					batch.count = lib.link_members(jid, batch.members, added)
 				end
+				do
+					local items = puts.items
+					local set = {}
+					for i = 1, #items do
+						local jid, claim = items[i].jid, items[i].claim
+						if claim and not claim.a and claim.m ~= 'for' then
+							local n = #set
+							set[n + 1], set[n + 2] = prefix .. 'x:unique:' .. claim.k, '0 ' .. jid
+						elseif claim then
+							lib.write_claim(jid, claim)
+						end
+					end
+					if #set > 0 then
+						call('mset', unpack(set))
+					end
+				end
+				for i = 1, #refused do
+					do
+						local jid = refused[i]
+						local key = prefix .. 'x:refused'
+						if try('zadd', key, stamp, jid) == 1 then
+							try('zremrangebyrank', key, 0, -1 - 100)
+							try('expire', key, '86400')
+						end
+					end
+				end
 				for _, item in ipairs(puts.items) do
 					if item.claim then
-						lib.write_claim(item.jid, item.claim)
 						local before = item.claimed and lib.claim_of(item.claimed)
 						if before and before.k ~= item.claim.k then
 							lib.release_claim(item.jid, item.claimed, 'canceled')
@@ -3525,8 +3551,8 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_claim' then
 			function lib.read_claim(area, text)
-				local claim = string.find(text, '^%a*u') ~= nil and lib.claim_of(text)
-				if string.find(text, '^%a*u') ~= nil and (not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0) then
+				local claim = lib.claim_of(text)
+				if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
 					local message = 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200)
 					error(area .. '(): ' .. message)
 				end
@@ -4880,7 +4906,9 @@ local function library(stamp, now)
 				local i = string.find(known.marks, known.chosen, 1, true)
 				while i do
 					local before = #out
-					lib.take_from(ask, i, #out, out)
+					if ask.paused[i] ~= 1 and not lib.is_empty(ask, i) then
+						lib.take_from(ask, i, before, out)
+					end
 					giving = #out > before and giving + 1 or giving
 					ask.left = ask.left or giving >= 60
 					if math.max(0, ask.limit - #out) == 0 or var.droppable <= 0 or ask.left then
@@ -5043,20 +5071,27 @@ local function library(stamp, now)
 					end
 				end
 				do
-					local keys = {}
+					local claims, keys, jids, gone = {}, {}, {}, {}
 					for i = 1, #claiming do
 						local jid, stored = claiming[i].jid, claiming[i].stored
 						local claim = lib.claim_of(stored)
 						if claim and claim.a then
 							lib.release_claim(jid, stored, 'complete')
-						elseif claim and claim.m ~= 'for' and try('get', prefix .. 'x:unique:' .. claim.k) == '0 ' .. jid then
-							local n = #keys
-							keys[n + 1], keys[n + 2] = prefix .. 'x:unique:' .. claim.k, prefix .. 'x:before:' .. claim.k
+						elseif claim and claim.m ~= 'for' then
+							local n = #keys + 1
+							claims[n], keys[n], jids[n] = claim, prefix .. 'x:unique:' .. claim.k, jid
+						end
+					end
+					local held = #keys > 0 and try('mget', unpack(keys))
+					for n = 1, #keys do
+						if held[n] == '0 ' .. jids[n] then
+							local at = #gone
+							gone[at + 1], gone[at + 2] = keys[n], prefix .. 'x:before:' .. claims[n].k
 						end
 					end
 					local key = prefix .. 'x:none'
-					for from = 1, #keys, 1000 do
-						call('del', key, unpack(keys, from, math.min(from + 999, #keys)))
+					for from = 1, #gone, 1000 do
+						call('del', key, unpack(gone, from, math.min(from + 999, #gone)))
 					end
 				end
 				do
@@ -10958,12 +10993,15 @@ elseif command == 'limit.hold' then
 	end
 	return
 elseif command == 'limit.info' then
+	var = {none = {}}
 	library(stamp, now)
 	local name = lib.required('Limit', 'name', ARGV[3])
 	lib.check_limit_name('Limit', name)
 	local limit = lib.read_limit(name, 1)
 	local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit) or 0
-	local reply = {string.format('%.17g', limit.max), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), try('hexists', prefix .. 'x:limits', name) == 1 and '1' or '0', string.format('%.17g', limit.hold or 0), string.format('%.17g', opens), string.format('%.17g', (lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':wait'), 0)))}
+	local wait = prefix .. 'x:limit:' .. name .. ':wait'
+	local first = try('zrevrange', wait, 0, 99)
+	local reply = {string.format('%.17g', limit.max), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), try('hexists', prefix .. 'x:limits', name) == 1 and '1' or '0', string.format('%.17g', limit.hold or 0), string.format('%.17g', opens), string.format('%.17g', (lib.finite(try('zcard', wait), 0))), first.err and var.none or first}
 	local held = try('zrange', prefix .. 'x:limit:' .. name .. ':held', 0, 999, 'WITHSCORES')
 	for i = 1, limit.max > 0 and #held or 0, 2 do
 		local ends = lib.finite(held[i + 1], 0)

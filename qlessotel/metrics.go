@@ -34,7 +34,7 @@ type metrics struct {
 	processDuration   messagingconv.ProcessDuration
 }
 
-// The labels of the metrics that only qless has, which are those of the metrics for Prometheus.
+// The labels of the metrics specific to qless, which are those of the metrics for Prometheus.
 const (
 	queueLabel   = attribute.Key("queue")
 	klassLabel   = attribute.Key("klass")
@@ -44,10 +44,10 @@ const (
 )
 
 var (
-	// callBounds are the bounds that the conventions advise for operations, in seconds.
+	// callBounds are the bounds that the conventions recommend for operations, in seconds.
 	callBounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 
-	// jobBounds are those for jobs, which may take longer.
+	// jobBounds are the bounds for jobs, which may take longer.
 	jobBounds = []float64{
 		.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400,
 	}
@@ -57,30 +57,31 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{}
 	var all [14]error
 	m.jobDuration, all[0] = meter.Float64Histogram("qless.worker.job.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long handlers ran."),
+		metric.WithDescription("Run time of handlers."),
 		metric.WithExplicitBucketBoundaries(jobBounds...))
 	m.jobWait, all[1] = meter.Float64Histogram("qless.worker.job.wait", metric.WithUnit("s"),
-		metric.WithDescription("How long jobs waited until they were taken."),
+		metric.WithDescription("Wait of jobs until they were taken."),
 		metric.WithExplicitBucketBoundaries(jobBounds...))
 	m.jobs, all[2] = meter.Int64Counter("qless.worker.jobs", metric.WithUnit("{job}"),
-		metric.WithDescription("How many runs have ended."))
+		metric.WithDescription("Number of runs that have ended."))
 	m.puts, all[3] = meter.Int64Counter("qless.client.puts", metric.WithUnit("{job}"),
-		metric.WithDescription("How many jobs were put."))
+		metric.WithDescription("Number of jobs that were put."))
 	m.callDuration, all[4] = meter.Float64Histogram("qless.client.call.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long commands took."),
+		metric.WithDescription("Duration of commands."),
 		metric.WithExplicitBucketBoundaries(callBounds...))
 	m.slots, all[5] = meter.Int64ObservableUpDownCounter("qless.worker.slots",
-		metric.WithUnit("{job}"), metric.WithDescription("How many jobs the workers can run at once."))
+		metric.WithUnit("{job}"),
+		metric.WithDescription("Number of jobs that the workers can run at once."))
 	m.busy, all[6] = meter.Int64ObservableUpDownCounter("qless.worker.busy", metric.WithUnit("{job}"),
-		metric.WithDescription("How many jobs the workers run."))
+		metric.WithDescription("Number of jobs that the workers are running."))
 	m.oldest, all[7] = meter.Float64ObservableGauge("qless.worker.oldest_running",
 		metric.WithUnit("s"),
-		metric.WithDescription("How long the job that began first has been running."))
+		metric.WithDescription("Time since the start of the oldest running job."))
 	m.lastTurn, all[8] = meter.Float64ObservableGauge("qless.worker.last_turn", metric.WithUnit("s"),
-		metric.WithDescription("When the server last answered, of the worker for which that is longest "+
+		metric.WithDescription("Time of the server's last answer to the worker that it answered longest "+
 			"ago, in seconds since 1970."))
 	m.lost, all[9] = meter.Int64ObservableCounter("qless.worker.lost", metric.WithUnit("{job}"),
-		metric.WithDescription("How many outcomes were discarded because the lock was lost or the "+
+		metric.WithDescription("Number of outcomes that were discarded because the lock was lost or the "+
 			"server refused them."))
 	m.sent, all[10] = messagingconv.NewClientSentMessages(meter)
 	m.consumed, all[11] = messagingconv.NewClientConsumedMessages(meter)
@@ -91,7 +92,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return m, errors.Join(all[:]...)
 }
 
-// destination returns the attributes of a measurement about a queue, and an error.
+// destination returns the attributes of a measurement for a queue and an error.
 func destination(queue string, err error) []attribute.KeyValue {
 	attributes := failure(err)
 	if queue != "" {
@@ -100,7 +101,7 @@ func destination(queue string, err error) []attribute.KeyValue {
 	return attributes
 }
 
-// put counts puts, also refused ones.
+// put counts puts, including refused ones.
 func (m *metrics) put(ctx context.Context, put qless.Call) {
 	attributes := destination(put.Queue, put.Err)
 	m.sent.Add(ctx, int64(put.Count), "put", system, attributes...)
@@ -122,7 +123,7 @@ func (m *metrics) call(ctx context.Context, call qless.Call) {
 		commandLabel.String(call.Command), codeLabel.String(code)))
 }
 
-// operation measures a command that takes jobs, or ends runs.
+// operation measures a command that takes jobs or ends runs.
 func (m *metrics) operation(ctx context.Context, op *operation, call qless.Call) {
 	attributes := destination(op.queue, call.Err)
 	if op.kind == messagingconv.OperationTypeReceive && call.Command != "reserve" && call.Count > 0 {
@@ -132,11 +133,11 @@ func (m *metrics) operation(ctx context.Context, op *operation, call qless.Call)
 		append(attributes, m.operationDuration.AttrOperationType(op.kind))...)
 }
 
-// started counts a job that a worker begins to run.
+// started records a job that a worker starts to run.
 func (m *metrics) started(event qless.JobEvent) {
 	ctx := context.Background()
 	m.consumed.Add(ctx, 1, "process", system, destination(event.Queue, nil)...)
-	if event.Waited > 0 { // else it is unknown
+	if event.Waited > 0 { // otherwise unknown
 		m.jobWait.Record(ctx, event.Waited.Seconds(), metric.WithAttributes(
 			queueLabel.String(event.Queue), klassLabel.String(event.Klass)))
 	}
@@ -152,21 +153,20 @@ func (m *metrics) ended(ctx context.Context, event qless.JobEvent) {
 		destination(event.Queue, problemOf(event))...)
 }
 
-// watched are workers whose state is measured.
+// watched are the workers whose state is measured.
 type watched struct {
 	workers []*qless.Worker
 	lost    int // losses of closed ones
 }
 
-// Watch measures the state of workers, such as how many of their slots are busy, until they are
-// closed.
+// Watch measures the state of workers, such as the number of busy slots, until they are closed.
 func (i *Instrumentation) Watch(workers ...*qless.Worker) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.workers.workers = append(i.workers.workers, workers...)
 }
 
-// A sight is the state of all workers that are watched.
+// A sight is the state of all watched workers.
 type sight struct {
 	slots, busy, lost int
 	oldest            time.Duration
@@ -204,7 +204,7 @@ func (s *sight) add(stats qless.WorkerStats) {
 	}
 }
 
-// watch has the state of workers measured.
+// watch registers the measurements of the state of workers.
 func (m *metrics) watch(meter metric.Meter, look func() sight) error {
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		seen := look()

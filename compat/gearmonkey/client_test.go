@@ -92,7 +92,7 @@ func TestGetUnknown(t *testing.T) {
 	require.EqualError(t, err, "gearmonkey: get F:1: no such job")
 
 	e.run("F", "")
-	e.cli("DEL job:F:1") // as when it has expired
+	e.cli("DEL job:F:1") // as if it had expired
 	_, err = e.Get(t.Context(), "F", 1)
 	requireCode(t, gearmonkey.ErrNotFound, err)
 }
@@ -176,7 +176,7 @@ func TestBlockingReturnsWhenTheJobHasEnded(t *testing.T) {
 	require.Equal(t, gearmonkey.StatusError, e.state("F", id).Status)
 }
 
-// awaitBlocked returns when some clients wait for an element.
+// awaitBlocked waits until n clients wait for an element.
 func (e *env) awaitBlocked(n int) {
 	e.t.Helper()
 	e.eventually(func() bool {
@@ -193,13 +193,13 @@ func TestBlockingTimesOut(t *testing.T) {
 	requireCode(t, gearmonkey.ErrTimeout, err)
 	require.EqualValues(t, 1, id)
 	e.works(1, echo)
-	require.Equal(t, gearmonkey.StatusSuccess, e.state("F", id).Status, "the job went on")
+	require.Equal(t, gearmonkey.StatusSuccess, e.state("F", id).Status, "the job continued")
 }
 
 func TestBlockingSeesAnEndBeforeItWaits(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	// The client dials to wait, and the job is over by the time that it is connected.
+	// The client dials to wait, and the job has ended by the time it is connected.
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if e.cli("EXISTS job:F:1") == int64(1) {
 			e.works(1, echo)
@@ -231,7 +231,7 @@ func TestBlockingEndsWithTheContext(t *testing.T) {
 	requireCode(t, gearmonkey.ErrUnavailable, err)
 	require.ErrorIs(t, err, context.Canceled)
 	e.awaitBlocked(0)
-	require.Equal(t, gearmonkey.StatusIdle, e.state("F", 1).Status, "the job goes on")
+	require.Equal(t, gearmonkey.StatusIdle, e.state("F", 1).Status, "the job moves on")
 }
 
 func TestManyWaitWithoutThePool(t *testing.T) {
@@ -273,12 +273,12 @@ func TestNoServer(t *testing.T) {
 	requireCode(t, gearmonkey.ErrUnavailable, worker.Work(t.Context()))
 }
 
-// A queued id must not be sent twice, nor an id that was popped.
+// Neither queueing nor popping an id may be sent twice.
 func TestQueueingIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what is safe to retry
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // retries commands that are safe to retry
 	defer rdb.Close()
 	client := gearmonkey.NewClient(rdb)
 	for command, option := range map[string]gearmonkey.RunOption{"LPUSH": gearmonkey.High, "ZADD": gearmonkey.At(now)} {

@@ -19,8 +19,8 @@ import (
 // childOf is the environment variable that makes the test program a worker on a server.
 const childOf = "GEARMONKEY_CHILD_OF"
 
-// serveAsChild makes the test program a worker of F that ends at a signal, as does its job. It
-// reports whether the program is such a child.
+// serveAsChild makes the test program a worker for F, which ends on a signal, together with its
+// job. It reports whether the program is such a child.
 func serveAsChild() bool {
 	addr := os.Getenv(childOf)
 	if addr == "" {
@@ -42,7 +42,7 @@ func serveAsChild() bool {
 	return true
 }
 
-// child starts a worker in a process of its own, and returns it when it has a job.
+// child starts a worker in a process of its own, and returns the process once it has a job.
 func (e *env) child() *exec.Cmd {
 	e.t.Helper()
 	events, err := e.Events(e.t.Context(), "F")
@@ -75,7 +75,7 @@ func TestCountAtASignal(t *testing.T) {
 	}
 }
 
-// A limit of the protocol: see the documentation.
+// This is a limit of the protocol: see the documentation.
 func TestKilledWorkerLeavesItsJobAndItsCount(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -139,7 +139,7 @@ func TestCountAfterAPanicOfTheWorkerItself(t *testing.T) {
 	require.Equal(t, "0", e.cli("GET count:F"))
 }
 
-func TestCountWhenAFunctionCanNotBeCounted(t *testing.T) {
+func TestCountWhenAFunctionCannotBeCounted(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.cli("SET count:G x")

@@ -48,7 +48,7 @@ func TestEventsEndWithTheContext(t *testing.T) {
 	require.NoError(t, events.Close())
 }
 
-func TestEventsTellOfAGap(t *testing.T) {
+func TestEventsReportAGap(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())

@@ -14,9 +14,9 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// If the server goes away while a job runs, the outcome is stored once it is back, even though
+// If the server goes away while a job runs, the outcome is stored once the server is back, even if
 // it has lost the script.
-func TestOutcomeIsToldWhenTheServerIsBack(t *testing.T) {
+func TestOutcomeIsStoredWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	server := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	rdb := server.Client(t)
@@ -63,7 +63,7 @@ func TestStopDoesNotWaitForAServer(t *testing.T) {
 	require.Equal(t, "F", own.Function, "its count is too high")
 }
 
-// A pop whose reply was lost has lost a job. It is not silently retried.
+// A pop whose reply is lost loses a job. It is not silently retried.
 func TestLostAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"EVALSHA", "BRPOP"} {
@@ -77,7 +77,7 @@ func TestLostAnswerIsReported(t *testing.T) {
 			e.run("F", "", option)
 			e.run("F", "", option)
 			proxy := testkit.NewProxy(t, e.server.Addr())
-			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what is safe to retry
+			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // retries commands that are safe to retry
 			defer rdb.Close()
 			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
 			proxy.CutBeforeReply(command)
@@ -91,8 +91,8 @@ func TestLostAnswerIsReported(t *testing.T) {
 	}
 }
 
-// Commands that are safe to retry are retried: a broken connection loses nothing.
-func TestTellingIsSentAgain(t *testing.T) {
+// Commands that are safe to retry are retried, so a broken connection loses nothing.
+func TestSafeCommandsAreRetried(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"status\r\n$5\r\ninput", "start:1", "finish:1"} {
 		t.Run(command, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestTellingIsSentAgain(t *testing.T) {
 	}
 }
 
-// By the docs of Work, an idle worker stops within four seconds if the server hangs.
+// As Work documents, an idle worker stops within four seconds even if the server hangs.
 func TestStoppingHasALimit(t *testing.T) {
 	require.Less(t, gearmonkey.LongestStop, 4*time.Second)
 }

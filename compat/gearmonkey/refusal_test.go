@@ -3,7 +3,6 @@ package gearmonkey_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -17,7 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A refusal while a job begins, runs or ends delays it, and no event is published that has not
+// A refusal while a job begins, runs or ends only delays it, and no event is published that has not
 // happened.
 func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 	t.Parallel()
@@ -55,7 +54,8 @@ func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 	}
 }
 
-// A server without memory gives jobs, and takes neither their beginnings nor their outcomes.
+// A server out of memory still gives out jobs, but accepts neither their beginnings nor their
+// outcomes.
 func TestAWorkerThatIsStoppedWithoutMemoryLosesNothing(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -96,28 +96,31 @@ func worker2(e *env, begun chan bool) *gearmonkey.Worker {
 		begun <- true
 		return nil, nil
 	})
-	e.rdb.AddHook(&beforePop{func() { _ = e.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err() }})
+	e.rdb.AddHook(&before{"brpop", func() { _ = e.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err() }})
 	return worker
 }
 
-// beforePop calls a function before each BRPOP, after the worker was counted.
-type beforePop struct{ call func() }
+// before calls a function before each command with a name.
+type before struct {
+	name string
+	call func()
+}
 
-func (*beforePop) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (*beforePop) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (*before) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (h *beforePop) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "brpop" {
+		if cmd.Name() == h.name {
 			h.call()
 		}
 		return next(ctx, cmd)
 	}
 }
 
-// New users of Redis 7 may use no channels.
+// By default, new users of Redis 7 may not use channels.
 func TestJobsAreWorkedWithoutARightToPublish(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -181,7 +184,7 @@ func TestASweepThatFailsForgetsWhatItRequeued(t *testing.T) {
 	e.cli("HMSET job:F:1 status busy input x")
 	e.cli("HMSET job:G:1 status busy input x")
 	e.cli("HMSET job:H:1 status busy input x")
-	e.cli("SET job:F:7 x") // no job
+	e.cli("SET job:F:7 x") // not a job
 	e.cli("SET queue:G:normal x")
 	e.sweeps(0, sweeper)
 	clock = clock.Add(time.Minute)
@@ -208,26 +211,37 @@ func TestMoveTakesAnEmptyIDToo(t *testing.T) {
 
 func TestStoppingDoesNotWaitForAServerThatHangs(t *testing.T) {
 	t.Parallel()
-	server := testkit.Start(t, "--appendonly", "no")
-	options := testkit.Options(server.Addr())
-	options.ReadTimeout = time.Hour
-	rdb := redis.NewClient(options)
-	defer func() { _ = rdb.Close() }()
-	e := &env{Client: gearmonkey.NewClient(rdb), t: t, server: server, rdb: rdb}
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", echo)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- worker.Work(ctx) }()
-	e.eventually(func() bool { return fmt.Sprint(e.cli("GET count:F")) == "1" })
-	server.Suspend()
-	defer server.Resume()
-	stop()
-	requireCode(t, gearmonkey.ErrUnavailable, receive(t, done, "the end of the worker"))
+	for name, command := range map[string]string{
+		"loading the script": "script", "signing in": "incr", "asking for jobs": "brpop",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testkit.Start(t, "--appendonly", "no")
+			options := testkit.Options(server.Addr())
+			options.ReadTimeout = time.Hour
+			rdb := redis.NewClient(options)
+			defer func() { _ = rdb.Close() }()
+			hangs := make(chan bool, 1)
+			rdb.AddHook(&before{command, sync.OnceFunc(func() {
+				server.Suspend()
+				hangs <- true
+			})})
+			require.NoError(t, rdb.Ping(t.Context()).Err())
+			worker := gearmonkey.NewWorker(gearmonkey.NewClient(rdb), config())
+			worker.Accept("F", echo)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			done := make(chan error, 1)
+			go func() { done <- worker.Work(ctx) }()
+			receive(t, hangs, "the command")
+			defer server.Resume()
+			stop()
+			requireCode(t, gearmonkey.ErrUnavailable, receive(t, done, "the end of the worker"))
+		})
+	}
 }
 
-// A job may come when the worker has stopped long ago.
+// A job may arrive long after the worker has stopped.
 func TestAJobThatComesAfterTheStopIsPutBack(t *testing.T) {
 	t.Parallel()
 	for command, option := range map[string]gearmonkey.RunOption{

@@ -20,7 +20,7 @@ type shift struct {
 	functions []string
 	queues    []string         // the lists, in the order in which they are checked
 	routes    map[string]route // by queue
-	signedIn  int              // how many of the functions count the worker
+	signedIn  int              // the number of functions that count the worker
 }
 
 // route is the function and the handler for the jobs of a queue.
@@ -29,10 +29,23 @@ type route struct {
 	handler Handler
 }
 
+// loadScript loads the script into the server, unless the worker is stopped first.
+func (s *shift) loadScript(ctx context.Context) error {
+	_, err := await(ctx, func(ctx context.Context) (any, error) {
+		return nil, s.client.loadScript(ctx)
+	})
+	return wrap("work", "", 0, err)
+}
+
 // signIn adds the worker to the counts of its functions.
 func (s *shift) signIn(ctx context.Context) error {
+	ctx, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
+	defer cancel(nil)
 	for _, fn := range s.functions {
-		if err := s.client.sendOnce(ctx, "INCR", countKey(fn)).Err(); err != nil {
+		_, err := await(ctx, func(ctx context.Context) (any, error) {
+			return nil, s.client.sendOnce(ctx, "INCR", countKey(fn)).Err()
+		})
+		if err != nil {
 			return wrap("work", fn, 0, err)
 		}
 		s.signedIn++
@@ -58,7 +71,7 @@ func (s *shift) signOut(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// decrement takes the worker out of a count. It tries again only what has surely not run.
+// decrement removes the worker from a count. It retries only if the command has certainly not run.
 func (s *shift) decrement(ctx context.Context, fn string) (left int64, err error) {
 	for failures := 1; ; failures++ {
 		left, err = await(ctx, func(ctx context.Context) (int64, error) {
@@ -107,8 +120,8 @@ func (s *shift) loop(ctx context.Context) error {
 }
 
 // take returns a queue and the id taken from it, or nothing if there was no job for a second. A pop
-// in progress is not canceled: the server might hand out a job with it. If the server hangs, it
-// continues in the background, and puts back what comes.
+// in progress is not canceled, since the server might be returning a job. If the server hangs, the
+// pop continues in the background, and a job that it returns is put back.
 func (s *shift) take(ctx context.Context) ([]string, error) {
 	type result struct {
 		item []string
@@ -140,11 +153,11 @@ func (s *shift) take(ctx context.Context) ([]string, error) {
 	return nil, wrap("work", s.functions[0], 0, ctx.Err())
 }
 
-// hangTimeout is how much longer than popTimeout a worker that stops waits for a server that hangs.
+// hangTimeout is the time beyond popTimeout for which a stopping worker waits for a hanging server.
 const hangTimeout = 750 * time.Millisecond
 
-// now returns the time to ask for each of the functions. The clock is a user's: if it panics, that
-// has to be in the goroutine that called Work.
+// now returns the current time for each of the functions. The clock is the user's: if it panics, it
+// must do so in the goroutine that called Work.
 func (s *shift) now() []time.Time {
 	now := make([]time.Time, len(s.functions))
 	for i := range now {
@@ -165,7 +178,7 @@ func (s *shift) ask(ctx context.Context, now []time.Time) ([]string, error) {
 	return item, wrap("work", s.functions[0], 0, err)
 }
 
-// putBackLate puts back a job that came after the worker had stopped.
+// putBackLate puts back a job that arrived after the worker had stopped.
 func (s *shift) putBackLate(ctx context.Context, queue, text string, now time.Time) {
 	r := s.routes[queue]
 	id, ok := parseID(text)
@@ -179,7 +192,7 @@ func (s *shift) putBackLate(ctx context.Context, queue, text string, now time.Ti
 }
 
 // work runs a job that was taken from a queue. It returns false if the server did not let the job
-// begin, and it is in its queue again.
+// begin, and the job is back in its queue.
 func (s *shift) work(ctx context.Context, queue, text string) bool {
 	r := s.routes[queue]
 	log := s.log.With("function", r.fn, "id", text)
@@ -211,8 +224,8 @@ func (s *shift) work(ctx context.Context, queue, text string) bool {
 }
 
 // begin reads and begins a job that was taken. It reports false if the server refused that, and the
-// job is in its queue again. Otherwise it tries again until the server replies, or the worker was
-// stopped a while ago.
+// job is back in its queue. Otherwise it retries until the server replies, or the worker has been
+// stopped for a while.
 func (s *shift) begin(ctx context.Context, queue string, job *Job) (begun bool, err error) {
 	stopping, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
 	defer cancel(nil)
@@ -240,7 +253,7 @@ func (s *shift) begin(ctx context.Context, queue string, job *Job) (begun bool, 
 				return false, nil
 			}
 			if !neverRan(back) {
-				return false, back // it may be in its queue
+				return false, back // the job may be back in its queue
 			}
 		}
 		if !backoff.Wait(stopping, failures) {
@@ -249,8 +262,8 @@ func (s *shift) begin(ctx context.Context, queue string, job *Job) (begun bool, 
 	}
 }
 
-// end stores the outcome of a job, and tries again until the server takes it, or the worker was
-// stopped a while ago.
+// end stores the outcome of a job. It retries until the server accepts it, or the worker has been
+// stopped for a while.
 func (s *shift) end(
 	worker context.Context, job *Job, status Status, output []byte,
 ) error {
@@ -274,8 +287,8 @@ func (s *shift) end(
 	}
 }
 
-// await returns what a call returns, or the context's error if that ends first: go-redis waits for
-// an answer regardless.
+// await returns the result of a call, or the context's error if the context ends first: go-redis
+// itself waits for the answer.
 func await[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -295,15 +308,14 @@ func await[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 	}
 }
 
-// isFinal reports whether trying again would not help a job: it is gone, has ended, or its key is
-// not a job's.
+// isFinal reports whether an error is final: the job is gone, has ended, or its key is not a job's.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrFinished) ||
 		strings.Contains(redisx.Answer(err), "WRONGTYPE")
 }
 
-// neverRan reports whether a command that is sent once has surely not run: the server refused it,
-// or was not reached.
+// neverRan reports whether a command that is sent once has certainly not run: the server refused
+// it, or was not reached.
 func neverRan(err error) bool { return redisx.IsAnswer(err) || redisx.NeverRan(err) }
 
 // failed logs the first of several failures in a row.
@@ -313,5 +325,5 @@ func (s *shift) failed(what string, err error, before int) {
 	}
 }
 
-// backoff is how long to wait between retries while the server is away: 3 s at most.
+// backoff is the delay between retries while the server is away, at most 3 s.
 var backoff = redisx.Backoff{First: 75 * time.Millisecond, Longest: 2400 * time.Millisecond}

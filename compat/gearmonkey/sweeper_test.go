@@ -106,7 +106,7 @@ func TestSweeperRuns(t *testing.T) {
 	require.NoError(t, receive(t, done, "the end of the sweeper"))
 }
 
-func TestSweeperThatCanNotSweep(t *testing.T) {
+func TestSweeperThatCannotSweep(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	for name, change := range map[string]func(*gearmonkey.SweeperConfig){

@@ -19,8 +19,8 @@ type WorkerConfig struct {
 	// Logger receives the worker's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// ShutdownTimeout is how long a running job may continue when the worker is stopped. After that
-	// its context is canceled. Defaults to 20 s.
+	// ShutdownTimeout is the longest time that a running job may continue after the worker is
+	// stopped. Then its context is canceled. Defaults to 20 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -58,8 +58,8 @@ func NewWorker(client *Client, config WorkerConfig) *Worker {
 // Accepting a function again replaces its handler. Work reports an invalid function or handler.
 //
 // One function per worker is best. With several, due jobs come first, then those with high
-// priority, and so on. Within each level the function accepted first goes first, so the others wait
-// as long as it has jobs.
+// priority, and so on. Within each level, the function accepted first comes first, and the others
+// wait as long as it has jobs.
 func (w *Worker) Accept(fn string, handler Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,7 @@ func (w *Worker) Accept(fn string, handler Handler) {
 
 // Work runs jobs, one at a time, until ctx is done. Then it takes no more jobs, gives a running job
 // the ShutdownTimeout to end, waits until its handler has returned, and returns nil. An idle worker
-// takes up to a second to stop, because a job on its way to it would be lost otherwise, and up to
+// takes up to a second to stop, because a job on its way to it would otherwise be lost, and up to
 // four if the server hangs. To stop on a signal, use a context from [os/signal.NotifyContext].
 //
 // To run several jobs at once, call Work several times concurrently: clients see each call as a
@@ -87,27 +87,27 @@ func (w *Worker) Accept(fn string, handler Handler) {
 //
 // Work returns an error if it could not start: [ErrInvalid], [ErrScript], [ErrUnavailable] or
 // [ErrServer]. If the server goes away or refuses commands later, Work waits for it, also to store
-// the outcome of a job; once ctx is done, it waits two seconds at most. A job that the server does
+// the outcome of a job; once ctx is done, it waits at most two seconds. A job that the server does
 // not let begin goes back to its queue, and the worker takes no other for a while. An error after
-// that lists the functions that may still count the worker because the server was away. So may
-// those whose count the worker joined if the reply to that was lost.
+// that lists the functions that may still count the worker because the server was away. A function
+// may also count the worker if the reply to joining its count was lost.
 //
 // A scheduled job may start up to a second late.
 //
 // The begin and the end of a job are a transaction each, without the event if the user may not
-// publish. Cost of a job: ten commands in five round trips, one less of each if it was scheduled,
-// and one more for each further function. An idle worker sends as many commands a second as it has
-// functions, plus one.
+// publish it. Cost of a job: ten commands in five round trips, one less of each if it was
+// scheduled, and one more for each further function. An idle worker sends as many commands a second
+// as it has functions, plus one.
 func (w *Worker) Work(ctx context.Context) (err error) {
 	s, err := w.newShift()
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	if err := s.client.loadScript(ctx); err != nil {
+	if err := s.loadScript(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.signOut(ctx)) }() // also after a panic
-	if err := s.signIn(context.WithoutCancel(ctx)); err != nil {
+	if err := s.signIn(ctx); err != nil {
 		return err
 	}
 	return s.loop(ctx)
@@ -145,5 +145,5 @@ func (w *Worker) newShift() (*shift, error) {
 	return s, nil
 }
 
-// departTimeout limits how long a stopped worker keeps trying to store what it has to.
+// departTimeout limits how long a stopped worker keeps trying to store outcomes and counts.
 const departTimeout = 2 * time.Second

@@ -33,8 +33,8 @@ func TestOrderOfJobs(t *testing.T) {
 	e.run("F", "", gearmonkey.Normal)                            // 7
 	e.run("F", "", gearmonkey.At(now))                           // 8: due at this second
 	e.run("F", "", gearmonkey.At(now.Add(-time.Second)))         // 9: due before
-	e.run("F", "", gearmonkey.At(now.Add(-time.Second)))         // 10: ids of one time go as text
-	e.run("F", "", gearmonkey.At(time.Unix(0, 0)))               // 11: the first time that there is
+	e.run("F", "", gearmonkey.At(now.Add(-time.Second)))         // 10: ids with the same time are ordered as text
+	e.run("F", "", gearmonkey.At(time.Unix(0, 0)))               // 11: the earliest time
 	e.run("F", "", gearmonkey.At(now.Add(100*365*24*time.Hour))) // 12
 	require.Equal(t, []int64{11, 10, 9, 8, 3, 6, 2, 7, 1, 5}, e.works(10, echo))
 	require.Equal(t, []any{"4", "12"}, e.cli("ZRANGE queue:F:scheduled 0 -1"))
@@ -276,7 +276,7 @@ func TestStopEndsALongJob(t *testing.T) {
 	require.Equal(t, "gearmonkey: the worker is stopping", string(state.Output))
 }
 
-func TestWorkerThatCanNotWork(t *testing.T) {
+func TestWorkerThatCannotWork(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	for name, accept := range map[string]func(*gearmonkey.Worker){

@@ -17,7 +17,8 @@ import (
 	"github.com/qless/qless-go/compat/workqueue"
 )
 
-// Items without a lease go to the end of the queue; leased ones stay; ids without data go.
+// Items without a lease go to the end of the queue, leased ones stay, and ids without data are
+// removed.
 func TestLightClean(t *testing.T) {
 	for _, kind := range []string{"P:lease:", "P:leased_by_session:"} {
 		t.Run(kind, func(t *testing.T) {
@@ -41,14 +42,14 @@ func TestLightClean(t *testing.T) {
 	}
 }
 
-// Whatever stops a cleaning between its commands, no id is in both lists: scripts take it
-// out of the one before they put it into the other.
+// Wherever a cleaning is interrupted, no id is in both lists: scripts remove it from one before
+// they add it to the other.
 func TestLightCleanRemovesBeforeItPuts(t *testing.T) {
 	e := newEnv(t)
 	e.add("a")
 	e.taken("a")
 	e.endLease("a")
-	e.light() // the script is known from now on
+	e.light() // loads the script
 	e.taken("a")
 	e.endLease("a")
 	names := e.server.Commands(t, func() { e.light() })
@@ -109,8 +110,8 @@ func TestConcurrentCleanersResetOnce(t *testing.T) {
 	}
 }
 
-// Items that are in no list are found, leased or not, and those without a lease in the processing
-// list; ids without data and leases are left.
+// Items in no list are found, leased or not, and so are those in the processing list without a
+// lease. Ids without data and leases are left alone.
 func TestDeepClean(t *testing.T) {
 	e := newEnv(t)
 	e.add("waiting")
@@ -141,8 +142,8 @@ func TestDeepCleanFindsWhatAnOldCleanerHeld(t *testing.T) {
 	e.taken("a")
 }
 
-// An item was taken out of the processing list while its lease lived, as by a cleaner that died,
-// and its worker died too. The deep cleaning comes before the lease ends, and light ones after it.
+// An item was removed from the processing list before its lease ended, as by a cleaner that died,
+// and its worker died, too. The deep cleaning runs before the lease ends, light ones after it.
 func TestDeepCleanListsWhatIsLeased(t *testing.T) {
 	e := newEnv(t)
 	e.add("a", "b")
@@ -150,7 +151,7 @@ func TestDeepCleanListsWhatIsLeased(t *testing.T) {
 	e.cli("SETEX P:lease:a 100 somebody")
 	e.cli("LREM P:processing 0 a")
 
-	require.Empty(t, e.deep(), "nothing is to be leased again")
+	require.Empty(t, e.deep(), "nothing must be requeued")
 	require.Equal(t, []string{"a"}, e.list("P:processing"))
 	require.Empty(t, e.light())
 	require.Empty(t, e.deep())
@@ -161,8 +162,8 @@ func TestDeepCleanListsWhatIsLeased(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, e.list("P:queue"))
 }
 
-// A client of 0.1.5 completes an item by taking it out of the processing list, and then deletes its
-// data and its lease. It is not put back meanwhile: another client might complete it again.
+// A 0.1.5 client completes an item by removing it from the processing list, and then deletes its
+// data and its lease. The item is not put back in between: another client might complete it again.
 func TestDeepCleanLeavesWhatOldClientsComplete(t *testing.T) {
 	e := newEnv(t)
 	e.cli("SET P:item:a data")
@@ -171,7 +172,7 @@ func TestDeepCleanLeavesWhatOldClientsComplete(t *testing.T) {
 	require.Empty(t, e.list("P:processing"))
 }
 
-// Items that are completed, or leased, after the cleaner has seen their keys are left alone.
+// Items that are completed or leased after the cleaner has seen their keys are left alone.
 func TestDeepCleanLooksAgain(t *testing.T) {
 	e := newEnv(t)
 	e.add("completed", "leased")
@@ -219,7 +220,7 @@ func TestPrefixesWithPatternCharacters(t *testing.T) {
 	}
 }
 
-// queues returns how many queues there are.
+// queues returns the number of queues.
 func (e *env) queues() int64 {
 	keys, err := e.rdb.Keys(e.t.Context(), "*:queue").Result()
 	require.NoError(e.t, err)
@@ -257,7 +258,7 @@ func TestCleanerCleansAtOnceAndAtItsIntervals(t *testing.T) {
 	within(t, done, "the end")
 }
 
-// logTo makes a log whose lines go into a channel.
+// logTo returns a log handler that sends its lines to a channel.
 func logTo(lines chan<- string) slog.Handler {
 	return slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
 		lines <- string(p)
@@ -291,7 +292,7 @@ func TestCleanerRuns(t *testing.T) {
 	require.ErrorIs(t, bad.Run(t.Context()), workqueue.ErrInvalid)
 }
 
-// The protocol's test suite drives cleaners by lines.
+// The protocol's test suite controls cleaners by lines of text.
 func TestServeCleaner(t *testing.T) {
 	e := newEnv(t)
 	e.add("expired")

@@ -70,7 +70,7 @@ type leased struct {
 	err  error
 }
 
-// goLease leases with blocking, in the background.
+// goLease makes a blocking lease in the background.
 func (e *env) goLease(ctx context.Context, db *redis.Client, timeout time.Duration) <-chan leased {
 	got := make(chan leased, 1)
 	go func() {
@@ -80,8 +80,8 @@ func (e *env) goLease(ctx context.Context, db *redis.Client, timeout time.Durati
 	return got
 }
 
-// An id without data is skipped only by a lease without end; any other returns none. Both
-// leave the id in the processing list, without a lease.
+// Only a Lease without a timeout skips an id without data; any other returns nil. Both leave the id
+// in the processing list, without a lease.
 func TestLeaseOfAnIDWithoutData(t *testing.T) {
 	for _, c := range []struct {
 		block   bool
@@ -108,7 +108,7 @@ func TestLeaseOfAnIDWithoutData(t *testing.T) {
 	}
 }
 
-// The same when the id comes while a lease waits.
+// The same holds when the id arrives while a lease waits.
 func TestAnIDWithoutDataComesWhileWaiting(t *testing.T) {
 	for _, endless := range []bool{false, true} {
 		t.Run(fmt.Sprint(endless), func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestCompleteIsTrueOnce(t *testing.T) {
 	require.False(t, e.complete("never was"))
 }
 
-func TestCompleteByAnybody(t *testing.T) {
+func TestCompleteByAnyone(t *testing.T) {
 	e := newEnv(t)
 	e.add("unleased", "other's")
 	require.True(t, e.complete("unleased"))
@@ -187,8 +187,8 @@ func TestACancelledLeaseLosesNothing(t *testing.T) {
 	e.taken("a")
 }
 
-// An item that comes when the context has ended, and the server does not know, is requeued
-// where it was.
+// If an item arrives after the context has ended, before the server knows, it is requeued where it
+// was.
 func TestAnItemThatComesTooLateIsPutBack(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -204,7 +204,7 @@ func TestAnItemThatComesTooLateIsPutBack(t *testing.T) {
 	require.Empty(t, e.list("P:processing"))
 }
 
-// Between the pop and the lease a cleaner may requeue the item, and another client lease it.
+// Between the pop and the lease, a cleaner may requeue the item, and another client may lease it.
 func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 	for name, between := range map[string]func(e *env){
 		"reset":                func(e *env) {},
@@ -243,7 +243,7 @@ func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 }
 
 // A cleaner that does not know a lease requeues the item although it is running.
-func TestAnItemThatSomebodyHoldsIsNotLeased(t *testing.T) {
+func TestALeasedItemIsNotLeasedAgain(t *testing.T) {
 	e := newEnv(t)
 	for _, lease := range []string{"P:lease:a", "P:leased_by_session:a"} {
 		e.add("a", "b")
@@ -322,7 +322,7 @@ func TestRelease(t *testing.T) {
 	require.Empty(t, e.dump())
 }
 
-// With old leases, clients that look only for those see that the item is held.
+// With old leases, clients that check only for those see that the item is held.
 func TestOldClientsSeeLeases(t *testing.T) {
 	e := newEnv(t, workqueue.WithOldClients())
 	e.add("a")
@@ -348,8 +348,8 @@ func TestOldClientsSeeLeases(t *testing.T) {
 	require.Empty(t, e.dump())
 }
 
-// An old client is the first when it takes the id out of the processing list, and deletes
-// the data a moment later.
+// An old client completes first if it removes the id from the processing list; it deletes the data
+// a moment later.
 func TestOldClientsAndOursAgreeOnWhoIsFirst(t *testing.T) {
 	e := newEnv(t, workqueue.WithOldClients())
 	e.add("a")

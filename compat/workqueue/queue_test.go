@@ -51,7 +51,7 @@ func TestKeysAndTypesFromAddToComplete(t *testing.T) {
 func TestAddOfAKnownIDIsFalseAndKeepsTheData(t *testing.T) {
 	e := newEnv(t)
 	e.add("a")
-	for range 2 { // in the queue, and leased
+	for range 2 { // once in the queue, once leased
 		before := e.dump()
 		added, err := e.AddItem(t.Context(), e.rdb, workqueue.Item{ID: "a", Data: []byte("other")})
 		require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestAddIntoPipelines(t *testing.T) {
 		"transaction": (*redis.Client).TxPipeline,
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnv(t) // which knows no script yet
+			e := newEnv(t) // has no script yet
 			pipe := pipeline(e.rdb)
 			first := e.AddItemToPipeline(t.Context(), pipe, item("a"))
 			second := e.AddItemToPipeline(t.Context(), pipe, item("a"))
@@ -260,7 +260,7 @@ func TestScriptsAreFoundAgainAfterAFlush(t *testing.T) {
 	}
 }
 
-// Commands that are not repeatable are sent once if the connection breaks before the reply.
+// Commands that are not repeatable are sent once, even if the connection breaks before the reply.
 func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 	for name, act := range map[string]func(e *env, db *redis.Client) error{
 		"add": func(e *env, db *redis.Client) error {
@@ -287,7 +287,7 @@ func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 			e := newEnv(t)
 			e.add("a", "b", "c")
 			e.taken("a")
-			require.False(t, e.complete("x")) // the server knows all scripts from now on
+			require.False(t, e.complete("x")) // loads the last script
 			_, err := e.Release(t.Context(), e.rdb, &workqueue.Item{ID: "x"})
 			require.NoError(t, err)
 			proxy := testkit.NewProxy(t, e.server.Addr())
@@ -303,7 +303,7 @@ func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestErrorsTellWhatHappened(t *testing.T) {
+func TestErrorsDescribeTheProblem(t *testing.T) {
 	e := newEnv(t)
 	e.cli("SET P:queue text")
 	_, err := e.AddItem(t.Context(), e.rdb, item("a"))
@@ -335,7 +335,7 @@ func TestErrorsTellWhatHappened(t *testing.T) {
 	require.ErrorIs(t, err, workqueue.ErrInvalid)
 }
 
-// In a cluster a queue whose prefix has a part in braces is in one slot.
+// In a cluster, a queue whose prefix has a part in braces is in one slot.
 func TestInACluster(t *testing.T) {
 	server := testkit.Start(t, "--cluster-enabled", "yes")
 	one := server.Client(t)

@@ -14,11 +14,12 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// moving is a list beside Sidekiq's with the jobs that are being moved: one, unless the program
-// died.
+// moving is a list beside Sidekiq's own with the jobs that are being moved: at most one, which
+// stays if the program dies.
 const moving = "qless:moving"
 
-// takeDue moves the first entry of a sorted set to the list of moving jobs, after its score.
+// takeDue moves the first entry of a sorted set to the list of jobs being moved, and prepends its
+// score.
 var takeDue = redis.NewScript(`
 	local found = redis.call('zrange', KEYS[1], 0, 0, 'withscores')
 	if #found == 0 then return 0 end
@@ -26,10 +27,10 @@ var takeDue = redis.NewScript(`
 	redis.call('lpush', KEYS[2], found[2] .. '|' .. found[1])
 	return 1`)
 
-// moveSidekiq moves the jobs of all queues, and of the scheduled and the retry set. Each is taken
-// away from Sidekiq's processes first.
+// moveSidekiq moves the jobs of all queues, and of the scheduled and retry sets. It first moves
+// each job out of the reach of Sidekiq's processes.
 func (m *mover) moveSidekiq(ctx context.Context) error {
-	if err := m.finish(ctx); err != nil { // jobs that an earlier run has taken
+	if err := m.finish(ctx); err != nil { // jobs taken by an earlier run
 		return err
 	}
 	for _, set := range []string{"schedule", "retry"} {
@@ -67,7 +68,7 @@ func (m *mover) moveSidekiq(ctx context.Context) error {
 	return nil
 }
 
-// finish puts the jobs that were taken.
+// finish puts the jobs that have been taken.
 func (m *mover) finish(ctx context.Context) error {
 	for {
 		entry, err := m.rdb.LIndex(ctx, moving, -1).Result()
@@ -106,14 +107,14 @@ func (m *mover) putEntry(ctx context.Context, entry string) error {
 	if score, rest, scheduled := strings.Cut(entry, "|"); scheduled && !strings.HasPrefix(entry, "{") {
 		seconds, err := strconv.ParseFloat(score, 64)
 		if err != nil {
-			return fmt.Errorf("the score %q is no time", score)
+			return fmt.Errorf("the score %q is not a time", score)
 		}
 		text = rest
 		options = append(options, qless.At(time.UnixMicro(int64(seconds*1e6))))
 	}
 	var p payload
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return fmt.Errorf("a job of Sidekiq is no JSON: %w", err)
+		return fmt.Errorf("a job of Sidekiq is not JSON: %w", err)
 	}
 	if p.Queue == "" {
 		p.Queue = "default"

@@ -35,7 +35,7 @@ func TestAFileSaysWhatTheOtherServerReads(t *testing.T) {
 	require.Equal(t, 1, config.Tries)
 }
 
-func TestFilesThatCanNotBe(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	for problem, change := range map[string][2]string{
 		"invalid host":       {`Host = "0.0.0.0"`, ""},
 		"invalid port":       {"Port = 7777", ""},

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Limiter is how many requests a token may make in an interval of seconds: consuming and
-// publishing ones. With 0, they are not limited.
+// A Limiter limits the numbers of consume and publish requests that a token may make in an interval
+// of seconds. 0 means no limit.
 type Limiter struct {
 	Read     int64 `json:"read"`
 	Write    int64 `json:"write"`
@@ -30,7 +30,7 @@ func (l *Limiter) check() error {
 	return nil
 }
 
-// most returns how many requests of a kind are allowed, or 0 if that is not limited.
+// most returns the number of requests of a kind that are allowed, or 0 if there is no limit.
 func (l *Limiter) most(action string) int64 {
 	switch {
 	case l == nil:
@@ -41,14 +41,15 @@ func (l *Limiter) most(action string) int64 {
 	return max(0, l.Write)
 }
 
-// limiters are the limits of tokens. All are kept in a hash, and read again every limitersInterval;
-// a counter is a key of its own.
+// limiters are the limits of tokens. All are kept in one hash, which is read again every
+// limitersInterval. Each counter has a key of its own.
 type limiters struct {
 	rdb    redis.UniversalClient
 	prefix string
 
-	mu     sync.Mutex
-	byName map[string]Limiter // "pool/namespace/token"
+	mu      sync.Mutex
+	byName  map[string]Limiter // "pool/namespace/token"
+	changes int                // counts what set and remove did
 }
 
 const limitersInterval = 10 * time.Second
@@ -70,7 +71,7 @@ func limiterName(pool, namespace, token string) string {
 	return pool + "/" + namespace + "/" + token
 }
 
-// run reads the limits again and again, until the context ends.
+// run reads the limits periodically until the context ends.
 func (l *limiters) run(ctx context.Context) {
 	ticker := time.NewTicker(limitersInterval)
 	defer ticker.Stop()
@@ -84,8 +85,12 @@ func (l *limiters) run(ctx context.Context) {
 	}
 }
 
-// read reads all limits.
+// read reads all limits. If one changes meanwhile, the answer may be older than the change, and is
+// dropped.
 func (l *limiters) read(ctx context.Context) error {
+	l.mu.Lock()
+	before := l.changes
+	l.mu.Unlock()
 	stored, err := l.rdb.HGetAll(ctx, l.key()).Result()
 	if err != nil {
 		return err
@@ -99,7 +104,9 @@ func (l *limiters) read(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byName = byName
+	if l.changes == before {
+		l.byName = byName
+	}
 	return nil
 }
 
@@ -113,7 +120,7 @@ func (l *limiters) get(pool, namespace, token string) *Limiter {
 	return nil
 }
 
-// set stores the limit of a token. For a new one, set reports whether there was none.
+// set stores the limit of a token. If the limit must be new, set reports whether there was none.
 func (l *limiters) set(
 	ctx context.Context, name string, limiter Limiter, isNew bool,
 ) (bool, error) {
@@ -132,6 +139,7 @@ func (l *limiters) set(
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.byName[name] = limiter
+	l.changes++
 	return true, nil
 }
 
@@ -142,10 +150,11 @@ func (l *limiters) remove(ctx context.Context, name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.byName, name)
+	l.changes++
 	return nil
 }
 
-// A TokenLimiter is the limit of a token, in a list.
+// A TokenLimiter is a list entry: a token with its limit.
 type TokenLimiter struct {
 	Namespace string  `json:"namespace"`
 	Token     string  `json:"token"`
@@ -172,7 +181,7 @@ func (l *limiters) list() []TokenLimiter {
 	return all
 }
 
-// Counting is done by scripts, so that no counter is left without an end.
+// Scripts do the counting, so that no counter is left without an expiry.
 var (
 	countUp = redis.NewScript(`local n = redis.call('incr', KEYS[1])
 if n == 1 then redis.call('expire', KEYS[1], ARGV[1]) end
@@ -182,7 +191,7 @@ return n`)
 end`)
 )
 
-// enter counts a request. It reports whether there were too many.
+// enter counts a request. It reports whether the limit is exceeded.
 func (l *limiters) enter(r *request, limiter *Limiter, action string) (full bool, err error) {
 	most := limiter.most(action)
 	if most == 0 {
@@ -193,11 +202,11 @@ func (l *limiters) enter(r *request, limiter *Limiter, action string) (full bool
 	return err == nil && n > most, err
 }
 
-// refundTimeout is how long taking back the count of a request may take.
+// refundTimeout limits how long taking back the count of a request may take.
 const refundTimeout = 5 * time.Second
 
-// refund takes back the count of a request that has failed. The answer to a consumer whose time is
-// over does not wait for that: Redis may hang.
+// refund takes back the count of a request that has failed. A consumer whose time is over is
+// answered without waiting for that: Redis may hang.
 func (l *limiters) refund(r *request, limiter *Limiter, action string) {
 	if limiter.most(action) == 0 {
 		return

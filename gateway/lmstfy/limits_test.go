@@ -2,7 +2,6 @@ package lmstfy_test
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
-// The count of a request that is refused is taken back before the client sees the refusal, so that
-// its next request is not one too many.
+// The count of a refused request is taken back before the client sees the refusal, so that its next
+// request is not refused as well.
 func TestARefusedRequestIsTakenBackBeforeItsAnswer(t *testing.T) {
 	var commands commandHook
 	g := start(t, func(config *lmstfy.Config) {
@@ -45,14 +44,10 @@ func TestARefusedRequestIsTakenBackBeforeItsAnswer(t *testing.T) {
 	require.Equal(t, "0", counter())
 }
 
-// A commandHook shows each command that a client of Redis sends.
+// A commandHook sees each command that a Redis client sends.
 type commandHook struct{ seen func(redis.Cmder) }
 
-func (*commandHook) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return next(ctx, network, addr)
-	}
-}
+func (*commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (h *commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
-// Names that strangers send are in no label, and take no room from clients with a token.
+// Names sent by strangers appear in no label, and take no room from clients with a token.
 func TestStrangersInMetrics(t *testing.T) {
 	for name, skip := range map[string]bool{"with tokens": false, "without": true} {
 		t.Run(name, func(t *testing.T) {
@@ -43,13 +43,13 @@ func TestLabelsHoldNoSecrets(t *testing.T) {
 	status, _ := g.ask("GET", "/api/shop/q/size", "")
 	require.Equal(t, http.StatusOK, status)
 	_, text := g.askAt(g.admin, "GET", "/metrics", "")
-	require.False(t, strings.Contains(text, `namespace="shop"`), "anybody may ask for a size")
+	require.False(t, strings.Contains(text, `namespace="shop"`), "anyone may ask for a size")
 	g.publish("/api/shop/q?token="+token, "x")
 	status, _ = g.ask("PUT", "/api/shop/q?token="+token, "x")
 	require.Equal(t, http.StatusTooManyRequests, status)
 	status, _ = g.ask("PUT", "/api/shop/q?token=wrong", "x")
 	require.Equal(t, http.StatusUnauthorized, status)
-	// A request is counted after its answer.
+	// Requests are counted after they are answered.
 	for _, line := range []string{
 		`infra_lmstfy_http_rate_limit{action="produce",namespace="shop",pool="default"} 1`,
 		`code="201",method="PUT",namespace="shop",`, `code="401",method="PUT",namespace="shop",`,

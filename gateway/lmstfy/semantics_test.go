@@ -226,7 +226,7 @@ func TestTheLogHasNoTokens(t *testing.T) {
 	require.Contains(t, log.String(), "path=/api/ns/q")
 }
 
-func TestConfigurationsThatCanNotBe(t *testing.T) {
+func TestInvalidConfigurations(t *testing.T) {
 	g := start(t, nil)
 	good := func() lmstfy.Config {
 		return lmstfy.Config{
@@ -279,7 +279,7 @@ func TestClientsThatAreSlow(t *testing.T) {
 		require.False(t, asTimeout(err, &timeout), name)
 		_ = conn.Close()
 	}
-	// A consumer that waits for longer than a client may take to send a request is not slow.
+	// A consumer may wait for longer than a client may take to send a request.
 	status, _ := g.ask("GET", "/api/ns/q?timeout=1", "")
 	require.Equal(t, http.StatusNotFound, status)
 	status, _ = g.ask("PUT", "/api/ns/q", "x")

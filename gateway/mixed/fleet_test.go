@@ -19,17 +19,17 @@ import (
 // patience turns a hang into a failure.
 const patience = 60 * time.Second
 
-// A fleet is the processes of a test, and the records that they have printed.
+// A fleet holds the processes of a test, and the records that they have printed.
 type fleet struct {
 	t      *testing.T
 	random *rand.Rand
 
 	processes []*process
-	putting   bool // processes that are started put jobs
+	putting   bool // new processes put jobs
 	kills     map[string]int
 
 	mu   sync.Mutex
-	puts map[string]string          // the kinds of program that put jobs, by jid
+	puts map[string]string          // the kinds of programs that put jobs, by jid
 	ran  map[string]map[string]bool // the kinds that ran them
 	odd  []string
 	log  bytes.Buffer
@@ -40,8 +40,8 @@ type process struct {
 	settings settings
 	command  *exec.Cmd
 	stdin    io.WriteCloser
-	ready    chan struct{} // closed when it works
-	done     chan struct{} // closed when it has ended and all its output was read
+	ready    chan struct{} // closed when it is ready
+	done     chan struct{} // closed when it has ended and all of its output was read
 }
 
 func newFleet(t *testing.T, random *rand.Rand) *fleet {
@@ -55,13 +55,13 @@ func newFleet(t *testing.T, random *rand.Rand) *fleet {
 		}
 		if t.Failed() {
 			text := f.log.Bytes()
-			t.Logf("log of the processes, the end of it:\n%s", text[max(0, len(text)-20_000):])
+			t.Logf("end of the processes' log:\n%s", text[max(0, len(text)-20_000):])
 		}
 	})
 	return f
 }
 
-// start starts processes, and waits until they work.
+// start starts processes, and waits until they are ready.
 func (f *fleet) start(all ...settings) {
 	f.t.Helper()
 	first := len(f.processes)
@@ -111,7 +111,7 @@ func (f *fleet) launch(s settings) *process {
 	return p
 }
 
-// Write takes what processes log.
+// Write receives the logs of processes.
 func (f *fleet) Write(text []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (f *fleet) note(kind string, r record) {
 	}
 }
 
-// missing returns how many jobs have been put, and one that was not run.
+// missing returns the number of jobs that were put, and a job that was not run.
 func (f *fleet) missing() (put int, jid string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,14 +170,14 @@ func (f *fleet) kill(p *process) {
 	<-p.done
 }
 
-// killSome kills processes at random for a time, and starts others in their place.
+// killSome kills and replaces random processes for a time.
 func (f *fleet) killSome(d time.Duration) {
 	f.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(time.Duration(f.random.Int64N(int64(400 * time.Millisecond))))
 		i := f.random.IntN(len(f.processes))
 		p := f.processes[i]
-		f.await(p.ready, "a process to start") // or it would never work
+		f.await(p.ready, "a process to start") // otherwise it would never work
 		f.kill(p)
 		f.kills[p.settings.Kind]++
 		time.Sleep(time.Duration(f.random.Int64N(int64(300 * time.Millisecond))))
@@ -185,7 +185,7 @@ func (f *fleet) killSome(d time.Duration) {
 	}
 }
 
-// endPuts has all processes put no more jobs.
+// endPuts stops all processes from putting more jobs.
 func (f *fleet) endPuts() {
 	f.putting = false
 	for _, p := range f.processes {
@@ -195,7 +195,7 @@ func (f *fleet) endPuts() {
 
 func (f *fleet) stopPutting(p *process) { _, _ = io.WriteString(p.stdin, "\n") }
 
-// stop ends processes of some kinds in an orderly way.
+// stop stops the processes of some kinds gracefully.
 func (f *fleet) stop(kinds ...string) {
 	f.t.Helper()
 	for _, p := range f.processes {

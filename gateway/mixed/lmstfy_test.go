@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
-// serveLmstfy is a gateway for lmstfy.
+// serveLmstfy runs a gateway for lmstfy.
 func (p *program) serveLmstfy() error {
 	options, err := redis.ParseURL(p.URL)
 	if err != nil {
@@ -33,7 +33,7 @@ func (p *program) serveLmstfy() error {
 	return p.serve(server.Serve, server.Shutdown)
 }
 
-// serve has a gateway serve until the process is to end.
+// serve runs a gateway until the process is asked to end.
 func (p *program) serve(
 	serve func(net.Listener) error, shutdown func(context.Context) error,
 ) error {
@@ -43,7 +43,7 @@ func (p *program) serve(
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- serve(listener) }()
-	p.tell(record{Ready: true})
+	p.print(record{Ready: true})
 	select {
 	case err := <-ended:
 		return err
@@ -54,8 +54,8 @@ func (p *program) serve(
 	return shutdown(ctx)
 }
 
-// listen listens where a gateway did that was killed. For some time, another connection may have
-// its port.
+// listen listens on the address of a killed gateway. For a while, another connection may occupy its
+// port.
 func (p *program) listen() (net.Listener, error) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		listener, err := net.Listen("tcp", p.Addr)
@@ -67,7 +67,7 @@ func (p *program) listen() (net.Listener, error) {
 
 const jobsPath = "/api/mixed/jobs"
 
-// ask asks a gateway for lmstfy. The status is 0 if there is no answer.
+// ask sends a request to a gateway for lmstfy. The status is 0 if there is no answer.
 func (p *program) ask(method, path, body string) (status int, answer string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), patience)
 	defer cancel()
@@ -102,7 +102,7 @@ func (p *program) putLmstfy() {
 		switch {
 		case status == 0: // it may have been published
 		case status == http.StatusCreated && json.Unmarshal([]byte(text), &answer) == nil:
-			p.tell(record{Put: answer.ID})
+			p.print(record{Put: answer.ID})
 		default:
 			p.odd("%d to a publish: %s", status, text)
 		}
@@ -124,7 +124,7 @@ func (p *program) consume() {
 			continue
 		}
 		p.toil()
-		p.tell(record{Ran: answer.ID})
+		p.print(record{Ran: answer.ID})
 		for {
 			status, text = p.ask(http.MethodDelete, jobsPath+"/job/"+answer.ID, "")
 			if status != 0 || p.ctx.Err() != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// settingsVariable is set if this binary is to run as a gateway or a program of clients.
+// settingsVariable is set if this binary has to run as a gateway or as a client program.
 const settingsVariable = "QLESS_MIXED"
 
 // Kinds of processes.
@@ -41,10 +41,10 @@ const (
 // lockSeconds is how long a job is locked.
 const lockSeconds = 2
 
-// manyTries is more attempts than a job can need, and fewer than Workq allows.
+// manyTries is more than a job can need, and less than Workq's limit.
 const manyTries = 200
 
-// settings are what a process is given.
+// settings are the settings of a process.
 type settings struct {
 	Kind   string
 	URL    string // of Redis
@@ -58,13 +58,13 @@ type record struct {
 	Ready bool   `json:"ready,omitempty"`
 	Put   string `json:"put,omitempty"` // the put of this job was acknowledged
 	Ran   string `json:"ran,omitempty"` // this job was run, and is about to be completed
-	Odd   string `json:"odd,omitempty"` // what must not happen
+	Odd   string `json:"odd,omitempty"` // describes something that must not happen
 }
 
 // A program is this process.
 type program struct {
 	settings
-	ctx     context.Context // ends when the process is to end
+	ctx     context.Context // ends when the process is asked to end
 	putting context.Context // ends when no more jobs are put
 	client  *qless.Client
 
@@ -120,10 +120,10 @@ func (p *program) run() error {
 	return fmt.Errorf("there is no %q", p.Kind)
 }
 
-// clients puts jobs, and works some at a time.
+// clients runs put once and work several times, all concurrently.
 func (p *program) clients(put, work func()) error {
 	const workers = 4
-	p.tell(record{Ready: true})
+	p.print(record{Ready: true})
 	var all sync.WaitGroup
 	all.Go(put)
 	for range workers {
@@ -133,7 +133,7 @@ func (p *program) clients(put, work func()) error {
 	return nil
 }
 
-// pause waits a little, and reports whether to put more jobs.
+// pause waits briefly, and reports whether to put more jobs.
 func (p *program) pause() bool {
 	select {
 	case <-time.After(rand.N(30 * time.Millisecond)):
@@ -143,7 +143,7 @@ func (p *program) pause() bool {
 	}
 }
 
-// toil is what a job takes: hardly any time, or longer than its lock.
+// toil does the work of a job, which takes either hardly any time, or longer than its lock.
 func (p *program) toil() {
 	d := rand.N(5 * time.Millisecond)
 	if rand.N(300) == 0 {
@@ -155,22 +155,22 @@ func (p *program) toil() {
 	}
 }
 
-// addr returns the address of any gateway.
+// addr returns the address of a random gateway.
 func addr(list []string) string { return list[rand.N(len(list))] }
 
 // sometimes is true one time in ten.
 func sometimes() bool { return rand.N(10) == 0 }
 
-// tell prints a record, which is then safe from this process's death.
-func (p *program) tell(r record) {
+// print prints a record, so that it survives this process.
+func (p *program) print(r record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_ = p.out.Encode(r)
 }
 
 func (p *program) odd(format string, args ...any) {
-	p.tell(record{Odd: p.Kind + ": " + fmt.Sprintf(format, args...)})
+	p.print(record{Odd: p.Kind + ": " + fmt.Sprintf(format, args...)})
 }
 
-// plain returns a jid without the dashes that only some write.
+// plain returns a jid without dashes, which only some programs write.
 func plain(jid string) string { return strings.ReplaceAll(jid, "-", "") }

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/gateway/workq"
 )
 
-// workQless puts jobs with package qless, and works them.
+// workQless puts and runs jobs with package qless.
 func (p *program) workQless() error {
 	worker, err := qless.NewWorker(p.client, qless.WorkerConfig{
 		Queues: []string{lmstfyQueue, "workq/jobs/*"}, Concurrency: 4,
@@ -21,19 +21,19 @@ func (p *program) workQless() error {
 	if err := worker.Start(p.ctx); err != nil {
 		return err
 	}
-	p.tell(record{Ready: true})
+	p.print(record{Ready: true})
 	p.putQless()
 	<-worker.Closed()
 	return nil
 }
 
-// handle works a job. Some jobs that came by Workq move on to a queue of lmstfy's clients.
+// handle runs a job. Some jobs that came through Workq move on to a queue of lmstfy's clients.
 func (p *program) handle(_ context.Context, job *qless.Job) error {
 	p.toil()
 	if job.Queue != lmstfyQueue && sometimes() {
 		return qless.Next(lmstfyQueue)
 	}
-	p.tell(record{Ran: job.JID})
+	p.print(record{Ran: job.JID})
 	return nil
 }
 
@@ -49,7 +49,7 @@ func (p *program) putQless() {
 		queue := p.client.Queue(queues[rand.N(len(queues))])
 		jid, err := queue.Put(p.ctx, "jobs", workq.Body{Body: []byte("work")}, options...)
 		if err == nil {
-			p.tell(record{Put: jid})
+			p.print(record{Put: jid})
 		}
 	}
 }

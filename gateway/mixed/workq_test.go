@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/gateway/workq"
 )
 
-// serveWorkq is a gateway for Workq.
+// serveWorkq runs a gateway for Workq.
 func (p *program) serveWorkq() error {
 	server, err := workq.New(workq.Config{Client: p.client})
 	if err != nil {
@@ -24,15 +24,15 @@ func (p *program) serveWorkq() error {
 	return p.serve(server.Serve, server.Shutdown)
 }
 
-// A line is a connection to some gateway for Workq.
+// A line is a connection to a random gateway for Workq.
 type line struct {
 	list []string
 	net  net.Conn
 	in   *bufio.Reader
 }
 
-// ask sends a command, and returns the first line of the reply. If that fails, the next one goes to
-// a new connection.
+// ask sends a command, and returns the first line of the reply. If that fails, the next command
+// uses a new connection.
 func (l *line) ask(command string) (string, error) {
 	reply, err := l.try(command)
 	if err != nil {
@@ -89,8 +89,8 @@ func (l *line) close() {
 	l.net = nil
 }
 
-// putWorkq adds and schedules jobs. A command without an answer is sent again: then the job may
-// exist.
+// putWorkq adds and schedules jobs. A command without an answer is sent again, and may then find
+// that the job exists.
 func (p *program) putWorkq() {
 	l := &line{list: p.Workq}
 	defer l.close()
@@ -112,7 +112,7 @@ func (p *program) putWorkq() {
 				continue
 			}
 			if reply == "+OK" || reply == "-CLIENT-ERROR Duplicate job" {
-				p.tell(record{Put: id})
+				p.print(record{Put: id})
 			} else {
 				p.odd("%q to an add", reply)
 			}
@@ -139,12 +139,12 @@ func (p *program) lease() {
 			continue
 		}
 		p.toil()
-		p.tell(record{Ran: id})
+		p.print(record{Ran: id})
 		p.complete(l, id)
 	}
 }
 
-// complete completes a job, at whatever gateway there is. It may have ended before.
+// complete completes a job through any gateway. The job may have ended before.
 func (p *program) complete(l *line, id string) {
 	for p.ctx.Err() == nil {
 		reply, err := l.ask("complete " + id + " 4\r\ndone\r\n")

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// More queues than can be read in the time of a command are read by several.
-func TestTheCountOfEvictionsGoesOnWhereItStopped(t *testing.T) {
+// If there are more queues than one command has time to read, several commands read them.
+func TestTheCountOfEvictionsContinuesWhereItStopped(t *testing.T) {
 	client, err := qless.New(testkit.Start(t).Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
@@ -36,7 +36,7 @@ func TestTheCountOfEvictionsGoesOnWhereItStopped(t *testing.T) {
 	require.Nil(t, e.rest)
 }
 
-// Queues in which lives have ended are read at each call, also during a pass over all.
+// Queues in which lives have ended are read at each call, even during a pass over all queues.
 func TestTheCountOfEvictionsBeginsWithEndedLives(t *testing.T) {
 	client, err := qless.New(testkit.Start(t).Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)

@@ -144,7 +144,7 @@ func TestThereMayBeSoManyConnections(t *testing.T) {
 	})
 }
 
-// A server that certainly did nothing is an error: it was not reached within the time.
+// If Redis could not be reached in time, the command certainly had no effect, and gets an error.
 func TestAServerThatIsAwayIsAnError(t *testing.T) {
 	e := &env{T: t, redis: testkit.Start(t)}
 	options := testkit.Options(e.redis.Addr())
@@ -204,7 +204,7 @@ func TestShutdownAnswersThoseWhoWait(t *testing.T) {
 	require.Equal(t, id, leased)
 }
 
-// A restart of the gateway keeps everything, and so does one of a Redis that keeps its data.
+// Nothing is lost when the gateway restarts, or when a Redis that persists its data does.
 func TestJobsOutliveTheGateway(t *testing.T) {
 	e := newEnv(t)
 	p := e.dial()
@@ -340,7 +340,7 @@ func TestPausedAndLimitedQueuesHoldForLeases(t *testing.T) {
 	require.Equal(t, second, leased)
 }
 
-func TestConfigurationsThatCanNotBe(t *testing.T) {
+func TestInvalidConfigurations(t *testing.T) {
 	client := newQless(t, testkit.Start(t))
 	for _, config := range []workq.Config{
 		{MaxConnections: -2}, {ServerTimeout: -1}, {CommandTimeout: -2}, {RefreshInterval: -1},

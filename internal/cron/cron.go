@@ -29,6 +29,9 @@ func Parse(spec string) (Schedule, error) {
 	if !strings.HasPrefix(spec, "CRON_TZ=") && !strings.HasPrefix(spec, "TZ=") {
 		zoned = "CRON_TZ=UTC " + spec
 	}
+	if _, err := time.LoadLocation(Zone(spec)); err != nil {
+		return nil, fmt.Errorf("spec %q: %w", spec, err)
+	}
 	times, err := cron.ParseStandard(zoned)
 	if err != nil {
 		return nil, fmt.Errorf("spec %q: %w", spec, err)
@@ -49,7 +52,7 @@ func (i interval) Next(t time.Time) time.Time {
 	return time.Unix(0, (t.UnixNano()/int64(i)+1)*int64(i)).UTC()
 }
 
-// Zone returns the time zone of a spec, which an interval does not have.
+// Zone returns the time zone of a spec, or the empty string for an interval.
 func Zone(spec string) string {
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
 		if rest, ok := strings.CutPrefix(spec, prefix); ok {

@@ -1,5 +1,5 @@
-// Package dial reads the URLs of servers, and connects to a server once to find out what is wrong
-// with it.
+// Package dial parses the URLs of servers, and connects to a server once to find out why it can't
+// be used.
 package dial
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Problem says why a server can't be used, in words for people. It has no password.
+// A Problem explains to people why a server can't be used. It never contains the password.
 type Problem struct {
 	Message string
-	Err     error // if the server may be fine a moment later
+	Err     error // set if the server may recover soon
 }
 
 // Error returns the message.
@@ -31,8 +31,8 @@ func (p *Problem) Error() string { return p.Message }
 func (p *Problem) Unwrap() error { return p.Err }
 
 // Look checks that the target answers, over a separate connection, and returns the fields of the
-// server's INFO: none if the user may not run that. The server is any one of a cluster, and the
-// master that sentinels know. The error is a [Problem] if the dialer can tell what is wrong, and
+// server's INFO, or none if the user may not run INFO. It checks any one server of a cluster, and
+// the master that sentinels know. The error is a [Problem] if the dialer knows the cause, and
 // otherwise that of go-redis.
 func (t *Target) Look(ctx context.Context) (info map[string]string, err error) {
 	switch {
@@ -44,7 +44,7 @@ func (t *Target) Look(ctx context.Context) (info map[string]string, err error) {
 	return look(ctx, t.single)
 }
 
-// lookAtCluster looks at the first server that answers.
+// lookAtCluster checks the first server that answers.
 func (t *Target) lookAtCluster(ctx context.Context) (info map[string]string, err error) {
 	o := t.cluster
 	for _, addr := range o.Addrs {
@@ -62,7 +62,7 @@ func (t *Target) lookAtCluster(ctx context.Context) (info map[string]string, err
 	return info, err
 }
 
-// lookAtMaster asks the sentinels for their master, and looks at it.
+// lookAtMaster asks the sentinels for their master, and checks it.
 func (t *Target) lookAtMaster(ctx context.Context) (info map[string]string, err error) {
 	o := t.master
 	for _, addr := range o.SentinelAddrs {
@@ -86,13 +86,13 @@ func (t *Target) lookAtMaster(ctx context.Context) (info map[string]string, err 
 	case errors.Is(err, redis.Nil):
 		return nil, &Problem{Message: "the sentinels know no master of the name in master_name"}
 	case strings.Contains(err.Error(), "unknown command"):
-		return nil, &Problem{Message: "the server is no sentinel: leave out master_name, " +
+		return nil, &Problem{Message: "the server is not a sentinel: leave out master_name, " +
 			"or name the sentinels"}
 	}
 	return nil, &Problem{"no sentinel answers: " + err.Error(), err}
 }
 
-// look looks at one server.
+// look checks one server.
 func look(ctx context.Context, options *redis.Options) (info map[string]string, err error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
@@ -111,6 +111,10 @@ func look(ctx context.Context, options *redis.Options) (info map[string]string, 
 	switch {
 	case errors.As(context.Cause(ctx), &problem):
 		return nil, problem
+	case options.Username != "" && options.Password == "" &&
+		redis.HasErrorPrefix(ping.Err(), "NOAUTH"):
+		return nil, &Problem{Message: "the server requires a password, and the URL has only a user: " +
+			"want redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST without a user"}
 	case ping.Err() != nil && !redis.HasErrorPrefix(ping.Err(), "MISCONF"):
 		return nil, ping.Err()
 	case ping.Val() == "" && ping.Err() == nil: // nothing was sent: there was no connection
@@ -119,15 +123,15 @@ func look(ctx context.Context, options *redis.Options) (info map[string]string, 
 	return redisx.ParseInfo(text.Val()), nil
 }
 
-// A dialer connects as go-redis does, but fails fast with a hint if only one side speaks TLS.
-// go-redis would retry until the context ends.
+// A dialer connects as go-redis does, but fails fast if there is no such server, and with a
+// hint if only one side speaks TLS. go-redis would retry until the context ends.
 type dialer struct {
 	tls     *tls.Config
 	timeout time.Duration
 	giveUp  context.CancelCauseFunc
 }
 
-// defaultDialTimeout is go-redis's.
+// defaultDialTimeout is the default of go-redis.
 const defaultDialTimeout = 5 * time.Second
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -139,6 +143,11 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	defer cancel()
 	var plain net.Dialer
 	conn, err := plain.DialContext(ctx, network, address)
+	var unknown *net.DNSError
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &unknown) && unknown.IsNotFound {
+		// go-redis would try again, and log each attempt.
+		d.giveUp(&Problem{strings.TrimPrefix(err.Error(), "dial "), err})
+	}
 	if err != nil {
 		return nil, err
 	}

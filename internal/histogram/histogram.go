@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/qless/qless-go/internal/units"
 )
 
 // A Bucket counts the durations in [From, To).
@@ -17,30 +19,25 @@ type Bucket struct {
 }
 
 type bucketJSON struct {
-	From  float64 `json:"from"`
-	To    float64 `json:"to"`
-	Count int     `json:"count"`
+	From  units.Text `json:"from"`
+	To    units.Text `json:"to"`
+	Count int        `json:"count"`
 }
 
-// MarshalJSON writes the durations in seconds.
+// MarshalJSON writes the durations as text.
 func (b Bucket) MarshalJSON() ([]byte, error) {
-	return json.Marshal(bucketJSON{b.From.Seconds(), b.To.Seconds(), b.Count})
+	return json.Marshal(bucketJSON{units.Text(b.From), units.Text(b.To), b.Count})
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. It rounds, so that seconds with a fraction survive
-// being written and read.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (b *Bucket) UnmarshalJSON(text []byte) error {
 	var decoded bucketJSON
 	err := json.Unmarshal(text, &decoded)
-	*b = Bucket{durationOf(decoded.From), durationOf(decoded.To), decoded.Count}
+	*b = Bucket{time.Duration(decoded.From), time.Duration(decoded.To), decoded.Count}
 	return err
 }
 
-func durationOf(seconds float64) time.Duration {
-	return time.Duration(math.Round(seconds * float64(time.Second)))
-}
-
-// bounds are where the buckets of a histogram end, except for the last one, which has no end.
+// bounds are the ends of the buckets of a histogram, except for the last one, which has no end.
 var bounds = func() (bounds [80]time.Duration) {
 	for i := range bounds {
 		bounds[i] = time.Duration(math.Round(float64(time.Microsecond) * math.Pow(2, float64(i)/2)))
@@ -67,7 +64,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	}
 }
 
-// AppendTo appends the text that the server keeps.
+// AppendTo appends the histogram in the form that the server keeps.
 func (h *Histogram) AppendTo(text []byte) []byte {
 	separator := false
 	for i, count := range h {
@@ -85,7 +82,7 @@ func (h *Histogram) AppendTo(text []byte) []byte {
 	return text
 }
 
-// Read adds the counts of a text. It passes over what is damaged.
+// Read adds the counts of a text. It skips damaged parts.
 func (h *Histogram) Read(text string) {
 	for field := range strings.FieldsSeq(text) {
 		bucket, count, _ := strings.Cut(field, ":")

@@ -1,11 +1,14 @@
 package hub
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 func TestWorkersComeTogether(t *testing.T) {
@@ -36,4 +39,26 @@ func TestMessagesShowWhetherTheirScriptWakesAWorker(t *testing.T) {
 	} {
 		require.Equal(t, expected, wakes(payload), payload)
 	}
+}
+
+// A job may arrive together with the confirmation of the subscription: its queue may still be
+// unknown.
+func TestANewRelayWakesForTheQueuesThatItHearsOf(t *testing.T) {
+	type call struct {
+		command string
+		args    []any
+	}
+	calls := make(chan call, 2)
+	r := &Relay{
+		config: Config{Do: func(_ context.Context, command string, args ...any) (any, error) {
+			calls <- call{command, args}
+			return "", nil
+		}},
+		due: NewSignal(), ended: make(chan struct{}), wakeQueues: map[string]bool{},
+	}
+	r.Notify(redisx.Notice{Kind: redisx.Gap})
+	r.Notify(redisx.Notice{Kind: redisx.Published, Payload: `{"jid":"j","event":"put","queue":"q"}`})
+	go r.run(t.Context())
+	require.Equal(t, call{"wake", []any{"q"}}, <-calls)
+	require.Equal(t, call{"wake", []any{"", ""}}, <-calls)
 }

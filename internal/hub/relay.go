@@ -13,14 +13,14 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Relay wakes workers for jobs that were put by the scripts of other qless clients, which wake
-// nobody, if too few others do. Two in a namespace are enough: one receives the messages that the
-// other misses while its connection is broken. The workers and receivers of a hub have one for each
-// namespace.
+// A Relay wakes workers for jobs put by the scripts of other qless clients, which do not wake them,
+// if too few other relays do. Two in a namespace are enough: one receives the messages that the
+// other misses while its connection is broken. The workers and receivers of a hub share one for
+// each namespace.
 type Relay struct {
 	hub    *Hub
 	config Config
-	due    Signal // there is something to relay, or relaying is to begin or end
+	due    Signal // there is something to relay, or relaying must begin or end
 	users  int    // guarded by the hub's mutex
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -33,11 +33,11 @@ type Relay struct {
 	change     int             // 1: begin relaying; -1: end it
 	claimed    time.Time       // when it got the lease to begin with; zero if it is not beginning
 	isCounted  bool            // the server counts it, or it does not begin: others may
-	wakeAny    bool            // it may have missed some
+	wakeAny    bool            // it may have missed jobs
 	wakeQueues map[string]bool // queues whose new jobs woke no worker
 }
 
-// relays is how many workers of a namespace should relay.
+// relays is the number of workers of a namespace that should relay.
 const relays = 2
 
 // relayLease is how long a relay that begins or ends keeps others from doing so. By then, the
@@ -64,7 +64,7 @@ func startRelay(h *Hub, config Config) *Relay {
 	return r
 }
 
-// stop ends the relay, and reports whether another one has to take its place.
+// stop ends the relay, and reports whether another one must take its place.
 func (r *Relay) stop(ctx context.Context) (relayed bool) {
 	r.cancel()
 	select {
@@ -78,7 +78,7 @@ func (r *Relay) stop(ctx context.Context) (relayed bool) {
 	return relayed
 }
 
-// Adjust has the relay begin if too few are there, and stop if too many are.
+// Adjust makes the relay begin if there are too few, and stop if there are too many.
 func (r *Relay) Adjust(there int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func putInto(payload string) string {
 	return string(cmp.Or(message.To, message.Queue))
 }
 
-// published has a worker woken for a job that was put, unless the script did so.
+// published requests that a worker be woken for a job that was put, unless the script did so.
 func (r *Relay) published(notice redisx.Notice) {
 	if wakes(notice.Payload) {
 		return
@@ -149,8 +149,8 @@ func (r *Relay) subscribed() {
 	r.wakeAll()
 }
 
-// wakeAll has a worker woken for each queue that has jobs: some may have been put while no relay
-// was subscribed.
+// wakeAll requests that a worker be woken for each queue that has jobs: some may have been put
+// while no relay was subscribed.
 func (r *Relay) wakeAll() {
 	r.mu.Lock()
 	r.wakeAny = true
@@ -182,7 +182,7 @@ func (r *Relay) run(ctx context.Context) {
 		if failures == 1 && ctx.Err() == nil {
 			r.config.Warn("could not wake a worker", err, "queues", queues)
 		}
-		r.wakeAll() // it is not known which were woken
+		r.wakeAll() // it is unknown which were woken
 		if !redisx.WhileAway.Wait(ctx, failures) {
 			return
 		}
@@ -199,14 +199,11 @@ func (r *Relay) takeWakes() (queues []string, wakeAny bool) {
 	return queues, wakeAny
 }
 
-// wakeBatchSize is for how many queues one script wakes workers.
+// wakeBatchSize is the number of queues for which one script wakes workers.
 const wakeBatchSize = 500
 
-// wake wakes a worker for each of the queues or, with wakeAny, for each queue that has jobs.
+// wake wakes a worker for each of the queues and, with wakeAny, for each known queue that has jobs.
 func (r *Relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
-	if wakeAny {
-		return r.wakeForAll(ctx)
-	}
 	for some := range slices.Chunk(queues, wakeBatchSize) {
 		args := make([]any, len(some))
 		for i, queue := range some {
@@ -215,6 +212,9 @@ func (r *Relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
 		if _, err := r.config.Do(ctx, "wake", args...); err != nil {
 			return err
 		}
+	}
+	if wakeAny {
+		return r.wakeForAll(ctx)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (r *Relay) changeRelaying(ctx context.Context) {
 	}
 }
 
-// setRelaying begins or ends, unless the relay was stopped meanwhile.
+// setRelaying begins or ends relaying, unless the relay was stopped in the meantime.
 func (r *Relay) setRelaying(begin bool) {
 	r.listen(begin)
 	r.mu.Lock()
@@ -277,10 +277,10 @@ func (r *Relay) listen(begin bool) {
 	}
 }
 
-// claim reports whether it may begin or end: no other relay does, and there are still too few or
-// too many. If another one begins, it tries again later.
+// claim reports whether the relay may begin or end: no other relay does, and there are still too
+// few or too many. If another one begins, it tries again later.
 func (r *Relay) claim(ctx context.Context, begin bool) (bool, error) {
-	if begin && r.contested > 0 { // others have begun meanwhile
+	if begin && r.contested > 0 { // others have begun in the meantime
 		if there, err := r.count(ctx); err == nil && there >= relays {
 			r.contested = 0
 			return false, nil
@@ -321,11 +321,11 @@ func (r *Relay) releaseLease(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	if over {
-		_ = r.config.Redis.Del(ctx, r.config.Prefix+keyRelay).Err() // else it ends by itself
+		_ = r.config.Redis.Del(ctx, r.config.Prefix+keyRelay).Err() // otherwise it ends by itself
 	}
 }
 
-// count returns how many relays there are.
+// count returns the number of relays.
 func (r *Relay) count(ctx context.Context) (int, error) {
 	server, err := redisx.ServerOf(ctx, r.config.Redis, r.config.Prefix)
 	if err != nil {

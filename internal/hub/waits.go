@@ -10,8 +10,8 @@ import (
 
 // A Waiter waits for the end of a job, and perhaps for its progress.
 type Waiter struct {
-	// Doubted says that messages may be about an earlier end of the job. Then they only mean that it
-	// is time to ask.
+	// Doubted reports that messages may be about an earlier end of the job. Then they only mean that
+	// it is time to ask.
 	Doubted bool
 
 	channels []string // of its end, and of its progress
@@ -23,13 +23,12 @@ type Waiter struct {
 	ask      bool   // it is time to ask
 }
 
-// IdleAfter is the time for which a part that calls share, such as a connection, is kept after the
-// last call.
+// IdleAfter is how long a part that calls share, such as a connection, is kept after the last call.
 const IdleAfter = 10 * time.Second
 
 // Listen returns the next message about the end of the job, and calls progress with each about its
-// progress. It returns false if it is time to ask, because there is none for so long or the context
-// has ended.
+// progress. It returns false if it is time to ask, because there was none for that long, or the
+// context has ended.
 func (w *Waiter) Listen(
 	ctx context.Context, patience time.Duration, progress func(message string),
 ) (message string, received bool) {
@@ -88,12 +87,12 @@ type Waits struct {
 // NewWaits returns the waits of a hub.
 func NewWaits(h *Hub) *Waits {
 	s := &Waits{hub: h, channel: h.config.Prefix + Idle, waiters: map[*Waiter]bool{}}
-	s.idle = time.AfterFunc(IdleAfter, s.rest)
+	s.idle = time.AfterFunc(IdleAfter, s.expire)
 	s.idle.Stop()
 	return s
 }
 
-// Notify ignores that the connection was made, or broken: each waiter is notified too.
+// Notify ignores notices about the connection, of which each waiter is notified, too.
 func (s *Waits) Notify(redisx.Notice) {}
 
 // Join adds a waiter for channels. The waiter is notified when the server begins to send the
@@ -124,8 +123,8 @@ func (s *Waits) Leave(w *Waiter) {
 	}
 }
 
-// rest ends the subscription, unless there are waits again or others need it.
-func (s *Waits) rest() {
+// expire ends the subscription, unless there are waits again or others need it.
+func (s *Waits) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiters) == 0 {
@@ -146,7 +145,7 @@ func (s *Waits) Close() {
 	s.closed = true
 	s.idle.Stop()
 	for w := range s.waiters {
-		w.Notify(redisx.Notice{}) // it finds out why
+		w.Notify(redisx.Notice{}) // it then finds the reason
 		s.hub.Unsubscribe(w, w.channels...)
 	}
 	closed := s.hub.Unsubscribe(s, s.channel)

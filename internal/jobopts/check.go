@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Check returns an error if an option is invalid, or does not go with another one.
+// Check returns an error if an option is invalid, or can't be combined with another one.
 func (o *Options) Check() error {
 	for _, row := range checked {
 		if err := row.check(o); err != nil {
@@ -21,7 +21,7 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// checked has the rows with a check.
+// checked holds the rows with a check.
 var checked = rowsWith(func(r *Row) bool { return r.check != nil })
 
 // The ranges of options.
@@ -98,7 +98,7 @@ func CheckJID(jid string) error {
 // this jid.
 const OpenBatch = "x:open"
 
-// maxNumber is the largest number that replies preserve exactly.
+// maxNumber is the maximum number that replies preserve exactly.
 const maxNumber = math.MaxInt32
 
 // CheckNumber returns an error unless a number is in the range that replies preserve exactly.
@@ -140,7 +140,7 @@ func checkAt(o *Options) error {
 	case o.At == nil:
 		return nil
 	case o.At.IsZero() || o.At.Year() > lastYear:
-		return fmt.Errorf("At(%v) is no time", *o.At)
+		return fmt.Errorf("At(%v) is not a time", *o.At)
 	case o.Delay != nil:
 		return errors.New("the options Delay and At can't be used together")
 	}

@@ -7,11 +7,12 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// JSON returns a job with the options as a file has it, which Set reads. The data stays as it is,
-// byte by byte.
+// JSON returns a job with the options in the form of a file, which Set reads. The data is kept byte
+// by byte.
 func (o *Options) JSON(klass, data string) ([]byte, error) {
 	if o.Batch != nil || o.OpensBatch || o.MemberOf != "" {
 		return nil, errors.New("a member or a callback of a batch can't be JSON")
@@ -46,10 +47,13 @@ func (o *Options) JSON(klass, data string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// clearing has the values that take an option from a job, of options with others than forever.
+// endless is the text of an unlimited time.
+const endless = units.Text(Forever)
+
+// clearing holds the values that remove options from a job.
 var clearing = map[string]any{
-	"Headers": map[string]string{}, "OnLost": "first", "StartBy": forever, "TTL": forever,
-	"KeepFor": forever, "MaxRunTime": forever,
+	"Headers": map[string]string{}, "OnLost": "first", "StartBy": endless, "TTL": endless,
+	"KeepFor": endless, "MaxRunTime": endless,
 }
 
 // writable returns a copy whose fields can be made and changed, with the parts of its unique key.
@@ -67,7 +71,7 @@ func (o *Options) writable() (*Options, error) {
 	return &copied, json.Unmarshal([]byte(unique.Key), &unique.Parts)
 }
 
-// written returns the value of an option as read reads it, or nil if it is not given.
+// written returns the value of an option in the form that read reads, or nil if it is not given.
 func written(value reflect.Value) any {
 	if value.IsZero() {
 		return nil
@@ -92,9 +96,4 @@ func written(value reflect.Value) any {
 }
 
 // spanText returns a time as a text that readDuration reads.
-func spanText(d time.Duration) string {
-	if d == Forever {
-		return forever
-	}
-	return d.String()
-}
+func spanText(d time.Duration) string { return units.Text(d).String() }

@@ -29,13 +29,12 @@ type Row struct {
 	check  func(o *Options) error // nil if all values are valid
 }
 
-// rowsWith returns the rows of the table that have something.
+// rowsWith returns the rows of the table that have a property.
 func rowsWith(has func(r *Row) bool) []*Row {
 	return slices.DeleteFunc(slices.Clone(Table), func(r *Row) bool { return !has(r) })
 }
 
-// Table has a row for each option. Their order is that of checks, of letters and of what people
-// see.
+// Table has a row for each option. Their order is that of checks, of letters and of display.
 var Table = []*Row{
 	{
 		Name: "JID", Doc: "`JID`", Key: "jid", Usage: "its id (default: a new random one)",
@@ -163,7 +162,7 @@ var Table = []*Row{
 	{
 		Name: "KeepFailedFor", Doc: "[`KeepFailedFor`](lifetimes.md)", Key: "keep_failed_for",
 		Usage: `how long it is kept once failed, or "forever"`, Moves: true,
-		Letter: "K", Value: "seconds, or -1 for ever",
+		Letter: "K", Value: "seconds, or -1 for no end",
 		Field: "KeepFailedFor", Label: "Kept when failed for",
 		value: func(o *Options) any { return &o.KeepFailedFor }, check: checkKeepFailedFor,
 	},

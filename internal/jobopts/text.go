@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -67,7 +68,7 @@ func (r *Row) Line() string {
 	return "| " + strings.Join(append(cells, r.Value), " | ") + " |"
 }
 
-// Set sets options as a file has them: by their keys, in JSON.
+// Set sets options in the form of a file: by their keys, in JSON.
 func (o *Options) Set(values map[string]json.RawMessage) error {
 	for _, row := range Table {
 		raw, given := values[row.Key]
@@ -90,7 +91,7 @@ func (o *Options) Set(values map[string]json.RawMessage) error {
 	return nil
 }
 
-// normalize gives options the form that a program gives them.
+// normalize gives options the form in which programs give them.
 func (o *Options) normalize() {
 	if o.Fair != nil && o.Fair.Weight == 0 {
 		o.Fair.Weight = 1
@@ -106,7 +107,7 @@ func (o *Options) normalize() {
 	clearEndless(o, "MaxRunTime", &o.MaxRunTime, func(s *Span) bool { return *s == Forever })
 }
 
-// clearEndless takes an option from the job if its time is Forever.
+// clearEndless removes an option from the job if its time is Forever.
 func clearEndless[T any](o *Options, name string, field **T, isForever func(*T) bool) {
 	if *field != nil && isForever(*field) {
 		*field = nil
@@ -165,22 +166,18 @@ func read(raw json.RawMessage, field any) error {
 	return json.Unmarshal(raw, field)
 }
 
-// forever is how people write Forever.
-const forever = "forever"
-
 // readDuration reads a number of seconds, or a text such as "90s". A negative number, and
 // "forever", are Forever.
 func readDuration(raw json.RawMessage) (time.Duration, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		if text == forever {
-			return Forever, nil
-		}
-		return time.ParseDuration(text)
+		var d units.Text
+		err := d.UnmarshalText([]byte(text))
+		return d.Duration(), err
 	}
 	n, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil {
-		return 0, fmt.Errorf(`%s is no time: want seconds, or a text such as "90s"`, raw)
+		return 0, fmt.Errorf(`%s is not a time: want seconds, or a text such as "90s"`, raw)
 	}
 	if n < 0 {
 		return Forever, nil
@@ -201,7 +198,7 @@ func (r *Row) JSON(before json.RawMessage, text string) (json.RawMessage, error)
 	case Number:
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s is no number", text)
+			return nil, fmt.Errorf("%s is not a number", text)
 		}
 		return json.Marshal(n)
 	case Duration:

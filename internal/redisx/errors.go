@@ -8,13 +8,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Answer returns the server's message in an error, or the empty string if there is none.
+// Answer returns the server's message in an error, or the empty string if there is none. It
+// replaces messages that do not name their cause.
 func Answer(err error) string {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return ""
 	}
-	return reply.Error()
+	text := reply.Error()
+	switch {
+	case strings.Contains(text, "Protocol error: unauthenticated"): // the answer to a long command
+		return "NOAUTH Authentication required."
+	case strings.Contains(text, "non local key in a cluster"):
+		return "the server is part of a cluster, and the namespace has no hash tag"
+	}
+	return text
 }
 
 // IsAnswer reports whether an error is an answer of the server.
@@ -27,11 +35,11 @@ func IsAway(err error) bool {
 		isBusy(err)
 }
 
-// IsRefusal reports whether the server answered, other than that it is away.
+// IsRefusal reports whether the server answered, but not that it is unavailable for now.
 func IsRefusal(err error) bool { return IsAnswer(err) && !IsAway(err) }
 
-// IsUnanswered reports whether an error leaves it open what the server would say: there was no
-// answer, or it was that the server accepts no commands for now.
+// IsUnanswered reports whether an error leaves the server's answer open: there was none, or it was
+// that the server accepts no commands for now.
 func IsUnanswered(err error) bool { return err != nil && (!IsAnswer(err) || NeverRan(err)) }
 
 // NeverRan reports whether a command certainly did not run, because there was no connection or the
@@ -55,7 +63,7 @@ func isReadOnly(err error) bool {
 	return redis.IsReadOnlyError(err) || err != nil && strings.Contains(err.Error(), ": -READONLY ")
 }
 
-// isBusy reports whether the server is busy with a script that takes long.
+// isBusy reports whether the server is busy with a long script.
 func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
 
 // IsTimeout reports whether a connection was silent for too long.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hints holds what to do when the server refuses a command, by the first word of its error.
+// hints holds advice for refusals of the server, by the first word of its error.
 var hints = map[string]string{
 	"BUSY":        "a script has run for too long: see SCRIPT KILL",
 	"CLUSTERDOWN": "the cluster does not serve all slots: check its nodes",
@@ -36,8 +36,6 @@ func Refusal(err error) string {
 	case strings.Contains(answer, "ACL failure in script"),
 		strings.Contains(answer, "The user executing the script can't"):
 		return "NOPERM"
-	case strings.Contains(answer, "Protocol error: unauthenticated"): // the error for a long command
-		return "NOAUTH"
 	case strings.Contains(answer, "max number of clients"):
 		return "MAXCLIENTS"
 	}

@@ -16,18 +16,18 @@ type Chaos struct {
 	server   *Server
 	proxy    *Proxy
 	random   *rand.Rand
-	refused  atomic.Int64 // commands
+	refused  atomic.Int64 // refused commands
 	accepted atomic.Int64
 }
 
-// NewChaos returns a Chaos of a server that keeps its data over a crash.
+// NewChaos returns a Chaos for a server whose data survives crashes.
 func NewChaos(t testing.TB, random *rand.Rand) (*Chaos, *Server) {
 	t.Helper()
 	server := Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	return &Chaos{server: server, proxy: NewProxy(t, server.Addr()), random: random}, server
 }
 
-// Client returns a client whose connections are disturbed. A hook may be nil.
+// Client returns a client whose connections are disturbed. The hook may be nil.
 func (c *Chaos) Client(t testing.TB, hook redis.Hook) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(Options(c.proxy.Addr()))
@@ -39,8 +39,9 @@ func (c *Chaos) Client(t testing.TB, hook redis.Hook) *redis.Client {
 	return client
 }
 
-// Refusing disturbs the server in a number of rounds: it refuses commands, for one reason after the
-// other, each until the clients have been refused several times, and then serves them for a while.
+// Refusing makes the server refuse commands in a number of rounds. In each round, it refuses for
+// one reason after another, each until clients have been refused several times, and then serves for
+// a while.
 func (c *Chaos) Refusing(t testing.TB, rounds int) {
 	t.Helper()
 	for round := range rounds {
@@ -48,8 +49,8 @@ func (c *Chaos) Refusing(t testing.TB, rounds int) {
 	}
 }
 
-// Everything is Refusing with other disturbances in between: lost requests and answers of commands
-// that contain one of the texts, cut connections, and crashes of the server.
+// Everything is Refusing with other disturbances in between: lost requests and lost replies of
+// commands that contain one of the texts, cut connections, and crashes of the server.
 func (c *Chaos) Everything(t testing.TB, rounds int, texts ...string) {
 	t.Helper()
 	for round := range rounds {
@@ -76,10 +77,10 @@ func (c *Chaos) refuse(t testing.TB, refusal string) {
 	Until(t, "the clients were refused: "+refusal, func() bool { return c.refused.Load() >= enough })
 	allow()
 	enough = c.accepted.Load() + 50 + c.random.Int64N(300)
-	Until(t, "the clients went on", func() bool { return c.accepted.Load() >= enough })
+	Until(t, "the clients continued", func() bool { return c.accepted.Load() >= enough })
 }
 
-// refusals counts what the server refuses, and what it doesn't.
+// refusals counts refused and accepted commands.
 type refusals struct{ *Chaos }
 
 func (refusals) DialHook(next redis.DialHook) redis.DialHook { return next }

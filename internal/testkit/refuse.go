@@ -10,12 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Refuse makes the server refuse commands that change anything, with an error that begins with one
-// of the Refusals, until the returned function is called. Nothing else may disturb the server
-// meanwhile.
+// Refuse makes the server refuse write commands, with an error that begins with one of the
+// Refusals, until the returned function is called. Nothing else may disturb the server meanwhile.
 func (s *Server) Refuse(t testing.TB, refusal string) (allow func()) {
 	t.Helper()
-	// Neither does the test's context end it, nor a reset of the server's connections.
+	// Neither the end of the test's context nor a reset of the server's connections ends it.
 	ctx, rdb := context.Background(), redis.NewClient(Options(s.addr))
 	set := func(name, value string) {
 		t.Helper()
@@ -29,7 +28,15 @@ func (s *Server) Refuse(t testing.TB, refusal string) (allow func()) {
 	case "MISCONF":
 		obstacle := s.failToSave(t, rdb)
 		set("save", "3600 1")
-		return func() { set("save", ""); _ = os.RemoveAll(obstacle); _ = rdb.Close() }
+		return func() {
+			set("save", "")
+			_ = os.RemoveAll(obstacle)
+			if err := rdb.Save(ctx).Err(); err != nil { // clears the failure
+				t.Error(err)
+			}
+			_ = os.Remove(obstacle)
+			_ = rdb.Close()
+		}
 	case "NOREPLICAS":
 		set("min-replicas-to-write", "1")
 		return func() { set("min-replicas-to-write", "0"); _ = rdb.Close() }
@@ -41,7 +48,7 @@ func (s *Server) Refuse(t testing.TB, refusal string) (allow func()) {
 	return nil
 }
 
-// Refusals are what [Server.Refuse] can have a server say.
+// Refusals are the errors with which [Server.Refuse] can make a server refuse.
 var Refusals = []string{"BUSY", "MISCONF", "NOREPLICAS", "OOM"}
 
 // beBusy runs a script that does not end by itself.
@@ -78,7 +85,7 @@ func (s *Server) beBusy(
 	}
 }
 
-// failToSave has the server try to save its data to a file that is a folder, which it returns.
+// failToSave makes the server try to save its data to a path that is a folder, which it returns.
 func (s *Server) failToSave(t testing.TB, rdb *redis.Client) (obstacle string) {
 	t.Helper()
 	ctx := context.Background()

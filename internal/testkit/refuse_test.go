@@ -23,8 +23,8 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// A save that still runs when the server may save again would make the next one succeed.
-func TestAServerThatCanNotSaveHasEndedToTry(t *testing.T) {
+// A save still running when the server may save again would make the next one succeed.
+func TestAServerThatCannotSaveStopsTrying(t *testing.T) {
 	s := Start(t)
 	client := s.Client(t)
 	for i := range 100_000 / 100 {

@@ -83,14 +83,14 @@ func TestLaunchedServerLeavesNothing(t *testing.T) {
 	assert.Error(t, err)
 }
 
-func TestLaunchTellsWhatToInstall(t *testing.T) {
+func TestLaunchSaysWhatToInstall(t *testing.T) {
 	t.Setenv("QLESS_REDIS_SERVER", "no-such-program")
 	_, err := Launch()
 	assert.ErrorContains(t, err, "no-such-program")
 	assert.ErrorContains(t, err, "install")
 }
 
-func TestLaunchTellsWhyTheServerEnded(t *testing.T) {
+func TestLaunchSaysWhyTheServerEnded(t *testing.T) {
 	_, err := Launch("--no-such-option", "1")
 	assert.ErrorContains(t, err, "no-such-option")
 }

@@ -1,4 +1,4 @@
-// Package together calls a function for several things at once, such as the shards of a queue.
+// Package together calls a function for several values concurrently, such as the shards of a queue.
 package together
 
 import (
@@ -8,8 +8,8 @@ import (
 )
 
 // Ask calls question for each element of several concurrently. It returns the answers, and the
-// first error, in the order of the elements. If an observer of the user's panics, so does Ask: in
-// the caller's goroutine, where that can be caught.
+// first error, in the order of the elements. If a user's observer panics, so does Ask, in the
+// caller's goroutine, where the panic can be recovered.
 func Ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	answers, errs := make([]A, len(several)), make([]error, len(several))
 	panics := make([]any, len(several))
@@ -34,8 +34,8 @@ func Ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	return answers, nil
 }
 
-// First calls question for each element of several concurrently, and returns the first answer
-// whose element has known. The context of the others ends, and they are not waited for. If none has
+// First calls question for each element of several concurrently, and returns the first answer that
+// is known. The context of the others ends, and First does not wait for them. If no answer is
 // known, it returns the first error, in the order of the elements. Panics are as in Ask.
 func First[T, A any](
 	ctx context.Context, several []T,
@@ -80,4 +80,14 @@ func First[T, A any](
 func Each[T any](several []T, do func(one T) error) error {
 	_, err := Ask(several, func(one T) (struct{}, error) { return struct{}{}, do(one) })
 	return err
+}
+
+// AskFew is Ask with at most n calls at a time.
+func AskFew[T, A any](n int, several []T, question func(one T) (A, error)) ([]A, error) {
+	places := make(chan struct{}, n)
+	return Ask(several, func(one T) (A, error) {
+		places <- struct{}{}
+		defer func() { <-places }()
+		return question(one)
+	})
 }

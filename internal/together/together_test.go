@@ -3,6 +3,8 @@ package together
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,4 +83,24 @@ func TestPanicsReachTheCaller(t *testing.T) {
 			panic("one")
 		})
 	})
+}
+
+func TestAskFewLimitsTheCallsAtATime(t *testing.T) {
+	const most = 3
+	var running atomic.Int32
+	full := make(chan struct{})
+	isFull := sync.OnceFunc(func() { close(full) })
+	answers, err := AskFew(most, []int{1, 2, 5, 6, 7, 8}, func(n int) (int, error) {
+		if running.Add(1) == most {
+			isFull() // for the first time
+		}
+		<-full // the maximum number is running
+		if running.Load() > most {
+			return 0, errFour
+		}
+		running.Add(-1)
+		return double(n)
+	})
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 4, 10, 12, 14, 16}, answers)
 }

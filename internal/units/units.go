@@ -1,14 +1,15 @@
-// Package units writes durations and rates for people.
+// Package units formats durations and rates for people.
 package units
 
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// Age returns for how long something has lasted, in whole seconds and two units, such as 7m12s or
-// 1h00m, so that a column of them is even, or "-" for none.
+// Age formats an age in whole seconds and two units, such as 7m12s or 1h00m, so that a column of
+// ages is even. It returns "-" for none.
 func Age(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -22,7 +23,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%d%s%02d%s", large.count, large.name, rest.count, rest.name)
 }
 
-// Duration returns how long something takes, in at most two units: 850ms, 12s, 5m12s, 1h.
+// Duration formats a duration in at most two units: 850ms, 12s, 5m12s, 1h.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -46,7 +47,7 @@ func Duration(d time.Duration) string {
 	return text
 }
 
-// A part of a duration is so many of a unit.
+// A part of a duration is a count of a unit.
 type part struct {
 	count time.Duration
 	name  string
@@ -64,7 +65,7 @@ func split(d time.Duration) (large, rest part) {
 	return part{d / day, "d"}, part{d % day / time.Hour, "h"}
 }
 
-// Rate returns a number of things in a minute, or "-" for none.
+// Rate formats a number per minute. It returns "-" for none.
 func Rate(r float64) string {
 	switch {
 	case r == 0:
@@ -73,4 +74,50 @@ func Rate(r float64) string {
 		return strconv.FormatFloat(r, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(r, 'f', 0, 64)
+}
+
+// A Text is a duration that is written in JSON as text, without loss, such as 1m30s, 250ms or
+// forever.
+type Text time.Duration
+
+// forever is the text of an unlimited time, which is -1.
+const forever = "forever"
+
+// String returns the text.
+func (t Text) String() string {
+	if t == -1 {
+		return forever
+	}
+	text := time.Duration(t).String()
+	for _, none := range []string{"m0s", "h0m"} {
+		if cut, ok := strings.CutSuffix(text, none); ok {
+			text = cut + none[:1]
+		}
+	}
+	return text
+}
+
+// Known returns a duration as a Text, or nil for a negative one, which means unknown.
+func Known(d time.Duration) *Text {
+	if d < 0 {
+		return nil
+	}
+	return (*Text)(&d)
+}
+
+// Duration returns the duration.
+func (t Text) Duration() time.Duration { return time.Duration(t) }
+
+// MarshalText writes the text.
+func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads the output of MarshalText.
+func (t *Text) UnmarshalText(text []byte) error {
+	if string(text) == forever {
+		*t = -1
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	*t = Text(d)
+	return err
 }

@@ -1,7 +1,7 @@
 // Package wire decodes the replies of scripts, and formats their arguments.
 //
 // Replies are JSON written by Lua, or by the scripts of other clients: an empty array may be {}, a
-// number may be a string or a float, and what is absent may be false. The types of this package
+// number may be a string or a float, and an absent value may be false. The types of this package
 // accept all of these; only replies that make no sense are errors.
 package wire
 
@@ -51,7 +51,7 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// A Raw is a [Text] that keeps bytes which are not UTF-8, so that a name can be sent back.
+// A Raw is a [Text] that keeps invalid UTF-8, so that a name can be sent back.
 type Raw string
 
 // UnmarshalJSON reads a string or a number.
@@ -74,7 +74,7 @@ func (r *Raw) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// validBytes returns how many bytes of a text come before the first that is not UTF-8.
+// validBytes returns the number of bytes of a text before the first that is not UTF-8.
 func validBytes(text []byte) int {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
@@ -115,12 +115,12 @@ func parseNumber(text string) Number {
 	return Number(f)
 }
 
-// Int returns the whole part, limited to what 32 bits hold.
+// Int returns the whole part, limited to the range of 32 bits.
 func (n Number) Int() int {
 	return int(math.Max(math.MinInt32, math.Min(math.MaxInt32, math.Floor(float64(n)))))
 }
 
-// LargeInt returns the whole part, limited to what an int holds.
+// LargeInt returns the whole part, limited to the range of an int.
 func (n Number) LargeInt() int {
 	switch whole := math.Floor(float64(n)); {
 	case whole >= math.MaxInt:
@@ -142,7 +142,7 @@ func (n Number) Time() time.Time {
 	return time.Unix(int64(whole), int64(math.Round(fraction*1e6))*1000)
 }
 
-// Duration returns the number as seconds, limited to what a Duration holds.
+// Duration returns the number as seconds, limited to the range of a Duration.
 func (n Number) Duration() time.Duration {
 	return time.Duration(math.Round(math.Max(-9e9, math.Min(9e9, float64(n))) * float64(time.Second)))
 }
@@ -161,8 +161,8 @@ func DecodeJSON[T any](reply any) (T, error) {
 	return value, nil
 }
 
-// repaired returns text as JSON if what it has beyond that are numbers and control characters that
-// only Lua reads: the numbers become null.
+// repaired returns text as JSON if it differs from JSON only by numbers and control characters that
+// only Lua reads. The numbers become null.
 func repaired(text string) []byte {
 	var out []byte
 	for i := 0; i < len(text); {
@@ -198,7 +198,7 @@ func repairedWord(word string) string {
 	return "null"
 }
 
-// between has the characters that end a number in JSON.
+// between holds the characters that end a number in JSON.
 const between = "[]{}:, \t\r\n"
 
 // escaped returns a string of JSON with its control characters escaped.
@@ -245,7 +245,7 @@ func DecodeStrings(reply any) ([]string, error) {
 // Unexpected returns the error for a reply of the wrong type, with the beginning of the reply.
 func Unexpected(reply any) error { return fmt.Errorf("unexpected reply: %.100v", reply) }
 
-// Items returns the items of a reply that is a list, else none.
+// Items returns the items of a reply that is a list, and otherwise none.
 func Items(reply any) []any {
 	list, _ := reply.([]any)
 	return list
@@ -265,6 +265,15 @@ func Parts(reply any) (text any, rest string, large []any) {
 func AsString(part any) string {
 	s, _ := part.(string)
 	return s
+}
+
+// AsStrings returns the parts of a reply as strings.
+func AsStrings(parts []any) []string {
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = AsString(part)
+	}
+	return texts
 }
 
 // AsNumber returns a part of a reply as a number, or 0 if it is not a string with one.

@@ -1,4 +1,4 @@
--- await: how a job has ended, and its result. If it has not ended yet, the script that ends it
+-- await: the end of a job, and its result. If it has not ended yet, the script that ends it
 -- publishes that on PREFIX x:done:<jid>.
 --
 -- KEYS[1]  the namespace prefix

@@ -1,5 +1,5 @@
--- batch.commit: ends the time in which a batch waits for more members. If it has no members left to
--- wait for, it goes where it goes when a job that it waits for is complete.
+-- batch.commit: closes a batch, so that it waits for no more members. If no members remain, the
+-- batch is released, as by the completion of its last member.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid

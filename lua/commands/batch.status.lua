@@ -1,5 +1,5 @@
--- batch.status: how far a batch is, and some of the members that it waits for, in no particular
--- order.
+-- batch.status: the progress of a batch, and some of the members that it waits for, in no
+-- particular order.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid [, the cursor of the last call or '']

@@ -13,13 +13,13 @@
 -- Hot
 -- Needs    hget hgetall hscan time
 
--- Defaults that only clients in PHP expect, and ask for by name.
+-- Defaults that only clients in PHP expect, and request by name.
 local unlisted = {
   ['backoff-initial-delay'] = DEFAULT_BACKOFF_INITIAL_DELAY,
   ['backoff-factor'] = DEFAULT_BACKOFF_FACTOR,
 }
 
--- max-job-history and max-worker-age also have defaults, which clients of other languages do not
+-- max-job-history and max-worker-age also have defaults, which clients in other languages do not
 -- expect here.
 local defaults = {
   ['application'] = 'qless',

@@ -1,4 +1,4 @@
--- depart: deregisters a worker that stops, and wakes other workers for what it waited for.
+-- depart: deregisters a worker that stops, and wakes other workers for the jobs that it waited for.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, claim, relays, queue...
@@ -27,8 +27,8 @@ local function holds_jobs(key)
   return false
 end
 
--- Removes the worker from those with its list of queues. Returns what stands for them in each queue
--- if it was the last one.
+-- Removes the worker from its list of queues. Returns the list's entry in each queue if it was the
+-- last one.
 local function leave_list(list) -- cold
   try('zrem', waiters_key(list), worker)
   if call('exists', waiters_key(list)) == 1 then

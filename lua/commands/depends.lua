@@ -13,7 +13,7 @@
 --          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
--- How many dependencies 'fewer' ends at most.
+-- The maximum number of dependencies that 'fewer' ends.
 local MAX_REMOVED = 1000
 
 local jid = required('Job', 'jid', ARGV[3])
@@ -43,7 +43,7 @@ local function add()
   end
 end
 
--- Whether all that the job waits for is among some.
+-- Whether all dependencies of the job are in ended.
 local function are_all(ended)
   local key, seen, count = job_key(jid) .. '-dependencies', {}, 0
   for i = 1, #ended do
@@ -54,7 +54,7 @@ local function are_all(ended)
   return count == call('scard', key)
 end
 
--- Moving a job without dependencies to where it goes is the first write, because it may fail.
+-- Moving a job without dependencies to its place is the first write, because it may fail.
 local function remove(ended, is_free)
   if is_free then
     local problem = free(jid, false)
@@ -68,7 +68,7 @@ local function remove(ended, is_free)
   end
 end
 
--- Ends some of the dependencies. Returns how many are left.
+-- Ends some of the dependencies. Returns the number of remaining ones.
 local function remove_some()
   local key = job_key(jid) .. '-dependencies'
   local left = math.max(0, call('scard', key) - MAX_REMOVED)

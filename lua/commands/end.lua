@@ -1,4 +1,4 @@
--- end: completes or fails a job, whichever worker has it, if any; or has it run again.
+-- end: completes or fails a job, whichever worker has it, if any; or makes it run again.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid, 'complete' or 'failed', group, message, tries [, result]
@@ -20,10 +20,10 @@
 -- Hot
 -- Library  enqueue fail give_up lock_lost undepend
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset info lindex llen lpush
---          lrange lrem ltrim publish pubsub|numpat pubsub|numsub rename rpop rpush sadd scard set
---          sismember smembers spop srandmember srem sscan time unlink zadd zcard zcount zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
---          zscore
+--          lrange lrem ltrim mget publish pubsub|numpat pubsub|numsub rename rpop rpush sadd scard
+--          set sismember smembers spop srandmember srem sscan time unlink zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
@@ -55,15 +55,15 @@ local _, values = split_options(job[7])
 local calls = finite(values[CALLS], 0) + 1
 local held = state == 'running' or state == 'stalled'
 
--- Counts this call, unless the job is deleted by now.
+-- Counts this call, unless the job has been deleted.
 local function count_call()
   if tries > 0 and call('exists', key) == 1 then
     call('hset', key, 'x:o', with_value(call('hget', key, 'x:o'), CALLS, calls))
   end
 end
 
--- Puts the job back in its place or, if that is not known, before those of its priority. Returns
--- its state.
+-- Returns the job to its place or, if that is not known, to the front of its priority. Returns its
+-- state.
 local function requeue_in_place()
   local item = {
     jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0,

@@ -1,4 +1,4 @@
--- failed: how many jobs failed by group, or the jobs of a group, newest failure first.
+-- failed: the numbers of failed jobs by group, or the jobs of a group, newest failure first.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, [group [, start, limit]], or '', 0, 0, 'from', the cursor of the last call

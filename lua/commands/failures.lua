@@ -1,4 +1,5 @@
--- failures: the jobs of a failure group by klass, from the latest failure on. Changes nothing.
+-- failures: counts the jobs of a failure group by klass, from the latest failure on. Changes
+-- nothing.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, group, cursor of the last call or '', count (at most 1000)

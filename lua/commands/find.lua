@@ -1,4 +1,4 @@
--- find: the jobs of a list that have a klass, a tag, or a text in their jid or data, or are the
+-- find: searches a list for jobs with a klass, a tag, or a text in their jid or data, or for the
 -- callbacks of batches. Changes nothing.
 --
 -- KEYS[1]  the namespace prefix

@@ -1,5 +1,5 @@
--- finish: completes, fails, retries or releases many jobs of a worker. Each has its own outcome:
--- one that is refused does not affect the others.
+-- finish: completes, fails, retries or releases many jobs of a worker. Each has its own outcome: a
+-- refused one does not affect the others.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
@@ -27,10 +27,10 @@
 -- Repeat   once
 -- Hot
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset info lindex llen lpush
---          lrange lrem ltrim publish pubsub|numpat pubsub|numsub rename rpop rpush sadd scard set
---          sismember smembers spop srandmember srem sscan time unlink zadd zcard zcount zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
---          zscore
+--          lrange lrem ltrim mget publish pubsub|numpat pubsub|numsub rename rpop rpush sadd scard
+--          set sismember smembers spop srandmember srem sscan time unlink zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 local worker = required('Finish', 'worker', ARGV[3])
 
@@ -59,9 +59,9 @@ local function read_details(item, action, first, last) -- cold
   end
 end
 
--- Reads the job whose arguments begin at ARGV[at]. Returns it, and where the next one begins. The
+-- Reads the job whose arguments begin at ARGV[at]. Returns it, and the index of the next one. The
 -- fields of most jobs are named at once, because growing a table is expensive: not as nil, which
--- takes up room without being there.
+-- takes up room without existing.
 local function read_item(at)
   local jid = required('Finish', 'jid', ARGV[at + 1])
   local queue = required('Finish', 'queue', ARGV[at + 2])

@@ -1,5 +1,4 @@
--- forget: deletes a job that has ended, with everything that belongs to it. No message is
--- published.
+-- forget: deletes a job that has ended, with everything that belongs to it. Publishes no message.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid

@@ -1,4 +1,4 @@
--- holder: which job holds a unique key.
+-- holder: the job that holds a unique key.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, key

@@ -17,10 +17,10 @@
 -- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush time unlink
 --          zadd zcard zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
--- How many due jobs a call moves at most. Others are left out.
+-- The maximum number of due jobs that a call moves. Others are left out.
 local MAX_MOVED = 1000
 
--- How many of the completed jobs are searched for those of a queue.
+-- The number of completed jobs that are searched for the jobs of a queue.
 local MAX_LOOKED_UP = 1000
 
 -- Reads offset and count, from ARGV[first] on.
@@ -29,7 +29,7 @@ local function page(first)
     integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 
--- Whether there is, or was, such a queue.
+-- Whether such a queue exists or existed.
 local function is_queue(name) -- cold
   return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
 end

@@ -1,5 +1,5 @@
--- latency: for how long the oldest jobs of queues have been waiting that could be popped, by
--- priority. Changes nothing: what has fallen due counts where it is.
+-- latency: the waiting times of the oldest jobs of queues that could be popped, by priority.
+-- Changes nothing: due jobs count where they are.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...
@@ -13,7 +13,7 @@
 -- Repeat   safe
 -- Needs    hmget time zrange zrevrangebyscore
 
--- Adds the first job of a part of a queue, if it is due. Returns when it is, or nil.
+-- Adds the first job of a part of a queue, if it is due. Returns its due time, or nil.
 local function add_due(bands, queue, part)
   local first = call('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')
   local due = tonumber(first[2])

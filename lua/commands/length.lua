@@ -1,4 +1,4 @@
--- length: how many jobs a queue has locked, waiting and scheduled, together.
+-- length: the number of locked, waiting and scheduled jobs of a queue, together.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue

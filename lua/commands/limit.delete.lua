@@ -1,5 +1,5 @@
--- limit.delete: removes the definition of a limit, and its hold. Parked jobs that have room then go
--- back into work.
+-- limit.delete: removes the definition of a limit, and its hold. Parked jobs that then have room
+-- return to work.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, name

@@ -1,4 +1,4 @@
--- limit.hold: has no job with a limit be started for some time.
+-- limit.hold: prevents jobs with a limit from starting for some time.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, name, seconds

@@ -1,25 +1,29 @@
--- limit.info: what a limit allows, and who uses it.
+-- limit.info: the definition of a limit, and its use.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, name
 -- Returns  an array of texts: concurrency, rate and per, each 0 if there is none; 1 if the
 --          definition is the limit's own, else 0; until when it is held, or 0; when the next job
---          may start, or 0 if that is now or when a slot is free; how many jobs are parked; and the
---          jids of the jobs that run, at most 1000
+--          may start, or 0 if that is now or when a slot is free; how many jobs are parked; an
+--          array with the jids of the first 100 of these; and the jids of the jobs that run, at
+--          most 1000
 -- Errors   Limit()
--- Cost     6 commands, and 3 for each job whose lock may have ended
+-- Cost     7 commands, and 3 for each job whose lock may have ended
 -- For      Go
 -- Repeat   safe
--- Needs    hexists hget hmget lrange time zcard zrange zscore
+-- Needs    hexists hget hmget lrange time zcard zrange zrevrange zscore
 
 local name = required('Limit', 'name', ARGV[3])
 check_limit_name('Limit', name)
 local limit = read_limit(name, 1)
 local opens = limit.hold or limit.rate > 0 and rate_opens(limit) or 0
+local wait = limit_key(name, 'wait')
+local first = try('zrevrange', wait, 0, 99)
 local reply = {
   exact(limit.max), exact(limit.rate), exact(limit.per),
   try('hexists', prefix .. 'x:limits', name) == 1 and '1' or '0',
-  exact(limit.hold or 0), exact(opens), exact(finite(try('zcard', limit_key(name, 'wait')), 0)),
+  exact(limit.hold or 0), exact(opens), exact(finite(try('zcard', wait), 0)),
+  first.err and none or first,
 }
 local held = try('zrange', limit_key(name, 'held'), 0, 999, 'WITHSCORES')
 for i = 1, limit.max > 0 and #held or 0, 2 do

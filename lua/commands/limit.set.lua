@@ -1,4 +1,4 @@
--- limit.set: defines a limit, or changes it. Parked jobs that have room by it go back into work.
+-- limit.set: defines a limit, or changes it. Parked jobs that then have room return to work.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, name, concurrency, rate, per

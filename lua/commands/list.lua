@@ -1,5 +1,5 @@
--- list: a page of a list of jobs, with what people want to know of each. Changes nothing: jobs that
--- have fallen due are shown where they are.
+-- list: a page of a list of jobs, with a summary of each. Changes nothing: due jobs are shown where
+-- they are.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), shown
@@ -18,7 +18,7 @@
 -- Repeat   safe
 -- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrevrange zscore
 
--- How many jids a call returns at most.
+-- The maximum number of jids that a call returns.
 local MAX_JIDS = 5000
 
 local offset, count = whole('List', 'offset', ARGV[5]), whole('List', 'count', ARGV[6])

@@ -1,5 +1,5 @@
--- overview: the figures of queues, workers, failures and limits, for metrics. Changes nothing: what
--- has fallen due counts as waiting where it is.
+-- overview: the figures of queues, workers, failures and limits, for metrics. Changes nothing: due
+-- jobs count as waiting where they are.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, offset, count, more, queue...: which of the queues, in the order in which
@@ -28,7 +28,7 @@
 local MAX_GROUPS = 1000
 local MAX_LISTED = 100
 
--- How many limits are read.
+-- The maximum number of limits that are read.
 local MAX_SHOWN_LIMITS = 1000
 
 local damaged = {}
@@ -43,11 +43,12 @@ local function sound(reply, key)
   return reply
 end
 
--- Where the jobs of a priority begin that take turns, as text: to write a number costs more than
--- most commands that it is given to.
+-- The score, as text, at which the jobs of a priority that take turns begin: writing a number costs
+-- more than most commands that take it.
 local turns = {}
 
--- The priority of the job at a place of work, and since when it waits, if its score tells.
+-- The priority of the job at a place of work, and the time since which it waits, if its score has
+-- one.
 local function told_by_score(work, place)
   local score = tonumber(call('zrevrange', work, place, place, 'WITHSCORES')[2])
   if score then
@@ -60,8 +61,8 @@ local function told_by_score(work, place)
   end
 end
 
--- Since when the oldest of some waiting jobs waits, as the first score of each priority tells if
--- all jobs are in the order of their ages, which they are in most queues. Otherwise nil.
+-- The time since which the oldest of some waiting jobs waits, from the first score of each
+-- priority, if all jobs are in the order of their ages, as in most queues. Otherwise nil.
 local function first_of_all(work, waiting)
   local since, rank, place = now, 0, '0'
   for _ = 1, MAX_BANDS do
@@ -81,7 +82,7 @@ local function first_of_all(work, waiting)
   end
 end
 
--- Since when the oldest of some waiting jobs waits.
+-- The time since which the oldest of some waiting jobs waits.
 local function waiting_since(queue, work, waiting)
   local at = first_of_all(work, waiting)
   if at then
@@ -95,7 +96,7 @@ local function waiting_since(queue, work, waiting)
   return now - longest
 end
 
--- When the first job of a part of a queue falls due, or fell due.
+-- The time when the first job of a part of a queue falls, or fell, due.
 local function first_due(key)
   return finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
 end
@@ -104,8 +105,8 @@ local function size_of(key)
   return sound(try('zcard', key), key)
 end
 
--- Adds the figures of a queue, at a place in the list of queues, that has so many of these parts.
--- Sizes are asked for until all that there are have been found.
+-- Adds the figures of a queue, at a place in the list of queues. parts is the number of its
+-- existing parts: sizes are read until all of these have been found.
 local function add_figures(found, at, queue, parts, work, locks, scheduled, recur, depends)
   local waiting, held, stalled, ahead, due, repeated, dependent = size_of(work), 0, 0, 0, 0, 0, 0
   local since = now
@@ -139,8 +140,8 @@ local function add_figures(found, at, queue, parts, work, locks, scheduled, recu
     waiting and ahead and repeated and math.floor((now - since) * 1000)
 end
 
--- The figures of the queues that have any jobs. Most have none, and most of the cost of an overview
--- would be to report that.
+-- The figures of the queues that have any jobs. Most have none, and reporting these would be most
+-- of the cost of an overview.
 local function all_figures(queues)
   local found = {}
   for i = 1, #queues do
@@ -164,7 +165,7 @@ local function most_running(queues)
   return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
 end
 
--- Those of some queues that are paused.
+-- The paused ones among some queues.
 local function paused_queues(queues)
   local key, paused = prefix .. 'paused_queues', {}
   local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or none
@@ -213,7 +214,7 @@ local function workers_seen()
   return sound(try('zcount', workers, '(' .. exact(from), '+inf'), workers)
 end
 
--- The items of a scan, until there are as many as wanted, or all; or false if the key is damaged.
+-- The items of a scan, as many as wanted, or all; or false if the key is damaged.
 local function scanned(scan, key, wanted) -- cold
   local found, cursor = {}, '0'
   repeat

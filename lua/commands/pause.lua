@@ -1,4 +1,4 @@
--- pause: keeps queues from giving jobs until they are unpaused.
+-- pause: pauses queues, so that no jobs are taken from them until they are unpaused.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...

@@ -24,18 +24,18 @@ local count = whole('Peek', 'count', ARGV[4])
 local beside = ARGV[5] == 'beside'
 related_left = beside and MAX_RELATED
 
--- The maximum number of jobs whose lives have ended that are passed over.
+-- The maximum number of expired jobs that are passed over.
 local MAX_PASSED = 1000
 
--- How many jobs a call shows from a cursor on, and how many it looks at.
+-- The maximum numbers of jobs that a call returns, and examines, from a cursor on.
 local MAX_PEEKED = 250
 local MAX_LOOKED = 500
 
--- The jobs to show, and how many were passed over.
+-- The jobs to return, and the number of jobs that were passed over.
 local out, passed = {}, 0
 
--- Appends a job to out, or removes it from the key if it is gone. Returns how many of it remain
--- there.
+-- Appends a job to out, or removes it from the key if it is gone. Returns 1 if it remains there,
+-- or 0.
 local function show(key, jid)
   local job = read_job(try, jid)
   if job[JID] and job[OPTIONS] and is_over(jid, job[OPTIONS], 'waiting') then
@@ -58,7 +58,7 @@ local function show_some(key, jids)
   return kept
 end
 
--- Shows all that are wanted.
+-- Shows all wanted jobs.
 local function peek()
   local locks, work = queue_key(queue, 'locks'), queue_key(queue, 'work')
   local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
@@ -78,11 +78,12 @@ local function peek()
   end
 end
 
--- How many jobs this call may show from a cursor on, and how many it has looked at.
+-- The number of jobs that this call may return from a cursor on, and the number that it has
+-- examined.
 local room, looked = math.min(count, MAX_PEEKED), 0
 
--- Shows jobs of a list from a cursor on, of no more than most entries. Returns the cursor of the
--- next ones, or nil at the end.
+-- Shows jobs of a list from a cursor on, of at most most entries. Returns the cursor of the next
+-- ones, or nil at the end.
 local function show_from(list, cursor, most)
   local offset = after_cursor('Peek', list, cursor)
   list.total = math.min(list.total, offset + most)
@@ -104,8 +105,8 @@ local function show_from(list, cursor, most)
   return cursor
 end
 
--- Moves some of what is due into work, of which calls before have moved some. Returns how many they
--- have moved then, or nil if that is all of it, or as many as are wanted.
+-- Moves some due jobs into work, after earlier calls have moved some. Returns the number moved so
+-- far, or nil if these are all, or as many as wanted.
 local function bring_some(work, moved)
   local recur, scheduled = is_due(queue, 'recur'), is_due(queue, 'scheduled')
   local wanted = count - #out - moved
@@ -121,9 +122,9 @@ local function bring_some(work, moved)
   return is_left and may_write(work.key) and moved + some or nil
 end
 
--- Shows some jobs from a cursor on: a letter, l for lost jobs, d for what is due, of which only as
--- many are moved as are wanted, or w for work, and how far the calls before came with that. Returns
--- the next cursor.
+-- Shows some jobs from a cursor on: a letter, l for lost jobs, d for due jobs, of which only as
+-- many are moved as wanted, or w for work, and the progress of the earlier calls with these.
+-- Returns the next cursor.
 local function peek_from(cursor) -- cold
   local part, place = string.match(cursor, '^([ldw])(.*)$')
   if not part and cursor ~= '' then

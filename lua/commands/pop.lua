@@ -31,20 +31,20 @@ local settings = read_settings(queue)
 if timed then
   related_left = MAX_RELATED
 end
--- One command asks for what many namespaces and queues have none of.
+-- One command checks for keys that many namespaces and queues lack.
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
   queue_key(queue, 'recur'), queue_key(queue, 'scheduled')) > 0
 if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return empty_list
 end
 
--- How many jobs are taken before the length of their JSON is looked at: they may have long
+-- The number of jobs that are taken before the length of their JSON is checked: they may have long
 -- histories.
 local AT_ONCE = 50
 
 local out, show, at_once, is_left = {}, popped_json, count, false
 if timed then
-  -- Like popped_json, with when the job was put and popped.
+  -- Like popped_json, with the times at which the job was put and popped.
   local function timed_json(jid, job, tracked, its_worker, expires)
     local data = job[DATA]
     local beside = data and #data >= LARGE_DATA and set_beside(job) or ''

@@ -1,4 +1,4 @@
--- priority: changes a job's priority, and its place when it waits.
+-- priority: changes a job's priority, and its place if it waits.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid, n

@@ -1,4 +1,4 @@
--- put: creates a job in a queue, or moves the one that has this jid there.
+-- put: creates a job in a queue, or moves an existing job with this jid there.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, queue, jid, klass, data, delay, then pairs:
@@ -36,8 +36,8 @@
 -- Waits    for replicas
 -- Hot
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
---          lrem ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember smembers
---          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember
+--          smembers srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 return put_from_arguments(3)

@@ -15,9 +15,9 @@
 -- Waits    for replicas
 -- Hot
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
---          lrem ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember smembers
---          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember
+--          smembers srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- Groups jobs by queue.
 local function grouped(items) -- cold
@@ -40,7 +40,7 @@ local items = puts.items
 local checked, several = ARGV[4] ~= '' and ARGV[4], false
 local at, n = 5, 0
 
--- Adds a job to be put.
+-- Adds a job to put.
 local function add(queue, jid, klass, data, delay, first, last)
   local item = read_put(puts, queue, jid, klass, data, delay, first, last, checked)
   if seen[jid] then
@@ -50,7 +50,7 @@ local function add(queue, jid, klass, data, delay, first, last)
   items[n], seen[jid] = item, true
 end
 
--- Where the n arguments end whose number is in ARGV[i].
+-- The index of the last of the n arguments whose number is in ARGV[i].
 local function end_of(i)
   if ARGV[i] == '0' then
     return i

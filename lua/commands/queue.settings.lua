@@ -1,4 +1,4 @@
--- queue.settings: the settings of a queue, as its jobs are taken by them.
+-- queue.settings: the settings of a queue, as they apply to its jobs.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue

@@ -1,4 +1,4 @@
--- queues: how many jobs a queue has, by state. Moves due jobs into work.
+-- queues: the number of jobs of a queue, by state. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, [queue], or '', 'from', the cursor of the last call or ''
@@ -15,10 +15,10 @@
 --          time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
--- How many due jobs a call moves at most. It counts the others as if they were moved.
+-- The maximum number of due jobs that a call moves. It counts the others as if they were moved.
 local budget = {due = 1000}
 
--- How many queues a call reads from a cursor on.
+-- The number of queues that a call reads from a cursor on.
 local MAX_QUEUES = 200
 
 local function size(queue, part)
@@ -29,8 +29,8 @@ local function count_until_now(queue, part)
   return finite(try('zcount', queue_key(queue, part), 0, stamp), 0)
 end
 
--- Moves jobs that are due, unless the queue is damaged: it is one of several. Returns how many are
--- left that are due.
+-- Moves due jobs, unless the queue, one of several, is damaged. Returns the number of due jobs that
+-- remain.
 local function move_due(queue, due) -- cold
   pcall(bring_due, queue, false, true, math.min(due, budget.due))
   local left = count_until_now(queue, 'scheduled')

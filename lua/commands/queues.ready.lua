@@ -1,4 +1,4 @@
--- queues.ready: which of some queues have jobs that a worker may take, now or later.
+-- queues.ready: the ones among some queues that have jobs for a worker, now or later.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...

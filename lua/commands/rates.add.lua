@@ -1,4 +1,4 @@
--- rates.add: adds what a worker has counted to the rates of a minute (lib/rates.lua), once.
+-- rates.add: adds a worker's counts to the rates of a minute (lib/rates.lua), once.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, run, number, age, then for each queue and klass, at most 1000: queue,
@@ -24,7 +24,7 @@ if #ARGV > 5 + 3 * 1000 then
   reject('Rates.add', 'More than 1000 klasses')
 end
 
--- The parts of a value, or nil if it is none.
+-- The parts of a value, or nil if it is not one.
 local function parts_of(counts)
   return string.match(counts, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')
 end
@@ -44,7 +44,7 @@ local function sum_histograms(one, other)
   return table.concat(order, ' ')
 end
 
--- The sum of two values. One that is damaged or missing counts as nothing.
+-- The sum of two values. A damaged or missing one counts as zero.
 local function sum(stored, added)
   local completed, failed, retried, wait, ran = parts_of(stored or '')
   if not completed then

@@ -1,4 +1,4 @@
--- rates: what workers have counted in some minutes, as lib/rates.lua has it.
+-- rates: the counts of workers in some minutes, in the format of lib/rates.lua.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, first, minutes [, queue [, klass]]
@@ -23,7 +23,7 @@ end
 
 local head, tail = rate_field(queue, ''), ':' .. klass
 
--- Whether the value of a field is wanted. The suffix of most fields shows that it is not.
+-- Whether a field is wanted. The suffix of most unwanted fields is enough to tell.
 local function is_wanted(field)
   if queue ~= '' then
     return string.sub(field, 1, #head) == head

@@ -1,4 +1,4 @@
--- recur: puts a job into a queue again and again, at an interval.
+-- recur: puts a job into a queue repeatedly, at an interval.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority

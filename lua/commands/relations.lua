@@ -1,4 +1,4 @@
--- relations: some of the jobs that wait for a job, or that it waits for, in no particular order.
+-- relations: some dependents or dependencies of a job, in no particular order.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid, 'dependents' or 'dependencies', cursor: 0 at first, then that of the
@@ -11,7 +11,7 @@
 -- Repeat   safe
 -- Needs    sscan time
 
--- About how many jids a call returns.
+-- The approximate number of jids that a call returns.
 local SCANNED_AT_ONCE = 4000
 
 local jid, which = required('Job', 'jid', ARGV[3]), ARGV[4]

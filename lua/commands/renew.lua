@@ -15,7 +15,7 @@ local worker = required('Renew', 'worker', ARGV[3])
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
 
--- Reads a job and records its lock's new end. Returns why it can't be renewed, or nil.
+-- Reads a job and records the new end of its lock. Returns why it can't be renewed, or nil.
 local function read_lock(jid, i)
   local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]

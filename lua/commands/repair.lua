@@ -1,6 +1,6 @@
--- repair: finds jobs of a list, as find does, and does the same with each. Jobs with which that is
--- impossible are left as they are; so is, by cancel, one that waits for more than 1,000 others,
--- which Go cancels in steps.
+-- repair: finds jobs of a list, as find does, and applies an action to each. Jobs that do not allow
+-- the action are left as they are. So is, by cancel, a job with more than 1,000 dependencies, which
+-- Go cancels in steps.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are
@@ -25,9 +25,10 @@
 -- For      Go
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen info lindex llen
---          lpush lrange lrem lset ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set
---          sismember smembers srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          lpush lrange lrem lset ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard
+--          set sismember smembers srandmember srem sscan time unlink zadd zcard zcount zincrby
+--          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zremrangebyrank zrevrange
+--          zrevrangebyscore zscore
 
 local action, value = required('Repair', 'action', ARGV[3]), required('Repair', 'value', ARGV[4])
 local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
@@ -42,7 +43,7 @@ end
 local filters = read_filters('Repair', 11, last)
 local list = open_list('Repair', kind, ARGV[6])
 
--- How many jobs to look at, so that those to be taken out of failure groups are not far to seek.
+-- The number of jobs to examine, so that taking them out of failure groups needs no long searches.
 local function within_groups()
   local mixed = kind == 'jids' or kind == 'tagged' or kind == 'tracked'
   if action == 'move' or mixed and (action == 'cancel' or action == 'unfail') then
@@ -52,7 +53,7 @@ local function within_groups()
   return count
 end
 
--- Jobs that are in the group of the list by mistake, and how many others have left it.
+-- Jobs that are in the group of the list by mistake, and the number of others that have left it.
 local strays, gone = {}, 0
 
 -- Leaves out jobs that have not failed in the group of the list. Returns the others.
@@ -73,8 +74,8 @@ local function without_strays(jids)
   return failed
 end
 
--- Does something with each job that exists: do_it gets its jid and some of its fields, and returns
--- why it is impossible, and the code of that, or nil.
+-- Applies do_it to each existing job: it gets the jid and some fields, and returns a problem and
+-- its code, or nil.
 local function each_job(jids, fields, do_it)
   local done = 0
   for i = 1, #jids do

@@ -1,4 +1,4 @@
--- requeue: put, for a job that must exist.
+-- requeue: like put, for a job that must exist.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, queue, jid, klass, data, delay, then the pairs of put
@@ -8,9 +8,9 @@
 -- For      classic
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
---          lrem ltrim publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember smembers
---          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember
+--          smembers srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 if call('exists', job_key(required('Put', 'jid', ARGV[5]))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')

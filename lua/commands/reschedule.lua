@@ -1,5 +1,4 @@
--- reschedule: changes when a job that waits or is scheduled can be popped. Nothing else of it
--- changes.
+-- reschedule: changes the time at which a waiting or scheduled job can be popped, and nothing else.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid, seconds

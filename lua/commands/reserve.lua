@@ -1,5 +1,5 @@
--- reserve: locks jobs of several queues for a worker. If there are fewer than it asked for, the
--- worker becomes idle, and the next job that is ready wakes it.
+-- reserve: locks jobs of several queues for a worker. If there are fewer than requested, the worker
+-- becomes idle, and the next ready job wakes it.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, count, poll, n, n arguments that are pairs, and at most 1000
@@ -81,7 +81,7 @@ end
 if ask.known or ask.limit == 0 then
   must_write() -- else the commands tried below would find no jobs
 end
--- A worker that was woken may have no room any more.
+-- A woken worker may no longer have a free slot.
 if ask.limit == 0 then
   return {ask.cursor, '0', '', become_busy(ask)}
 end

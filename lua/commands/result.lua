@@ -1,4 +1,4 @@
--- result: how a job has ended, and its result.
+-- result: the end of a job, and its result.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid

@@ -1,4 +1,4 @@
--- schedule.forget: forgets a schedule, unless a worker follows it: it would come back.
+-- schedule.forget: forgets a schedule, unless a worker follows it and would register it again.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, id

@@ -1,5 +1,6 @@
--- schedule.last: when a schedule was last due, and what time it is. A new schedule counts as due
--- now, so that its first job is the next one. Notes which worker asks, as one that follows it.
+-- schedule.last: the time at which a schedule was last due, and the current time. A new schedule
+-- counts as due now, so that its first job is the next one. Notes the worker that asks as a
+-- follower.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, id [, worker, digest]
@@ -39,7 +40,7 @@ local digest = worker and named('Schedule.last', 'digest', ARGV[5])
 local key = prefix .. 'x:schedules'
 local last = finite(call('hget', key, id))
 -- A time much later than now came from a clock that was ahead. If it is only a little later, the
--- server's own clock was set back, and what was put since then must not be put again.
+-- server's own clock was set back, and the jobs put since then must not be put again.
 if not last or last > now + 60 then
   call('hset', key, id, stamp)
   last = now

@@ -1,4 +1,4 @@
--- schedule.leave: notes that a worker that stops follows its schedules no more.
+-- schedule.leave: notes that a worker that stops no longer follows its schedules.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, id...

@@ -1,4 +1,4 @@
--- schedule.register: stores what a schedule puts, and when, in place of what was registered before.
+-- schedule.register: stores the definition of a schedule, in place of an earlier registration.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, id, digest, spec, on_missed, queue, klass, jid, data, pairs

@@ -1,4 +1,4 @@
--- schedules: the schedules that are registered, by id.
+-- schedules: the registered schedules, by id.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, then an id, or the offset and the limit of a list
@@ -16,7 +16,7 @@ local FIELDS = {
   'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed',
 }
 
--- How many followers a list shows, and how many it has shown.
+-- The maximum number of followers that a list shows, and the number that it has shown.
 local MAX_FOLLOWERS = 1000
 local shown = 0
 

@@ -1,4 +1,4 @@
--- subscription: patterns of topics that queues subscribe to. Clients in PHP match them.
+-- subscription: the patterns of topics that queues subscribe to, which clients in PHP match.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue, 'add', 'remove' or 'exists', topic / queue, 'get' / queue, 'all'

@@ -1,9 +1,7 @@
--- sweep: deletes and repairs leftovers: jobs whose lives have ended, and failed jobs that are too
--- old or too many, and tracked jobs that are gone. Notifies the jobs that wait for failed ones, as
--- the script that fails a job does, of failures by scripts that do not, and releases the jobs that
--- waited for a complete one which had too many of them for one call. Of queues that are named,
--- moves the jobs that have fallen due, and those whose locks have ended, to where a pop would find
--- them.
+-- sweep: deletes and repairs leftovers: expired jobs, failed jobs that are too old or too many, and
+-- tracked jobs that are gone. Notifies the dependents of failed jobs of failures by scripts that
+-- did not, and releases the dependents of complete jobs that had too many for one call. In the
+-- named queues, moves due jobs, and jobs whose locks have expired, to where a pop would find them.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at
@@ -25,16 +23,16 @@
 --          zrevrangebyscore zscore
 --
 -- The hash x:sweep has the failure groups where the next sweep continues, as a JSON array, the
--- place in the first of them, and the cursor of the groups after them; and how many known queues,
--- and tracked jobs, come before the ones that it looks at.
+-- place in the first of them, and the cursor of the groups after them; and the numbers of known
+-- queues, and of tracked jobs, before the ones that it examines.
 
--- How many failed jobs a sweep looks at, and how many tracked ones.
+-- The number of failed jobs that a sweep examines, and of tracked ones.
 local LOOKED = 100
 
--- How many jobs of queues it moves.
+-- The maximum number of jobs of queues that it moves.
 local MAX_DUE = 100
 
--- How many of the known queues it looks at.
+-- The number of known queues that it examines.
 local MAX_QUEUES = 100
 
 -- Some of the failure groups, sorted, and the cursor of the next ones.
@@ -45,9 +43,8 @@ local function some_groups(cursor)
   return groups, reply[1] or '0'
 end
 
--- Notifies the jobs that wait for failed ones in a group, beginning at a place in it, and stops
--- when its budget is used. Returns how many it has notified, and how many failed jobs it has looked
--- at.
+-- Notifies the dependents of failed jobs in a group, beginning at a place in it, and stops when its
+-- budget is used up. Returns the number of notified jobs, and of examined failed jobs.
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do
@@ -63,7 +60,7 @@ local function tell_group(group, from, limit)
 end
 
 -- Deletes failed jobs and notifies their dependents, in groups from where the last sweep stopped.
--- Returns how many.
+-- Returns their number.
 local function sweep_failures()
   local sweep, left, done = prefix .. 'x:sweep', LOOKED, 0
   local at = try('hmget', sweep, 'cursor', 'groups', 'from')
@@ -96,14 +93,14 @@ local function sweep_failures()
   return done
 end
 
--- How many jobs of queues may still be moved.
+-- The number of jobs of queues that may still be moved.
 local room = MAX_DUE
 
 local function count_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp)
 end
 
--- Puts jobs whose locks have ended before all others of their queue.
+-- Puts jobs whose locks have expired before all others of their queue.
 local function hand_back_lost(queue, jids) -- cold
   for i = 1, #jids do
     call('zadd', queue_key(queue, 'work'), '+inf', jids[i])
@@ -113,7 +110,7 @@ local function hand_back_lost(queue, jids) -- cold
   end
 end
 
--- Moves what is due in a queue. Returns how many jobs.
+-- Moves the due jobs of a queue. Returns their number.
 local function move_due(queue, lost, recur, scheduled) -- cold
   call('zrem', queue_key(queue, 'work'), '') -- fails if jobs could not be added later
   if lost > 0 then
@@ -126,7 +123,7 @@ local function move_due(queue, lost, recur, scheduled) -- cold
   return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
 end
 
--- Moves what is due in a queue, if there is room for more. Returns how many jobs, or raises an
+-- Moves the due jobs of a queue, if there is room for more. Returns their number, or raises an
 -- error.
 local function sweep_queue(queue)
   local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
@@ -137,7 +134,7 @@ local function sweep_queue(queue)
   return move_due(queue, lost, recur, scheduled)
 end
 
--- The known queues that it is the turn of.
+-- The known queues whose turn it is.
 local function next_queues() -- cold
   local at = finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
   local queues = try('zrange', prefix .. 'queues', at, at + MAX_QUEUES - 1)
@@ -156,7 +153,7 @@ local function next_queues() -- cold
   return queues
 end
 
--- Moves what is due in queues. Returns how many jobs.
+-- Moves the due jobs of queues. Returns their number.
 local function sweep_queues(queues)
   if queues[1] == '*' then
     queues = next_queues()

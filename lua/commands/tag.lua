@@ -38,7 +38,7 @@ elseif action == 'top' then
   local count = integer('Tag', 'count', ARGV[5] or 25)
   local key = prefix .. 'tags'
   if ARGV[6] == 'total' then
-    -- By rank, because a range of scores walks over all that precede the offset.
+    -- By rank, because a range of scores walks over all members before the offset.
     local total = call('zcount', key, 2, '+inf')
     local last = math.min(offset + count, total) - 1
     local tags = last >= offset and call('zrevrange', key, offset, last) or {}

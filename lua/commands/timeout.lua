@@ -1,4 +1,4 @@
--- timeout: expires the locks of running jobs at once. They are popped before all others.
+-- timeout: expires the locks of running jobs at once. The jobs are popped before all others.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid...

@@ -13,7 +13,7 @@
 -- Needs    exists hdel hget hmget hset lrange publish rpush scard smembers time zadd zrange zrem
 --          zscore
 
--- How many tracked jobs a call looks at that tracks one more.
+-- The number of tracked jobs that a call that tracks a job checks.
 local TIDIED = 10
 
 local tracked = prefix .. 'tracked'

@@ -1,5 +1,4 @@
--- tracked: the jids of the tracked jobs, those of jobs that are gone among them. For clients in
--- PHP.
+-- tracked: the jids of the tracked jobs, including jobs that are gone. For clients in PHP.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW

@@ -1,4 +1,4 @@
--- unpause: lets paused queues give jobs again.
+-- unpause: unpauses queues, so that jobs are taken from them again.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, queue...

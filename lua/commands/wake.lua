@@ -12,8 +12,8 @@
 -- Needs    exists get hset lrange publish sismember srem time zadd zcard zcount zpopmax zpopmin
 --          zrange zrank zrevrange zscore
 
--- How many queues a call looks at from a cursor on, and after how many workers that do not listen
--- it stops.
+-- The maximum number of queues that a call checks from a cursor on, and the number of workers that
+-- do not listen after which it stops.
 local MAX_LOOKED_AT = 500
 local MAX_UNHEARD = 500
 

@@ -1,6 +1,6 @@
--- worker.register: registers a running worker and its description, to be renewed within 150
--- seconds. Releases some of the jobs that waited for a complete one which had too many of them for
--- one call. Has one worker look at the failed jobs every 5 minutes.
+-- worker.register: registers a running worker and its description, which it must renew within 150
+-- seconds. Releases some dependents of complete jobs that had too many for one call. Makes one
+-- worker examine the failed jobs every 5 minutes.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, age, json
@@ -17,7 +17,7 @@
 --          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
--- For how many seconds no other worker looks at the failed jobs.
+-- The seconds for which no other worker examines the failed jobs.
 local SWEPT = 300
 
 -- The longest time in seconds that a registration is kept: 30 days.

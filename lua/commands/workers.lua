@@ -1,4 +1,4 @@
--- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
+-- workers: the workers seen recently, with the number of jobs of each, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, [worker], or '', first, last [, 'registered', cursor]: the range of the
@@ -19,7 +19,7 @@
 -- Needs    del get hget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
--- How many workers a call reads from a cursor on.
+-- The number of workers that a call reads from a cursor on.
 local MAX_WORKERS = 500
 
 -- Later than any lock ends: 100 days from now.
@@ -52,8 +52,8 @@ local function counts(name)
   }
 end
 
--- Some of the workers, those not seen for longest first, from a cursor on. One that is seen
--- meanwhile comes again, so that none is missed.
+-- Some of the workers from a cursor on, beginning with the ones not seen for longest. A worker that
+-- is seen meanwhile comes again, so that none is missed.
 local function counts_from(cursor) -- cold
   local key = prefix .. 'workers'
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
@@ -71,7 +71,7 @@ local function counts_from(cursor) -- cold
   return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
 end
 
--- Whether there is an argument i. Clients in PHP send empty ones in place of those they leave out.
+-- Whether argument i was given. Clients in PHP send empty arguments in place of omitted ones.
 local function given(i)
   return ARGV[i] and ARGV[i] ~= ''
 end

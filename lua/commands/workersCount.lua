@@ -1,4 +1,4 @@
--- workersCount: how many workers there are, those not seen for long among them. For clients in PHP.
+-- workersCount: the number of workers, including the ones not seen for long. For clients in PHP.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW

@@ -1,12 +1,12 @@
--- Starting jobs that have limits, or parking them: what each call that takes jobs knows of their
--- limits is read and written once.
+-- Starting or parking jobs that have limits. Each call that takes jobs reads and writes the state
+-- of their limits once.
 
--- When a parked job that is not the first of its limit is tried at the latest, in seconds, and how
--- many of them in each second.
+-- The time in seconds after which a parked job that is not the first of its limit is tried at the
+-- latest, and the number of them that are tried per second.
 local TRIED_AFTER = 60
 local TRIED_EACH_SECOND = 100
 
--- The limits of the jobs that this call meets, by name and in order, or false.
+-- The limits of the jobs in this call, by name and in order, or false.
 local met_limits
 
 -- The limits of jobs with the same options text, or false.
@@ -36,8 +36,8 @@ local function limits_named(text, most) -- cold
   return found
 end
 
--- The limits in the options text, if all of them have room for a job; it then has a place in each.
--- Else nil, and the one that has none, which also knows when it opens.
+-- The limits in the options text, if all of them have room for a job; the job then has a slot in
+-- each. Otherwise nil and the limit without room, which has the time when it opens.
 local function admit(jid, text, most) -- cold
   local found = limits_named(text, most)
   for i = 1, #found do
@@ -56,8 +56,8 @@ local function admit(jid, text, most) -- cold
   return found
 end
 
--- The limits in the options text if they have room for so many jobs with that text, which then have
--- their places; else nil.
+-- The limits in the options text if they have room for count jobs with that text, which then have
+-- their slots; otherwise nil.
 local function admit_alike(text, count, most) -- cold
   local found = limits_named(text, most)
   for i = 1, #found do
@@ -84,7 +84,7 @@ local function note_started(found, jid, score) -- cold
   end
 end
 
--- Parks a job that was taken out of work, where it had this score, and had this time.
+-- Parks a job that was taken out of work, where it had this score; time is the job's time.
 local function park(queue, jid, limit, score, time) -- cold
   local wait = limit_key(limit.name, 'wait')
   limit.waiting = limit.waiting or finite(try('zcard', wait), 0)
@@ -98,7 +98,7 @@ local function park(queue, jid, limit, score, time) -- cold
   try('zadd', wait, score, jid)
 end
 
--- Takes the slots of a job that has lost its lock.
+-- Frees the slots of a job that has lost its lock.
 local function drop_slots(jid, stored, most) -- cold
   for _, limit in ipairs(limits_named(stored, most)) do
     if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
@@ -107,8 +107,8 @@ local function drop_slots(jid, stored, most) -- cold
   end
 end
 
--- Writes what a call has started. Parked jobs go back into work where there is room. Returns how
--- many.
+-- Records the jobs that a call has started. Returns parked jobs to work where there is room.
+-- Returns their number.
 local function settle_limits() -- cold
   local returned = 0
   for _, limit in ipairs(met_limits or none) do

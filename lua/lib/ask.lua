@@ -1,31 +1,31 @@
--- The request of a worker, and what a call of reserve learns about it, in one table, ask:
+-- ask is a table with the request of a worker, and the findings of a call of reserve:
 --
---   worker    who asks
---   owner     whose the jobs become, usually the same
---   lock_time for how many seconds they are locked, if not for as long as the queue says
+--   worker    the worker that asks
+--   owner     the worker that gets the jobs, usually the same
+--   lock_time the seconds for which they are locked, if other than the queue's time
 --   queues    their names
 --   list      the same as one text
 --   order     'ordered', 'round-robin', 'shuffled' or 'weighted'
---   cursor    which queue comes first, or a random number
---   weights   how often a queue gets a job, by its number, in a weighted order
---   count     how many jobs it asks for
---   ahead     how many it takes besides if no other worker waits for them
---   limit     how many it gets at most
+--   cursor    the queue that comes first, or a random number
+--   weights   the weight of each queue, by its number, in a weighted order
+--   count     the number of jobs that it asks for
+--   ahead     the number of jobs that it also takes if no other worker waits for them
+--   limit     the maximum number of jobs that it gets
 --   poll      the time in seconds after which it asks again
---   polls     whether it asks because this time is over: it was not woken
---   claim     the queue for whose next due job it waits, or ''
+--   polls     whether it asks because this time is over, not because it was woken
+--   claim     the queue whose next due job it waits for, or ''
 --
---   brief     whether it was woken, and need not say that it is there, nor count who listens
+--   brief     whether it was woken, and need not report that it runs, nor count the listeners
 --
 --   others    whether there are idle workers
 --   tracked   whether a single queue may have recurring, scheduled or tracked jobs
 --   quiet     whether a single queue has neither these nor locks, is not paused, and nothing in it
 --             falls due soon
 --   paused    1 for each queue that is paused, by its number
---   settings  of the queues that were opened, by their numbers
---   known     which of several queues are empty: lib/known.lua
+--   settings  the settings of the opened queues, by their numbers
+--   known     the empty queues among several: lib/known.lua
 --   first     the jids of its best jobs, if they were read before anything was written
---   left      whether jobs were left that can be taken at once
+--   left      whether jobs remain that can be taken at once
 
 -- Several queues, and their names as one text.
 local function read_many(first) -- cold
@@ -34,7 +34,7 @@ local function read_many(first) -- cold
   end
   local queues = {unpack(ARGV, first)}
   local list = table.concat(queues, '\0')
-  -- Looking at each name would be expensive.
+  -- Checking each name would be expensive.
   if queues[1] == '' or queues[#queues] == '' or string.find(list, '\0\0', 1, true) then
     for i = 1, #queues do
       named('Reserve', 'queue', queues[i])
@@ -50,7 +50,7 @@ local function read_queues(first)
   return read_many(first)
 end
 
--- The weights of as many queues.
+-- The weights of count queues.
 local function read_weights(text, count) -- cold
   local weights = {}
   for word in string.gmatch(text, '%S+') do
@@ -109,8 +109,8 @@ local function read_ask(worker)
   }
 end
 
--- Finds out what there seldom is: paused queues, idle workers, and in a single queue, anything
--- besides work. Most often, one command finds nothing, or a second one only idle workers or locks.
+-- Checks for rare states: paused queues, idle workers, and in a single queue, anything besides
+-- work. Usually, one command finds none, or a second one finds only idle workers or locks.
 local function look_around(ask)
   local idle, paused, unrelayed = idle_key(), prefix .. 'paused_queues', unrelayed_key()
   if ask.known then
@@ -140,7 +140,7 @@ local function look_around(ask)
   ask.paused = call('smismember', paused, unpack(ask.queues))
 end
 
--- Whether there may be more jobs than the worker has room for.
+-- Whether there may be more jobs than the worker has slots for.
 local function is_more(ask)
   return not ask.first or #ask.first > ask.count
 end

@@ -1,8 +1,8 @@
--- The attempts to run a job that did not complete it: x:attempts has a JSON object for each, the
--- oldest first, with a comma and a tab between them. No other tab is in it. Numbers are texts,
--- because cjson would not keep all their digits.
+-- The attempts that did not complete a job: x:attempts has a JSON object for each, the oldest
+-- first, separated by a comma and a tab. It contains no other tab. Numbers are texts, because cjson
+-- would not keep all their digits.
 
--- How many attempts a job keeps, and how many bytes of the first line of a message.
+-- The maximum number of attempts of a job, and of bytes of the first line of a message.
 local MAX_ATTEMPTS = 25
 local MAX_LINE = 200
 
@@ -17,7 +17,7 @@ local function first_line(message) -- cold
   return line
 end
 
--- The field with one more attempt: what became of it, when it began, and the other members.
+-- The field with one more attempt: its end, its beginning, and the other members.
 local function with_attempt(before, what, began, attempt) -- cold
   attempt.what, attempt.began = what, began or nil
   attempt.ended = attempt.ended or stamp
@@ -31,7 +31,7 @@ local function with_attempt(before, what, began, attempt) -- cold
   return text
 end
 
--- The member of a job's JSON that shows the field; none are shown if it is damaged.
+-- The member of a job's JSON with the attempts; none if the field is damaged.
 local function attempts_member(text) -- cold
   return ',"attempts":' .. (readable('[' .. text .. ']') or empty_list)
 end

@@ -46,7 +46,7 @@ local function worker_key(worker)
 end
 
 -- Whether the script's user may write this key. For a user who may only read, scripts change
--- nothing. Servers before 7.0 can't be asked: there the first write fails.
+-- nothing. Servers before 7.0 can't tell: there, the first write fails.
 local function may_write(key) -- cold
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end

@@ -1,5 +1,5 @@
--- Batches: a job with the option b, {"n": how many members it has got}, depends on its members and,
--- as long as the batch is open, on OPEN.
+-- Batches: a job with the option b, {"n": number of members}, depends on its members and, as long
+-- as the batch is open, on OPEN.
 
 -- Whether the options text is that of a batch.
 local function is_batch(stored) -- cold
@@ -18,7 +18,7 @@ local function read_batch(area, jid) -- cold
   return job[2]
 end
 
--- How many jobs that wait for a batch are looked at.
+-- The maximum number of jobs waiting for a batch that are checked.
 local MAX_WAITING = 1000
 
 -- The jobs that wait for a batch, or for one that does, and the batch itself.
@@ -36,8 +36,7 @@ local function waiting_for(jid) -- cold
   return found
 end
 
--- Whether a job would wait for itself as a member of a batch. One that is new and depends on
--- nothing can't.
+-- Whether a job would wait for itself as a member of a batch. A new job without dependencies can't.
 local function is_circle(item, jid, batch) -- cold
   if not item.old and #item.depends == 0 then
     return false
@@ -69,7 +68,7 @@ local function read_batches(area, batches, items) -- cold
   end
 end
 
--- Counts the members that batches have got.
+-- Counts the new members of batches.
 local function grow_batches(batches) -- cold
   for jid, batch in pairs(batches) do
     if #batch.members > 0 then

@@ -1,14 +1,14 @@
--- Large data of jobs, which Go gets beside their JSON: to write it as JSON takes ten times as long
--- as to send it. A call sends no more than some of it, and of JSON, and the caller asks for the
+-- Large data of jobs, which Go gets beside their JSON, because writing it as JSON takes ten times
+-- as long as sending it. A call sends limited amounts of data and JSON, and the caller asks for the
 -- rest.
 
--- From how many bytes on data is large, how many bytes of it a call sends, and from how many bytes
--- of JSON on it adds no job.
+-- The bytes from which on data is large, the bytes of it that a call sends, and the bytes of JSON
+-- from which on it adds no job.
 local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
 local MAX_TEXT = 262144
 
--- The large data of this call, if it has any, and how many bytes that and its JSON have.
+-- The large data of this call, if it has any, and the bytes of that and of its JSON.
 local large
 local large_bytes, large_text = 0, 0
 

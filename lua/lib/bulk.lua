@@ -1,6 +1,6 @@
 -- Commands with many arguments, in slices that fit Lua's stack.
 
--- How many of these keys exist.
+-- The number of these keys that exist.
 local function count_existing(keys)
   local count = 0
   for from = 1, #keys, 1000 do
@@ -9,7 +9,7 @@ local function count_existing(keys)
   return count
 end
 
--- A list with as many values as another one has, to be replaced: growing a table is expensive.
+-- A list as long as another one, with values to replace: growing a table is expensive.
 local function sized(list)
   return list[2] and {unpack(list)} or {false}
 end

@@ -1,4 +1,4 @@
--- Cancels the jobs that can be canceled, whatever becomes of the others.
+-- Cancels the jobs that can be canceled, and leaves the others.
 
 -- Reads a job that may be canceled with those among n, or leaves it out.
 local function read_cancelable(jid, among, n)
@@ -20,7 +20,7 @@ local function read_cancelable(jid, among, n)
   end
 end
 
--- Leaves out the jobs on which others depend that are not canceled with them.
+-- Leaves out jobs with dependents that are not canceled with them.
 local function spare_dependencies(jids, jobs)
   local changed
   repeat
@@ -36,8 +36,8 @@ local function spare_dependencies(jids, jobs)
   until not changed
 end
 
--- Cancels jobs, and leaves out the ones that can't be canceled. Returns how many it has canceled.
--- count is as in leave_group.
+-- Cancels jobs, and leaves out the ones that can't be canceled. Returns the number of canceled
+-- ones. count is as in leave_group.
 local function cancel_each(jids, count)
   local among, jobs, canceled = {}, {}, 0
   for i = 1, #jids do

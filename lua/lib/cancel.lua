@@ -1,6 +1,6 @@
 -- Canceling jobs: they are deleted.
 
--- One of these jobs that is not among some, or nil.
+-- One of these jobs that is not in the set among, or nil.
 local function outsider(jids, among)
   for i = 1, #jids do
     if not among[jids[i]] then
@@ -9,11 +9,11 @@ local function outsider(jids, among)
   end
 end
 
--- How many dependents of a job are looked at first.
+-- The number of a job's dependents that are read first.
 local FEW = 10
 
--- The jobs that depend on one: all of them, if they are few or all among n jobs, or else so many
--- that an outsider is among them.
+-- The dependents of a job: all of them, if they are few or all among n jobs, or else enough to
+-- include an outsider.
 local function dependents_beyond(run, jid, among, n)
   local key = job_key(jid) .. '-dependents'
   local found = run('srandmember', key, FEW + 1)
@@ -23,8 +23,7 @@ local function dependents_beyond(run, jid, among, n)
   return run('srandmember', key, n + 1)
 end
 
--- Fails if a job depends on this one that is not among the n to cancel. Returns the dependents that
--- are.
+-- Fails if a dependent of this job is not among the n jobs to cancel. Returns the dependents.
 local function check_dependents(jid, among, n)
   local dependents = dependents_beyond(call, jid, among, n)
   local other = outsider(dependents, among)
@@ -35,8 +34,8 @@ local function check_dependents(jid, among, n)
   return dependents
 end
 
--- Reads what cancel_job needs. The first field is the state, which is false if there is no such
--- job. Of the jobs that it waits for, all are read, or one more than a number if there is one.
+-- Reads the fields that cancel_job needs. The first is the state, which is false if the job does
+-- not exist. Reads all of its dependencies, or up to most + 1.
 local function read_job_to_cancel(jid, most)
   local key = job_key(jid)
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
@@ -45,7 +44,7 @@ local function read_job_to_cancel(jid, most)
   return job
 end
 
--- Deletes a job, unless it is complete. how is "expired" if its life has ended. count is as in
+-- Deletes a job, unless it is complete. how is "expired" if it has expired. count is as in
 -- leave_group, for a failed job.
 local function cancel_job(jid, job, how, count)
   local key = job_key(jid)

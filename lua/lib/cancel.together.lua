@@ -1,14 +1,14 @@
 -- Canceling jobs together: none, if a job that is not among them depends on one of them. If they
--- are too many for one call, the caller names the others again. Those on which others depend come
--- last, so that no job ever waits for one that is gone.
+-- are too many for one call, the caller names the others again. Dependents are canceled first, so
+-- no job ever waits for one that is gone.
 
--- How many jobs a call cancels at most.
+-- The maximum number of jobs that a call cancels.
 local MAX_CANCELED = 100
 
--- How many dependents of all jobs a call looks at.
+-- The maximum number of dependents that a call reads, for all jobs.
 local MAX_DEPENDENTS = 20000
 
--- The jobs among these that depend on each of them. Fails if another one depends on any.
+-- The dependents of each of these jobs among them. Fails if another job depends on any.
 local function dependents_of_all(jids) -- cold
   local among, dependents, count = {}, {}, 0
   for i = 1, #jids do
@@ -24,7 +24,7 @@ local function dependents_of_all(jids) -- cold
   return dependents
 end
 
--- The jids in such an order that all dependents of a job come before it.
+-- The jids in an order in which all dependents of a job precede it.
 local function dependents_first(jids, dependents) -- cold
   local order, looked = {}, {}
   for i = 1, #jids do
@@ -43,8 +43,8 @@ local function dependents_first(jids, dependents) -- cold
   return order
 end
 
--- Reads the first of these jobs: as many as a call may cancel, given what they wait for. None if
--- the first waits for too many.
+-- Reads the first of these jobs: as many as a call may cancel, given their dependencies. None if
+-- the first has too many.
 local function read_first(jids) -- cold
   local jobs, left = {}, max_unlinked()
   for i = 1, #jids do
@@ -58,7 +58,7 @@ local function read_first(jids) -- cold
   return jobs
 end
 
--- Cancels jobs, each of which is named once. Returns how many, and the jids that are left for the
+-- Cancels jobs, each of which is named once. Returns their number, and the jids that remain for the
 -- next call.
 local function cancel_together(jids) -- cold
   local order = dependents_first(jids, dependents_of_all(jids))

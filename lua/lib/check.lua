@@ -1,5 +1,5 @@
--- Arguments are checked before the first write: an invalid one changes nothing. The words are those
--- of qless-core's script, which other clients look for.
+-- Arguments are checked before the first write, so an invalid one changes nothing. The error texts
+-- are those of qless-core's script, which other clients rely on.
 
 local function reject(area, message)
   error(area .. '(): ' .. message)

@@ -1,5 +1,5 @@
--- The jobs that fall due in a worker's queues before it asks again. One idle worker claims it, so
--- that the others can sleep on.
+-- The jobs that fall due in a worker's queues before it asks again. One idle worker claims them, so
+-- that the others need not wake.
 
 -- Whether a queue has jobs that could be taken if its settings allowed it.
 local function is_ready(queue) -- cold
@@ -7,8 +7,8 @@ local function is_ready(queue) -- cold
     or is_due(queue, 'recur') or is_due(queue, 'locks')
 end
 
--- When the first entry of a part of a queue falls due that is not due yet, or nil. A parked job
--- that falls due after the horizon is tried.
+-- The time when the first entry of a part of a queue that is not due yet falls due, or nil. A
+-- parked job that falls due after the horizon is tried.
 local function part_falls_due(queue, part, horizon)
   local last = part == 'scheduled' and '+inf' or exact(horizon)
   local found = try('zrangebyscore', queue_key(queue, part), '(' .. stamp, last,
@@ -24,8 +24,8 @@ local function by_due(a, b)
   return a.due < b.due
 end
 
--- When each queue's next job falls due before the worker asks again, or its max-rate allows the
--- next one, soonest first.
+-- The times at which the next jobs of queues fall due, or are allowed by a max-rate, before the
+-- worker asks again, soonest first.
 local function coming_due(ask)
   local coming, horizon = {}, now + ask.poll
   for i = 1, #ask.queues do
@@ -46,7 +46,7 @@ local function coming_due(ask)
   return coming
 end
 
--- Claims what falls due next in a queue, unless another worker has claimed it.
+-- Claims the next due job of a queue, unless another worker has claimed it.
 local function claim_due(queue, due, worker)
   local claimed = is_claimed(queue, due, worker)
   if claimed then
@@ -57,8 +57,8 @@ local function claim_due(queue, due, worker)
   return true
 end
 
--- Claims what falls due soonest and is not claimed by another idle worker. Returns how long to
--- wait, and for which queue.
+-- Claims the queue with the soonest due job that no other idle worker has claimed. Returns the time
+-- to wait, and the queue.
 local function claim_soonest(ask)
   local coming = ask.quiet and none or coming_due(ask)
   local wait, queue = ask.poll, ''

@@ -1,10 +1,10 @@
 -- Completing one job, or many at once, each with its own outcome. Shared keys are read and written
--- once.
+-- only once.
 
 -- Whether a job of this call has limits.
 local frees_limits
 
--- Writes what every outcome changes, the result, and the data if there is any.
+-- Writes the fields that every outcome changes, the result, and the data if there is any.
 local function settle_result(item, state, queue) -- cold
   local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
     'expires', '0', 'remaining', item.retries, 'x:result', result_field(state, stamp, item.result)}
@@ -15,7 +15,7 @@ local function settle_result(item, state, queue) -- cold
   call('hset', item.key, unpack(fields))
 end
 
--- Writes what every outcome changes, and the data if there is any.
+-- Writes the fields that every outcome changes, and the data if there is any.
 local function settle(item, state, queue)
   local key = item.key
   if item.result then
@@ -29,8 +29,8 @@ local function settle(item, state, queue)
   end
 end
 
--- Reads a job and checks that this worker may complete it, or that item.anybody is set. Returns why
--- not, or nil.
+-- Reads a job and checks that this worker may complete it, or that item.anybody is set. Returns the
+-- problem, or nil.
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
@@ -57,7 +57,7 @@ local function read_completed(item, worker)
   end
 end
 
--- Reads all items. Returns the jobs that this worker may complete; the others get a problem, as
+-- Reads all items. Returns the jobs that this worker may complete. The others get a problem, as
 -- does a job that is named twice.
 local function read_all(items, worker)
   local mine, seen = items, {}
@@ -84,7 +84,7 @@ local function read_all(items, worker)
   return mine
 end
 
--- The jids of items, and how long the jobs ran.
+-- The jids of items, and the times that the jobs ran.
 local function columns(items)
   local ids, ran = sized(items), sized(items)
   local began, time -- of the item before: many were taken at the same time
@@ -135,8 +135,8 @@ local function unlock(queue, jids, ran, worker)
   observe('run', queue, ran)
 end
 
--- The settings for completing: three, then the max-concurrency of each queue. A queue that has one
--- may run another job when one is complete.
+-- The settings for completing: three, then the max-concurrency of each queue. A queue with a
+-- max-concurrency may run another job when one is complete.
 local function read_config(queues)
   if not queues[2] then
     return try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count',
@@ -149,7 +149,7 @@ local function read_config(queues)
   return try('hmget', prefix .. 'config', unpack(fields))
 end
 
--- Those of the items whose jobs were not deleted.
+-- The items whose jobs were not deleted.
 local function remembered(items) -- cold
   local kept = {}
   for i = 1, #items do
@@ -160,7 +160,7 @@ local function remembered(items) -- cold
   return kept
 end
 
--- Whether any of the jobs has dependents, other jobs have some left, or the key more exists.
+-- Whether any of the jobs has dependents, dependents of other jobs remain, or the key more exists.
 local function any_dependents(items, more)
   if not items[2] then
     return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
@@ -173,7 +173,7 @@ local function any_dependents(items, more)
 end
 
 -- Publishes the completion of jobs that have ended, and releases their dependents if they may have
--- some. The last item's state lets Go know that some are left.
+-- some. The last item's state tells Go that some remain.
 local function announce(items, special)
   local queue, suffix
   for i = 1, (#items < WORTH_ASKING or is_heard()) and #items or 0 do
@@ -206,8 +206,8 @@ local function complete(worker, items)
   local queues = items_by_queue(owned)
   local config = read_config(queues)
   local cap = history_cap(config[3])
-  -- Most jobs have no dependents, none is tracked, and none waits to be released: one command finds
-  -- that out.
+  -- Usually no job has dependents, is tracked, or waits to be released: one command checks all of
+  -- this.
   local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)

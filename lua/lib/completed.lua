@@ -1,5 +1,5 @@
--- The list of complete jobs, of which old ones are deleted: those older than jobs-history, and the
--- oldest if there are more than jobs-history-count.
+-- The list of complete jobs, of which old ones are deleted: the jobs older than jobs-history, and
+-- the oldest if there are more than jobs-history-count.
 
 -- The maximum number of old jobs that one call deletes: more would stall the server.
 local PRUNED = 100
@@ -15,7 +15,7 @@ local function delete_job(jid)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 
--- Deletes at most limit completed jobs: those from before a time, or the excess.
+-- Deletes at most limit completed jobs: the ones from before a time, or the excess.
 local function prune(before, excess, limit) -- cold
   local completed = prefix .. 'completed'
   local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
@@ -28,14 +28,14 @@ local function prune(before, excess, limit) -- cold
   each_slice(call, 'zrem', completed, old)
 end
 
--- Whether a call looks for old jobs: a worker's does so one time in ten, by the last digit of the
--- time, unless there are settings of how many are kept.
+-- Whether a call looks for old jobs: a worker's call does so one time in ten, by the last digit of
+-- the time, unless there are settings for their retention.
 local function looks_for_old(keep_seconds, keep_count)
   return command ~= 'finish' or keep_seconds or keep_count or #stamp < 17
     or string.byte(stamp, -1) == ZERO
 end
 
--- Adds the jobs that go into no other queue to the list, and deletes old ones.
+-- Adds the jobs without a next queue to the list, and deletes old ones.
 local function keep_completed(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
   for i = 2, #items do

@@ -1,10 +1,11 @@
 -- Dependencies: a job waits in its queue's "depends" until the jobs it needs are complete.
 
--- An open batch waits for this jid besides its members: no job has it, so it is never complete.
+-- An open batch also waits for this jid, which no job has, so it is never complete.
 local OPEN = 'x:open'
 
--- The jobs in the list, from first on, that a job has to wait for: the ones that exist, or are put
--- before it by this call, and are not complete. Or nil, and why one of them can't be read.
+-- The jobs in the list, from first on, that a job must wait for: the ones that exist, or are put
+-- before it by this call, and are not complete. Or nil, and the reason why one of them can't be
+-- read.
 local function needed(jid, list, first, before, strict) -- cold
   local others = {}
   for i = first, #list do
@@ -21,8 +22,8 @@ local function needed(jid, list, first, before, strict) -- cold
   return others
 end
 
--- Makes a job wait for others. If a write fails, everything is left as before, and the result has
--- the failed write and its error.
+-- Makes a job wait for others. If a write fails, everything is restored, and the result has the
+-- failed write and its error.
 local function link(jid, others, added) -- cold
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
@@ -59,9 +60,9 @@ local function keep_delay(key, delay, means_none) -- cold
   end
 end
 
--- Moves a job that has no dependencies left to where it goes next: into work, or, if it was put
--- with a delay and its last dependency releases it, to wait for the rest of the delay. Returns why
--- that is impossible, or nil.
+-- Moves a job without remaining dependencies into work or, if it was put with a delay and its last
+-- dependency releases it, to the scheduled jobs for the rest of the delay. Returns why that is
+-- impossible, or nil.
 local function free(jid, released) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')

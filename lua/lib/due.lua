@@ -22,8 +22,7 @@ local function spawn(queue, parent, child, job, at)
   record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 
--- The next number after count that no child of the recurring job has. The steps grow with each
--- attempt.
+-- The next number after count that no child of the recurring job has. The steps grow with each try.
 local function next_child(parent, count)
   local taken = 0
   repeat
@@ -34,7 +33,7 @@ local function next_child(parent, count)
   return count
 end
 
--- Spawns at most limit due children of a recurring job. Returns how many.
+-- Spawns at most limit due children of a recurring job. Returns their number.
 local function spawn_due(queue, parent, due, limit)
   local fields = try('hmget', recur_key(parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
@@ -47,7 +46,7 @@ local function spawn_due(queue, parent, due, limit)
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
-  -- Whole intervals begin at whole seconds, as with clients of other languages.
+  -- Whole intervals begin at whole seconds, as with clients in other languages.
   local at = interval % 1 == 0 and math.floor(due) or due
   local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
@@ -89,8 +88,8 @@ local function priority_of(jid)
   return not job.err and call('exists', job_key(jid)) == 1 and '0', job[2]
 end
 
--- The score of a job with an option for its place when it is lost (own_place): by its due time. It
--- is the nth of the jobs moved together.
+-- The score of a job with an option for its place when it is lost (own_place): by its due time, as
+-- the nth of the jobs moved together.
 local function due_score(scheduled, jid, priority, n) -- cold
   local at = finite(try('zscore', scheduled, jid), now)
   call('hset', job_key(jid), 'time', exact(at))
@@ -116,8 +115,8 @@ local function move_scheduled(queue, limit)
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
 
--- How many of the children that are wanted of recurring jobs a call may put, so that their data
--- have no more than so many bytes, unless those of one child have: at least one.
+-- The number of wanted children of recurring jobs that fit into a number of bytes of data: at least
+-- one.
 local function children_with_room(queue, wanted, bytes) -- cold
   local largest = 1
   local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
@@ -127,9 +126,8 @@ local function children_with_room(queue, wanted, bytes) -- cold
   return math.max(1, math.min(wanted, math.floor(bytes / largest)))
 end
 
--- Moves what is due into work, at most limit jobs of each kind: children of recurring jobs, and
--- scheduled jobs. The caller has read whether there are any, and so knows that these keys can be
--- written.
+-- Moves due jobs into work, at most limit of each kind: children of recurring jobs, and scheduled
+-- jobs. The caller has checked whether there are any, and so knows that these keys can be written.
 local function bring_due(queue, recur, scheduled, limit) -- cold
   local work = queue_key(queue, 'work')
   if limit <= 0 or not may_write(work) then

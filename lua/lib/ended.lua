@@ -1,9 +1,9 @@
 -- The effects of the end of a job with options: it is complete, failed, canceled or expired.
 
--- The largest message, in bytes, about the end of a job. A larger one only has the state.
+-- The largest message about the end of a job, in bytes. A larger one has only the state.
 local LARGEST_END = 65536
 
--- Notifies the waiters of a job of how it has ended, with everything if its record is not kept.
+-- Notifies the waiters of a job of its end, with all details if its record is not kept.
 local function publish_end(jid, state, forgotten) -- cold
   local message = (state == 'complete' or state == 'failed') and read_end(try, jid)
   if not message then
@@ -14,8 +14,8 @@ local function publish_end(jid, state, forgotten) -- cold
   publish('x:done:' .. jid, message)
 end
 
--- Notes how long the record of a job with a lifetime is kept that is not complete, or deletes it if
--- it has failed and is not kept.
+-- Notes how long the record of an incomplete job with a lifetime is kept, or deletes it if the job
+-- has failed and is not kept.
 local function keep_record(jid, stored, state, forgotten) -- cold
   if state ~= 'failed' then
     note_life(jid)
@@ -27,9 +27,8 @@ local function keep_record(jid, stored, state, forgotten) -- cold
   end
 end
 
--- Called after a job was written that has ended in another way than complete, with its stored
--- options as they were before, and its last state: failed, canceled, or expired if its life has
--- ended.
+-- Called after the end of a job that is not complete was written, with its previous stored options
+-- and its last state: failed, canceled or expired.
 local function job_ended(jid, stored, state) -- cold
   local has, failed = letters_of(stored), state == 'failed'
   local forgotten = failed and has[KEEP_FAILED] and is_forgotten(stored)
@@ -53,7 +52,7 @@ local function job_ended(jid, stored, state) -- cold
   end
 end
 
--- Deletes jobs that are complete, of which no record is kept.
+-- Deletes complete jobs whose records are not kept.
 local function forget_completed(items) -- cold
   local keys, jids = {}, {}
   for i = 1, #items do
@@ -69,8 +68,8 @@ local function forget_completed(items) -- cold
   each_slice(call, 'del', prefix .. 'x:none', keys)
 end
 
--- The same as job_ended for jobs that are complete, which free the slots of their limits together.
--- The records of some are deleted, which are forgotten then. Returns whether there are any.
+-- Like job_ended, for complete jobs, which free the slots of their limits together. Deletes the
+-- jobs whose records are not kept, and sets forgotten on them. Returns whether there are any.
 local function all_completed(items) -- cold
   local lives, over, claiming, known = {}, {}, {}, {}
   for i = 1, #items do

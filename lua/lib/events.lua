@@ -1,25 +1,25 @@
 -- Events: changes are published on PREFIX log, or on PREFIX x:log if the scripts of other clients
--- do not publish them, and changes of tracked jobs on more channels.
+-- do not publish them. Changes of tracked jobs are published on more channels.
 
--- Refuses a user who may not publish, before anything is written. Servers before 7.0 can't be
--- asked: there, the change is made without an event.
+-- Refuses a user who may not publish, before anything is written. Servers before 7.0 can't tell:
+-- there, the change is made without an event.
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
 
--- Returns the server's reply: how many clients received it.
+-- Returns the server's reply: the number of clients that received it.
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
 
--- How many events are worth to ask first whether any client listens.
+-- The number of events from which on it pays to check first whether any client listens.
 local WORTH_ASKING = 5
 
--- Whether a client may need events on the log: relays, which listen to x:listen as well, need none
--- of ours. Only a server that has had no replica lately, and is in no cluster, knows all that
--- listen.
+-- Whether a client may need events on the log: relays, which also listen to x:listen, need none of
+-- ours. Only a server that is not in a cluster, and has had no replica recently, knows all
+-- listeners.
 local function is_heard() -- cold
   if classic or KEYS[2] then
     return true

@@ -1,7 +1,7 @@
--- Ending the lives of jobs (lib/lifetimes.lua). A job whose life has ended is deleted as by cancel.
--- If others depend on it, it fails instead, in the group expired-<queue>.
+-- Expiry of jobs (lib/lifetimes.lua). An expired job is deleted as by cancel. If others depend on
+-- it, it fails instead, in the group expired-<queue>.
 
--- After how many seconds a job is looked at again that can't be deleted now.
+-- The time in seconds after which a job that can't be deleted now is checked again.
 local LOOK_AGAIN = 60
 
 -- Fails a job with these fields. Returns whether that was possible.
@@ -35,7 +35,7 @@ local function delete_expired(jid, tags) -- cold
   note_life(jid)
 end
 
--- Ends the life of a job with these fields that has not ended in another way.
+-- Expires a job with these fields that has not ended yet.
 local function expire_job(jid, job) -- cold
   local key, state = job_key(jid), job[1]
   if try('exists', key .. '-dependents') == 1 then
@@ -49,8 +49,8 @@ local function expire_job(jid, job) -- cold
   return true
 end
 
--- Ends the life of a job if its time has come; as is the state that it would have next, if that is
--- not the one it has. Else corrects when that will be. Returns whether the job's life has ended.
+-- Expires a job if its time has come; as is the state that it would have next, if that is not its
+-- current one. Otherwise corrects its time in x:until. Returns whether the job has expired.
 local function end_life(jid, as) -- cold
   local job = try('hmget', job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o',
     'priority', 'time')
@@ -77,8 +77,7 @@ local function end_life(jid, as) -- cold
   return false
 end
 
--- Ends the lives of jobs whose time has come, looking at no more than a number of them. Returns how
--- many.
+-- Expires jobs whose time has come, of at most limit that are checked. Returns their number.
 local function end_lives(limit) -- cold
   local ended = 0
   local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)

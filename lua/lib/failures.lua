@@ -25,7 +25,7 @@ local function tally_failure(queue)
   tally(day_of(now), queue, 'failed', 1)
 end
 
--- Counts one failed job less, in the statistics of the queue and the day of its failure.
+-- Subtracts one failed job from the statistics of the queue and the day of its failure.
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -33,21 +33,21 @@ local function uncount_failure(queue, failure)
   end
 end
 
--- When the job at a place of a group has failed, or 0.
+-- The time at which the job at a place of a group failed, or 0.
 local function failed_at(key, place) -- cold
   local jid = try('lindex', key, place)
   local failure = type(jid) == 'string' and try('hget', job_key(jid), 'failure')
   return finite(list_of(failure).when, 0)
 end
 
--- The count of an LREM that finds a failure in a group with so many jobs. In a long group, that is
--- the first one from the nearer end: the newest failure comes first.
+-- The count of an LREM that removes a failure from a group of this length. In a long group, LREM
+-- searches from the nearer end: the newest failure comes first.
 local function count_from(group, failure, length) -- cold
   local middle = failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
   return finite(failure.when, 0) < middle and -1 or 1
 end
 
--- From how many jobs on a group is a long one.
+-- The number of jobs from which on a group is long.
 local LONG_GROUP = 10000
 
 -- Keeps jobs that have not failed any more from being deleted as old failed ones.
@@ -55,7 +55,7 @@ local function unfile_failures(jids)
   each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 
--- Takes a failed job that is moved or canceled out of its failure group and the statistics. queue
+-- Removes a failed job that is moved or canceled from its failure group and the statistics. queue
 -- and failure are the job's fields, and count is as above.
 local function forget_failure(jid, queue, failure, count)
   local details = list_of(failure)

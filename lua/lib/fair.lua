@@ -1,12 +1,11 @@
 -- Fair shares: jobs with the option g, {"t": tenant, "w": weight}, wait behind all others of their
--- priority, and among them the tenants take turns. A job's turn is a number from 0, which its score
--- says: priority - 0.5 - turn. It is that of the first one in the queue, or the end of its tenant's
--- last turn if that is later. A turn is a step divided by the weight.
+-- priority, and among them the tenants take turns. A job's turn is a number from 0, which follows
+-- from its score: priority - 0.5 - turn. It is the turn of the first job in the queue, or the end
+-- of its tenant's last turn if that is later. The length of a turn is a step divided by the weight.
 --
--- x:fair:PRIORITY:QUEUE is a sorted set of tenants, each with the end of its last turn. It forgets
--- those whose turns have passed, and all of them when none of their jobs waits: whoever takes the
--- last one drops the key. Scripts of other clients do not, so it also expires some time after the
--- last job was taken.
+-- x:fair:PRIORITY:QUEUE is a sorted set of tenants, each with the end of its last turn. Tenants
+-- whose turns have passed are removed. The script that takes the last of their jobs deletes the
+-- key. Scripts of other clients do not, so it also expires some time after the last job was taken.
 
 -- The largest priority, on either side of 0, that leaves room for turns in a score.
 local MAX_FAIR_PRIORITY = 10000
@@ -39,22 +38,23 @@ local function first_turn(queue, priority) -- cold
   return score and math.max(priority - 0.5 - score, 0), first.err
 end
 
--- How long a turn of weight 1 is: so much that a hundredth of it makes a difference to a score.
+-- The length of a turn of weight 1: large enough that a hundredth of it makes a difference to a
+-- score.
 local function turn_step(priority) -- cold
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
 
--- For how many seconds the turns of a queue are kept if no job is taken.
+-- The seconds for which the turns of a queue are kept if no job is taken.
 local TURNS_KEPT = 604800
 
 local function turns_key(queue, priority) -- cold
   return prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
 end
 
--- The turns of a queue and a priority, as a call knows them: first, the turn of the first job;
--- ends, the ends of the turns that it has given, by tenant; passed, a few tenants whose turns have
--- passed, or waits false if none waits. Nil if they can't be read.
+-- The turns of a queue and a priority in one call: first is the turn of the first job; ends has the
+-- ends of the turns that the call has given, by tenant; passed lists a few tenants whose turns have
+-- passed; waits is false if none waits. Nil if they can't be read.
 local function read_turns(queue, priority) -- cold
   local key, waits = turns_key(queue, priority), true
   local first, damaged = first_turn(queue, priority)
@@ -95,7 +95,7 @@ end
 
 -- The score of a job with these options, or nil if they give it no share. A turn above 0.49 would
 -- be among the jobs of the next priority. known is a table for the jobs of one call, which are
--- added to the queue together. If it has a list later, the turns to be written are added to that.
+-- added to the queue together. If it has a list later, the turns to write are appended to that.
 local function fair_score(queue, priority, stored, known) -- cold
   known.shares, known.turns = known.shares or {}, known.turns or {}
   local share = known.shares[stored] or {fair_share(stored)}
@@ -123,7 +123,7 @@ local function fair_score(queue, priority, stored, known) -- cold
   return exact(priority - 0.5 - turn)
 end
 
--- Writes the turns of a call that has put off writing them.
+-- Writes the turns that a call has collected.
 local function write_later(known) -- cold
   for _, turns in ipairs(known.later) do
     write_turns(turns)

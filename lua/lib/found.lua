@@ -13,8 +13,8 @@ local function due_member(jid, queue, state) -- cold
   return due > 0 and ',"due":' .. exact(due) or ''
 end
 
--- The JSON of one job, or nil. With try, a key of another type counts as no job. A job's due time
--- and large data beside it are not for other clients: callers ask for them.
+-- The JSON of one job, or nil. With try, a key of another type counts as no job. A job's due time,
+-- and large data beside the JSON, are not for other clients: callers ask for them.
 local function find_job(run, jid, asks_due)
   local job = read_job(run, jid)
   if not job[JID] then

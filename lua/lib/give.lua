@@ -1,7 +1,7 @@
 -- Failing, retrying and releasing a worker's job.
 
--- Reads a job that this worker must hold, in item's queue if item.here is set, or that ends
--- whichever worker holds it, if item.anybody is set. Returns why that is not so, or nil.
+-- Reads a job that this worker must hold, in item's queue if item.here is set, or that any caller
+-- may end, if item.anybody is set. Returns the problem, or nil.
 local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
@@ -29,8 +29,8 @@ local function add_result(item, fields) -- cold
   fields[#fields + 1] = item.ended
 end
 
--- Takes a job from its worker and changes some of its fields. The caller has already written where
--- it goes, as that may fail. what has become of its run, if it ran.
+-- Takes a job from its worker and changes some of its fields. The caller has already written its
+-- new place, as that may fail. what is the end of its run, if it ran.
 local function give_up(item, worker, fields, what)
   try('zrem', queue_key(item.current, 'locks'), item.jid)
   try('zrem', worker_key(worker), item.jid)
@@ -53,8 +53,8 @@ local function give_up(item, worker, fields, what)
   wake_for_slot(item.current)
 end
 
--- Adds a job to a queue: to the scheduled jobs if it has a delay, else to work with a score.
--- Returns its state, or nil and why that failed.
+-- Adds a job to a queue: to the scheduled jobs if it has a delay, otherwise to work with a score.
+-- Returns its state, or nil and the error.
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
@@ -67,7 +67,7 @@ local function enqueue(item, queue, score)
   return state
 end
 
--- Fails a job: {jid, data, group, message [, result] [, anybody]}. Returns why not, or nil.
+-- Fails a job: {jid, data, group, message [, result] [, anybody]}. Returns the problem, or nil.
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
@@ -96,7 +96,7 @@ local function fail(worker, item)
   end
 end
 
--- Fails a job that has no retries left. Returns why not, or nil.
+-- Fails a job that has no retries left. Returns the problem, or nil.
 local function exhaust(worker, item, queue, group, failure) -- cold
   group = group or 'failed-retries-' .. queue
   local message = failure and item.message or
@@ -127,8 +127,8 @@ local function exhaust(worker, item, queue, group, failure) -- cold
 end
 
 -- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message] [, result]}. The
--- result is that of a job that fails because it has none left. Sets the remaining retries. Returns
--- why not, or nil.
+-- result is for a job that fails because it has no retries left. Sets the remaining retries.
+-- Returns the problem, or nil.
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
   if problem then
@@ -164,9 +164,9 @@ local function retry(worker, item)
 end
 
 -- Requeues a job without using up a retry: {jid, data, delay [, place] [, throttled]}. Without a
--- delay it is the first of its priority again, after those with a smaller place. throttled lists
--- limits that are held for the delay, all of the job if it is empty, so that the job waits for
--- them; one that has none of them waits for the delay. Returns why not, or nil.
+-- delay, it is the first of its priority again, after jobs with a smaller place. throttled lists
+-- limits that are held for the delay, all of the job's if it is empty, so that the job waits for
+-- them; a job that has none of them waits for the delay. Returns the problem, or nil.
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   local delay = item.delay
@@ -174,7 +174,7 @@ local function release(worker, item)
     if item.throttled and item.stored and throttle(item.stored, item.throttled, item.delay) then
       item.delay = 0
     end
-    -- A thousand places have to precede the jobs that were put.
+    -- A thousand places must precede the jobs that were put.
     local score = finite(item.priority, 0) - (item.place or 0) / 1000000
     state, problem = enqueue(item, item.current, score)
   end

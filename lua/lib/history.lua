@@ -65,14 +65,14 @@ local function move_history(jid, text) -- cold
   end
 end
 
--- The same for the field as it was read, which is false if it does not exist.
+-- Like move_history, for the field as it was read, which is false if it does not exist.
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
   end
 end
 
--- The same for a job to whose list an entry was added already. cap is as in record.
+-- Like move_history, for a job to whose list an entry was already added. cap is as in record.
 local function adopt_before(jid, text, recorded, cap) -- cold
   if type(text) == 'string' then
     try('rpop', job_key(jid) .. '-history')

@@ -1,31 +1,32 @@
--- Becoming idle, staying so, and being busy again. A worker that gets fewer jobs than it asks for
--- is in x:idle, and waits for jobs of each of its queues (lib/wake.lua), until it is woken or its
--- time is over. It claims what falls due next, so that it alone is up in time (lib/coming.lua).
+-- Becoming idle, staying idle, and becoming busy again. A worker that gets fewer jobs than it asks
+-- for is in x:idle, and waits for jobs of each of its queues (lib/wake.lua), until it is woken or
+-- its time is over. It claims the next due job, so that only one worker wakes for it
+-- (lib/coming.lua).
 
--- How many entries that have lapsed are removed from a queue at once.
+-- The maximum number of lapsed entries that are removed from a queue at once.
 local LAPSED = 500
 
--- How many queues, and how many workers that wait for them, others_idle looks at.
+-- The maximum number of queues, and of workers that wait for them, that others_idle checks.
 local MOST_LOOKED = 100
 
--- When the worker's entries lapse, unless it asks again before: it is gone then.
+-- The time at which the worker's entries lapse, unless it asks again before: it is gone then.
 local function lapse(ask)
   return later(3 * math.max(ask.poll, 10))
 end
 
--- How many clients listen for puts by other scripts, and whether this worker listens.
+-- The number of clients that listen for puts by other scripts, and whether this worker listens.
 local function count_listeners(worker)
   local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
   return counts[2], counts[4] > 0
 end
 
--- The key with the time at which a worker that looked at all of these queues lately asks again.
+-- The key with the time at which a worker that recently checked all of these queues asks again.
 local function looked_key(ask)
   return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and list_name(ask.list) or ask.list)
 end
 
--- Notes that an idle worker has looked at all queues, so that others with the same ones need not do
--- so right after it.
+-- Notes that an idle worker has checked all queues, so that others with the same queues need not
+-- check them right after it.
 local function note_looked(ask) -- cold
   local ms = math.floor(math.min(1000, 100 * ask.poll))
   if ms > 0 then
@@ -46,10 +47,10 @@ local function renew_entries(ask)
     and try('hlen', listed_key(name)) == 1
 end
 
--- Tries to answer a worker that only polls: it was not woken since it became idle, so there are no
--- jobs but the ones that other clients' scripts have put without waking a worker. If another worker
--- has just looked at all queues, it is enough to ask again before that worker does. Returns how
--- long to wait, or nil.
+-- Tries to reply to a worker that only polls: it was not woken since it became idle, so there are
+-- only jobs that other clients' scripts have put without waking a worker. If another worker has
+-- just checked all queues, it is enough to ask again before that worker does. Returns the time to
+-- wait, or nil.
 local function stay_idle(ask) -- cold
   local wait = finite(try('get', looked_key(ask)), 0) - now
   if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', idle_key(), ask.worker) ~= 1 then
@@ -59,7 +60,7 @@ local function stay_idle(ask) -- cold
   return renew_entries(ask) and wait or nil
 end
 
--- Appends the worker, or the workers, that an entry of a queue stands for.
+-- Appends the worker, or the workers, that an entry of a queue represents.
 local function append_waiting(name, others, seen)
   if string.byte(name) ~= LIST then
     others[#others + 1] = name
@@ -125,8 +126,9 @@ local function drop_claim(ask) -- cold
   return call('del', due_key(ask.claim)) == 1
 end
 
--- Marks the worker as no longer idle, because it has no room. Returns how many clients listen for
--- puts by other scripts, or 2, which is enough, if no worker is idle or the call is brief.
+-- Marks the worker as no longer idle, because it has no free slot. Returns the number of clients
+-- that listen for puts by other scripts, or 2, which is enough, if no worker is idle or the call is
+-- brief.
 local function become_busy(ask)
   if ask.claim ~= '' then
     drop_claim(ask)
@@ -143,8 +145,8 @@ local function become_busy(ask)
   return ask.brief and 2 or (count_listeners(ask.worker))
 end
 
--- Removes some of the workers that wait for jobs: their entries have lapsed. They are not idle any
--- more, except for subscribed ones, which may wait for jobs of other queues.
+-- Removes some of the waiting workers whose entries have lapsed. They are not idle any more, except
+-- for subscribed ones, which may wait for jobs of other queues.
 local function drop_lapsed(waiting) -- cold
   local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
   if #gone == 0 then
@@ -166,7 +168,7 @@ local function drop_lapsed(waiting) -- cold
   end
 end
 
--- Reads when the entries of a list lapse, and in which queues they are missing.
+-- Reads the time when the entries of a list lapse, and the queues in which they are missing.
 local function read_listed(name)
   local fields = try('hgetall', listed_key(name))
   local lapses, absent = 0, {}
@@ -180,8 +182,8 @@ local function read_listed(name)
   return lapses, absent
 end
 
--- Called when a worker is new in a sorted set. Redis keeps a few as a list, unless one had a long
--- name: each change of many would walk over all.
+-- Called when a worker is new in a sorted set. Redis keeps a small set as a list, in which each
+-- change walks over all members, unless one had a long name.
 local function unlist(key) -- cold
   if try('zcard', key) == MANY_LOCKS then
     try('zadd', key, '0', NO_LIST)
@@ -224,7 +226,7 @@ local function wait_in_list(ask, again) -- cold
   end
 end
 
--- The same for each of a few queues.
+-- Like wait_in_list, for each of a few queues.
 local function wait_for_each(ask, again)
   local lapses = lapse(ask)
   for i = 1, #ask.queues do
@@ -238,8 +240,8 @@ local function wait_for_each(ask, again)
   end
 end
 
--- Has the worker wait for jobs. Returns for how long, for which queue's next due job, and whether
--- it was idle before.
+-- Makes the worker wait for jobs. Returns the time to wait, the queue whose next due job it waits
+-- for, and whether it was idle before.
 local function become_idle(ask)
   local wait, claimed = claim_soonest(ask)
   if ask.claim ~= '' and ask.claim ~= claimed and drop_claim(ask) then

@@ -1,7 +1,7 @@
 -- A job as clients read it.
 
--- The places of the fields of a job that are read together. Taking a job reads those up to OPTIONS,
--- and the next three of the few jobs that have them.
+-- The places of the fields of a job that are read together. Taking a job reads the fields up to
+-- OPTIONS, and the next three for the few jobs that have them.
 local KLASS = 1
 local QUEUE = 2
 local PRIORITY = 3
@@ -26,11 +26,11 @@ local function read_job(run, jid)
     'expires', 'x:attempts')
 end
 
--- How many jids of other jobs this call may still show. Without it, as for clients of other
--- languages, it shows all.
+-- The number of jids of other jobs that this call may still return. Without it, as for clients in
+-- other languages, it returns all.
 local related_left
 
--- The most of them that Go gets, which reads the others with the command relations.
+-- The maximum number of them for Go, which reads the others with the command relations.
 local MAX_RELATED = 4000
 
 -- The members of one of the sets, or none and the set's name for left_out if there is no room.
@@ -56,7 +56,7 @@ local function sets_json(jid) -- cold
   return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 end
 
--- Most jobs have neither set: one command finds that out.
+-- Most jobs have neither set: one command checks that.
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
@@ -73,9 +73,8 @@ local function extra_members(jid, stored, state, time) -- cold
 end
 
 -- The JSON of a job, with the text more at its end, and newest as for history_json. Tags and
--- failure are stored as JSON. The members are written one by one, because a table of them would be
--- expensive, in the order that cjson would give them. Most numbers are the defaults, which need not
--- be read.
+-- failure are stored as JSON. The members are written one by one, because a table would be
+-- expensive, in cjson's order. Most numbers are the defaults, which need not be read.
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[JID], job[TAGS], job[FAILURE]
   adopt_history(jid, job[HISTORY])

@@ -1,6 +1,6 @@
 -- JSON as text, so that stored JSON need not be decoded and encoded again.
 
--- Lua has one empty table for both: cjson would write an empty list as {}.
+-- A list as JSON. cjson would write an empty one as {}.
 local function array(list)
   if #list == 0 then
     return empty_list
@@ -8,7 +8,7 @@ local function array(list)
   return cjson.encode(list)
 end
 
--- A list of texts that are JSON themselves.
+-- A JSON array of texts that are already JSON.
 local function joined(texts)
   if #texts == 0 then
     return empty_list

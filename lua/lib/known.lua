@@ -1,22 +1,22 @@
--- Which of several queues are known to be empty, so that a worker of many queues asks few of them.
+-- The queues known to be empty, so that a worker of many queues asks few of them.
 --
--- The hash x:empty has, for each list of queues, a mark a queue: 1 if it was found empty within the
--- last second. x:filled has the queues that a script of this project has filled since. Scripts of
--- other clients don't record when they fill one, so all is forgotten after a second.
+-- The hash x:empty has, for each list of queues, a mark per queue: 1 if it was found empty within
+-- the last second. x:filled has the queues that a script of this project has filled since. Scripts
+-- of other clients do not record this, so all marks expire after a second.
 --
--- known, which ask has if it names several queues, holds the knowledge of one call about them:
+-- ask.known, if there are several queues, holds one call's knowledge about them:
 --
---   marks   of all queues; queues with the mark chosen are looked at
---   empty   by number, whether a queue that was looked at has nothing to take, now or later
+--   marks   of all queues; queues with the mark chosen are checked
+--   empty   by number, whether a checked queue has nothing to take, now or later
 --   found   the numbers of the queues that were found empty, in order
 --   filled  the queues in x:filled
---   step    how many queues one command asks about: few at first, because the first may have enough
+--   step    the number of queues that one command checks: few at first, which may have enough
 
 -- The bytes of marks.
 local ZERO = 48
 local ONE = 49
 
--- The most queues that one command asks about.
+-- The maximum number of queues that one command checks.
 local MAX_STEP = 500
 
 local function new_known(queues) -- cold
@@ -25,7 +25,7 @@ local function new_known(queues) -- cold
   }
 end
 
--- Reads what earlier calls have found.
+-- Reads the findings of earlier calls.
 local function read_marks(ask, known)
   local stored = try('hget', prefix .. 'x:empty', ask.list)
   if type(stored) == 'string' and #stored == #ask.queues then
@@ -48,7 +48,7 @@ local function read_marks(ask, known)
   end
 end
 
--- Tells later calls which queues this one has found empty, of the first n that it has.
+-- Records for later calls the queues that this one has found empty, of the first n.
 local function remember_empty(ask, known, n)
   local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
   for at = 1, n do
@@ -66,8 +66,8 @@ local function remember_empty(ask, known, n)
   end
 end
 
--- Finds out which of some queues have nothing. asked are their numbers, parts the names of their
--- keys, and n is how many of the keys of those from first to last exist.
+-- Finds the queues among some that are empty. asked has their numbers, parts the names of their
+-- keys, and n is the number of existing keys of the queues from first to last.
 local function tell_apart(known, asked, parts, first, last, n) -- cold
   if n == 0 or first == last then
     for at = first, last do
@@ -81,8 +81,8 @@ local function tell_apart(known, asked, parts, first, last, n) -- cold
   tell_apart(known, asked, parts, middle + 1, last, n - left)
 end
 
--- Finds out which queues from number i on are empty, of those with the chosen mark, or of all. Most
--- are, so that it costs few commands.
+-- Finds the empty queues from number i on, of the queues with the chosen mark, or of all. Most are
+-- empty, so this costs few commands.
 local function look_ahead(ask, known, i, all) -- cold
   local asked, parts = {}, {}
   while i <= #ask.queues and #asked < known.step do
@@ -108,7 +108,7 @@ local function is_open(ask, i)
   return ask.paused[i] ~= 1 and not (known and known.empty[i])
 end
 
--- Whether a queue has nothing to take, now or later. For a single queue that is not worth a
+-- Whether a queue has nothing to take, now or later. For a single queue, that is not worth a
 -- command.
 local function is_empty(ask, i)
   local known = ask.known

@@ -1,11 +1,11 @@
--- For how long the jobs of a queue have been waiting that could be popped, by their scores.
+-- The waiting times of the jobs of a queue that could be popped, by their scores.
 
 local MAX_BANDS = 16
 
--- How many jobs whose scores have no time are read in each priority.
+-- The maximum number of jobs without a time in their scores that are read in each priority.
 local MAX_READ = '8'
 
--- More than any score but that of jobs that were timed out.
+-- Higher than any score, except for jobs that were timed out.
 local LARGEST = 2 ^ 53
 
 -- The difference between a priority and a score is at most this, the year 2001, only if it is not a
@@ -15,7 +15,7 @@ local NO_TIME = 0.1
 -- Jobs that take turns (lib/fair.lua) lack at least this.
 local TURNS = 0.5
 
--- Since when a job with a score has been waiting, and its priority.
+-- The time since which a job with a score has been waiting, and its priority.
 local function since_when(jid, score)
   local job = try('hmget', job_key(jid), 'priority', 'time')
   local priority = finite(job[1], 0)
@@ -37,7 +37,7 @@ local function add_wait(bands, priority, at)
   bands[#bands + 1] = {priority = priority, waited = waited}
 end
 
--- Adds at most limit jobs of work, the first of those up to a score, down to another one.
+-- Adds the first jobs of work with scores from one down to another, at most limit.
 local function add_some(bands, work, from, to, limit)
   local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
   for i = 1, #found, 2 do
@@ -46,8 +46,8 @@ local function add_some(bands, work, from, to, limit)
   end
 end
 
--- Adds the jobs of a priority, whose first has a score: the ones whose scores have no time, the
--- first that is in the order of age, which is the oldest, and the first that takes turns.
+-- Adds the jobs of a priority whose first job has a score: the jobs without a time in their scores,
+-- the first in the order of age, which is the oldest, and the first that takes turns.
 local function add_band(bands, work, priority, score)
   if score > priority - NO_TIME then
     add_some(bands, work, exact(score), '(' .. exact(priority - NO_TIME), MAX_READ)

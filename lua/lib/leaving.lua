@@ -1,19 +1,19 @@
--- Taking jobs out of failure groups. Redis finds a job there by passing over those before it. In a
--- long group, a call that takes out several finds them itself, marks them, and removes all marks at
+-- Taking jobs out of failure groups. Redis finds a job there by passing over all jobs before it. In
+-- a long group, a call that removes several finds them itself, marks them, and removes all marks at
 -- once.
 
--- The mark, which is no jid.
+-- The mark, which is not a jid.
 local GONE = 'x:gone'
 
--- How many jobs of groups a call passes over at most that removes several, wherever in their groups
--- these are: that takes about 5 ms. And how many steps of searches it makes: 2 ms.
+-- The maximum number of entries of groups that a call passes over to remove several jobs, wherever
+-- these are: that takes about 5 ms. And its maximum number of search steps: 2 ms.
 local MAX_PASSED_OVER = 300000
 local MAX_HALVED = 150
 
--- How many jobs are read around one that was found: others may be near.
+-- The number of jobs that are read around a found one: others may be near.
 local NEAR = 250
 
--- The places of jobs in long groups, by group, and how many steps it took to find them.
+-- The places of jobs in long groups, by group, and the number of steps that it took to find them.
 local places, halved = {}, 0
 
 -- The jobs that leave_together takes out of their groups.
@@ -44,7 +44,7 @@ local function find_place(group, jid, failure, length) -- cold
   return its[jid]
 end
 
--- Has those of the jobs stay in long groups whose places are known, until leave_together.
+-- Keeps the jobs with known places in long groups until leave_together.
 local function leave_later(jids) -- cold
   for _, its in pairs(places) do
     for i = 1, #jids do
@@ -53,8 +53,8 @@ local function leave_later(jids) -- cold
   end
 end
 
--- Takes those of the jobs out of long groups whose places are known. The caller does the rest of
--- leaving, with leave_group, before or after it.
+-- Takes the jobs with known places out of long groups. The caller does the rest of leaving, with
+-- leave_group, before or after it.
 local function leave_together(jids) -- cold
   leave_later(jids)
   for group, its in pairs(places) do
@@ -73,8 +73,8 @@ local function leave_together(jids) -- cold
   end
 end
 
--- Takes a job out of its failure group. failure is the job's decoded field. With a count of -1, the
--- caller knows that it is one of the oldest.
+-- Takes a job out of its failure group. failure is the job's decoded field. A count of -1 means
+-- that it is one of the oldest.
 local function leave_group(jid, failure, count)
   local group = failure.group
   if type(group) == 'string' and not left_groups[jid] then
@@ -88,9 +88,9 @@ local function leave_group(jid, failure, count)
   end
 end
 
--- The first of these jobs, as many as one call may take out of their groups, and no more than a
--- number if there is one, and the others. Of each long group, jobs whose places are found cost one
--- pass together, with leave_together.
+-- The first of these jobs, as many as one call may take out of their groups, or most if that is
+-- fewer; and the others. The jobs of a long group whose places are found cost one pass together,
+-- with leave_together.
 local function within_reach(jids, most) -- cold
   local left, count, passed = MAX_PASSED_OVER, math.min(#jids, most or #jids), {}
   for i = 1, count do

@@ -1,24 +1,24 @@
 -- The letters of the options in x:o (lib/options.lua). Each is also the name of its value in the
--- JSON. h, headers, and e, for how long a handler may run, are left to clients.
+-- JSON. h, headers, and e, the maximum run time of a handler, are left to clients.
 
-local BATCH = 'b' -- it is a batch: {"n": how many members it had}
+local BATCH = 'b' -- it is a batch: {"n": number of members}
 local FAIR = 'g' -- it takes turns in its queue: {"t": tenant, "w": weight}
 local LIMITED = 'c' -- the names of its limits
 local LOCK_TIME = 'l' -- how long each of its locks lasts, in seconds
 local ON_LOST = 'q' -- where it goes when it is lost: first, last or place
-local POLICY = 'f' -- what becomes of it when a job fails that it waits for
+local POLICY = 'f' -- the effect on it if one of its dependencies fails
 local UNIQUE = 'u' -- the unique key that it claims: {"k": key, "m": how long, ...}
-local CALLS = 'n' -- how many calls of other programs have ended it
+local CALLS = 'n' -- the number of calls of other programs that have ended it
 local START_BY = 's' -- when it is gone unless it has been started
 local TTL = 't' -- when it is gone unless it runs or has failed
-local KEEP = 'k' -- for how many seconds it is kept when it is complete
-local KEEP_FAILED = 'K' -- the same when it has failed, -1 for ever
+local KEEP = 'k' -- the seconds for which it is kept when it is complete
+local KEEP_FAILED = 'K' -- the same when it has failed, -1 forever
 local AWAITED = 'w' -- a client waits for its end; no value
 local WATCHED = 'd' -- a job with a policy waits for it; no value
 local HAS_RESULT = 'r' -- it has a result; no value
 local HAS_PROGRESS = 'p' -- it has the field x:progress; no value
 
--- The letters of options that may end a job's life before it is started, and at any time.
+-- The letters of options by which a job may expire before it is started, and at any time.
 local EXPIRING = 'st'
 local MORTAL = 'stkK'
 
@@ -41,11 +41,11 @@ local function has_any(text, letters) -- cold
   return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 end
 
--- The letters of options texts that this call has met, by those letters.
+-- The sets of letters that this call has met, by the letters.
 local met_letters = {}
 
--- The letters of an options text, as a set for calls of many jobs. It also has mortal, if one of
--- them is a lifetime, and ending, if one takes effect when the job is complete.
+-- The letters of an options text, as a set for calls of many jobs. The set also has mortal, if one
+-- of them is a lifetime, and ending, if one takes effect when the job is complete.
 local function letters_of(text) -- cold
   local letters = string.match(text, '^%a+') or ''
   local found = met_letters[letters]

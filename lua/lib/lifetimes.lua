@@ -1,15 +1,16 @@
--- Lifetimes: the options s, the time by which a job must have been handed out; t, the time at which
--- it is gone; k, for how many seconds it is kept after it is complete; and K, the same after it has
--- failed, -1 for ever. A put says s and t in seconds from then, or as times if their letters are in
+-- Lifetimes: the options s, the time by which a job must have been taken; t, the time at which it
+-- is gone; k, the seconds for which it is kept after it is complete; and K, the same after it has
+-- failed, -1 forever. A put gives s and t in seconds from then, or as times if their letters are in
 -- a, as in {"s": 1700000000.5, "a": "s"}.
 --
--- s and t belong to one life of the job. "put" among the options is when it was last put by a
--- script of this project, in whole seconds. If its history shows another put after that, by a
--- script that knows nothing of lifetimes, s and t no longer hold.
+-- s and t belong to one life of the job. "put" among the options is the time at which a script of
+-- this project last put it, in whole seconds. If its history shows another put after that, by a
+-- script without lifetimes, s and t no longer apply.
 --
--- The sorted set x:until has jids by when the lives of these jobs end, or may end: the job decides.
+-- The sorted set x:until has jids by the times at which their jobs expire, or may expire: the job
+-- decides.
 
--- The maximum number of lives that a call ends whose business is another one.
+-- The maximum number of jobs that expire in a call with another purpose.
 local MAX_ENDED = 100
 
 -- Whether a job with these options has a lifetime.
@@ -17,12 +18,13 @@ local function has_lifetime(text)
   return has_any(text, MORTAL)
 end
 
--- The earlier of two times, of which any may be missing.
+-- The earlier of two times, either of which may be missing.
 local function sooner(a, b) -- cold
   return a and b and math.min(a, b) or a or b
 end
 
--- When a job in a state ends its life, or nil. since is when it was complete, or had failed.
+-- The time at which a job in a state expires, or nil. since is the time at which it was complete,
+-- or failed.
 local function end_in_state(values, state, since) -- cold
   local gone, done, failed = finite(values[TTL]), finite(values[KEEP]), finite(values[KEEP_FAILED])
   if state == 'complete' then
@@ -48,7 +50,7 @@ local function is_last_put(jid, at) -- cold
   return true
 end
 
--- When a job with these options ends its life, or nil. since is as above.
+-- The time at which a job with these options expires, or nil. since is as above.
 local function end_of_life(jid, stored, state, since) -- cold
   local _, values = split_options(stored)
   local ends = end_in_state(values, state, since)
@@ -60,10 +62,10 @@ local function end_of_life(jid, stored, state, since) -- cold
   return ends
 end
 
--- When the lives of waiting jobs end that this call has met, by their options.
+-- The times at which the waiting jobs of this call expire, by their options.
 local met_lives = {}
 
--- Whether the life of a job that has not ended has passed. A running one may not be waiting.
+-- Whether a job has expired without having been deleted. s does not apply to a running job.
 local function is_over(jid, stored, state) -- cold
   if not has_lifetime(stored) then
     return false
@@ -82,8 +84,8 @@ local function is_forgotten(stored) -- cold
   return finite(values[KEEP_FAILED]) == 0
 end
 
--- When the record of a job with these options ends that is complete, as text: false if it is kept
--- as others are, or has no record.
+-- The time at which the record of a complete job with these options ends, as text; false if it is
+-- kept like others, or not at all, and then also true.
 local function end_of_record(stored) -- cold
   local _, values = split_options(stored)
   local seconds = finite(values[KEEP])
@@ -94,7 +96,7 @@ local function end_of_record(stored) -- cold
   return ends and exact(ends)
 end
 
--- Notes when a job ends its life; nil if it doesn't.
+-- Records the time at which a job expires, or nil.
 local function note_life(jid, ends) -- cold
   if ends then
     try('zadd', prefix .. 'x:until', exact(ends), jid)
@@ -113,7 +115,7 @@ local function renew_lifetimes(text) -- cold
   return join_options(letters, values)
 end
 
--- Has the lifetimes of a job hold in its next queue.
+-- Makes the lifetimes of a job apply in its next queue.
 local function renew_life(jid) -- cold
   local text = renew_lifetimes(call('hget', job_key(jid), 'x:o'))
   call('hset', job_key(jid), 'x:o', text)
@@ -121,12 +123,12 @@ local function renew_life(jid) -- cold
   note_life(jid, end_in_state(values, 'waiting'))
 end
 
--- How the errors of a put name s and t.
+-- The names of s and t in the errors of a put.
 local function lifetime_name(letter) -- cold
   return letter == START_BY and 'StartBy' or 'TTL'
 end
 
--- How many seconds are left until a time at which the lifetime s or t ends.
+-- The seconds until the lifetime s or t ends.
 local function left_until(area, letter, ends) -- cold
   if ends <= now then
     reject(area, lifetime_name(letter) .. ' was over ' ..
@@ -135,7 +137,7 @@ local function left_until(area, letter, ends) -- cold
   return ends - now
 end
 
--- Reads the lifetimes of a put with a delay, and makes times of s and t.
+-- Reads the lifetimes of a put with a delay, and converts s and t to times.
 local function read_lifetimes(area, text, delay) -- cold
   local letters, values = split_options(text)
   if letters == '' then

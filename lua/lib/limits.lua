@@ -1,17 +1,16 @@
 -- Limits: jobs with the option c, a list of names, run only while each of these limits has room for
 -- them. A limit is a concurrency, a rate, or both. A job without room is parked: it is scheduled,
--- and goes back into work, with the score that it had there, when there is room.
+-- and returns to work, with its previous score, when there is room.
 --
 -- x:limits is a hash. NAME has the definition "CONCURRENCY RATE PER", where 0 means none, and "NAME
 -- hold" the time before which nothing starts. A limit FAMILY/KEY without a definition has that of
 -- FAMILY.
 --
--- x:limit:NAME:held is a sorted set of the jobs that have a slot, by the second by which their
--- locks will have ended as it was known when they were taken. The job decides: one that does not
--- run has no slot. Whole seconds, because Redis keeps a small sorted set as a list, in which
--- fractions are text. x:limit:NAME:starts is a list of the times of the last starts, newest first,
--- as many as the rate. x:limit:NAME:wait is a sorted set of parked jobs, by the scores that they
--- had in work.
+-- x:limit:NAME:held is a sorted set of the jobs that hold a slot, by the ends of their locks when
+-- they were taken, in whole seconds, because Redis keeps a small sorted set as a list, in which
+-- fractions are text. The job decides: one that is not running has no slot. x:limit:NAME:starts is
+-- a list of the times of the last starts, newest first, as many as the rate. x:limit:NAME:wait is a
+-- sorted set of parked jobs, by the scores that they had in work.
 --
 -- The field x:parked of such a job is "TIME NAME". The job is parked while its own time is TIME,
 -- and it is scheduled: a job that was put or popped since then has another one.
@@ -20,7 +19,7 @@
 local MAX_LIMITS = 8
 local MAX_NAME = 200
 
--- How many holders of a full limit are looked up whose locks may have ended.
+-- The maximum number of holders of a full limit that are checked for expired locks.
 local LOOKED_UP = 20
 
 local function limit_key(name, part) -- cold
@@ -62,14 +61,14 @@ local function read_limits(area, text) -- cold
   end
 end
 
--- The fields of a definition, of which each is 0 if there is none.
+-- The fields of a definition, each 0 if missing.
 local function parse_limit(text) -- cold
   local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
   max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
   return max, per > 0 and rate or 0, per
 end
 
--- Reads a limit. most is how many jobs the call may start.
+-- Reads a limit. most is the number of jobs that the call may start.
 local function read_limit(name, most) -- cold
   local family = string.match(name, '^([^/]+)/.') or name
   local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
@@ -96,16 +95,16 @@ local function read_max_rate(queue, text, most) -- cold
   end
 end
 
--- The time that a text says, or nil if there is none, or it lies in the future: the server's clock
--- was set back since it was noted.
+-- The time in a text, or nil if there is none, or if it lies in the future, because the server's
+-- clock was set back.
 local function noted_time(text) -- cold
   local time = finite(text)
   return time and time <= now + 1 and time or nil
 end
 
--- When the rate allows one start more than those of this call; nil if that is now. The nth start
--- needs the one that was rate starts before it to be long enough ago. Few of the list are read at a
--- time.
+-- The time when the rate allows one start more than this call has made; nil if that is now. The nth
+-- start requires that the start rate places before it is long enough ago. A few of the list are
+-- read at a time.
 local function rate_opens(limit) -- cold
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -119,7 +118,7 @@ local function rate_opens(limit) -- cold
   return opens and opens > now and opens or nil
 end
 
--- Whether the rate allows n starts more than those of this call.
+-- Whether the rate allows n starts more than this call has made.
 local function rate_allows(limit, n) -- cold
   local place = limit.rate - limit.started - n
   local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
@@ -140,7 +139,7 @@ local function note_starts(limit, n) -- cold
   limit.started, limit.from = 0, nil
 end
 
--- The score of a slot whose job is locked until then.
+-- The score of a slot whose job is locked until a time.
 local function slot_end(ends) -- cold
   return string.format('%.0f', math.ceil(ends))
 end
@@ -158,8 +157,8 @@ local function slot_ends(jid) -- cold
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), DEFAULT_GRACE_PERIOD)
 end
 
--- Looks up holders whose locks ended, as far as is known. Jobs that lost them have no slot any
--- more.
+-- Checks holders whose locks have apparently expired. Frees the slots of jobs that lost their
+-- locks.
 local function heal_limit(limit) -- cold
   local held = limit_key(limit.name, 'held')
   limit.healed = true
@@ -174,9 +173,9 @@ local function heal_limit(limit) -- cold
   end
 end
 
--- When a limit has room for one job more; nil if that is now. A job that has a slot needs no other.
--- When a slot is free is not known: then it is when the first lock may end, but not within a
--- second.
+-- The time when a limit has room for one more job; nil if that is now. A job that holds a slot
+-- needs no other. If no slot is free, it is the time when the first lock may expire, but at least a
+-- second from now.
 local function limit_opens(limit, jid) -- cold
   local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
   if opens then
@@ -195,15 +194,15 @@ local function limit_opens(limit, jid) -- cold
   return math.max(limit.ends, now + 1)
 end
 
--- Returns parked jobs of a limit that may have got room.
+-- Returns parked jobs of a limit that may have room again to work.
 local function limit_freed(name) -- cold
   if try('exists', limit_key(name, 'wait')) == 1 then
     return_parked(read_limit(name, 1))
   end
 end
 
--- Called when a job with limits is gone from where it was, whatever its state: another one may have
--- the room that it had, or waited for.
+-- Called when a job with limits has left its place, whatever its state: another one may have the
+-- room that it had, or waited for.
 local function leave_limits(jid, stored) -- cold
   try('hdel', job_key(jid), 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
@@ -213,8 +212,8 @@ local function leave_limits(jid, stored) -- cold
   end
 end
 
--- Takes the slots of jobs that no longer run, which are lists of jids by name of the limit, in
--- order of names.
+-- Frees the slots of jobs that no longer run, which are lists of jids by the names of their limits,
+-- in order of the names.
 local function free_slots(names_in_order, jids) -- cold
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -236,8 +235,8 @@ local function stop_limited(jid, stored) -- cold
   free_slots(found, jids)
 end
 
--- The same for the items of a call, which have stored options if they have any. A job that any
--- caller may end may have been parked.
+-- Like stop_limited, for the items of a call, which have their stored options if any. A job that
+-- any caller may end may have been parked.
 local function stop_all_limited(items) -- cold
   local found, jids = {}, {}
   for i = 1, #items do
@@ -256,8 +255,8 @@ local function stop_all_limited(items) -- cold
   free_slots(found, jids)
 end
 
--- Holds those limits of a job that are named, or all if none are, for some seconds; one that is
--- held for longer stays so. Returns whether there are any.
+-- Holds the named limits of a job, or all if none are named, for some seconds; longer holds stay.
+-- Returns whether there are any.
 local function throttle(stored, named_limits, seconds) -- cold
   local wanted, found = {}, false
   for _, name in ipairs(named_limits) do

@@ -1,12 +1,12 @@
--- Lists of jobs for people to look through: the parts of a queue, the failed jobs of a group, those
--- with a tag, tracked and complete ones. Nothing here writes.
+-- Lists of jobs to browse: the parts of a queue, the failed jobs of a group, the jobs with a tag,
+-- tracked and complete ones. Nothing here writes.
 --
--- A cursor is the last entry that was looked at: "SCORE JID". Of a failure group, which has no
--- scores, it is "PLACE JID", the place being counted from the oldest failure, because new ones come
--- in at the other end. Of the same group from its oldest failure on, and of jids that are named, it
--- is the number of entries before the next one.
+-- A cursor is the last entry that was read: "SCORE JID". For a failure group, which has no scores,
+-- it is "PLACE JID", counted from the oldest failure, because new ones are added at the other end.
+-- For the same group from its oldest failure on, and for named jids, it is the number of entries
+-- before the next one.
 
--- The maximum number of jobs that one call shows or changes.
+-- The maximum number of jobs that one call returns or changes.
 local MAX_SHOWN = 500
 
 local function list_key(area, kind, name)
@@ -30,7 +30,8 @@ local function list_key(area, kind, name)
   reject(area, 'Unknown list "' .. tostring(kind) .. '"')
 end
 
--- A list: where it is, where it begins there, its length, and whether it goes by falling scores.
+-- A list: its key, its beginning there, its length, and whether it is in the order of falling
+-- scores.
 local function open_list(area, kind, name)
   if kind == 'jids' then
     local jids = names(area, 'jids', required(area, 'jids', name))
@@ -64,7 +65,7 @@ local function score_in(list, jid)
   return not is_plain(list) and call('zscore', list.key, jid)
 end
 
--- Whether a worker still has a job: one that was taken from it stays in its list until it takes
+-- Whether a worker still holds a job: a job that was taken from it stays in its list until it takes
 -- another one.
 local function is_held(worker, jid) -- cold
   local job = try('hmget', job_key(jid), 'worker', 'state')
@@ -79,8 +80,8 @@ local function reversed(list) -- cold
   return all
 end
 
--- At most count jids of a list, without their scores: to write those as text costs more than to
--- look at a jid.
+-- At most count jids of a list, without their scores: writing a score as text costs more than
+-- reading a jid.
 local function bare_list(list, offset, count)
   local last = math.min(offset + count, list.total) - 1
   if last < offset then
@@ -116,7 +117,7 @@ local function read_list(list, offset, count)
   return jids, scores
 end
 
--- Whether a text precedes another one, byte by byte: Lua would ask the server's language.
+-- Whether a text precedes another one, byte by byte: Lua would use the server's locale.
 local function precedes(a, b) -- cold
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -127,8 +128,8 @@ local function precedes(a, b) -- cold
   return #a < #b
 end
 
--- How many members of a sorted set precede a jid that may have left it, or has another score now.
--- If it is there, also true.
+-- The number of members of a sorted set that precede a jid, which may have left it, or have another
+-- score now. If it is there, also true.
 local function rank_of(key, score, jid) -- cold
   if call('zscore', key, jid) == score then
     return call('zrank', key, jid), true
@@ -145,7 +146,7 @@ local function rank_of(key, score, jid) -- cold
   return low, false
 end
 
--- How many entries of a list precede the one after a cursor. Without a cursor, none.
+-- The number of entries of a list that precede the one after a cursor. Without a cursor, 0.
 local function after_cursor(area, list, cursor) -- cold
   if cursor == '' then
     return 0

@@ -1,25 +1,25 @@
--- Locking jobs for a worker: what pop and reserve share once they know which jobs to take.
+-- Locking jobs for a worker: the code that pop and reserve share once they have chosen the jobs.
 
--- The number of locks from which on a sorted set is better off not being a list.
+-- The number of locks from which on a sorted set should not be a list.
 local MANY_LOCKS = 6
 
 -- A member that is too long for Redis to keep a sorted set as a list.
 local NO_LIST = '-----------------------------------------------------------------'
 
--- How many jobs are locked together.
+-- The maximum number of jobs that are locked together.
 local SLICE = 500
 
--- The maximum number of jobs that a call parks, and how many it has parked.
+-- The maximum number of jobs that a call parks, and the number that it has parked.
 local MAX_PARKED = 200
 local parked_here = 0
 
--- How many bytes of data a call hands out at most, unless one job has more, and those it has so
--- far. Most calls have no such limit.
+-- The maximum number of bytes of data that a call returns, unless one job has more, and the number
+-- so far. Most calls have no such limit.
 local most_bytes
 local taken_bytes = 0
 
--- Reads and clears what jobs may have that were not only put. recorded is the entry that was just
--- added to the history.
+-- Reads and clears the fields that jobs may have after more than a put. recorded is the entry that
+-- was just added to the history.
 local function read_rest(jid, key, job, recorded, cap) -- cold
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[FAILURE], job[SPAWNED_FROM_JID] = rest[1], rest[2]
@@ -29,10 +29,10 @@ local function read_rest(jid, key, job, recorded, cap) -- cold
   end
 end
 
--- Adds n locks, which are scores and jids after the pair of NO_LIST, to those of a queue and the
--- jobs of a worker. Redis keeps a small sorted set as a list, in which every change walks over all
--- members. A set that has had a long member is none, until it is empty. Small calls see to that
--- with one jid in sixteen, because many workers may hold few locks each.
+-- Adds n locks, which are scores and jids after the pair of NO_LIST, to the locks of a queue and
+-- the jobs of a worker. Redis keeps a small sorted set as a list, in which every change walks over
+-- all members. A set that has had a long member is not a list until it is empty. Small calls add
+-- one for one jid in sixteen, because many workers may hold few locks each.
 local function add_locks(queue, worker, locks, n)
   local first = n < MANY_LOCKS and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
   call('zadd', queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
@@ -45,7 +45,8 @@ local function add_locks(queue, worker, locks, n)
   end
 end
 
--- Locks a job for the time in its options, or for the time of the call. Returns when the lock ends.
+-- Locks a job for the time in its options, or for the time of the call. Returns the end of the
+-- lock.
 local function lock_special(key, job, worker, settings) -- cold
   local stored, seconds, more = job[OPTIONS] or '', settings.lock_time, {}
   if seconds then
@@ -61,10 +62,10 @@ local function lock_special(key, job, worker, settings) -- cold
   return ends
 end
 
--- Finds out whether a job with limits may start. Returns false if it is left where it is, with all
--- that follow: the call may park no more, or the job would wait for its worker, and hold what
--- others could use. run is as in lock_some, and ready is how many jobs the call starts before this
--- one.
+-- Decides whether a job with limits may start. Returns false if it stays where it is, with all that
+-- follow: the call may park no more, or the job would wait for its worker and hold slots that
+-- others could use. run is as in lock_some, and ready is the number of jobs that the call starts
+-- before this one.
 local function may_start(jid, job, ready, settings, run) -- cold
   local stored = job[OPTIONS]
   if not job[KLASS] or job.over then
@@ -91,7 +92,8 @@ local function may_start(jid, job, ready, settings, run) -- cold
 end
 
 -- The options text of the first count jobs if all have the same, without lifetimes, and may start
--- if their limits allow it; else nil. taken is how many the call has started before.
+-- if their limits allow it; otherwise nil. taken is the number of jobs that the call has started
+-- before.
 local function alike(count, jobs, taken, settings, run) -- cold
   local text = jobs[1][OPTIONS]
   if count == 1 or not text or has_any(text, EXPIRING)
@@ -106,9 +108,9 @@ local function alike(count, jobs, taken, settings, run) -- cold
   return text
 end
 
--- Decides about the first count jobs, some of which have limits. taken is how many the call has
--- started before. Returns how many of the jobs are not left where they are, and the limits of all
--- of them if these are the same and have room for all.
+-- Decides about the first count jobs, some of which have limits. taken is as above. Returns the
+-- number of jobs that don't stay where they are, and the limits of all of them if these are the
+-- same and have room for all.
 local function admit_all(jids, count, jobs, taken, settings, run) -- cold
   local before, text = parked_here, alike(count, jobs, taken, settings, run)
   local found = text and run and admit_alike(text, count, settings.most or 1)
@@ -125,7 +127,7 @@ local function admit_all(jids, count, jobs, taken, settings, run) -- cold
   return count
 end
 
--- Notes that jobs were started, with the locks that lock_some has made. common are the limits of
+-- Notes that jobs were started, with the locks that lock_some has made. common has the limits of
 -- all of them, if they were admitted together.
 local function note_all_started(jobs, n, locks, common) -- cold
   local ends, score
@@ -141,7 +143,7 @@ local function note_all_started(jobs, n, locks, common) -- cold
   end
 end
 
--- Reads the scores of the first count jobs to park. One that is not in work, because its lock was
+-- Reads the scores of the first count jobs to park. A job that is not in work, because its lock was
 -- lost, will be the first of its priority.
 local function read_scores(queue, jids, count, jobs, settings, run) -- cold
   local refused = {}
@@ -173,7 +175,7 @@ local function put_aside(queue, jid, job, run) -- cold
   park(queue, jid, job.refused, job.score, job[TIME])
 end
 
--- Forgets tenants when the first count jobs, which were taken, were the last that took turns.
+-- Removes tenants if the first count jobs, which were taken, were the last that took turns.
 local function leave_all_turns(queue, jobs, count) -- cold
   local left = {}
   for i = 1, count do
@@ -187,8 +189,8 @@ local function leave_all_turns(queue, jobs, count) -- cold
 end
 
 -- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
--- without a job, and jobs whose life has ended. With run, call or try, they are the first ones of
--- work, and are taken from there. Parks jobs whose limits have no room.
+-- without a job, and expired jobs. With run, call or try, they are the first ones of work, and are
+-- taken from there. Parks jobs whose limits have no room.
 local function lock_some(queue, jids, worker, settings, show, out, run)
   local cap = settings.cap
   local expires = later(settings.heartbeat)
@@ -289,7 +291,7 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   end
 end
 
--- The same for any number of jids, which with run are at most SLICE. Changes the list.
+-- Like lock_some, for any number of jids, with run at most SLICE. Changes the list.
 local function lock(queue, jids, worker, settings, show, out, run)
   for first = 1, #jids, SLICE do
     local some = #jids > SLICE and {unpack(jids, first, math.min(first + SLICE - 1, #jids))} or jids

@@ -2,16 +2,16 @@
 -- once and gets the grace period, after which the job goes to the next worker that asks. A lock
 -- whose duration came from the job or the pop has no grace period.
 
--- The field grace of a job that gets no grace period, though its worker was not notified. To
--- scripts of other clients it says, as 1 does, that there is nothing to wait for.
+-- The field grace of a job that gets no grace period, although its worker was not notified. To
+-- scripts of other clients, it means the same as 1, that there is nothing to wait for.
 local NO_GRACE = '1.0'
 
--- How many jobs this call may still drop because their lives have ended, and how many it has
--- dropped. A call of Go, which calls again, drops no more than DROPPED.
+-- The number of expired jobs that this call may still drop, and the number that it has dropped. A
+-- call from Go, which calls again, drops at most DROPPED.
 local DROPPED = 60
 local droppable, dropped = 1000, 0
 
--- The settings for jobs whose lock has ended.
+-- The settings for jobs whose lock has expired.
 local function read_lost_settings(cap) -- cold
   local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
     'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
@@ -24,7 +24,7 @@ local function read_lost_settings(cap) -- cold
   }
 end
 
--- Drops a job whose life has ended, as if it were in a state. Returns whether that was possible.
+-- Drops an expired job, as if it were in a state. Returns whether that was possible.
 local function drop_expired(jid, state) -- cold
   if not end_life(jid, state) then
     return false
@@ -62,8 +62,8 @@ local function fail_lost(queue, jid, worker, own_queue, stored, settings) -- col
   end
 end
 
--- How long a lost job waits before it is handed out again: initial delay * factor ^ losses, by the
--- job's own backoff, or else the settings. Nil if it does not wait.
+-- The time that a lost job waits before it can be taken again: initial delay * factor ^ losses, by
+-- the job's own backoff, or else the settings. Nil if it does not wait.
 local function backoff_delay(text, retries, remaining, settings) -- cold
   local own = list_of(text)
   local initial = finite(own.initial_delay, finite(settings.initial_delay,
@@ -84,10 +84,10 @@ local function put_off(queue, jid, delay) -- cold
   wake_for(queue, delay)
 end
 
--- How many jobs this call has made the last of their priorities.
+-- The number of jobs that this call has made the last of their priorities.
 local made_last = 0
 
--- Puts a lost job back into work, if its options name a place. Returns whether they do.
+-- Returns a lost job to work, if its options name a place. Returns whether they do.
 local function put_back(queue, jid, stored) -- cold
   local _, values = split_options(stored)
   if values[ON_LOST] ~= 'last' and values[ON_LOST] ~= 'place' then
@@ -112,7 +112,7 @@ local function is_sudden(grace, stored)
   return grace == NO_GRACE or not grace and stored and has_option(stored, LOCK_TIME)
 end
 
--- Decides about a job whose worker has lost it. Returns the jid if it can be handed out now.
+-- Decides about a job whose worker has lost it. Returns the jid if it can be taken now.
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
   local delay
@@ -139,7 +139,7 @@ local function give_again(queue, jid, job, worker, settings)
   stop_limited(jid, job[9])
 end
 
--- Handles one expired lock. Returns the jid if it can be handed out.
+-- Handles one expired lock. Returns the jid if the job can be taken.
 local function expire_lock(queue, jid, settings)
   local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
     'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
@@ -162,8 +162,8 @@ local function expire_lock(queue, jid, settings)
   end
 end
 
--- Handles at most limit expired locks, and one more for each job whose life has ended, while the
--- call may drop jobs. Returns the jids to hand out.
+-- Handles at most limit expired locks, and one more for each expired job, while the call may drop
+-- jobs. Returns the jids of the jobs that can be taken.
 local function expire(queue, limit, settings)
   local taken = {}
   while limit > 0 do
@@ -177,7 +177,7 @@ local function expire(queue, limit, settings)
     end
     limit = math.min(dropped - before, droppable)
     if limit > 0 then
-      each_slice(call, 'zrem', queue_key(queue, 'locks'), taken) -- not to be met again
+      each_slice(call, 'zrem', queue_key(queue, 'locks'), taken) -- not to find them again
     end
   end
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)

@@ -11,7 +11,7 @@ local function read_changes(area, given) -- cold
   }
 end
 
--- The changes that the options make to a job that moves to another queue, or nil.
+-- The changes in the options of a job that moves to another queue, or nil.
 local function read_change(area, given)
   if given.priority or given.retries or given.tags or given.o or given.drop then
     return read_changes(area, given)
@@ -83,8 +83,8 @@ local function advance(item, cap) -- cold
   return state
 end
 
--- Reads where a job goes next, and links it to its dependencies. Returns why that is impossible, or
--- nil.
+-- Reads the next place of a job, and links it to its dependencies. Returns why that is impossible,
+-- or nil.
 local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then

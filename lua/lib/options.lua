@@ -2,8 +2,8 @@
 -- as in h|{"h":{"traceparent":"00-1"}}. A job without such options has no such field.
 --
 -- A letter means that the job has an option, and the JSON has its value under that letter. A script
--- that reads a job anyway reads the field too, and looks for a letter before the bar; only a cold
--- function decodes the JSON. Text that can't be decoded counts as no options.
+-- that reads a job anyway also reads this field, and checks the letters before the bar; only cold
+-- functions decode the JSON. Text that can't be decoded counts as no options.
 
 -- The letters and the decoded JSON; none if there is no text, or it is damaged.
 local function split_options(text) -- cold
@@ -15,7 +15,7 @@ local function split_options(text) -- cold
   return '', {}
 end
 
--- These values with false for each number that is not finite, which JSON has no text for.
+-- These values with false for each number that is not finite, which JSON can't express.
 local function finite_values(values) -- cold
   local found = {}
   for key, value in pairs(values) do
@@ -33,8 +33,8 @@ local function join_options(letters, values) -- cold
   return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 
--- Where a job with these options goes when it is lost, last or place; nil if it is handed out
--- first, or takes turns.
+-- The place of a job with these options when it is lost, last or place; nil if it comes first, or
+-- takes turns.
 local function own_place(text) -- cold
   local _, values = split_options(text)
   return not values[FAIR] and (values[ON_LOST] == 'place' or values[ON_LOST] == 'last') and
@@ -56,15 +56,15 @@ local function with_value(text, letter, value) -- cold
   return join_options(letters, values)
 end
 
--- The options text without such a letter; empty if no other is left.
+-- The options text without such a letter; empty if none remains.
 local function without_letter(text, letter) -- cold
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
 
--- Checks options as a put says them, and returns them as they can be stored. The JSON is not read
--- if the caller has checked it.
+-- Checks the options of a put, and returns them in the form to store. The JSON is not parsed if the
+-- caller has checked it.
 local function read_options(area, text, checked) -- cold
   local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
   if given and not checked then
@@ -77,9 +77,9 @@ local function read_options(area, text, checked) -- cold
   return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 
--- The options of an existing job after a call that gives it the options given.o and takes away
--- those whose letters are in given.drop. ended means that the job's life had ended. The text is
--- empty if none are left, and nil if they stay as they are.
+-- The options of an existing job after a call that adds the options given.o and removes the options
+-- with the letters in given.drop. ended means that the job's life had ended. The text is empty if
+-- none remain, and nil if they stay the same.
 local function merge_options(old, given, ended) -- cold
   local gone = (given.drop or '') .. (ended and OF_A_LIFE or '')
   if not given.o and gone == '' then
@@ -123,7 +123,7 @@ local function own_lock_time(text)
   return seconds > 0 and seconds < math.huge and seconds or nil
 end
 
--- The member of a job's JSON that shows its options, or ''.
+-- The member of a job's JSON with its options, or ''.
 local function options_member(text) -- cold
   local letters = split_options(text)
   if letters == '' then

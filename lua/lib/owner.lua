@@ -1,8 +1,8 @@
--- The check that a worker which finishes or renews a job holds its lock.
+-- The check that a worker that finishes or renews a job holds its lock.
 
--- Why this worker does not hold a job, or nil. since is when the worker took the job, if it knows:
--- it may have lost the job and taken it again. Each command has words of its own for it, which
--- other clients look for.
+-- The reason why this worker does not hold a job, or nil. since is the time at which the worker
+-- took the job, if it is known: it may have lost the job and taken it again. Each command has its
+-- own wording, which other clients rely on.
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -33,7 +33,7 @@ local function heartbeat_of(queue)
   return lock_time(config[1], config[2])
 end
 
--- The same on a job with the options stored, or false.
+-- The lock time of a queue for a job with the options stored, or false.
 local function lock_time_of(queue, stored)
   local seconds
   if stored then

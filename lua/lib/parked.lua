@@ -1,7 +1,7 @@
 -- Parked jobs: jobs without room in one of their limits (lib/limits.lua). They are scheduled, and
--- go back into work, with the score that they had there, when there is room.
+-- return to work, with their previous scores, when there is room.
 
--- How many parked jobs a call puts back into work, for each limit.
+-- The maximum number of parked jobs that a call returns to work, for each limit.
 local MAX_RETURNED = 100
 
 -- The limit by which a job with these fields is parked, or nil if none has parked it.
@@ -16,7 +16,7 @@ local function parked_in(jid, name) -- cold
   return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
 end
 
--- Puts a parked job back into work. Returns whether it was where it should be.
+-- Returns a parked job to work. Returns whether it was in its place.
 local function unpark(jid, queue, score) -- cold
   local work = queue_key(queue, 'work')
   if type(try('zcard', work)) == 'table' or
@@ -31,8 +31,8 @@ local function unpark(jid, queue, score) -- cold
   return true
 end
 
--- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for
--- it, unless its queue is paused.
+-- Makes a parked job fall due at a time, unless it does so before. An idle worker must wait for it,
+-- unless its queue is paused.
 local function arm(jid, queue, at, paused) -- cold
   local scheduled = queue_key(queue, 'scheduled')
   local due = finite(try('zscore', scheduled, jid))
@@ -44,9 +44,10 @@ local function arm(jid, queue, at, paused) -- cold
   end
 end
 
--- Puts the best parked jobs of a limit back into work while it has room, and makes the next one
--- fall due when it will have. Drops jobs that are not parked any more. Passes over those in paused
--- queues, which are tried when these give jobs again. Returns how many it put back.
+-- Returns the best parked jobs of a limit to work while it has room, and makes the next one fall
+-- due when there will be room. Drops jobs that are not parked any more. Passes over jobs in paused
+-- queues, which are tried when these are unpaused. Returns the number of jobs that it returned to
+-- work.
 local function return_parked(limit) -- cold
   local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
   for _ = 1, MAX_RETURNED do
@@ -75,8 +76,8 @@ local function return_parked(limit) -- cold
   return returned
 end
 
--- Looks whether a scheduled job of a queue is parked by a limit that has room before it falls due:
--- the server's clock may have been set back. Returns whether the job is due at another time by now.
+-- Checks whether a scheduled job of a queue is parked by a limit that has room before it falls due:
+-- the server's clock may have been set back. Returns whether the job is now due at another time.
 local function try_parked(jid, queue) -- cold
   local job = try('hmget', job_key(jid), 'state', 'time', 'x:parked')
   local name, scheduled = parked_by(job[1], job[2], job[3]), queue_key(queue, 'scheduled')
@@ -96,8 +97,8 @@ local function move_parked(jid, parked, score) -- cold
   end
 end
 
--- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that
--- it had in work, nil if it was not parked, and the limit, nil if it names none.
+-- Ends the parking of a job that falls due, or will wait for another time. Returns the score that
+-- it had in work, or nil if it was not parked, and the limit, or nil if it names none.
 local function score_before(jid) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'time', 'x:parked')
@@ -112,7 +113,7 @@ local function score_before(jid) -- cold
   return type(score) == 'string' and score or nil, name
 end
 
--- The member of a job's JSON that shows by which limit it is parked, or ''.
+-- The member of a job's JSON with the limit that has parked it, or ''.
 local function parked_member(jid, stored, state, time) -- cold
   if state ~= 'scheduled' or not has_option(stored, LIMITED) then
     return ''

@@ -1,11 +1,11 @@
--- The effect on a job of the failure of one that it waits for: its option f, {"do": what, "of":
--- [jid, ...], "failed": {jid: group}}. With run, it waits for that one no longer; with fail, it
--- fails too; with wait, which is also what jobs without the option do, it keeps waiting. The jids
--- in of are the jobs that it was put to wait for, and failed lists the failed ones.
+-- Policies: the effect on a job if one of its dependencies fails. It is the option f, {"do": what,
+-- "of": [jid, ...], "failed": {jid: group}}. With run, the job no longer waits for the dependency;
+-- with fail, it fails too; with wait, as without the option, it keeps waiting. of lists the
+-- dependencies with which it was put, and failed the failed ones.
 --
 -- The letter d of a job, which has no value, means that a job with the option waits for it.
 
--- How many jobs this call may still notify of failures. Later calls notify the others.
+-- The number of jobs that this call may still notify of failures. Later calls notify the others.
 local tellable = 200
 
 -- The deferred part of notifying the jobs that wait for one: lib/rest.lua.
@@ -13,7 +13,7 @@ local function rest_key(jid) -- cold
   return prefix .. 'x:rest:' .. jid
 end
 
--- Whether options that a call says have a policy, which must be right.
+-- Whether the options of a call have a policy, which must be valid.
 local function read_policy(area, text) -- cold
   if not text or not has_option(text, POLICY) then
     return false
@@ -26,8 +26,8 @@ local function read_policy(area, text) -- cold
   return true
 end
 
--- Fails a job without a report of its worker, and calls ended for it, as job_ended, with its
--- options. The caller has added it to its failure group.
+-- Fails a job without a report of its worker, and calls ended, like job_ended, with its options.
+-- The caller has added it to its failure group.
 local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   local key = job_key(jid)
   leave_queue(queue, jid)
@@ -48,8 +48,8 @@ local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   end
 end
 
--- Ends the wait of a job for one that has failed. If it can't continue, it keeps waiting. Returns
--- whether it does not.
+-- Ends the wait of a job for a failed dependency, unless it can't continue. Returns whether the
+-- wait has ended.
 local function let_run(jid, other) -- cold
   local dependencies = job_key(jid) .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
@@ -62,8 +62,8 @@ local function let_run(jid, other) -- cold
   return true
 end
 
--- Tells a job that one it waits for, other, has failed. Returns whether the job minds, and its
--- options if it has failed because of that. ended is as above.
+-- Notifies a job that its dependency other has failed. Returns whether this affects the job, and
+-- its options if it failed because of this. ended is as above.
 local function tell(jid, other, group, ended) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
@@ -97,9 +97,9 @@ local function group_of(jid) -- cold
   return type(group) == 'string' and group or ''
 end
 
--- Notifies jobs that one they wait for, other, has failed, and adds the ones that fail too, and
--- that others with a policy wait for, to failed. ended is called for each that fails, as job_ended.
--- Returns how many minded.
+-- Notifies jobs that their dependency other has failed. Adds jobs that fail too, and that others
+-- with a policy wait for, to failed. Calls ended for each that fails, like job_ended. Returns the
+-- number of affected jobs.
 local function tell_each(jids, other, failed, ended) -- cold
   local group, minded = group_of(other), 0
   for i = 1, #jids do
@@ -111,7 +111,7 @@ local function tell_each(jids, other, failed, ended) -- cold
   return minded
 end
 
--- Leaves the jobs that wait for one that has failed, from a cursor on, for later calls to notify.
+-- Leaves the dependents of a failed job, from a cursor on, for later calls to notify.
 local function leave_untold(jid, cursor) -- cold
   local reply = try('set', rest_key(jid), cursor, 'NX')
   if reply and not reply.err then
@@ -119,8 +119,8 @@ local function leave_untold(jid, cursor) -- cold
   end
 end
 
--- The jobs that wait for one, from a cursor on: about as many as this call may notify, and the
--- cursor of the next ones.
+-- The dependents of a job, from a cursor on: about as many as this call may notify, and the cursor
+-- of the next ones.
 local function dependents_from(jid, cursor) -- cold
   local key = job_key(jid) .. '-dependents'
   local all = cursor == '0' and try('srandmember', key, tellable + 1)
@@ -131,10 +131,10 @@ local function dependents_from(jid, cursor) -- cold
   return page[2] or none, page[1] or '0'
 end
 
--- Notifies the jobs that wait for failed ones, and then the jobs that wait for the ones that fail
--- in turn. The first failed job is taken up at a cursor. A job that was notified of a failure is
--- not notified again. Dependents beyond this call's budget are left to later calls, but a repeated
--- tour, with again set, leaves some only if a job was affected. Returns how many jobs minded.
+-- Notifies the dependents of failed jobs, and then the dependents of jobs that fail in turn. The
+-- first failed job continues at a cursor. A job is notified of a failure only once. Dependents
+-- beyond this call's budget are left to later calls, but a repeated tour, with again set, leaves
+-- some only if a job was affected. Returns the number of affected jobs.
 local function tell_all(failed, cursor, ended, again) -- cold
   local at, minded = 1, 0
   while failed[at] do
@@ -155,8 +155,8 @@ local function tell_all(failed, cursor, ended, again) -- cold
   return minded
 end
 
--- Watches the jobs that a job with a policy, which was just written, waits for: all, or only some;
--- ended is as above.
+-- Watches the dependencies of a job with a policy, which was just written: all, or only some; ended
+-- is as above.
 local function watch(jid, ended, some) -- cold
   local failed = {}
   for _, other in ipairs(some or try('smembers', job_key(jid) .. '-dependencies')) do

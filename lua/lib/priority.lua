@@ -8,7 +8,8 @@ local function score_by_options(job, priority) -- cold
   end
 end
 
--- Moves a job with options that has got a score where it waits, beside its queue: job is as below.
+-- Updates the other places of a waiting job with options after it has got a new score: job is as
+-- below.
 local function follow_priority(jid, job, score) -- cold
   if job[4] then
     move_parked(jid, job[4], score)

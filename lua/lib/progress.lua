@@ -1,5 +1,6 @@
--- How far a job is, as its worker said last: x:progress is DONE|TOTAL|ATTEMPT|TIME|NOTE. The letter
--- p of the job's options, which has no value, means that there is any.
+-- The progress of a job, as its worker last reported it: x:progress is
+-- DONE|TOTAL|ATTEMPT|TIME|NOTE. The letter p of the job's options, which has no value, means that
+-- there is any.
 
 -- The field for the progress of a job in this attempt to run it, at this time.
 local function progress_field(done, total, attempt, time, note) -- cold
@@ -21,7 +22,7 @@ local function progress_json(text) -- cold
     ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
 end
 
--- The member of a job's JSON that shows its progress, or ''.
+-- The member of a job's JSON with its progress, or ''.
 local function progress_member(jid, stored) -- cold
   local text = has_option(stored, HAS_PROGRESS) and try('hget', job_key(jid), 'x:progress')
   local shown = type(text) == 'string' and progress_json(text)

@@ -1,8 +1,8 @@
--- Scheduled jobs that are not to wait any longer. A job that a limit keeps waiting (x:parked) only
--- becomes due: the next pop tries it, and parks it again if need be.
+-- Promotion of scheduled jobs, which need not wait any longer. A parked job only becomes due: the
+-- next pop tries it, and parks it again if necessary.
 
--- Reads jobs to be promoted. Leaves out jobs that are not scheduled. Returns the scheduled ones by
--- queue, and how many may be popped already.
+-- Reads jobs to promote. Leaves out jobs that are not scheduled. Returns the scheduled ones by
+-- queue, and the number of jobs that may already be popped.
 local function read_scheduled(jids) -- cold
   local queues, jobs, ready = {}, {}, 0
   for i = 1, #jids do
@@ -26,7 +26,7 @@ local function read_scheduled(jids) -- cold
   return queues, jobs, ready
 end
 
--- Lets jobs of a queue be popped now.
+-- Allows jobs of a queue to be popped now.
 local function release_scheduled(queue, jobs) -- cold
   local work, moved, due, turns = {}, {}, {}, {}
   for i = 1, #jobs do
@@ -49,7 +49,7 @@ local function release_scheduled(queue, jobs) -- cold
   wake(queue)
 end
 
--- Promotes jobs. Returns how many may be popped now.
+-- Promotes jobs. Returns the number of jobs that may be popped now.
 local function promote(jids) -- cold
   local queues, jobs, ready = read_scheduled(jids)
   for i = 1, #queues do

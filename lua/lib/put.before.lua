@@ -1,7 +1,7 @@
--- Reading the jobs that are there already before they are put again. Everything that can fail is
--- read before the first write.
+-- Reading existing jobs before they are put again. Everything that can fail is read before the
+-- first write.
 
--- Has a put that says again which key its job claims keep the job that this one follows.
+-- If a put repeats the key that its job claims, keeps the job that this one follows.
 local function keep_followed(given, old) -- cold
   local claim = given.claim
   if claim and old and old.a and old.k == claim.k then
@@ -10,8 +10,8 @@ local function keep_followed(given, old) -- cold
   end
 end
 
--- Merges the options of an existing job with those of the put. If its life begins again, or it
--- runs, it claims its unique key again.
+-- Merges the options of an existing job with the options of the put. If its life begins again, or
+-- it is running, it claims its unique key again.
 local function keep_options(puts, item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
@@ -81,13 +81,12 @@ local function is_left_alone(condition, state)
   return true
 end
 
--- Whether the life of a job that is there, of which state and options were found, has ended,
--- although it is not deleted yet.
+-- Whether an existing job, with the found state and options, has expired without being deleted yet.
 local function is_gone(jid, found) -- cold
   return found[2] and is_over(jid, found[2], found[1])
 end
 
--- Finds out whether another job has the unique key that an item claims, and if so, whether the item
+-- Checks whether another job holds the unique key that an item claims, and if so, whether the item
 -- replaces it. before, claims and unheld are as in read_before.
 local function read_holder(item, before, claims, unheld) -- cold
   local given = item.given
@@ -124,7 +123,7 @@ local function read_holder(item, before, claims, unheld) -- cold
   end
 end
 
--- Leaves a key that a job would have again to a job that is put before it.
+-- Leaves a key that a job would hold again to a job that is put before it.
 local function keep_claim(item, claims) -- cold
   local key = item.claim.k
   if claims[key] then
@@ -135,10 +134,10 @@ local function keep_claim(item, claims) -- cold
 end
 
 -- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
--- claims those items that claim unique keys, or did so when the same call was sent before. A put
--- that leaves the job as it is, or is refused because of its unique key, only gets left, the state
--- of the job that is there. fresh means that none of the jobs exists, and unheld that no job has a
--- key that they claim.
+-- claims the items that claim unique keys, or did so when the same call was sent before. A put that
+-- leaves the job as it is, or is refused because of its unique key, only gets left, the state of
+-- the existing job. fresh means that none of the jobs exists, and unheld that no job holds a key
+-- that they claim.
 local function read_before(puts, item, before, claims, fresh, unheld)
   if not fresh and call('exists', item.key) == 1 then
     local new = item.checked == 'new' or item.given.replace

@@ -1,5 +1,5 @@
--- Preparing for a put what few need: jobs that exist are taken from where they were, unique keys
--- are claimed, and dependencies linked.
+-- Rare preparations of a put: existing jobs are removed from their places, unique keys are claimed,
+-- and dependencies are linked.
 
 -- Removes an existing job from everywhere that its old state put it.
 local function leave(item, worker) -- cold
@@ -54,9 +54,8 @@ local function drop_left(items)
   end
 end
 
--- Writes what an item claims, after giving up another key that its job had.
+-- Releases the key that the job of an item held before it claimed another one.
 local function change_claim(item) -- cold
-  write_claim(item.jid, item.claim)
   local before = item.claimed and claim_of(item.claimed)
   if before and before.k ~= item.claim.k then
     release_claim(item.jid, item.claimed, 'canceled')
@@ -71,7 +70,7 @@ local function must_link(jid, others, added) -- cold
   end
 end
 
--- Makes a batch wait for more members. Returns how many it did not wait for before.
+-- Makes a batch wait for more members. Returns the number of new ones.
 local function link_members(jid, members, added) -- cold
   local dependencies = job_key(jid) .. '-dependencies'
   local before = call('scard', dependencies)
@@ -80,13 +79,13 @@ local function link_members(jid, members, added) -- cold
 end
 
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
--- sets: reads what is needed, removes the jobs from where they were, and links them to their
+-- sets: reads the necessary fields, removes the jobs from their old places, and links them to their
 -- dependencies. Removes the puts that leave a job as it is. fresh means that none of the jobs
--- exists. Returns a list of those removed: place in the order from 0, jid and state, without jobs
--- that are here because they are put for the second time. It also has the puts that replace a job:
--- with its jid, and "replaced" in place of the state.
+-- exists. Returns a list of the removed puts: place in the order from 0, jid and state, without
+-- jobs that exist only because they are put for the second time. It also has the puts that replace
+-- a job: with its jid, and "replaced" in place of the state.
 local function prepare(puts, fresh) -- cold
-  local before, claims, added, found, asked = {}, {}, {}, {}, {}
+  local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
   local unheld = puts.claiming and all_free(puts.items)
   for i, item in ipairs(puts.items) do
     item.depends, item.given = item.depends or none, item.given or none
@@ -101,6 +100,7 @@ local function prepare(puts, fresh) -- cold
       found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
     elseif item.holder or item.checked ~= 'new' and not item.given.replace then
       found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
+      refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
     end
   end
   drop_left(puts.items)
@@ -117,6 +117,10 @@ local function prepare(puts, fresh) -- cold
   end
   for jid, batch in pairs(puts.batches or none) do
     batch.count = link_members(jid, batch.members, added)
+  end
+  write_claims(puts.items)
+  for i = 1, #refused do
+    note_refused(refused[i])
   end
   for _, item in ipairs(puts.items) do
     if item.claim then

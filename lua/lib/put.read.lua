@@ -20,7 +20,7 @@ local function more_fields(backoff, text) -- cold
   return more
 end
 
--- Checks what few puts say, and returns the fields among it.
+-- Checks the rare arguments of a put, and returns the fields among them.
 local function read_rare(puts, given, checked, delay) -- cold
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
@@ -79,8 +79,8 @@ local function add_given(puts, item, given) -- cold
   end
 end
 
--- Notes an item with a delay, as text, and options from ARGV[first] to ARGV[last], for those after
--- it that say the same. A unique key and a time are read for each job.
+-- Notes an item with a delay, as text, and options from ARGV[first] to ARGV[last], for later items
+-- with the same. A unique key and a time are read for each job.
 local function note_options(puts, item, delay, first, last) -- cold
   if item.given.claim or item.given.at then
     return
@@ -91,7 +91,7 @@ local function note_options(puts, item, delay, first, last) -- cold
   end
 end
 
--- An item noted that has the same delay and options, or nil.
+-- A noted item with the same delay and options, or nil.
 local function item_like(puts, delay, first, last) -- cold
   if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
     return puts.known[ARGV[last]]
@@ -107,9 +107,9 @@ local function item_like(puts, delay, first, last) -- cold
   return puts.like
 end
 
--- A job to be put, with pairs of options from ARGV[first] to ARGV[last]. A caller that has checked
--- the data sets checked, because parsing it is the most expensive part of putting a large job. Most
--- say nothing else, and many have the same options as one before, which are not read again.
+-- A job to put, with pairs of options from ARGV[first] to ARGV[last]. A caller that has checked the
+-- data sets checked, because parsing it is the most expensive part of putting a large job. Most
+-- jobs have no options, and many have the same options as an earlier one, which are not read again.
 local function read_put(puts, queue, jid, klass, data, delay, first, last, checked)
   if not klass then
     reject('Put', 'Arg "klass" missing')
@@ -131,7 +131,7 @@ local function read_put(puts, queue, jid, klass, data, delay, first, last, check
   end
   required('Put', 'jid', jid ~= '' and jid)
   -- All fields are named at once, because growing a table is expensive: not as nil, which takes up
-  -- room without being there.
+  -- room without existing.
   if given == none then
     return {
       queue = queue, jid = jid, klass = klass, data = data, delay = seconds,

@@ -1,8 +1,8 @@
--- Writing what a put has read: jobs go into their sets, their hashes are written, and who waits for
--- them is woken. If new jobs without dependencies go into one set, adding them to it is the first
--- write, so nothing has to be read before.
+-- Writing the jobs of a put: they are added to their sets, their hashes are written, and workers
+-- that wait for them are woken. If new jobs without dependencies go into one set, adding them to it
+-- is the first write, so nothing has to be read before.
 
--- The part of its queue that a job goes into.
+-- The part of the queue that a job is added to.
 local function part_of(item)
   if item.waits then
     return 'depends'
@@ -36,7 +36,7 @@ local function fractional_score(n, priority) -- cold
   return work_score(now + n * apart(finite(priority, 0)), priority)
 end
 
--- The score of an item whose time is over, if it has a place of its own; else nil.
+-- The score of an item whose time is over, if it has its own place; otherwise nil.
 local function past_score(item) -- cold
   local stored = item.options or item.given.o
   if not stored or own_place(stored) ~= 'place' then
@@ -48,8 +48,8 @@ local function past_score(item) -- cold
   return work_score(item.at, item.priority)
 end
 
--- Adds the jobs of a queue to where they go, the ones that can be popped at once as the first write
--- if there are no others. Sets their states.
+-- Adds the jobs of a queue to its parts; if all can be popped at once, this is the first write.
+-- Sets their states.
 local function place_all(puts, queue, group)
   local first = score_text()
   local digits = first and #group > 1 and string.sub(first, 4) + 0
@@ -131,8 +131,8 @@ local function soonest_of(group) -- cold
   return delay
 end
 
--- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and looks for
--- tracked jobs if tracked is. known_empty means that reserves skip some queues.
+-- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and checks for
+-- tracked jobs if tracked is set. known_empty means that reserves skip some queues.
 local function write_all(puts, group, idle, tracked, known_empty)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
@@ -168,8 +168,8 @@ local function write_all(puts, group, idle, tracked, known_empty)
   end
 end
 
--- Counts the members of batches, and watches the jobs that batches and items with a policy wait
--- for.
+-- Counts the members of batches, and watches the dependencies of batches and of items with a
+-- policy.
 local function watch_all(puts) -- cold
   if puts.batches then
     grow_batches(puts.batches)
@@ -186,7 +186,7 @@ local function watch_all(puts) -- cold
   end
 end
 
--- Notes when the lives of items end, and ends up to two others for each put of a lifetime.
+-- Records when items expire, and expires up to two other jobs for each put of a lifetime.
 local function enter_lives(items) -- cold
   local entries, ended = {}, 0
   local before, ends -- of the item before: many are put with the same options

@@ -1,7 +1,7 @@
--- Going through all known queues, some in a call.
+-- Iteration over all known queues, some in each call.
 --
--- A cursor is a letter, k for the queues that are known to all clients and x for the others, and a
--- cursor of that list.
+-- A cursor is a letter, k for the queues that are known to all clients and x for the others,
+-- followed by a cursor of that list.
 
 local function queues_of(key) -- cold
   return {

@@ -1,16 +1,16 @@
 -- The rates of the last days. For each minute x:rates:<minute> is a hash, named by the time at
 -- which the minute begins. Its fields are BYTES:QUEUE:KLASS, with the length of the queue's name,
--- or 0:: for what exceeds the limit. Each value is COMPLETED,FAILED,RETRIED|WAIT|RUN. The latter
+-- or 0:: for names beyond the limit. Each value is COMPLETED,FAILED,RETRIED|WAIT|RUN. The latter
 -- two are histograms, BUCKET:COUNT with spaces between, of buckets from 0 to 80: bucket 0 has
 -- durations of less than 1 us, and bucket n those from 2^((n-1)/2) us on.
 
 -- How long rates are kept, in seconds: 3 days.
 local KEPT = 259200
 
--- How long the number of the last part that a worker has sent is remembered, in seconds.
+-- How long the number of a worker's last part is kept, in seconds.
 local REMEMBERED = 1800
 
--- How many queues and klasses a minute has. The others are counted together.
+-- The maximum number of pairs of a queue and a klass in a minute. The others are counted together.
 local MAX_NAMES = 500
 
 local REST = '0::'

@@ -1,5 +1,5 @@
--- The registry of workers: x:worker:<name> is SEEN|STARTED|JSON, as the worker said last. It lasts
--- for as long as the worker is listed, so that one that has died is still described.
+-- The registry of workers: x:worker:<name> is SEEN|STARTED|JSON, as the worker last reported. It
+-- lasts as long as the worker is listed, so a dead worker is still described.
 
 -- How long a worker counts as running after it has registered, in seconds.
 local REGISTERED = 150

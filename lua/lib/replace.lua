@@ -1,16 +1,15 @@
--- Puts that replace the job that holds their unique key: those with the pair replace. The job that
--- they put takes the place of the holder: it gets its jid, its history, and its place among
--- dependencies. A running holder continues, and the new job waits for its end and holds the key.
+-- Puts with the pair replace, which replace the holder of their unique key. The new job takes the
+-- place of the holder: it gets its jid, its history, and its place among dependencies. A running
+-- holder continues; then the new job waits for its end and holds the key.
 --
 -- The option u of a job that follows a running one has its jid as "a".
 --
--- The option u of a job that has replaced another has two more values: "j" is the jid that its last
--- put brought along, or the first such put of the same call, so that it is known when it comes
--- again; "s" is "FIRST LAST", the
--- times of the first put of the waiting job and of its last one. If the job has another time since,
--- it was popped or put in another way, and has been waiting since then.
+-- The option u of a job that has replaced another has two more values: "j" is the jid of its last
+-- put, or of the first such put of the same call, to recognize the put if it is sent again; "s" is
+-- "FIRST LAST", the times of the first and the last put of the waiting job. If the job has another
+-- time since, it was popped or put in another way, and has been waiting since then.
 
--- Checks what a put says about replacing.
+-- Checks the arguments of a put about replacing.
 local function read_replace(area, given) -- cold
   local how, claim = given.replace, given.claim
   if how ~= 'delay' and how ~= 'due' then
@@ -46,14 +45,14 @@ local function set_due(item, due) -- cold
   item.score = due < now and not item.given.share and work_score(due, item.priority) or nil
 end
 
--- The score of a waiting job in work, or the one that it had there before a limit parked it.
+-- The score of a waiting job in work, or its score there before a limit parked it.
 local function score_in_work(jid, queue, job) -- cold
   local limit = parked_by(job.state, job.time, job.parked)
   return call('zscore', limit and limit_key(limit, 'wait') or queue_key(queue, 'work'), jid)
 end
 
--- When a waiting job is due, or was: of one in work, by its score, unless the job takes its turn
--- (lib/fair.lua). Then an item that does too, in the same place, also gets that score.
+-- The time when a waiting job is, or was, due: for a job in work, by its score, unless it takes
+-- turns (lib/fair.lua). Then an item that also takes turns, in the same place, gets that score.
 local function due_of(item, jid, queue, job) -- cold
   local score = score_in_work(jid, queue, job)
   local due = not score and finite(call('zscore', queue_key(queue, 'scheduled'), jid))
@@ -99,7 +98,7 @@ local function replace_job(item, jid, held) -- cold
   item.score = turn or item.score
 end
 
--- Makes an item replace an earlier one of the same call, which is not put.
+-- Makes an item replace an earlier one of the same call, which is then not put.
 local function take_over(item, earlier) -- cold
   item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
@@ -120,7 +119,7 @@ local function take_over(item, earlier) -- cold
   earlier.left = 'replaced'
 end
 
--- If a put was sent before, the jid that its job has got.
+-- The jid of a put's job, if the put was sent before.
 local function known_as(item, earlier, holder, held) -- cold
   if earlier and earlier.left then
     return earlier.holder or earlier.jid

@@ -1,4 +1,4 @@
--- The reply of a command that changes many jobs, and leaves out the ones that can't be changed.
+-- The reply of a command that changes many jobs, and leaves out jobs that can't be changed.
 
 -- The maximum number of jobs that one call names.
 local MAX_NAMED = 500
@@ -20,7 +20,7 @@ local function read_jids(area, first) -- cold
   return jids
 end
 
--- Notes why a job is left as it is: a code, and words.
+-- Notes why a job is left as it is: a code, and a text.
 local function leave_out(jid, code, why)
   left_alone[#left_alone + 1] = {jid, code, why}
 end

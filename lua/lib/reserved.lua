@@ -1,4 +1,4 @@
--- Taking jobs from one of a worker's queues, and what the worker gets of each job.
+-- Taking jobs from one of a worker's queues, and the fields of each job that the worker gets.
 
 -- The names of the values of a job.
 local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat ' ..
@@ -12,8 +12,8 @@ local function still_wanted(ask, n)
   return math.max(0, ask.limit - n)
 end
 
--- Opens a queue when n jobs were taken. Returns the lost jobs to take, and how many more may be
--- taken.
+-- Opens a queue when n jobs were taken. Returns the lost jobs to take, and the number of other jobs
+-- that may be taken.
 local function open_one(ask, i, n)
   local queue = ask.queues[i]
   if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
@@ -38,7 +38,7 @@ local function open_one(ask, i, n)
   if its.left then
     ask.left = true
     if #expired > 0 then
-      wanted = #expired -- the lost jobs that are left come before others
+      wanted = #expired -- the remaining lost jobs come before others
     end
   end
   if ask.known and (expired ~= none or dropped > 0) then
@@ -59,9 +59,9 @@ local function open_safely(ask, i, n)
   return none, 0
 end
 
--- Reduces a job to what the worker gets, without relations and history, which are expensive and
--- seldom needed. Few jobs have the last three values. Most jobs fit into one text, which is a third
--- of the work of an array, unless their data is large.
+-- Reduces a job to the fields that the worker gets, without relations and history, which are
+-- expensive and seldom needed. Few jobs have the last three values. Unless its data is large, a job
+-- is sent as one text, which is a third of the work of an array.
 local function reserved_values(heartbeat)
   local started = BETWEEN .. stamp .. BETWEEN
   return function(jid, job, _, _, ends)
@@ -86,8 +86,8 @@ local function reserved_values(heartbeat)
   end
 end
 
--- Locks jobs of one queue: the lost ones, if they are given, or else up to more of its work. Jobs
--- with limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
+-- Locks jobs of one queue: the lost ones, if given, or else up to more of its work. Jobs with
+-- limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
 local function lock_from(ask, i, lost, more, direct, out)
   local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
   if not lost then
@@ -108,7 +108,7 @@ local function lock_from(ask, i, lost, more, direct, out)
   return not its.stopped and (count >= more or count >= SLICE or its.parked or dropped > 0)
 end
 
--- Takes what is missing from one queue when n jobs were taken, or as if there were n.
+-- Takes the missing jobs from one queue when n jobs were taken, or as if n were.
 local function take_from(ask, i, n, out)
   local expired, more = open_safely(ask, i, n)
   lock_from(ask, i, expired, 0, nil, out)

@@ -2,17 +2,16 @@
 -- are released: all at once for clients of other languages, a few hundred in a call for Go. The
 -- dependents of a failed job are notified of it, a few hundred in a call.
 --
--- x:rest holds the jobs with dependents left. x:rest:<jid> is the set of jobs to release, or the
--- cursor at which notifying continues. In most cases the reply lets Go know, which then sweeps
--- until nothing is left. If it ends before that, the work is taken up by every later call that
--- completes a job, and by every registration of a worker. For all other scripts the dependents
--- still wait.
+-- x:rest holds the jobs with remaining dependents. x:rest:<jid> is the set of jobs to release, or
+-- the cursor at which notifying continues. Usually the reply notifies Go, which then sweeps until
+-- nothing remains. If it stops before that, every later call that completes a job, and every
+-- registration of a worker, continues. For all other scripts, the dependents still wait.
 
--- How many dependents a call of Go releases at most.
+-- The maximum number of dependents that a call from Go releases.
 local RELEASED = 250
 
--- How many dependents this call may still release. Clients of other languages have all released at
--- once.
+-- The number of dependents that this call may still release. For clients in other languages, all
+-- are released at once.
 local releasable = math.huge
 
 -- Releases jobs that waited only for this one, whose set of dependents is dependents. Jobs that
@@ -33,7 +32,7 @@ local function release_some(jid, others, dependents) -- cold
   each_slice(call, 'sadd', dependents, stuck)
 end
 
--- Those of the jobs that do not wait for a job again, which was put once more.
+-- The jobs that do not wait again for a job that was put once more.
 local function of_this_life(others, dependents) -- cold
   if try('exists', dependents) == 0 then
     return others
@@ -47,7 +46,7 @@ local function of_this_life(others, dependents) -- cold
   return found
 end
 
--- Releases more of the jobs that wait for a complete one. Returns how many.
+-- Releases more of the jobs that wait for a complete one. Returns their number.
 local function release_more(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'
   local others = try('spop', rest_key(jid), releasable)
@@ -59,13 +58,13 @@ local function release_more(jid) -- cold
   return #others
 end
 
--- Forgets that dependents must still be notified that this one has failed.
+-- Removes the note that dependents must still be notified that this job has failed.
 local function forget_untold(jid) -- cold
   call('del', rest_key(jid))
   call('zrem', prefix .. 'x:rest', jid)
 end
 
--- Tells more of the jobs that wait for one that has failed, if it still has. Returns how many.
+-- Notifies more of the dependents of a failed job, if it is still failed. Returns their number.
 local function tell_more(jid, cursor) -- cold
   local before = tellable
   forget_untold(jid)
@@ -75,7 +74,8 @@ local function tell_more(jid, cursor) -- cold
   return before - tellable
 end
 
--- Goes on with what calls have left. Returns with how many jobs, and whether some are still left.
+-- Continues the deferred work of earlier calls. Returns the number of jobs, and whether some
+-- remain.
 local function settle_rest() -- cold
   local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, RELEASED)
@@ -91,7 +91,7 @@ local function settle_rest() -- cold
   return settled, try('exists', rest) == 1
 end
 
--- Leaves the dependents of a complete job for later. Returns whether that was possible.
+-- Defers the dependents of a complete job. Returns whether that was possible.
 local function leave_rest(jid, dependents) -- cold
   local key = rest_key(jid)
   if type(try('get', key)) == 'string' then -- it had failed before
@@ -106,7 +106,7 @@ local function leave_rest(jid, dependents) -- cold
   return true
 end
 
--- Releases the jobs that waited only for this one, or leaves them all for settle_rest if they are
+-- Releases the jobs that waited only for this one, or leaves all of them to settle_rest if they are
 -- more than the call may release.
 local function release_dependents(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'

@@ -6,8 +6,8 @@ local function result_field(state, time, result) -- cold
   return state .. '|' .. (time or '') .. '|' .. result
 end
 
--- The state of a job and, if it has ended, its failure and its result, as JSON, and whether it has.
--- False if there is no such job.
+-- The state of a job and, if it has ended, its failure and its result, as JSON, and whether it has
+-- ended. False if there is no such job.
 local function read_end(run, jid) -- cold
   local job = run('hmget', job_key(jid), 'state', 'time', 'failure', 'x:result')
   local state = job[1]
@@ -32,7 +32,7 @@ local function mark_result(key) -- cold
   call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), HAS_RESULT))
 end
 
--- Makes the result of an earlier queue that of the job's end, unless it has another.
+-- Makes the result of an earlier queue the result of the job's end, unless it has another.
 local function keep_result(key, state) -- cold
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''

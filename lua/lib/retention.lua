@@ -1,33 +1,33 @@
--- How long failed jobs are kept: the settings jobs-failed-history, in seconds, and
--- jobs-failed-history-count, per failure group. Without any, they are kept until they are unfailed
--- or canceled. A job with the option K is kept for its own time instead (lib/lifetimes.lua), and
--- one that others depend on is kept.
+-- The retention of failed jobs: the settings jobs-failed-history, in seconds, and
+-- jobs-failed-history-count, per failure group. Without these, failed jobs are kept until they are
+-- unfailed or canceled. A job with the option K is kept for its own time instead
+-- (lib/lifetimes.lua), and a job with dependents is always kept.
 --
--- The sorted set failed-jobs-list, which clients in PHP know, has the jids of failed jobs by when
--- they failed. Jobs that failed without it, by a script that knows no such settings or before there
--- were any, are found at the end of their group.
+-- The sorted set failed-jobs-list, which clients in PHP know, has the jids of failed jobs by the
+-- times of their failures. Jobs that are missing there, because another script failed them or the
+-- settings were not set, are found at the end of their group.
 
--- How many old jobs of the list a call looks at. A failure deletes no more than that in all.
+-- The maximum number of old jobs of the list that a call checks. A failure deletes at most as many
+-- in all.
 local MAX_FILED = 100
 
--- How many jobs at the end of its group a failure looks at.
+-- The number of jobs at the end of its group that a failure checks.
 local MAX_LAST = 10
 
--- The settings about how long failed jobs are kept, or nil if there are none.
+-- The settings for the retention of failed jobs, or nil if there are none.
 local function retention(seconds, count)
   return (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
 end
 
--- The settings for failing a job: the length of its history, and how long failed jobs are kept.
+-- The settings for failing a job: the length of its history, and the retention of failed jobs.
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
     'jobs-failed-history-count')
   return history_cap(values[1]), retention(values[2], values[3])
 end
 
--- Deletes a failed job without notifying anything, unless others depend on it, or, if not forced,
--- it has a time of its own. Returns what becomes of it: "deleted", "kept", or "moved" if it has not
--- failed any more.
+-- Deletes a failed job silently, unless others depend on it or, if not forced, it has its own time.
+-- Returns "deleted", "kept", or "moved" if the job is no longer failed.
 local function delete_failed(jid, forced) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
@@ -49,7 +49,7 @@ local function delete_failed(jid, forced) -- cold
   return 'deleted'
 end
 
--- Deletes jobs of the list that failed longer ago than a time. Returns how many.
+-- Deletes jobs of the list that failed more than some seconds ago. Returns their number.
 local function clear_list(seconds) -- cold
   local filed, deleted = prefix .. 'failed-jobs-list', 0
   local old = try('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, MAX_FILED)
@@ -65,8 +65,8 @@ local function clear_list(seconds) -- cold
   return deleted
 end
 
--- Deletes jobs at the end of a group that are too old or too many, looking at no more than a number
--- of them. Returns how many.
+-- Deletes jobs at the end of a group that are too old or too many, checking at most limit of them.
+-- Returns the number of deleted jobs.
 local function clear_group(group, keep, limit) -- cold
   local key, deleted = prefix .. 'f:' .. group, 0
   local last = try('lrange', key, -limit, -1)

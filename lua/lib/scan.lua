@@ -1,7 +1,7 @@
--- Sets and hashes that may have many members, read in parts. A member that is there all the time is
--- in one of the parts, or in several, in no order. A small one is one part.
+-- Reading sets and hashes with many members in parts. A member that exists all the time is in at
+-- least one of the parts, in no order. A small set is one part.
 
--- About how many members a part has.
+-- The approximate number of members of a part.
 local SCANNED = 500
 
 -- The cursor of a part, which is '' for the first one.

@@ -2,8 +2,8 @@
 -- ones are also in the sorted set x:schedule-ids, with their definition in the hash
 -- x:schedule:<id>, and their followers in x:follow:<id>: by worker, "since seen digest".
 
--- How long a worker counts as following a schedule after it has looked at it: three times as long
--- as workers take to look again.
+-- The seconds for which a worker counts as a follower of a schedule after it has checked it: three
+-- times the interval between two checks.
 local FOLLOWED = 180
 
 local function schedule_key(id)
@@ -14,7 +14,8 @@ local function follow_key(id)
   return prefix .. 'x:follow:' .. id
 end
 
--- Since when a worker follows a schedule, when it has looked last, and the digest of what it puts.
+-- The time since which a worker follows a schedule, the time of its last check, and the digest of
+-- its definition.
 local function read_follower(text)
   if type(text) ~= 'string' then
     return nil
@@ -23,7 +24,7 @@ local function read_follower(text)
   return finite(since) and since, finite(seen), digest
 end
 
--- Forgets workers that were not seen for long.
+-- Removes workers that were not seen for long.
 local function drop_gone(id)
   local followers, gone = try('hgetall', follow_key(id)), {}
   for i = 1, #followers, 2 do
@@ -35,7 +36,7 @@ local function drop_gone(id)
   each_slice(try, 'hdel', follow_key(id), gone)
 end
 
--- Whether a worker follows a schedule, or one that puts what has the given digest.
+-- Whether a worker follows a schedule, or its definition with the given digest.
 local function is_followed(id, digest)
   local followers = try('hgetall', follow_key(id))
   for i = 2, #followers, 2 do

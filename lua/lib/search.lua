@@ -1,5 +1,5 @@
--- Looking for jobs in a list: those of a klass, with a tag, with a text in their jid, with one in
--- their data, or the callbacks of batches.
+-- Searching a list for jobs of a klass, with a tag, with a text in their jid or in their data, or
+-- for the callbacks of batches.
 
 -- Data larger than this is neither searched nor shown.
 local LARGEST_DATA = 262144
@@ -8,8 +8,8 @@ local function not_empty(text)
   return text and text ~= '' and text or nil
 end
 
--- The filters that are in ARGV from an index on: klass, tag, text in the jid, text in the data,
--- whether it is a batch, and the same again. Empty ones match everything.
+-- The filters in ARGV from an index on: klass, tag, text in the jid, text in the data, whether it
+-- is a batch, and the same again. Empty ones match everything.
 local function read_filters(area, first, last)
   local filters = {}
   if (last - first + 1) % 5 ~= 0 or last > #ARGV then
@@ -24,7 +24,7 @@ local function read_filters(area, first, last)
   return filters
 end
 
--- How many bytes of data a call searches, or shows the beginning of, and how many it has read.
+-- The maximum number of bytes of data that a call reads, and the number that it has read.
 local MAX_SEARCHED = 2097152
 local searched = 0
 
@@ -47,7 +47,7 @@ local function has_name(list, name) -- cold
   return false
 end
 
--- Whether a job has what a filter asks for.
+-- Whether a job matches a filter.
 local function matches(filter, key, jid)
   if filter.jid and not string.find(jid, filter.jid, 1, true) then
     return false
@@ -67,8 +67,8 @@ local function matches(filter, key, jid)
     type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
 end
 
--- Whether a job of a list matches all filters. One that a worker has lost does not count as its
--- own.
+-- Whether a job of a list matches all filters. A job that a worker has lost is not in the worker's
+-- list.
 local function is_selected(list, filters, jid)
   local key = list.kind == 'recurring' and recur_key(jid) or job_key(jid)
   for i = 1, #filters do
@@ -79,9 +79,9 @@ local function is_selected(list, filters, jid)
   return list.kind ~= 'worker' or is_held(list.name, jid)
 end
 
--- Looks at a number of entries after a cursor, or fewer if their data is large. Returns the jids
--- that match, at most limit of them unless that is 0, how many were looked at, and the next cursor,
--- which is empty at the end of the list.
+-- Examines count entries after a cursor, or fewer if their data is large. Returns the matching
+-- jids, at most limit of them unless that is 0, the number of examined entries, and the next
+-- cursor, which is empty at the end of the list.
 local function search(area, list, cursor, count, limit, filters)
   local offset = after_cursor(area, list, cursor)
   local jids, found = bare_list(list, offset, count), {}

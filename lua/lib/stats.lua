@@ -1,5 +1,5 @@
--- Statistics by queue and day: how long jobs waited and ran (mean, variance, histogram),
--- and how many were retried and failed. Variance is kept by Welford's method in vk.
+-- Statistics by queue and day: the times that jobs waited and ran (mean, variance, histogram), and
+-- the numbers of retried and failed jobs. Variance is kept by Welford's method in vk.
 
 -- Midnight (UTC) of the day that a time is in.
 local function day_of(at)
@@ -33,7 +33,7 @@ local function buckets_of(key) -- cold
 end
 
 -- Removes the queue's histograms that are older than histogram-history, of days that still have
--- their summaries. One that is without buckets was pruned, and with it all that are older.
+-- their summaries. If a day has no buckets, it was pruned, and all older days with it.
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', DEFAULT_HISTOGRAM_HISTORY)
   local to = math.min(days_kept('stats-history', DEFAULT_STATS_HISTORY), from + 90)
@@ -72,8 +72,8 @@ local function bucket_of(seconds)
   return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 end
 
--- Counts how many of the durations are in each bucket: returns the fields of a summary followed by
--- the buckets' names, and the counts by name. Most jobs take less than a second.
+-- Counts the durations in each bucket: returns the fields of a summary followed by the buckets'
+-- names, and the counts by name. Most jobs take less than a second.
 local function count_buckets(durations)
   local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
   for i = 1, #durations do
@@ -95,7 +95,7 @@ local function count_buckets(durations)
   return fields, seen
 end
 
--- Writes a summary, and the buckets that were asked for.
+-- Writes a summary, and the requested buckets.
 local function write_summary(key, total, mean, vk, asked, counts, values)
   local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
   for i = 4, #asked do
@@ -164,7 +164,7 @@ local function own_stats_key(day, queue)
   return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
 end
 
--- Counts one more job whose life has ended before it was done.
+-- Counts one more job that has expired before it was done.
 local function tally_expired(queue) -- cold
   local day = day_of(now)
   local key = own_stats_key(day, queue)

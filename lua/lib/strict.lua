@@ -1,4 +1,4 @@
--- JSON that every parser reads: cjson reads more than that.
+-- JSON that every parser accepts: cjson accepts more.
 
 -- Whether a strict parser accepts what cjson accepted: cjson allows control characters in
 -- strings, and numbers such as nan, 0x10 and 1.
@@ -18,8 +18,8 @@ local function is_strict(text) -- cold
   return true
 end
 
--- The JSON of an argument as strict parsers accept it. Values that JSON can't hold, such as a
--- number that is not finite, are refused.
+-- The JSON of an argument as strict parsers accept it. Values that JSON can't express, such as
+-- infinite numbers, are refused.
 local function strict_json(area, name, text) -- cold
   local value = json(area, name, text)
   if is_strict(text) then

@@ -1,9 +1,9 @@
--- A job as a list shows it: what fits into a line.
+-- Summaries of jobs, each of which fits into a line of a list.
 
--- How much of the message of a failure is shown.
+-- The maximum number of bytes of a failure's message that are shown.
 local SHOWN_MESSAGE = 256
 
--- When a job is due that is not in a list of scheduled ones, or nil.
+-- The due time of a job that is not in a list of scheduled ones, or nil.
 local function due_elsewhere(jid, queue, state, scheduled, undelayed) -- cold
   if state == 'scheduled' and queue then
     local due = try('zscore', queue_key(queue, 'scheduled'), jid)
@@ -65,11 +65,11 @@ local function shown_data(key, bytes) -- cold
   return string.sub(data, 1, bytes)
 end
 
--- The lists in which the score of a job is shown: when it is due, or its lock ends.
+-- The lists in which the score of a job is shown: its due time, or the end of its lock.
 local SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}
 
 -- The JSON of the jobs of a list, whose scores may be known, with at most bytes of their data. With
--- may_stop it ends after the one with which enough data was read.
+-- may_stop, it ends after the job with which enough data was read.
 local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do

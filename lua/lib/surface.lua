@@ -1,14 +1,13 @@
--- Behaviour for clients of other languages that is exactly that of qless-core's script, so that
--- they, and their tests, can't tell the scripts apart; Go has another.
+-- Behavior for clients in other languages that matches qless-core's script exactly, so that they,
+-- and their tests, can't tell the scripts apart. For Go, it is different.
 
--- How many dependencies a call removes at most that cancels or ends a job.
+-- The maximum number of dependencies that a call removes to cancel or end a job.
 local function max_unlinked()
   return classic and 1000000000 or 1000
 end
 
--- Publishes a message that the scripts of other clients do not have. A subscriber of theirs to a
--- pattern of channels would not expect it, so it is only published to subscribers of its own
--- channel.
+-- Publishes a message that the scripts of other clients do not have. Their subscribers to patterns
+-- of channels would not expect it, so it is published only to subscribers of its exact channel.
 local function publish_ours(channel, message)
   if classic then
     local heard = try('pubsub', 'numsub', prefix .. channel)

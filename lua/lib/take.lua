@@ -1,5 +1,5 @@
--- Taking jobs out of queues: how many a queue may give, and which. Functions that pop and reserve
--- share.
+-- Taking jobs out of queues: the number and the choice of the jobs. pop and reserve share these
+-- functions.
 
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)
@@ -15,7 +15,7 @@ local function read_settings(queue)
   }
 end
 
--- How many of the wanted jobs a queue with a max-rate may start now.
+-- The number of the wanted jobs that a queue with a max-rate may start now.
 local function allowed_by_rate(queue, settings, wanted) -- cold
   local limit = read_max_rate(queue, settings.max_rate, wanted)
   if not limit then
@@ -28,7 +28,7 @@ local function allowed_by_rate(queue, settings, wanted) -- cold
   return limit.started
 end
 
--- How many of the wanted jobs the queue may still run.
+-- The number of the wanted jobs that the queue may still run.
 local function allowed(queue, settings, wanted)
   if settings.max_concurrency > 0 then
     local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
@@ -40,7 +40,7 @@ local function allowed(queue, settings, wanted)
   return wanted
 end
 
--- How many of the wanted lost jobs may be handed out, by the bytes of their data.
+-- The number of the wanted lost jobs that may be taken, by the bytes of their data.
 local function lost_with_room(queue, wanted) -- cold
   local jids = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
   local bytes = taken_bytes
@@ -54,8 +54,8 @@ local function lost_with_room(queue, wanted) -- cold
   return wanted
 end
 
--- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out.
--- settings.left is set if some were left because of their data.
+-- Handles up to wanted due jobs of a queue. Returns the lost jobs to take. settings.left is set if
+-- some remain because of their data.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
@@ -75,10 +75,10 @@ local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   return expired
 end
 
--- Prepares a queue for taking the wanted number of jobs: moves what is due into work, and returns
--- the lost jobs, to be handed out first. Everything that can fail is read before the first write.
--- settings.tracked is set if there may be tracked, recurring or scheduled jobs, which many queues
--- have none of: one command asks for all.
+-- Prepares a queue for taking the wanted number of jobs: moves due jobs into work, and returns the
+-- lost jobs, which are taken first. Everything that can fail is read before the first write.
+-- settings.tracked is set if there may be tracked, recurring or scheduled jobs: one command checks
+-- for all of them, since many queues have none.
 local function open_queue(queue, settings, wanted)
   local lost, recur, scheduled = is_due(queue, 'locks'), false, false
   if settings.tracked then
@@ -90,8 +90,8 @@ local function open_queue(queue, settings, wanted)
   return none
 end
 
--- Moves more of what is due into work, after jobs that had fallen due were parked. Returns whether
--- there is any.
+-- Moves more due jobs into work, after jobs that had fallen due were parked. Returns whether there
+-- are any.
 local function bring_more(queue, settings, limit) -- cold
   settings.parked = false
   if not is_due(queue, 'scheduled') then

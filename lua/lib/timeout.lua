@@ -1,6 +1,6 @@
 -- Taking running jobs from their workers at once.
 
--- The fields of a job that time_out needs: queue, state and so on.
+-- The fields of a job that time_out needs.
 local function read_running(run, jid)
   return run('hmget', job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time',
     'x:attempts')

@@ -1,9 +1,9 @@
 -- The tracked jobs. A job that is gone stays among them: the scripts of other clients list it as
--- expired until it is untracked. To keep them from growing, sweeps and the commands by which Go
--- tracks jobs drop some.
+-- expired until it is untracked. To limit their number, sweeps and the commands by which Go tracks
+-- jobs drop some.
 
--- Drops the jobs that are gone among some of the tracked ones. The next call looks at the following
--- ones: x:sweep has how many precede them.
+-- Checks limit tracked jobs, and drops the ones that are gone. The next call checks the following
+-- ones: x:sweep has the number of jobs before them.
 local function untrack_gone(limit) -- cold
   local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
   local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}

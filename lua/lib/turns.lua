@@ -1,8 +1,8 @@
--- In which order the queues of a worker give jobs: one after the other, or one job of each in turn,
--- beginning where the last call ended (round-robin) or in a random order (shuffled), or each job of
--- a queue that is drawn (weighted).
+-- The order in which jobs are taken from the queues of a worker: one queue after the other, one job
+-- of each in turn, beginning where the last call ended (round-robin) or in a random order
+-- (shuffled), or each job from a queue drawn at random (weighted).
 
--- How many queues a call takes jobs from: a queue costs more than a job.
+-- The maximum number of queues from which a call takes jobs: a queue costs more than a job.
 local MAX_GIVING = 60
 
 -- Puts the queues into an order that depends on the cursor.
@@ -16,8 +16,8 @@ local function shuffle(ask) -- cold
   ask.cursor = 0
 end
 
--- Draws a queue for each job that is wanted, by the weights of the queues that are open. Returns
--- how many jobs each of these gets.
+-- Draws a queue for each wanted job, by the weights of the open queues. Returns the number of jobs
+-- for each of these.
 local function draw(ask, open, wanted) -- cold
   local sum, shares = 0, {}
   for at = 1, #open do
@@ -69,7 +69,9 @@ local function take_ordered(ask, out) -- cold
   local i = string.find(known.marks, known.chosen, 1, true)
   while i do
     local before = #out
-    take_from(ask, i, #out, out)
+    if ask.paused[i] ~= 1 and not is_empty(ask, i) then
+      take_from(ask, i, before, out)
+    end
     giving = #out > before and giving + 1 or giving
     ask.left = ask.left or giving >= MAX_GIVING
     if still_wanted(ask, #out) == 0 or droppable <= 0 or ask.left then
@@ -79,8 +81,8 @@ local function take_ordered(ask, out) -- cold
   end
 end
 
--- Deals turns to the queues: turns[n] is the queue of job n, and shares[i] is how many turns queue
--- i gets for its have[i] jobs. Moves the cursor past the last turn.
+-- Deals turns to the queues: turns[n] is the queue of job n, and shares[i] is the number of turns
+-- of queue i for its have[i] jobs. Moves the cursor past the last turn.
 local function deal(ask, have, wanted) -- cold
   local turns, shares, left, queues = {}, {}, 0, #ask.queues
   for i = 1, queues do
@@ -99,7 +101,7 @@ local function deal(ask, have, wanted) -- cold
   return turns, shares
 end
 
--- How many of the turns of each queue are for jobs that are started at once, when n were taken.
+-- The number of turns of each queue that are for jobs that start at once, when n were taken.
 local function direct_shares(ask, turns, n) -- cold
   local direct = {}
   for turn = 1, math.min(#turns, ask.count - n) do
@@ -108,8 +110,8 @@ local function direct_shares(ask, turns, n) -- cold
   return direct
 end
 
--- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns how many turns
--- found no job because it is gone.
+-- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns the number of
+-- turns that found no job because it is gone.
 local function take_turns(ask, have, more, wanted, out) -- cold
   local turns, shares = deal(ask, have, wanted)
   local taken, direct = {}, ask.limit > ask.count and direct_shares(ask, turns, #out)
@@ -141,7 +143,7 @@ end
 local function take_round_robin(ask, out) -- cold
   local queues, known = ask.queues, ask.known
   local first, opened, giving = ask.cursor, 0, 0
-  local more = {} -- how many jobs may still be taken from each opened queue
+  local more = {} -- the number of jobs that may still be taken from each open queue
   repeat
     local have, ready, wanted = {}, 0, nil
     for turn = 1, #queues do
@@ -172,7 +174,7 @@ local function take_round_robin(ask, out) -- cold
   until gone == 0 or droppable <= 0 or ask.left
 end
 
--- Takes jobs of all queues that have the chosen mark.
+-- Takes jobs from all queues with the chosen mark.
 local function take_all(ask, out)
   if not ask.known then
     take_from(ask, 1, 0, out)

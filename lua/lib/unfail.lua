@@ -1,7 +1,6 @@
--- Putting failed jobs back into queues, with fresh retries.
+-- Unfailing: failed jobs return to queues, with fresh retries.
 
--- Reads a job that goes into a queue, or into its own if that is nil. Returns nil if the job is
--- gone.
+-- Reads a job to put into a queue, or into its own if that is nil. Returns nil if the job is gone.
 local function read_failed(jid, queue)
   local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o', 'state')
@@ -13,8 +12,8 @@ local function read_failed(jid, queue)
   end
 end
 
--- The scores of jobs that go into the work of a queue, with their jids. Those of tenants take
--- turns, the oldest failure first, which is the last job.
+-- The scores of jobs to add to the work of a queue, with their jids. Jobs of tenants take turns,
+-- the oldest failure first, which is the last job.
 local function scores_of(queue, jobs) -- cold
   local work, turns = {}, {}
   for i = #jobs, 1, -1 do
@@ -62,8 +61,8 @@ local function read_gift(area, first, last)
   return given
 end
 
--- Makes the options of a job hold again, except for the times by which it should have been done, of
--- which it may be given another one.
+-- Makes the options of a job apply again, except for its times to expire; it may be given a new
+-- one.
 local function restore(job, given) -- cold
   local stored = job.stored or ''
   local claim = claim_again(job.jid, stored)
@@ -76,8 +75,8 @@ local function restore(job, given) -- cold
   end
 end
 
--- Publishes how many jobs each queue has got back, and which one if it is one. The group is that of
--- its first job.
+-- Publishes the number of jobs returned to each queue, and the jid if there is only one. The group
+-- is that of its first job.
 local function publish_unfailed(jobs)
   local queues, events = {}, {}
   for i = 1, #jobs do
@@ -98,8 +97,8 @@ local function publish_unfailed(jobs)
   end
 end
 
--- Puts failed jobs into queues, with what they are given (read_gift). Of the jobs that claim one
--- key, the oldest failure has it again, which is the last job. The caller removes them from their
+-- Puts failed jobs into queues, with the given values (read_gift). Of the jobs that claim one key,
+-- the oldest failure holds it again, which is the last job. The caller removes them from their
 -- groups.
 local function unfail(jobs, given)
   local queues, jids = add_work(jobs), {}
@@ -128,8 +127,8 @@ local function unfail(jobs, given)
   publish_unfailed(jobs)
 end
 
--- Reads jobs of a group, of which the oldest failure is the last, or others, that go back into
--- their own queues in that order. Leaves out jobs that have not failed.
+-- Reads jobs of a group, the oldest failure last, or others, which return to their own queues in
+-- that order. Leaves out jobs that have not failed.
 local function read_all_failed(jids) -- cold
   local jobs = {}
   for i = 1, #jids do
@@ -147,7 +146,7 @@ local function read_all_failed(jids) -- cold
 end
 
 -- Puts at most count jobs of a group, oldest first, into a queue, or each into its own if that is
--- nil, with what they are given. Returns how many left the group.
+-- nil, with the given values. Returns the number of jobs that left the group.
 local function unfail_group(group, count, queue, given)
   if count == 0 then
     return 0

@@ -1,16 +1,22 @@
--- Unique keys: the option u of a job, {"k": key, "m": mode, "d": seconds}, claims a key, for which
+-- Unique keys: the option u of a job, {"k": key, "m": mode, "d": seconds}, claims a key, with which
 -- no other job can be put meanwhile. Without a mode, the claim lasts until the job is complete, has
 -- failed or is gone; with the mode start, it does not hold while the job runs; with for, it lasts
 -- for d seconds after the put. See lib/replace.lua for the other members of u.
 --
 -- A claim is the text "END JID" in x:unique:KEY. Except for the mode for, END is 0, and the job
--- decides whether the claim holds: one that another script has ended, or that has another key by
--- now, holds nothing. Then the key belongs to the job that it was put to follow, if that still
+-- decides whether the claim is valid: a job that another script has ended, or that has another key
+-- by now, holds nothing. Then the key belongs to the job that it was put to follow, if that still
 -- holds it: the value a of u, or, if another script has deleted the job, the text in x:before:KEY,
 -- which is kept for a week.
+--
+-- x:refused has scheduled jobs whose keys have refused puts, by the times of the last ones.
 
--- For how many seconds it is known which job another one follows.
+-- The seconds for which the predecessor of a job is kept.
 local BEFORE_FOR = '604800'
+
+-- The maximum number of jobs in x:refused, and the seconds for which it is kept after the last new
+-- one.
+local REFUSED_MOST, REFUSED_FOR = 100, '86400'
 
 local function unique_key(name) -- cold
   return prefix .. 'x:unique:' .. name
@@ -35,14 +41,14 @@ end
 
 -- The same for options that a put says, which must be right.
 local function read_claim(area, text) -- cold
-  local claim = has_option(text, UNIQUE) and claim_of(text)
-  if has_option(text, UNIQUE) and (not claim or claim.m == 'for' and finite(claim.d, 0) <= 0) then
+  local claim = claim_of(text)
+  if not claim or claim.m == 'for' and finite(claim.d, 0) <= 0 then
     reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
   end
   return claim
 end
 
--- Whether nobody has one of the keys that items claim.
+-- Whether all keys that items claim are free.
 local function all_free(items) -- cold
   local keys = {}
   for i = 1, #items do
@@ -68,7 +74,7 @@ local function claim_on(name, state, stored) -- cold
   return claim
 end
 
--- A job, its state and what it claims, if it has the key; else nil, its state and its options.
+-- A job, its state and its claim, if it holds the key; otherwise nil, its state and its options.
 local function kept_by(name, jid) -- cold
   local job = try('hmget', job_key(jid), 'state', 'x:o')
   local claim = claim_on(name, job[1], job[2])
@@ -78,8 +84,8 @@ local function kept_by(name, jid) -- cold
   return nil, job[1], job[2]
 end
 
--- The same of the job that one with these options, which does not have the key any more, was put to
--- follow.
+-- Like kept_by, for the job that a job with these options, which no longer holds the key, was put
+-- to follow.
 local function kept_before(name, stored) -- cold
   local claim = claim_of(stored)
   local other
@@ -94,8 +100,8 @@ local function kept_before(name, stored) -- cold
   end
 end
 
--- The job that holds a key, its state, which is empty if the job is gone, and what it claims,
--- unless it holds the key for some time. Nil if the key is free.
+-- The holder of a key, its state, which is empty if the job is gone, and its claim, unless it holds
+-- the key for some time. Nil if the key is free.
 local function holder_of(name) -- cold
   local ends, jid = stored_claim(name)
   if not jid then
@@ -123,8 +129,26 @@ local function write_claim(jid, claim) -- cold
   end
 end
 
--- Gives up the key of a job with these options, if it is still the job's: to the job that it was to
--- follow, if that has not ended. A claim for some time outlives the job, unless it was canceled.
+-- Writes the claims of items, of which most hold until the job ends.
+local function write_claims(items) -- cold
+  local set = {}
+  for i = 1, #items do
+    local jid, claim = items[i].jid, items[i].claim
+    if claim and not claim.a and claim.m ~= 'for' then
+      local n = #set
+      set[n + 1], set[n + 2] = unique_key(claim.k), '0 ' .. jid
+    elseif claim then
+      write_claim(jid, claim)
+    end
+  end
+  if #set > 0 then
+    call('mset', unpack(set))
+  end
+end
+
+-- Releases the key of a job with these options, if the job still holds it. The job that it was put
+-- to follow gets the key, if that has not ended. A claim for some time outlives the job, unless it
+-- was canceled.
 local function release_claim(jid, stored, state) -- cold
   local claim = claim_of(stored)
   if not claim then
@@ -142,24 +166,31 @@ local function release_claim(jid, stored, state) -- cold
   end
 end
 
--- Gives up the keys of items that are complete. Few of them followed another job.
+-- Releases the keys of complete items. Few of them followed another job.
 local function release_claims(items) -- cold
-  local keys = {}
+  local claims, keys, jids, gone = {}, {}, {}, {}
   for i = 1, #items do
     local jid, stored = items[i].jid, items[i].stored
     local claim = claim_of(stored)
     if claim and claim.a then
       release_claim(jid, stored, 'complete')
-    elseif claim and claim.m ~= 'for' and try('get', unique_key(claim.k)) == '0 ' .. jid then
-      local n = #keys
-      keys[n + 1], keys[n + 2] = unique_key(claim.k), before_key(claim.k)
+    elseif claim and claim.m ~= 'for' then
+      local n = #keys + 1
+      claims[n], keys[n], jids[n] = claim, unique_key(claim.k), jid
     end
   end
-  each_slice(call, 'del', prefix .. 'x:none', keys)
+  local held = #keys > 0 and try('mget', unpack(keys))
+  for n = 1, #keys do
+    if held[n] == '0 ' .. jids[n] then
+      local at = #gone
+      gone[at + 1], gone[at + 2] = keys[n], before_key(claims[n].k)
+    end
+  end
+  each_slice(call, 'del', prefix .. 'x:none', gone)
 end
 
--- The claim of a job whose life begins again: nil if another job holds its key, or if it had the
--- key for some time after its put. A key that is still noted as the job's own is its own again.
+-- The claim of a job whose life begins again: nil if another job holds its key, or if it held the
+-- key for some time after its put. A key that is still noted as the job's belongs to it again.
 local function claim_again(jid, stored) -- cold
   local claim = claim_of(stored)
   if not claim or claim.m == 'for' then
@@ -168,5 +199,14 @@ local function claim_again(jid, stored) -- cold
   local _, noted = stored_claim(claim.k)
   if noted == jid or (holder_of(claim.k) or jid) == jid then
     return claim
+  end
+end
+
+-- Notes that the key of a scheduled job has refused a put.
+local function note_refused(jid) -- cold
+  local key = prefix .. 'x:refused'
+  if try('zadd', key, stamp, jid) == 1 then
+    try('zremrangebyrank', key, 0, -1 - REFUSED_MOST)
+    try('expire', key, REFUSED_FOR)
   end
 end

@@ -4,19 +4,19 @@
 -- each of its queues, longest idle first. If it has many queues, it is in x:list:<list> instead,
 -- and in x:idle:<queue> one entry stands for all workers with the same list of queues. It listens
 -- on x:wake:<worker>. A command that makes a job ready wakes one of them. A worker that is busy
--- again has left x:idle, and one that is gone does not listen; then the next one is tried.
+-- again has left x:idle, and one that is gone does not listen; then the script tries the next one.
 
--- How many workers that do not listen are skipped: first from the longest idle, where killed
--- workers accumulate, then from the latest.
+-- The maximum number of workers that do not listen and are skipped: first from the longest idle,
+-- where killed workers accumulate, then from the latest.
 local PASSED = 100
 
--- How many workers this call has found that do not listen.
+-- The number of workers that do not listen which this call has found.
 local unheard = 0
 
--- How many queues a worker has at most to be in x:idle:<queue> itself.
+-- The maximum number of queues of a worker that is in x:idle:<queue> itself.
 local FEW_QUEUES = 16
 
--- The first byte of an entry that stands for the workers with a list of queues.
+-- The first byte of an entry that represents the workers with a list of queues.
 local LIST = 1
 
 local function idle_key()
@@ -82,8 +82,8 @@ local function wake(queue) -- cold
   return woken
 end
 
--- The same for one job, usually with fewer commands: a worker that was woken loses its entry when
--- it is met there again.
+-- Like wake, for one job, usually with fewer commands: the entry of a woken worker is removed when
+-- it is found again.
 local function wake_first(queue)
   local name = try('zrange', waiting_key(queue), '0', '0')[1]
   if not name then
@@ -96,17 +96,17 @@ local function wake_first(queue)
   end
 end
 
--- The same for a job with a delay: if it falls due within an hour, wakes a worker to wait for it.
+-- Like wake, for a job with a delay: if it falls due within an hour, wakes a worker to wait for it.
 local function wake_for(queue, delay) -- cold
   return delay < 3600 and wake(queue)
 end
 
--- How many jobs one worker is woken for, and how many workers are woken at once: each wakes another
--- one for what it leaves.
+-- The number of jobs per woken worker, and the maximum number of workers woken at once: each wakes
+-- another one for the jobs that it leaves.
 local SHARE = 10
 local MOST_WOKEN = 16
 
--- The same for n jobs that come at once, the first after a delay.
+-- Like wake, for n jobs that arrive at once, the first after a delay.
 local function wake_several(queue, delay, n) -- cold
   if delay >= 3600 then
     return
@@ -138,7 +138,7 @@ local function due_key(queue)
   return prefix .. 'x:due:' .. queue
 end
 
--- Whether an idle worker other than this one waits for what falls due in a queue at a time.
+-- Whether another idle worker waits for a job that falls due in a queue at a time.
 local function is_claimed(queue, due, worker)
   local held = try('get', due_key(queue))
   if type(held) ~= 'string' then
@@ -150,8 +150,8 @@ local function is_claimed(queue, due, worker)
     try('sismember', idle_key(), holder) == 1
 end
 
--- Whether a queue has jobs for an idle worker other than this one: jobs that could be taken at
--- once, or that fall due this soon and have no worker waiting for them.
+-- Whether a queue has jobs for another idle worker: jobs that could be taken at once, or that fall
+-- due this soon and have no worker waiting for them.
 local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
     return true
@@ -164,7 +164,7 @@ local function has_jobs(queue, worker, soon)
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
 
--- There for a while after a relay has gone: all reserves count who relays.
+-- The key that exists for a while after a relay has gone: all reserves then count the relays.
 local function unrelayed_key()
   return prefix .. 'x:unrelayed'
 end

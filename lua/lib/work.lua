@@ -12,8 +12,8 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
 
--- Called when jobs were added to a queue that may have had none: reserves pass over the queues in
--- x:empty. A caller that knows that there are some says so.
+-- Called when jobs were added to a queue that may have had none: reserves skip the queues in
+-- x:empty. A caller that knows that there are some sets known.
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
@@ -21,7 +21,7 @@ local function note_filled(queue, known)
   end
 end
 
--- Whether any job in a part of a queue is due. Counting is the cheapest way to find out.
+-- Whether any job in a part of a queue is due. Counting is the cheapest check.
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
@@ -29,14 +29,14 @@ end
 -- Records the order in which queues are first seen, and publishes new ones.
 local function know_queue(queue)
   local queues = prefix .. 'queues'
-  -- Asking first is cheaper: ZADD would parse the time.
+  -- Checking first is cheaper: ZADD would parse the time.
   if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     publish_queue(queue)
   end
 end
 
--- The same for a command that does not list the queue for other clients.
+-- Like know_queue, for a command that does not list the queue for other clients.
 local function know_unlisted(queue) -- cold
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then

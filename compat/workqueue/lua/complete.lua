@@ -1,4 +1,4 @@
--- complete: complete an item, no matter who holds it, or only while a lease does.
+-- complete: complete an item, regardless of its lease, or only while a given lease holds it.
 --
 -- KEYS[1]  the item's data
 -- KEYS[2]  the processing list
@@ -15,8 +15,8 @@ if ARGV[3] and redis.call('get', KEYS[3]) ~= ARGV[3] then
 end
 local listed = redis.call('lrem', KEYS[2], 0, ARGV[1])
 if ARGV[2] == '1' and listed == 0 then
-  -- An old client completes an item by removing the id from the processing list, and deletes
-  -- the data a moment later. An id that is in neither list may be in that state.
+  -- An old client completes an item by removing the id from the processing list, and deletes the
+  -- data a moment later. An id in neither list may be in that state.
   listed = redis.call('lrem', KEYS[5], 0, ARGV[1])
   if listed == 0 then
     return 0

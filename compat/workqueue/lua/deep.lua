@@ -1,5 +1,5 @@
--- deep: requeue items that are neither leased nor in the queue, and list the items that are leased
--- and in no list.
+-- deep: requeue items that are neither leased nor in the queue, and add leased items that are in no
+-- list to the processing list.
 --
 -- KEYS[1]  the queue
 -- KEYS[2]  the processing list
@@ -10,7 +10,7 @@
 --          leased and in no list
 
 -- A light cleaning will find the item when its lease has ended. An item with an old lease may be
--- about to be completed: an old client takes it out of the processing list first.
+-- about to be completed: an old client removes it from the processing list first.
 local function list(id)
   if redis.call('exists', ARGV[3] .. id) == 0
     and not redis.call('lpos', KEYS[1], id)

@@ -11,7 +11,7 @@ local reset, dropped = {}, {}
 for i = 4, #ARGV do
   local id = ARGV[i]
   if redis.call('exists', ARGV[2] .. id, ARGV[3] .. id) == 0
-    and redis.call('lrem', KEYS[2], 0, id) > 0 then -- else another client was faster
+    and redis.call('lrem', KEYS[2], 0, id) > 0 then -- otherwise another client was faster
     if redis.call('exists', ARGV[1] .. id) == 1 then
       redis.call('lpush', KEYS[1], id)
       reset[#reset + 1] = id

@@ -20,7 +20,7 @@ end
 if other ~= '' and other == holder then
   redis.call('del', KEYS[4])
 elseif other ~= '' then
-  return 0 -- an old client has leased it too
+  return 0 -- an old client has leased it, too
 end
 if redis.call('exists', KEYS[1]) == 0 or redis.call('lrem', KEYS[2], 0, ARGV[1]) == 0 then
   return 0

@@ -19,7 +19,7 @@ if redis.call('exists', KEYS[1]) == 0 then
   return 0
 end
 if ours(holder) then
-  redis.call('expire', KEYS[3], ARGV[3]) -- which a server takes that has no memory left
+  redis.call('expire', KEYS[3], ARGV[3]) -- works even if the server is out of memory
 else
   -- It has ended, and is restored only if nothing has happened to the item since.
   if holder or (other and not ours(other)) or not redis.call('lpos', KEYS[2], ARGV[1]) then

@@ -30,7 +30,7 @@ local function check_place(job, key, member)
   return true
 end
 
--- Makes a lock end at a time, everywhere.
+-- Sets the end of a lock everywhere.
 local function set_lock(job, ends)
   call('zadd', queue_key(job.queue, 'locks'), ends, job.id)
   call('zadd', worker_key(job.worker), ends, job.id)
@@ -43,7 +43,7 @@ local function check_lock(job, key)
     diagnose('no_worker', key, '', '', false)
     return
   elseif in_grace(job) then
-    return -- the list of the worker is checked by itself
+    return -- the worker's list has a check of its own
   end
   local held, expires = score_at(queue_key(job.queue, 'locks'), job.id), finite(job.expires, 0)
   local listed = score_at(worker_key(worker), job.id)

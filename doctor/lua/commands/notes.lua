@@ -1,8 +1,15 @@
--- notes: keys that refer to jobs are still right.
+-- notes: keys that refer to jobs are still right, and no work is left to a sweep.
 --
--- Items  j:<jid>-history, r:<jid>, f:<group>, failures group, x:unique:<key>, x:until jid, tracked
---        jid, failed-jobs-list jid, x:schedule-ids id, and, with the seconds as the member, keys
---        that have to expire, such as x:empty, x:worker:<name> and x:rates:<minute>
+-- Items  j:<jid>-history, r:<jid>, f:<group>, q:<queue>-<part>, failures group, x:unique:<key>,
+--        x:until jid, x:rest jid, tracked jid, failed-jobs-list jid, x:schedule-ids id, and, with
+--        the seconds as the member, keys that have to expire, such as x:empty, x:worker:<name> and
+--        x:rates:<minute>
+
+-- The number of seconds for which work may be left: others may be doing it until then.
+local PATIENCE = 60
+
+-- The number of jobs examined at the end of a failure group, and of due jobs of a queue.
+local LOOKED = 10
 
 local function change(operation, key, member)
   return function()
@@ -56,15 +63,79 @@ local function check_history(key, name)
   end
 end
 
--- The checks of single keys, by prefix; each is called with the rest of the key. And of a member,
--- by the key.
+-- Whether the settings let a failed job be deleted.
+local function is_unkept(job)
+  return job.state == 'failed' and not has_option(job['x:o'] or '', KEEP_FAILED) and
+    not is_there(job_key(job.id) .. '-dependents')
+end
+
+-- Reports failed jobs that the settings do not keep.
+local function check_failures(key)
+  local _, keep = read_failing()
+  if not keep then
+    return
+  end
+  local last = try('lrange', key, -LOOKED, -1)
+  local is_long = keep.count >= 0 and finite(try('llen', key), 0) > keep.count
+  for i = #last, 1, -1 do
+    local job = fields_of(last[i]) or {}
+    local at = finite(list_of(job.failure).when, now)
+    if (is_long or keep.seconds >= 0 and at + 1 <= now - keep.seconds) and is_unkept(job) then
+      diagnose('failed_unkept', key, '', '', false)
+      return
+    end
+  end
+end
+
+-- Whether a member of a part of a queue belongs there and was due at a time.
+local function was_due(key, jid, at)
+  local queue = between(key, prefix .. 'q:', '-recur')
+  if queue then
+    return try('hget', recur_key(jid), 'queue') == queue
+  end
+  local job = fields_of(jid)
+  return job and place_of(job) == key and (job.state ~= 'running' or finite(job.expires, 0) <= at)
+end
+
+-- Reports jobs of a queue that fell due, or whose locks expired, long ago.
+local function check_due(key)
+  local at = now - PATIENCE
+  local jids = try('zrangebyscore', key, '-inf', exact(at), 'LIMIT', 0, LOOKED)
+  for i = 1, #jids do
+    if was_due(key, jids[i], at) then
+      local due = call('zcount', key, '-inf', exact(at))
+      diagnose('overdue', key, '', due .. (due == 1 and ' job' or ' jobs'), false)
+      return
+    end
+  end
+end
+
+-- Checks a deadline of a job.
+local function check_life(key, jid)
+  local job = fields_of(jid) or {}
+  if not has_lifetime(job['x:o'] or '') then
+    diagnose('deadline_left', key, jid, '', change('zrem', key, jid))
+    return
+  end
+  local since = job.state == 'failed' and list_of(job.failure).when or job.time
+  local ends = end_of_life(jid, job['x:o'], job.state, finite(since, now))
+  local stays = job.state == 'failed' and is_there(job_key(jid) .. '-dependents')
+  if ends and ends <= now - PATIENCE and score_at(key, jid) <= now and not stays then
+    diagnose('life_over', key, jid, job.state or 'in no state', false)
+  end
+end
+
+-- The checks of single keys by prefix, called with the rest of the key. Below, those of members, by
+-- key.
 local keys = {
   j = check_history, r = check_recurs,
   f = function(key, group)
     if is_there(key) and not is_in(prefix .. 'failures', group) then
       diagnose('group_unlisted', key, '', '', change('sadd', prefix .. 'failures', group))
     end
+    check_failures(key)
   end,
+  q = check_due,
 }
 
 local members = {
@@ -79,8 +150,14 @@ local members = {
     end
   end,
   ['x:until'] = function(key, jid)
-    if score_at(key, jid) and not has_lifetime(try('hmget', job_key(jid), 'x:o')[1] or '') then
-      diagnose('deadline_left', key, jid, '', change('zrem', key, jid))
+    if score_at(key, jid) then
+      check_life(key, jid)
+    end
+  end,
+  ['x:rest'] = function(key, jid)
+    local since = score_at(key, jid)
+    if since and since <= now - PATIENCE then
+      diagnose('unsettled', key, jid, state_of(jid) or 'gone', false)
     end
   end,
   ['failed-jobs-list'] = function(key, jid)

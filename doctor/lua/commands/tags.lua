@@ -32,7 +32,7 @@ return each(function(name, member, key)
     return
   elseif member == '' then
     if not score_at(prefix .. 'tags', tag) then
-      check_counter(tag) -- others are checked where the counters are
+      check_counter(tag) -- others are checked with the counters
     end
     return
   end

@@ -4,8 +4,8 @@
 -- Items  w:<worker>:jobs jid, x:idle worker, x:idle:<queue> worker, x:list:<list> worker,
 --        x:due:<queue>. A worker that begins with the byte 1 stands for those with a list of queues
 
--- Whether nothing shows that a worker is alive: it is not registered, and has no subscription.
--- Receivers are not registered.
+-- Whether a worker shows no sign of life: it is not registered, and has no subscription. Receivers
+-- are never registered.
 local function is_dead(worker)
   if string.byte(worker) == LIST then
     return not is_there(listed_key(string.sub(worker, 2)))

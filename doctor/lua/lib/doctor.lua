@@ -1,6 +1,6 @@
--- Functions that the doctor's checks share. A check looks at some items, and returns their
--- problems. With a kind of problem, it repairs the problems of that kind, which it finds again in
--- the same step.
+-- Functions that the doctor's checks share. A check examines some items and returns their problems.
+-- Given a kind of problem, it repairs the problems of that kind, which it finds again in the same
+-- step.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     CHECK; NOW, or '' for the server's clock; the kind to repair, or '' to check; then the
@@ -12,7 +12,7 @@
 local to_repair = ARGV[3]
 local problems = {}
 
--- Tells of a problem, or repairs it. repair is false if nothing can be done safely.
+-- Reports a problem, or repairs it. repair is false if no repair is safe.
 local function diagnose(kind, key, member, details, repair)
   if to_repair == '' or to_repair == kind and repair then
     problems[#problems + 1] = {
@@ -59,7 +59,7 @@ local function group_key(group)
   return prefix .. 'f:' .. group
 end
 
--- The failure group that a key is of, or nil.
+-- The failure group of a key, or nil.
 local function group_in(key)
   return between(key, group_key(''), '')
 end
@@ -81,8 +81,8 @@ local function fields_of(jid)
   return (any or is_there(job_key(jid))) and job or nil
 end
 
--- Whether the worker of a running job has lost it, and the grace period lasts. A job that was timed
--- out in one keeps the field.
+-- Whether the worker of a running job has lost its lock, and the grace period lasts. A job that
+-- timed out in one keeps the field.
 local function in_grace(job)
   local ends = job.grace == '1' and job.queue and score_at(queue_key(job.queue, 'locks'), job.id)
   return ends and math.abs(ends - finite(job.expires, 0)) > 0.001
@@ -99,7 +99,7 @@ local PARTS = {
   depends = 'depends',
 }
 
--- The key that a job belongs into by its state, or nil.
+-- The key that a job belongs in by its state, or nil.
 local function place_of(job)
   if PARTS[job.state] then
     return job.queue and job.queue ~= '' and queue_key(job.queue, PARTS[job.state]) or nil
@@ -119,7 +119,7 @@ local function is_at(key, jid)
   return score_at(key, jid) ~= nil
 end
 
--- The score of a job that waits.
+-- The score of a waiting job.
 local function waiting_score(job)
   if job.state == 'stalled' then
     return '+inf'
@@ -169,7 +169,7 @@ local function take_out(key, member)
   end
 end
 
--- Puts a job that waits for others, and has none left, where it goes next.
+-- Moves a job that has waited for others, and has no dependencies left, to its next place.
 local function go_on(job)
   local due = not job['x:undelayed'] and finite(job.scheduled)
   job.state = due and 'scheduled' or 'waiting'

@@ -47,9 +47,9 @@ func TestWithoutATimeAConnectionIsAsItWas(t *testing.T) {
 	require.Zero(t, keepalivetest.Read(t, server).UserTimeout)
 }
 
-// A client that takes nothing more is to the system what a host is that does not answer: data that
-// it does not acknowledge.
-func TestAWriteThatNobodyAcknowledgesEnds(t *testing.T) {
+// To the system, a client that stops reading looks like a host that does not answer: data stays
+// unacknowledged.
+func TestAnUnacknowledgedWriteEnds(t *testing.T) {
 	_, server := accepted(t, time.Second, time.Second)
 	failed := make(chan error, 1)
 	go func() {

@@ -21,7 +21,7 @@ import (
 
 const patience = 30 * time.Second
 
-// An output is what a server writes, to be read while it runs.
+// An output collects the output of a server, and can be read while the server runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,7 +41,7 @@ func (o *output) String() string {
 
 var listening = regexp.MustCompile(`listening on (\S+), admin on (\S+)\n`)
 
-// start runs a server until the test ends, and returns its addresses and what it writes.
+// start runs a server until the test ends, and returns its addresses and its output.
 func start(t *testing.T, o Options) (api, admin string, out, log *output) {
 	t.Helper()
 	out, log = new(output), new(output)
@@ -118,7 +118,7 @@ Addr = "`+server.Addr()+`"
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "code=401") },
 		patience, 5*time.Millisecond)
 
-	// The other server would find this token as well.
+	// The other server would find this token, too.
 	rdb := server.Client(t)
 	require.NoError(t, rdb.HSet(t.Context(), "tk/default/ns", "t", "of the other").Err())
 	status, text := ask(t, "PUT", "http://"+api+"/api/ns/q?token=t&delay=61")
@@ -126,7 +126,7 @@ Addr = "`+server.Addr()+`"
 	require.Contains(t, text, "ttl is shorter than delay")
 }
 
-func TestOptionsThatCanNotBe(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	err := Run(t.Context(), Options{ConfigFile: "missing.toml"}, io.Discard, io.Discard)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	err = Run(t.Context(), Options{Redis: "redis://:secret@127.0.0.1:1"}, io.Discard, io.Discard)

@@ -1,5 +1,5 @@
-"""Puts jobs with qless-py, and works them: program.py URL QUEUE... It ends with its standard
-input; a line there ends only its puts."""
+"""Puts and runs jobs with qless-py: program.py URL QUEUE... It ends with its standard input; a line
+there ends only its puts."""
 
 import json
 import random

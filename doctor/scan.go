@@ -1,0 +1,140 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A walk reads the keys of one server once, for the exams of several namespaces.
+type walk struct {
+	*exam    // the first one, which also examines the server
+	exams    []*exam
+	byPrefix map[string]*exam
+	lengths  []int // of the prefixes, the longest first
+}
+
+func newWalk(exams []*exam) *walk {
+	w := &walk{exams[0], exams, map[string]*exam{}, nil}
+	for _, e := range exams {
+		w.byPrefix[e.Namespace] = e
+		w.lengths = append(w.lengths, len(e.Namespace))
+	}
+	slices.Sort(w.lengths)
+	w.lengths = slices.Compact(w.lengths)
+	slices.Reverse(w.lengths)
+	return w
+}
+
+// all examines the server, the settings and clocks of each namespace, and all keys.
+func (w *walk) all() error {
+	total, err := w.rdb.DBSize(w.ctx).Result()
+	if err != nil {
+		w.skip("the number of keys", err)
+	}
+	if err := w.server(); err != nil {
+		return err
+	}
+	for _, e := range w.exams {
+		e.report.Total = int(total)
+		for _, step := range []func() error{e.settings, e.clocks} {
+			if err := step(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.scan()
+}
+
+// scan examines all keys of the namespaces.
+func (w *walk) scan() error {
+	pattern := redisx.EscapeGlob(w.sharedPrefix()) + "*"
+	for cursor := uint64(0); ; {
+		keys, next, err := w.rdb.Scan(w.ctx, cursor, pattern, int64(w.Step)).Result()
+		if err != nil {
+			return err
+		}
+		if err := w.pace(); err != nil {
+			return err
+		}
+		if err := w.lookAt(keys); err != nil {
+			return err
+		}
+		w.progress()
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	for _, e := range w.exams {
+		if err := e.finish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sharedPrefix returns the longest prefix common to all namespaces.
+func (w *walk) sharedPrefix() string {
+	shared := w.Namespace
+	for _, e := range w.exams {
+		for !strings.HasPrefix(e.Namespace, shared) {
+			shared = shared[:len(shared)-1]
+		}
+	}
+	return shared
+}
+
+// owner returns the exam of the namespace that has a key, or nil.
+func (w *walk) owner(key string) *exam {
+	for _, length := range w.lengths {
+		if length <= len(key) && w.byPrefix[key[:length]] != nil {
+			return w.byPrefix[key[:length]]
+		}
+	}
+	return nil
+}
+
+// lookAt examines some keys.
+func (w *walk) lookAt(keys []string) error {
+	for part := range slices.Chunk(keys, w.Step) {
+		pipe := w.rdb.Pipeline()
+		for _, key := range part {
+			pipe.Type(w.ctx, key)
+		}
+		types, err := pipe.Exec(w.ctx)
+		if err != nil {
+			return err
+		}
+		if err := w.pace(); err != nil {
+			return err
+		}
+		for i, key := range part {
+			e := w.owner(key)
+			if e == nil {
+				continue
+			}
+			if err := e.lookAtKey(key, types[i].(*redis.StatusCmd).Val()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// progress reports the progress of the exams.
+func (w *walk) progress() {
+	if w.Progress == nil {
+		return
+	}
+	p := Progress{Total: w.report.Total}
+	for _, e := range w.exams {
+		p.Keys += e.report.Keys
+		p.Jobs += e.report.Jobs
+		p.Findings += len(e.report.Findings)
+	}
+	p.Total = max(p.Total, p.Keys)
+	w.Progress(p)
+}

@@ -1,0 +1,165 @@
+package dump
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Comparison describes how the keys of a dump and a namespace differ. Keys have no prefix.
+type Comparison struct {
+	Same      int      // keys of the dump that exist and are equal
+	Missing   int      // that do not exist
+	Differing []string // that exist with other values
+	Extra     []string // keys that the dump does not have
+}
+
+// Compare compares a dump with a namespace. Keys that have expired since don't count, nor do the
+// times when workers were last seen.
+func (n *Namespace) Compare(ctx context.Context, from io.Reader) (Comparison, error) {
+	var c Comparison
+	names, err := n.names(ctx)
+	if err != nil {
+		return c, err
+	}
+	extra := map[string]bool{}
+	for _, name := range names {
+		extra[name] = name != seen
+	}
+	now, err := n.rdb.Time(ctx).Result()
+	if err != nil {
+		return c, err
+	}
+	err = each(from, func(some []*entry) error {
+		asked := make([]string, len(some))
+		for i, e := range some {
+			asked[i] = string(e.Key)
+			delete(extra, asked[i])
+		}
+		there, err := n.read(ctx, asked)
+		if err != nil {
+			return err
+		}
+		for i, e := range there {
+			switch {
+			case e.Kind == "none" && some[i].isOver(now):
+			case e.Kind == "none":
+				c.Missing++
+			case asked[i] == seen || e.equal(some[i]):
+				c.Same++
+			default:
+				c.Differing = append(c.Differing, asked[i])
+			}
+		}
+		return nil
+	})
+	for _, name := range names {
+		if extra[name] {
+			c.Extra = append(c.Extra, name)
+		}
+	}
+	return c, err
+}
+
+// seen is the key with the times at which workers were last seen.
+const seen = "workers"
+
+func (e *entry) equal(other *entry) bool {
+	return e.Kind == other.Kind && (e.Expires == 0) == (other.Expires == 0) &&
+		slices.Equal(e.Values, other.Values)
+}
+
+// isOver reports whether a key has expired by now.
+func (e *entry) isOver(now time.Time) bool {
+	return e.Expires != 0 && e.Expires <= now.UnixMilli()
+}
+
+// Restore writes the keys of a dump that do not exist. Each is written as a whole or not at all, so
+// that an interrupted Restore can be repeated.
+func (n *Namespace) Restore(ctx context.Context, from io.Reader) error {
+	return each(from, func(some []*entry) error {
+		keys := make([]*redis.IntCmd, len(some))
+		_, err := n.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, e := range some {
+				keys[i] = pipe.Exists(ctx, n.prefix+string(e.Key))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		_, err = n.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, e := range some {
+				if err := n.restore(ctx, pipe, e, keys[i].Val() == 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		n.step()
+		return err
+	})
+}
+
+// restore writes a key.
+func (n *Namespace) restore(
+	ctx context.Context, pipe redis.Pipeliner, e *entry, isThere bool,
+) error {
+	key := n.prefix + string(e.Key)
+	switch {
+	case isThere:
+	case len(e.Values) <= 10*atOnce:
+		if err := e.add(ctx, pipe, key, e.Values); err != nil {
+			return err
+		}
+	default:
+		temporary := n.prefix + unfinished
+		if err := n.rdb.Del(ctx, temporary).Err(); err != nil {
+			return err
+		}
+		for values := range slices.Chunk(e.Values, 10*atOnce) {
+			if err := e.add(ctx, n.rdb, temporary, values); err != nil {
+				return err
+			}
+			n.step()
+		}
+		if err := n.rdb.Rename(ctx, temporary, key).Err(); err != nil {
+			return err
+		}
+	}
+	if e.Expires != 0 { // even if an earlier run was interrupted
+		pipe.PExpireAt(ctx, key, time.UnixMilli(e.Expires))
+	}
+	return nil
+}
+
+// add adds values to a key of the entry's type.
+func (e *entry) add(ctx context.Context, to redis.Cmdable, key string, values []text) error {
+	args := make([]any, len(values))
+	for i, value := range values {
+		args[i] = string(value)
+	}
+	switch e.Kind {
+	case "string":
+		return to.Set(ctx, key, args[0], 0).Err()
+	case "hash":
+		return to.HSet(ctx, key, args...).Err()
+	case "list":
+		return to.RPush(ctx, key, args...).Err()
+	case "set":
+		return to.SAdd(ctx, key, args...).Err()
+	}
+	members := make([]redis.Z, 0, len(values)/2)
+	for i := 0; i < len(values); i += 2 {
+		score, err := strconv.ParseFloat(string(values[i+1]), 64)
+		if err != nil {
+			return err
+		}
+		members = append(members, redis.Z{Score: score, Member: args[i]})
+	}
+	return to.ZAdd(ctx, key, members...).Err()
+}
